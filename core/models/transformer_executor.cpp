@@ -146,8 +146,12 @@ void TransformerExecutor::take_weights() {
 void TransformerExecutor::drop_weights() {
   if (source_ == nullptr || transformer_ == nullptr) return;
   const auto drop = gsl::finally([this] { transformer_ = nullptr; });
-  for_each_shard([](const DeviceContext& context) {
-    context.check(context.table().synchronize(context.handle()), "waiting for a step");
+  wait_for_all("waiting for a step");
+}
+
+void TransformerExecutor::wait_for_all(std::string_view what) {
+  for_each_shard([what](const DeviceContext& context) {
+    context.check(context.table().synchronize(context.handle()), what);
   });
 }
 
@@ -301,9 +305,7 @@ uint64_t TransformerExecutor::count_page_bytes() const {
 
 // What was issued before may still read the page, or write it.
 void TransformerExecutor::read_page(PageId page, gsl::span<std::byte> out) {
-  for_each_shard([](const DeviceContext& context) {
-    context.check(context.table().synchronize(context.handle()), "waiting for a page");
-  });
+  wait_for_all("waiting for a page");
   for_each_piece(page, [&](const Device& device, const PagePiece& piece, size_t place) {
     device.check(
         device.table().download(device.handle(), out.data() + place, piece.address, size_t{piece.bytes}),
@@ -312,9 +314,7 @@ void TransformerExecutor::read_page(PageId page, gsl::span<std::byte> out) {
 }
 
 void TransformerExecutor::write_page(PageId page, gsl::span<const std::byte> bytes) {
-  for_each_shard([](const DeviceContext& context) {
-    context.check(context.table().synchronize(context.handle()), "waiting for a page");
-  });
+  wait_for_all("waiting for a page");
   for_each_piece(page, [&](const Device& device, const PagePiece& piece, size_t place) {
     device.check(
         device.table().upload(device.handle(), piece.address, bytes.data() + place, size_t{piece.bytes}),

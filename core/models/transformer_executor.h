@@ -73,6 +73,7 @@ class TransformerExecutor final : public Executor {
     for (const StageShards& stage : stages_)
       for (const StageSpace& shard : stage.shards) visit(shard.context);
   }
+  void wait_for_all(std::string_view what);
   void run_stage(size_t stage_idx, const Batch& batch);
   void run_shard(size_t stage_idx, int32_t rank, const Batch& batch);
   void hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens);
