@@ -57,4 +57,8 @@ inline Lanes lanes_of(const RunningView& job, gsl::span<const LaneView> guides) 
   return {&job, job.guide >= 0 ? &guides[static_cast<size_t>(job.guide)] : nullptr, 1 + job.num_candidates};
 }
 
+inline int32_t held_pages(const Lanes& lanes) {
+  return lanes.sum([](const LaneView& lane) { return lane.demand.held_pages; });
+}
+
 }  // namespace quire

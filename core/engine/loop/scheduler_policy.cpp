@@ -56,6 +56,25 @@ class StepPlanner {
     int32_t overtaken;
   };
 
+  // For jobs that begin: what there is, what one needs, and what is lacking.
+  struct Room {
+    int32_t pages = 0;
+    SlotCounts slots{};
+    int32_t places = 0;
+
+    bool is_any() const {
+      return pages > 0 || places > 0 ||
+             std::any_of(slots.begin(), slots.end(), [](int32_t count) { return count > 0; });
+    }
+    Room minus(const Room& other) const {
+      Room rest = *this;
+      rest.pages -= other.pages;
+      subtract(rest.slots, other.slots);
+      rest.places -= other.places;
+      return rest;
+    }
+  };
+
   // The higher goes first.
   static auto rank(const RunningView& job) { return std::tuple(-job.priority, job.deadline, job.order); }
 
@@ -120,15 +139,18 @@ class StepPlanner {
     return false;
   }
 
+  // Pages that a lane takes for so many more tokens, and those that its table gains by them.
+  int32_t needed(const LaneView& lane, int32_t num_tokens) const {
+    return pages_needed(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
+  }
+  int32_t gained(const LaneView& lane, int32_t num_tokens) const {
+    return pages_gained(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
+  }
   int32_t needed(const Lanes& lanes, const Piece& piece) const {
-    return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
-      return pages_needed(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
-    });
+    return piece.sum(lanes, [&](const LaneView& lane, int32_t num) { return needed(lane, num); });
   }
   int32_t gained(const Lanes& lanes, const Piece& piece) const {
-    return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
-      return pages_gained(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
-    });
+    return piece.sum(lanes, [&](const LaneView& lane, int32_t num) { return gained(lane, num); });
   }
   // Rows are wanted of the end; before it one of each lane, to be looked at.
   static int32_t rows_of(const RunningView& job, const Lanes& lanes, const Piece& piece) {
@@ -136,9 +158,6 @@ class StepPlanner {
     return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
       return num_tokens == remaining(lane) ? std::min(num_tokens, lanes.num_last) : 1;
     });
-  }
-  static int32_t held_pages(const Lanes& lanes) {
-    return lanes.sum([](const LaneView& lane) { return lane.demand.held_pages; });
   }
   int32_t& quota_left(int32_t name_space) { return quota_left_[static_cast<size_t>(name_space)]; }
   bool fits(const RunningView& job, const Lanes& lanes, const Piece& piece) {
@@ -288,9 +307,7 @@ class StepPlanner {
   int32_t promised_pages() const {
     int32_t promised = 0;
     for (const RunningView& job : input_.running) {
-      promised += lanes_of(job).sum([&](const LaneView& lane) {
-        return pages_needed(lane.demand, remaining(lane) + 1, lane.reserve_tokens, input_.limits.page_tokens);
-      });
+      promised += lanes_of(job).sum([&](const LaneView& lane) { return needed(lane, remaining(lane) + 1); });
     }
     return promised;
   }
@@ -318,6 +335,13 @@ class StepPlanner {
     return slots;
   }
 
+  // Those that a job takes which begins.
+  SlotCounts slots_to_end(const Lanes& lanes) const {
+    return slots_of_rest(lanes, [](const LaneView& lane) {
+      return std::max(remaining(lane), lane.reserve_tokens - lane.demand.start());
+    });
+  }
+
   // What is left where running jobs go on.
   SlotCounts spare_slots() const {
     SlotCounts spare = input_.unused_slots;
@@ -343,75 +367,71 @@ class StepPlanner {
       if (space.max_pages > 0) quota_left_[i] = space.max_pages - space.held_pages;
     }
     for (const RunningView& job : input_.running) {
-      quota_left(job.name_space) -= lanes_of(job).sum([&](const LaneView& lane) {
-        return pages_gained(lane.demand, remaining(lane) + 1, lane.reserve_tokens, input_.limits.page_tokens);
-      });
+      quota_left(job.name_space) -=
+          lanes_of(job).sum([&](const LaneView& lane) { return gained(lane, remaining(lane) + 1); });
     }
   }
 
   void admit() {
     if (input_.waiting.empty() || tokens_left_ <= 0 || rows_left_ <= 0) return;
-    int32_t spare_pages = input_.available_pages - promised_pages();
-    SlotCounts slots_to_spare = spare_slots();
-    int32_t num_running = 0;
-    for (const RunningView& job : input_.running) num_running += lanes_of(job).count();
+    room_.pages = input_.available_pages - promised_pages();
+    room_.slots = spare_slots();
+    room_.places = input_.limits.max_running_lanes;
+    for (const RunningView& job : input_.running) room_.places -= lanes_of(job).count();
     started_jobs_.assign(input_.name_spaces.size(), 0);
     keep_promises();
     rank_waiting();
     for (int32_t index = next_waiting(); index >= 0; index = next_waiting()) {
-      if (tokens_left_ <= 0 || rows_left_ <= 0 || gated()) return;
-      if (over_quota_of_jobs(index)) {
-        if (preempt_resting(waiting(index).name_space)) return;
-        hold_back(index, BlockedJob::Cause::quota_jobs, 0);
-        continue;
-      }
-      const int32_t places = waiting(index).guide_tokens.empty() ? 1 : 2;
-      if (num_running + places > input_.limits.max_running_lanes) {
-        block(index, BlockedJob::Cause::slots, 0);
-        if (!preempt_resting())
-          preempt_below(index, {.places = num_running + places - input_.limits.max_running_lanes});
-        return;
-      }
-      const LaneView lane{waiting(index).tokens, 0, waiting(index).reserve_tokens, input_.demand_of(index)};
-      LaneView guide{waiting(index).guide_tokens, 0, 0, {}};
-      if (places == 2) guide.demand = input_.demand_of_guide(index);
-      const Lanes lanes{&lane, places == 2 ? &guide : nullptr};
-      const Piece whole = piece_of(lanes, lanes.sum(remaining));
-      const int32_t needed_pages = needed(lanes, whole);
-      const int32_t table = gained(lanes, whole);
-      if (table > quota_left(waiting(index).name_space)) {
-        if (preempt_resting(waiting(index).name_space)) return;
-        hold_back(index, BlockedJob::Cause::quota_pages, table);
-        continue;
-      }
-      if (waits_for_leader(lanes)) {
-        hold_back(index, BlockedJob::Cause::shared_prefix, needed_pages);
-        continue;
-      }
-      const SlotCounts slots = slots_of_rest(lanes, [](const LaneView& of) {
-        return std::max(remaining(of), of.reserve_tokens - of.demand.start());
-      });
-      const Lack lack = lack_of(needed_pages - spare_pages, slots, slots_to_spare);
-      if (lack.is_any()) {
-        if (preempt_resting() || preempt_below(index, lack)) return;
-        if (block_for_pages(index, needed_pages, slots, lack)) return;
-        continue;
-      }
-      const Piece least = least_piece(lanes);
-      if (least.total() > tokens_left_ || lanes.count() > rows_left_) {  // with a later step
-        hold_back(index, BlockedJob::Cause::slots, 0);
-        continue;
-      }
-      if (!has_slots(lanes, least, slots_left_)) {  // with the next step
-        hold_back(index, BlockedJob::Cause::pages, needed_pages);
-        continue;
-      }
-      spare_pages -= needed_pages;
-      subtract(slots_to_spare, slots);
-      quota_left(waiting(index).name_space) -= table;
-      num_running += places;
-      start(index, lanes);
+      if (tokens_left_ <= 0 || rows_left_ <= 0 || gated() || !consider(index)) return;
     }
+  }
+
+  // False where nobody after it has a turn in this step.
+  bool consider(int32_t index) {
+    const WaitingView& job = waiting(index);
+    if (over_quota_of_jobs(index)) return wait_for_quota(index, BlockedJob::Cause::quota_jobs, 0);
+    const bool has_guide = !job.guide_tokens.empty();
+    if (const int32_t lack = (has_guide ? 2 : 1) - room_.places; lack > 0) return wait_for_place(index, lack);
+    const LaneView lane{job.tokens, 0, job.reserve_tokens, input_.demand_of(index)};
+    LaneView guide{job.guide_tokens, 0, 0, {}};
+    if (has_guide) guide.demand = input_.demand_of_guide(index);
+    return consider(index, {&lane, has_guide ? &guide : nullptr});
+  }
+
+  bool consider(int32_t index, const Lanes& lanes) {
+    const Piece whole = piece_of(lanes, lanes.sum(remaining));
+    const int32_t table = gained(lanes, whole);
+    int32_t& quota = quota_left(waiting(index).name_space);
+    if (table > quota) return wait_for_quota(index, BlockedJob::Cause::quota_pages, table);
+    const Room need = {needed(lanes, whole), slots_to_end(lanes), lanes.count()};
+    if (waits_for_leader(lanes)) return hold_back(index, BlockedJob::Cause::shared_prefix, need.pages);
+    const Room lack = need.minus(room_);
+    if (lack.is_any()) return wait_for_pages(index, need, lack);
+    const Piece least = least_piece(lanes);
+    if (least.total() > tokens_left_ || lanes.count() > rows_left_)  // with a later step
+      return hold_back(index, BlockedJob::Cause::slots, 0);
+    if (!has_slots(lanes, least, slots_left_))  // with the next step
+      return hold_back(index, BlockedJob::Cause::pages, need.pages);
+    room_ = room_.minus(need);
+    quota -= table;
+    start(index, lanes);
+    return true;
+  }
+
+  // The others may go on: only a namespace is full.
+  bool wait_for_quota(int32_t index, BlockedJob::Cause cause, int32_t needed) {
+    return !preempt_resting(waiting(index).name_space) && hold_back(index, cause, needed);
+  }
+
+  bool wait_for_place(int32_t index, int32_t lack) {
+    block(index, BlockedJob::Cause::slots, 0);
+    if (!preempt_resting()) preempt_below(index, {.places = lack});
+    return false;
+  }
+
+  bool wait_for_pages(int32_t index, const Room& need, const Room& lack) {
+    if (preempt_resting() || preempt_below(index, lack)) return false;
+    return !block_for_pages(index, need, lack);
   }
 
   bool gated() const {
@@ -454,26 +474,9 @@ class StepPlanner {
     return false;
   }
 
-  // What a waiting job wants of running ones.
-  struct Lack {
-    int32_t places = 0;
-    int32_t pages = 0;
-    SlotCounts slots{};
-
-    bool is_any() const {
-      return places > 0 || pages > 0 ||
-             std::any_of(slots.begin(), slots.end(), [](int32_t count) { return count > 0; });
-    }
-  };
-
-  static Lack lack_of(int32_t num_pages, SlotCounts slots, const SlotCounts& spare) {
-    subtract(slots, spare);
-    return {0, num_pages, slots};
-  }
-
   // Preempts the lowest running job whose priority is below the waiting one's own, where all of those
   // together can make the room.
-  bool preempt_below(int32_t index, Lack lack) {
+  bool preempt_below(int32_t index, Room lack) {
     int32_t lowest = -1;
     for (const int32_t candidate : order_) {
       const RunningView& job = running(candidate);
@@ -488,8 +491,9 @@ class StepPlanner {
     return lowest >= 0 && !lack.is_any() && preempt(lowest);
   }
 
-  void hold_back(int32_t index, BlockedJob::Cause cause, int32_t needed, bool gates = false) {
+  bool hold_back(int32_t index, BlockedJob::Cause cause, int32_t needed, bool gates = false) {
     output_.held_back.push_back({index, cause, needed, -1, gates});
+    return true;
   }
 
   // True where the job that does not fit lets nobody pass.
@@ -502,13 +506,13 @@ class StepPlanner {
   }
 
   // Told of the first group of whose slots there are too few, where pages suffice.
-  bool block_for_pages(int32_t index, int32_t needed, const SlotCounts& slots, const Lack& lack) {
-    const bool gates = block(index, BlockedJob::Cause::pages, needed);
+  bool block_for_pages(int32_t index, const Room& need, const Room& lack) {
+    const bool gates = block(index, BlockedJob::Cause::pages, need.pages);
     for (size_t g = 0; g < num_groups() && lack.pages <= 0; ++g) {
       if (lack.slots[g] <= 0) continue;
       const bool is_first = output_.blocked->waiting_idx == index;
       output_.held_back.back().group = static_cast<int32_t>(g);
-      output_.held_back.back().needed_pages = slots[g];
+      output_.held_back.back().needed_pages = need.slots[g];
       if (is_first) output_.blocked = output_.held_back.back();
       break;
     }
@@ -546,6 +550,7 @@ class StepPlanner {
   std::vector<std::pair<WaitingRank, int32_t>> ranked_;  // waiting jobs that were not looked at, a heap
   std::vector<int32_t> quota_left_;                      // pages by namespace
   std::vector<int32_t> started_jobs_;                    // by namespace
+  Room room_;                                            // left beside running jobs that go on
   std::vector<Passed> passed_;
 };
 

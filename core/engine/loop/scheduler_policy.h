@@ -136,8 +136,7 @@ struct PolicyOutput {
 //   preempts itself, even where it holds no page. A waiting job preempts a running one only if its priority,
 //   without age, is higher, or if the running one rests: it is paused, or its reader is slow.
 // - Slots of layers with a window count like pages; but a window gives them back, and a step takes more than
-// a
-//   job holds after it. So what a step lacks because others of it took slots waits for the next step, and a
+//   a job holds after it. So what a step lacks because others of it took slots waits for the next step, and a
 //   job begins where there are enough for it to go on to its end in the smallest pieces. Where it takes its
 //   pages at once, what its window will still take is kept for it.
 // - A job that its namespace has no page left for gets one by the same rule among the jobs of that

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/engine/loop/job_lanes.h"
 
 namespace quire {
 
@@ -72,7 +73,8 @@ PolicyLimits StepPlanning::sized_limits() const {
   int32_t num_streams = 0;
   for (const RunningView& view : running_views_) {
     if (!view.runnable || !generates(view, guide_views_)) continue;
-    num_streams += (view.guide >= 0 ? 2 : 1) * (1 + view.num_candidates);
+    const Lanes lanes = lanes_of(view, guide_views_);
+    num_streams += lanes.count() * lanes.num_last;
   }
   PolicyLimits limits = limits_;
   limits.max_step_tokens = std::min(limits.max_step_tokens, pace_.step_tokens(num_streams));
@@ -93,9 +95,7 @@ void StepPlanning::view_jobs() {
 }
 
 void StepPlanning::add_held_pages(const JobRecord& job, const RunningView& view) {
-  int32_t held_pages = view.demand.held_pages;
-  if (view.guide >= 0) held_pages += guide_views_[static_cast<size_t>(view.guide)].demand.held_pages;
-  jobs_.name_spaces().add_held_pages(job.name_space, held_pages);
+  jobs_.name_spaces().add_held_pages(job.name_space, held_pages(lanes_of(view, guide_views_)));
 }
 
 // All but where it stands in the cache.
@@ -259,11 +259,11 @@ bool StepPlanning::view_jobs_after(const StepPlan& plan) {
     if (job->suspect || kind == JobKind::score || kind == JobKind::embed) return false;
     running_views_.push_back(view_after(*job, plan));
     const RunningView& view = running_views_.back();
-    const auto can_tell = [&](const Lane& lane, const LaneView& of) {
-      return find_planned(plan, lane) != nullptr || is_next_token(of);
+    const auto is_unforeseen = [&](const Lane& lane, const LaneView& of) {
+      return find_planned(plan, lane) == nullptr && !is_next_token(of);
     };
-    if (view.runnable && !can_tell(job->lane, view)) return false;
-    if (view.runnable && job->guide && !can_tell(*job->guide, guide_views_.back())) return false;
+    if (view.runnable && is_unforeseen(job->lane, view)) return false;
+    if (view.runnable && job->guide && is_unforeseen(*job->guide, guide_views_.back())) return false;
     add_held_pages(*job, view);
   }
   return true;
