@@ -93,6 +93,8 @@ type Sampling struct {
 	PresencePenalty   *float64
 	RepetitionPenalty *float64
 	LogitBias         map[int32]float64
+	GuidanceScale     *float64 // how far the text is led away from NegativePrompt
+	NegativePrompt    string
 }
 
 // Scheduling says on whose behalf work is done and how long it may wait.

@@ -17,6 +17,8 @@ type commonFields struct {
 	PresencePenalty   *float64           `json:"presence_penalty"`
 	RepetitionPenalty *float64           `json:"repetition_penalty"`
 	LogitBias         map[string]float64 `json:"logit_bias"`
+	GuidanceScale     *float64           `json:"guidance_scale"`
+	NegativePrompt    string             `json:"negative_prompt"`
 	Stop              stopTexts          `json:"stop"`
 	IgnoreEOS         bool               `json:"ignore_eos"`
 	N                 *int               `json:"n"`
@@ -44,7 +46,8 @@ func (s *stopTexts) UnmarshalJSON(text []byte) error {
 
 func (f *commonFields) sampling() (Sampling, error) {
 	out := Sampling{Temperature: f.Temperature, TopP: f.TopP, TopK: f.TopK, MinP: f.MinP,
-		FrequencyPenalty: f.FrequencyPenalty, PresencePenalty: f.PresencePenalty, RepetitionPenalty: f.RepetitionPenalty}
+		FrequencyPenalty: f.FrequencyPenalty, PresencePenalty: f.PresencePenalty, RepetitionPenalty: f.RepetitionPenalty,
+		GuidanceScale: f.GuidanceScale, NegativePrompt: f.NegativePrompt}
 	if err := inRange("temperature", f.Temperature, 0, 100); err != nil {
 		return out, err
 	}

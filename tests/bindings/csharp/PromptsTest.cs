@@ -14,7 +14,8 @@ public static class PromptsTest
     public static int Main(string[] arguments)
     {
         return Fixture.Run(arguments, AChatTemplateRendersAConversation, AMatcherFollowsAText,
-            APromptOfPartsIsThePrompt, ALastEventHasItsUsage, TheLogComesAsEvents, EachCodeHasAClass);
+            ANegativePromptLeadsAwayByItsScale, APromptOfPartsIsThePrompt, ALastEventHasItsUsage,
+            TheLogComesAsEvents, EachCodeHasAClass);
     }
 
     private static void AChatTemplateRendersAConversation(Fixture with)
@@ -37,6 +38,32 @@ public static class PromptsTest
             Check(template.Render("{\"messages\": []}") == "<é>2025", template.Render("{\"messages\": []}"));
         }
         Refused(ErrorCode.Format, "line 1", () => ChatTemplate.Create("{% if %}"));
+    }
+
+    private static Request Guided(double scale)
+    {
+        Request request = Greedy("Once upon a time", 20);
+        request.NegativePromptText = "A big dog";
+        request.GuidanceScale = scale;
+        return request;
+    }
+
+    private static string Run(Fixture with, Request request)
+    {
+        using (Job job = with.Cache.Submit(request))
+            return Drain(job, FinishReason.Length);
+    }
+
+    private static void ANegativePromptLeadsAwayByItsScale(Fixture with)
+    {
+        Check(Run(with, Guided(0)) == Run(with, Greedy("A big dog", 20)), "not the text after the negative prompt");
+        string away = Run(with, Guided(3));
+        Check(away != Run(with, Greedy("Once upon a time", 20)), "the negative prompt changes nothing");
+        Request byTokens = Guided(3);
+        byTokens.NegativePromptText = null;
+        byTokens.NegativePromptTokens = with.Model.Encode("A big dog", true);
+        Check(Run(with, byTokens) == away, "the tokens of the negative prompt lead elsewhere");
+        Refused(ErrorCode.InvalidArgument, "negative_prompt", () => with.Cache.Submit(Guided(1)));
     }
 
     private static void AMatcherFollowsAText(Fixture with)

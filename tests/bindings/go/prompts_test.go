@@ -43,6 +43,35 @@ func TestAChatTemplateRendersAConversation(t *testing.T) {
 	}
 }
 
+func TestANegativePromptLeadsAwayByItsScale(t *testing.T) {
+	model, cache := open(t)
+	run := func(request quire.Request) string {
+		job := must(cache.Submit(request))
+		defer job.Close()
+		text, _ := drain(t, job)
+		return text
+	}
+	guided := func(scale float64) quire.Request {
+		request := greedy("Once upon a time", 20)
+		request.NegativePromptText, request.GuidanceScale = "A big dog", &scale
+		return request
+	}
+	if alone := run(greedy("A big dog", 20)); run(guided(0)) != alone {
+		t.Errorf("a scale of 0 is not the text after the negative prompt, %q", alone)
+	}
+	away := run(guided(3))
+	if away == run(greedy("Once upon a time", 20)) {
+		t.Error("the negative prompt changes nothing")
+	}
+	byTokens := guided(3)
+	byTokens.NegativePromptText, byTokens.NegativePromptTokens = "", must(model.Encode("A big dog", true, false))
+	if run(byTokens) != away {
+		t.Error("the tokens of the negative prompt lead elsewhere")
+	}
+	_, err := cache.Submit(guided(1))
+	expectRefused(t, err, quire.InvalidArgument, "negative_prompt")
+}
+
 func TestAChatTemplateIsToldWhatItReads(t *testing.T) {
 	template := must(quire.NewChatTemplate("{{ bos_token }}{{ strftime_now('%Y') }}"))
 	defer template.Close()

@@ -33,6 +33,7 @@ public final class PromptsTest {
   public static void main(String[] arguments) throws Exception {
     Fixture.run(arguments, "a chat template renders a conversation", PromptsTest::renders);
     Fixture.run(arguments, "a matcher follows a text", PromptsTest::matches);
+    Fixture.run(arguments, "a negative prompt leads away by its scale", PromptsTest::guides);
     Fixture.run(arguments, "a prompt of parts is the prompt", PromptsTest::parts);
     Fixture.run(arguments, "a last event has its usage", PromptsTest::usage);
     Fixture.run(arguments, "the log comes as events", PromptsTest::logs);
@@ -54,6 +55,26 @@ public final class PromptsTest {
       check(template.render("{\"messages\": []}").equals("<é>2025"), template.render("{\"messages\": []}"));
     }
     checkRefused("format", "line 1", () -> ChatTemplate.create("{% if %}"));
+  }
+
+  private static Request guided(double scale) {
+    return greedy("Once upon a time", 20).negativePromptText("A big dog").guidanceScale(scale);
+  }
+
+  private static String run(Fixture with, Request request) {
+    try (Job job = with.cache.submit(request)) {
+      return drain(job, FinishReason.LENGTH);
+    }
+  }
+
+  private static void guides(Fixture with) {
+    check(run(with, guided(0)).equals(run(with, greedy("A big dog", 20))), "not the text after the negative prompt");
+    String away = run(with, guided(3));
+    check(!away.equals(run(with, greedy("Once upon a time", 20))), "the negative prompt changes nothing");
+    Request byTokens = greedy("Once upon a time", 20).guidanceScale(3);
+    byTokens.negativePromptTokens(with.model.encode("A big dog", true, false));
+    check(run(with, byTokens).equals(away), "the tokens of the negative prompt lead elsewhere");
+    checkRefused("invalid_argument", "negative_prompt", () -> with.cache.submit(guided(1)));
   }
 
   private static void matches(Fixture with) {

@@ -45,6 +45,7 @@ func (m *model) fillSampling(request *quire.Request, asked *server.Sampling) {
 	request.FrequencyPenalty = value(asked.FrequencyPenalty)
 	request.PresencePenalty = value(asked.PresencePenalty)
 	request.LogitBias = asked.LogitBias
+	request.GuidanceScale, request.NegativePromptText = asked.GuidanceScale, asked.NegativePrompt
 	request.RandomSeed = asked.Seed == nil
 	if asked.Seed != nil {
 		request.Seed = *asked.Seed

@@ -31,6 +31,26 @@ func TestACompletionIsTheTextOfTheLibrary(t *testing.T) {
 	}
 }
 
+func TestANegativePromptLeadsTheTextAway(t *testing.T) {
+	f := start(t, nil)
+	_, cache := direct(t)
+	greedy, scale := 0.0, 3.0
+	want := generate(t, cache, quire.Request{Prompt: prompt, MaxNewTokens: 20, Temperature: &greedy,
+		NegativePromptText: "A big dog", GuidanceScale: &scale})
+	var got answer
+	f.post("/v1/completions", `{"model":"story","prompt":"`+prompt+`","max_tokens":20,"temperature":0,
+		"negative_prompt":"A big dog","guidance_scale":3}`, &got)
+	if got.Choices[0].Text != want {
+		t.Errorf("%q, not %q", got.Choices[0].Text, want)
+	}
+	for field, value := range map[string]string{"negative_prompt": `"A big dog"`, "guidance_scale": "101"} {
+		response, text := f.send("/v1/completions", `{"model":"story","prompt":"x","`+field+`":`+value+`}`)
+		if response.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), field) {
+			t.Errorf("%s alone: %d %s", field, response.StatusCode, text)
+		}
+	}
+}
+
 func TestAStreamIsTheSameTextInPieces(t *testing.T) {
 	f := start(t, nil)
 	_, cache := direct(t)
