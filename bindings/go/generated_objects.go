@@ -398,6 +398,29 @@ func (o *Cache) Unpin(pin int64) error {
 	return err
 }
 
+// FollowPages: From now on `queue`, of the same runtime, gets EventPage events: what becomes of the whole pages of
+// the cache that a prompt can find, and of those that left it for host memory or files. They begin with PageCleared
+// and a PageStored for each page that is there now, a page after the one that it continues, and end with the queue
+// or with the cache. `user_data` tells caches apart (Event.UserData). The engine waits for no reader: of more than
+// 4096 further events that nobody took some are lost, and Event.PageNumber jumps. Whoever meets that, or comes
+// late, follows again with the same queue: everything begins anew. Pages computed with an adapter are not told.
+func (o *Cache) FollowPages(queue *Queue, userData uint64) error {
+	defer runtime.KeepAlive(queue)
+	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_cache_follow_pages(value, queue.handle.get(), userData, e)
+	})
+	return err
+}
+
+// FollowNamespacePages: The same of the pages of one namespace alone.
+func (o *Cache) FollowNamespacePages(text string, queue *Queue, userData uint64) error {
+	defer runtime.KeepAlive(queue)
+	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_cache_follow_namespace_pages(value, text, queue.handle.get(), userData, e)
+	})
+	return err
+}
+
 // Score: How likely the prompt of `request` is, as KindScore jobs tell it: out_values[i] is the natural logarithm
 // of the probability of its token i after the tokens before it. The tokens are cut into windows of window_tokens,
 // each a job of its own; 0 is one window of all. The first token of a window follows nothing: its value is NaN. A

@@ -308,6 +308,44 @@ const (
 
 	// A line of the log, in a queue that asked for it; of no job.
 	EventLog = EventKind(native.QUIRE_EVENT_LOG)
+
+	// What became of a page, in a queue that follows a cache; of no job.
+	EventPage = EventKind(native.QUIRE_EVENT_PAGE)
+)
+
+// PageChange: what became of a page of a cache.
+type PageChange int32
+
+// The values of PageChange.
+const (
+	// The event is of no page.
+	PageNone = PageChange(native.QUIRE_PAGE_NONE)
+
+	// Its tokens can be found on its medium from now on.
+	PageStored = PageChange(native.QUIRE_PAGE_STORED)
+
+	// No longer there.
+	PageRemoved = PageChange(native.QUIRE_PAGE_REMOVED)
+
+	// No page is anywhere: what follows begins with that, and a closed cache ends.
+	PageCleared = PageChange(native.QUIRE_PAGE_CLEARED)
+)
+
+// PageMedium: where a page is.
+type PageMedium int32
+
+// The values of PageMedium.
+const (
+	MediumNone = PageMedium(native.QUIRE_MEDIUM_NONE)
+
+	// In the cache.
+	MediumDevice = PageMedium(native.QUIRE_MEDIUM_DEVICE)
+
+	// Quire_cache_options_set_prefix_bytes.
+	MediumHost = PageMedium(native.QUIRE_MEDIUM_HOST)
+
+	// Quire_cache_options_set_prefix_directory.
+	MediumFile = PageMedium(native.QUIRE_MEDIUM_FILE)
 )
 
 // FinishReason: why a job ended. A later version may add reasons.
@@ -986,7 +1024,7 @@ func (o *Usage) read(f *figures[native.EventHandle]) {
 	o.TimeGenerate = time.Duration(get(f, native.Quire_event_time_generate_ns))
 }
 
-// Event: one piece of the result of a job, or a line of the log.
+// Event: one piece of the result of a job, a line of the log, or what became of a page.
 type Event struct {
 	// One of EventKind.
 	Kind EventKind
@@ -997,7 +1035,7 @@ type Event struct {
 	// Which of the completions that Cache.BmitMany made it is of, from 0.
 	Index int
 
-	// The number that the request of the job was given (Request.UserData and _user_data_step).
+	// The number that the request of the job was given (Request.UserData and _user_data_step), or Cache.FollowPages.
 	UserData uint64
 
 	// Of a PROGRESS event: how much is done, of a prompt its tokens, cached ones included; else 0.
@@ -1013,7 +1051,8 @@ type Event struct {
 
 	// The generated token ids that came with this event. A token whose text is held back, as part of a character or of
 	// a possible stop string, comes with the event that has its text, or with the last one: none is lost. One whose
-	// text comes in parts comes with the first; an event with the rest alone has no tokens.
+	// text comes in parts comes with the first; an event with the rest alone has no tokens. Of a PAGE event: what the
+	// page holds, where it was STORED and that is known.
 	Tokens []int32
 
 	// The place of the first of Event.Tokens among the generated tokens of the job, from 0; where there are none, of
@@ -1063,6 +1102,27 @@ type Event struct {
 	// Of a LOG event: how many lines after it were dropped, since nobody took those before; else 0.
 	LostLines int64
 
+	// Of a PAGE event: one of PageChange; else PageNone.
+	PageChange PageChange
+
+	// Of a PAGE event: one of PageMedium; of CLEARED and else MediumNone.
+	PageMedium PageMedium
+
+	// Of a PAGE event: its number, one more than that of the event before, from 0 with each Cache.FollowPages. Where
+	// numbers jump, events were lost. Else -1.
+	PageNumber int64
+
+	// Of a PAGE event: what names the page. Equal on every medium and in every process for equal tokens from the
+	// beginning in an equal namespace. Else 0.
+	PageHash uint64
+
+	// Of a PAGE event: what names the page before, which it continues; 0 where it is the first, or where that is not
+	// known. Else 0.
+	PageParent uint64
+
+	// Of a PAGE event: the namespace of the page, as Event.Text gives text; else empty.
+	PageNamespace string
+
 	// Of a last event: one of FinishReason; else FinishNone.
 	Finish FinishReason
 
@@ -1085,8 +1145,10 @@ func (o *Event) read(f *figures[native.EventHandle]) {
 	if o.Kind == EventText || o.Kind == EventFinished || o.Kind == EventError || o.Kind == EventLog {
 		o.Text = get(f, native.Quire_event_text)
 	}
-	if o.Kind == EventText || o.Kind == EventFinished || o.Kind == EventError {
+	if o.Kind == EventText || o.Kind == EventFinished || o.Kind == EventError || o.Kind == EventPage {
 		o.Tokens = getAll(f, native.Quire_event_tokens)
+	}
+	if o.Kind == EventText || o.Kind == EventFinished || o.Kind == EventError {
 		o.FirstToken = get(f, native.Quire_event_first_token)
 		o.LogProbs = getAll(f, native.Quire_event_log_probs)
 		o.TopTokens = getAll(f, native.Quire_event_top_tokens)
@@ -1108,6 +1170,14 @@ func (o *Event) read(f *figures[native.EventHandle]) {
 	if o.Kind == EventLog {
 		o.LogLevel = LogLevel(get(f, native.Quire_event_log_level))
 		o.LostLines = get(f, native.Quire_event_lost_lines)
+	}
+	if o.Kind == EventPage {
+		o.PageChange = PageChange(get(f, native.Quire_event_page_change))
+		o.PageMedium = PageMedium(get(f, native.Quire_event_page_medium))
+		o.PageNumber = get(f, native.Quire_event_page_number)
+		o.PageHash = get(f, native.Quire_event_page_hash)
+		o.PageParent = get(f, native.Quire_event_page_parent)
+		o.PageNamespace = get(f, native.Quire_event_page_namespace)
 	}
 	if o.Kind == EventFinished || o.Kind == EventError {
 		o.Finish = FinishReason(get(f, native.Quire_event_finish_reason))

@@ -33,6 +33,8 @@
   X(int32_t, cache_close, (quire_cache* cache, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
   X(quire_cache*, cache_create, (quire_model* model, quire_cache_options* options, quire_error** error)) \
   X(quire_queue*, cache_create_queue, (quire_cache* cache, quire_error** error)) \
+  X(int32_t, cache_follow_namespace_pages, (quire_cache* cache, const char* text, size_t text_len, quire_queue* queue, uint64_t user_data, quire_error** error)) \
+  X(int32_t, cache_follow_pages, (quire_cache* cache, quire_queue* queue, uint64_t user_data, quire_error** error)) \
   X(int32_t, cache_free, (quire_cache* handle, quire_error** error)) \
   X(int64_t, cache_logits, (quire_cache* cache, quire_job_request* request, int64_t timeout_ns, quire_cancel* cancel, float* out_values, size_t out_capacity, quire_error** error)) \
   X(int64_t, cache_max_seq_len, (quire_cache* cache, quire_error** error)) \
@@ -114,6 +116,12 @@
   X(int64_t, event_log_probs, (quire_event* event, float* out_values, size_t out_capacity, quire_error** error)) \
   X(int64_t, event_lost_lines, (quire_event* event, quire_error** error)) \
   X(int64_t, event_new_tokens, (quire_event* event, quire_error** error)) \
+  X(int32_t, event_page_change, (quire_event* event, quire_error** error)) \
+  X(uint64_t, event_page_hash, (quire_event* event, quire_error** error)) \
+  X(int32_t, event_page_medium, (quire_event* event, quire_error** error)) \
+  X(const char*, event_page_namespace, (quire_event* event, size_t* out_len, quire_error** error)) \
+  X(int64_t, event_page_number, (quire_event* event, quire_error** error)) \
+  X(uint64_t, event_page_parent, (quire_event* event, quire_error** error)) \
   X(int64_t, event_preemptions, (quire_event* event, quire_error** error)) \
   X(int64_t, event_progress_done, (quire_event* event, quire_error** error)) \
   X(int64_t, event_progress_total, (quire_event* event, quire_error** error)) \

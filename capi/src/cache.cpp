@@ -12,6 +12,7 @@
 #include "capi/src/stats_object.h"
 #include "core/base/checked_math.h"
 #include "core/base/utf8.h"
+#include "core/engine/events/page_followers.h"
 #include "core/engine/model/model_cache.h"
 
 using namespace quire::capi;
@@ -34,6 +35,15 @@ std::function<void(quire::NamespaceQuota&)> quota_change(int32_t quota, int32_t 
   range_argument(quota, QUIRE_QUOTA_RUNNING_JOBS, QUIRE_QUOTA_PINNED_PAGES, "quota");
   range_argument(limit, 0, INT32_MAX, "limit");
   return [quota, limit](quire::NamespaceQuota& of) { limit_of(of, quota) = limit; };
+}
+
+int32_t follow_pages(const CacheShare& cache, quire_queue* queue, quire::PageFollowing following) {
+  const Pinned pinned(queue, "queue");
+  if (pinned->share.runtime != cache.model->runtime)
+    throw quire::Error(quire::ErrorCode::invalid_argument, "queue: is of another runtime than the cache");
+  following.queue = pinned->share.events;
+  cache.cache->follow_pages(std::move(following));
+  return 1;
 }
 
 // Runs `read` on the cache.
@@ -170,6 +180,20 @@ int32_t quire_cache_unpin(quire_cache* cache, int64_t pin, quire_error** error) 
   return get(cache, error, 0, [&](const CacheShare& of) {
     of.cache->unpin(quire::PinId{static_cast<uint64_t>(range_argument(pin, int64_t{1}, INT64_MAX, "pin"))});
     return 1;
+  });
+}
+
+int32_t quire_cache_follow_pages(quire_cache* cache, quire_queue* queue, uint64_t user_data,
+                                 quire_error** error) {
+  return get(cache, error, 0, [&](const CacheShare& of) {
+    return follow_pages(of, queue, {nullptr, std::nullopt, user_data});
+  });
+}
+
+int32_t quire_cache_follow_namespace_pages(quire_cache* cache, const char* text, size_t text_len,
+                                           quire_queue* queue, uint64_t user_data, quire_error** error) {
+  return get(cache, error, 0, [&](const CacheShare& of) {
+    return follow_pages(of, queue, {nullptr, namespace_argument(text, text_len), user_data});
   });
 }
 

@@ -16,6 +16,13 @@ QUIRE_SAME_VALUE(EVENT_FINISHED, EventKind::finished);
 QUIRE_SAME_VALUE(EVENT_ERROR, EventKind::error);
 QUIRE_SAME_VALUE(EVENT_REWIND, EventKind::rewind);
 QUIRE_SAME_VALUE(EVENT_LOG, EventKind::log);
+QUIRE_SAME_VALUE(EVENT_PAGE, EventKind::page);
+QUIRE_SAME_VALUE(PAGE_STORED, PageChange::Kind::stored);
+QUIRE_SAME_VALUE(PAGE_REMOVED, PageChange::Kind::removed);
+QUIRE_SAME_VALUE(PAGE_CLEARED, PageChange::Kind::cleared);
+QUIRE_SAME_VALUE(MEDIUM_DEVICE, PageMedium::device);
+QUIRE_SAME_VALUE(MEDIUM_HOST, PageMedium::host);
+QUIRE_SAME_VALUE(MEDIUM_FILE, PageMedium::file);
 QUIRE_SAME_VALUE(FINISH_NONE, FinishReason::unfinished);
 QUIRE_SAME_VALUE(FINISH_STOP_TOKEN, FinishReason::stop_token);
 QUIRE_SAME_VALUE(FINISH_STOP_STRING, FinishReason::stop_string);
@@ -178,6 +185,45 @@ int32_t quire_event_log_level(quire_event* event, quire_error** error) {
 int64_t quire_event_lost_lines(quire_event* event, quire_error** error) {
   return get(event, error, int64_t{-1},
              [](const quire::Event& of) { return static_cast<int64_t>(of.lost_lines); });
+}
+
+int32_t quire_event_page_change(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) {
+    return of.page ? static_cast<int32_t>(of.page->kind) : QUIRE_PAGE_NONE;
+  });
+}
+
+int32_t quire_event_page_medium(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) {
+    const bool is_of_one = of.page && of.page->kind != quire::PageChange::Kind::cleared;
+    return is_of_one ? static_cast<int32_t>(of.page->medium) : QUIRE_MEDIUM_NONE;
+  });
+}
+
+int64_t quire_event_page_number(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return of.page ? of.page->number : int64_t{-1}; });
+}
+
+uint64_t quire_event_page_hash(quire_event* event, quire_error** error) {
+  return get(event, error, uint64_t{0},
+             [](const quire::Event& of) { return of.page ? of.page->hash : uint64_t{0}; });
+}
+
+uint64_t quire_event_page_parent(quire_event* event, quire_error** error) {
+  return get(event, error, uint64_t{0},
+             [](const quire::Event& of) { return of.page ? of.page->parent : uint64_t{0}; });
+}
+
+const char* quire_event_page_namespace(quire_event* event, size_t* out_len, quire_error** error) {
+  if (out_len != nullptr) *out_len = 0;
+  return guard(error, static_cast<const char*>(nullptr), [&] {
+    const Pinned pinned(event, "event");
+    if (!pinned->event.page) return "";
+    const std::string& text = pinned->event.page->name_space;
+    if (out_len != nullptr) *out_len = text.size();
+    return text.c_str();
+  });
 }
 
 int32_t quire_event_finish_reason(quire_event* event, quire_error** error) {

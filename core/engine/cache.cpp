@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/engine/deadline.h"
 #include "core/engine/events/event_queue.h"
+#include "core/engine/events/page_followers.h"
 #include "core/engine/events/skipping_stream.h"
 #include "core/engine/jobs/namespace_quotas.h"
 #include "core/engine/jobs/request_check.h"
@@ -169,6 +170,10 @@ PinId Cache::pin_prefix(const TokenIds& prompt, const std::string& name_space, D
 
 void Cache::unpin(PinId pin) {
   core_->post([pin](LiveJobs& jobs) { jobs.unpin(pin); });
+}
+
+void Cache::follow_pages(PageFollowing following) {
+  core_->post([following = std::move(following)](LiveJobs& jobs) { jobs.follow_pages(following); });
 }
 
 void Cache::change_quota(const std::string* name, const std::function<void(NamespaceQuota&)>& change) {

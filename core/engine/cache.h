@@ -22,6 +22,7 @@ namespace quire {
 
 class EngineCore;
 class NamespaceQuotas;
+struct PageFollowing;
 
 // Limits of one namespace. 0 is no limit.
 struct NamespaceQuota {
@@ -107,6 +108,9 @@ class Cache : public std::enable_shared_from_this<Cache> {
                    const Wait& wait);
   // No-op for a pin that is gone.
   void unpin(PinId pin);
+
+  // From now on the queue gets what becomes of the pages, after what is there now.
+  void follow_pages(PageFollowing following);
 
   // Change what namespaces may take from now on; what is beyond it already stays. `name` null: of every
   // namespace that has no quota of its own.

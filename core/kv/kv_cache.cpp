@@ -23,7 +23,8 @@ std::string domain_key(const PrefixDomain& domain) {
 KvCache::KvCache(const KvCacheOptions& options)
     : pool_(options.pool),
       shelf_(options.shelf),
-      keys_(options.shelf != nullptr ? static_cast<size_t>(options.pool.num_pages) : 0),
+      listener_(options.listener),
+      names_(static_cast<size_t>(options.pool.num_pages)),
       max_pages_per_sequence_(static_cast<size_t>(options.max_pages_per_sequence)) {
   const auto max_sequences = static_cast<size_t>(options.max_sequences);
   changes_.reserve(max_sequences);
@@ -52,28 +53,35 @@ const KvCache::Sequence& KvCache::get(SequenceId id) const {
 
 ContentId KvCache::find_root(const PrefixDomain& domain) const {
   const auto found = roots_.find(domain_key(domain));
-  return found == roots_.end() ? ContentId{} : found->second;
+  return found == roots_.end() ? ContentId{} : found->second.content;
 }
 
-ContentId KvCache::root_of(const PrefixDomain& domain) {
+const KvCache::Root& KvCache::root_of(const PrefixDomain& domain) {
   if (roots_.size() >= kMaxRoots + static_cast<size_t>(pool_.num_pages())) drop_unused_domains();
-  ContentId& root = roots_[domain_key(domain)];
-  if (root.value == 0) root = pool_.new_content();
-  return root;
+  const auto [entry, is_new] = roots_.try_emplace(domain_key(domain));
+  if (!is_new) return entry->second;
+  try {
+    auto name_space = std::make_shared<const std::string>(domain.name_space);
+    return entry->second = {pool_.new_content(), key_of_domain(domain), std::move(name_space)};
+  } catch (...) {
+    roots_.erase(entry);
+    throw;
+  }
 }
 
-// A domain without a sequence may forget its root: its cached pages are no longer found and are evicted in
-// their turn. Keeps the table small where every request brings a namespace of its own.
+// A domain without a sequence and without a whole page may forget its root. Keeps the table small where every
+// request brings a namespace of its own.
 void KvCache::drop_unused_domains() {
-  std::unordered_set<uint64_t> used;
+  std::unordered_set<const std::string*> used;
   for (const auto& sequence : sequences_) {
-    if (sequence->generation % 2 == 1) used.insert(sequence->root.value);
+    if (sequence->generation % 2 == 1) used.insert(sequence->root.name_space.get());
   }
-  std::erase_if(roots_, [&](const auto& entry) { return used.count(entry.second.value) == 0; });
+  for (const PageName& name : names_) used.insert(name.name_space.get());
+  std::erase_if(roots_, [&](const auto& entry) { return used.count(entry.second.name_space.get()) == 0; });
 }
 
 SequenceId KvCache::create(const SequenceOptions& options) {
-  const ContentId root = root_of(options.domain);
+  const Root& root = root_of(options.domain);
   if (free_places_.empty()) {
     free_places_.reserve(sequences_.size() + 1);
     auto fresh = std::make_unique<Sequence>();
@@ -87,8 +95,8 @@ SequenceId KvCache::create(const SequenceOptions& options) {
   ++sequence.generation;
   sequence.reuse = options.reuse;
   sequence.publish = options.publish;
-  sequence.root = sequence.tail = root;
-  sequence.root_key = key_of_domain(options.domain);
+  sequence.root = root;
+  sequence.tail = root.content;
   sequence.length = 0;
   ++num_sequences_;
   return SequenceId{sequence.generation << kPlaceBits | place};
@@ -100,7 +108,6 @@ SequenceId KvCache::fork(SequenceId parent_id) {
   Sequence& child = get(child_id);
   child.reuse = parent.reuse;
   child.publish = parent.publish;
-  child.root_key = parent.root_key;
   child.root = parent.root;
   child.tail = parent.tail;
   child.length = parent.length;
@@ -146,7 +153,7 @@ void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   const int32_t whole = num_tokens / pool_.page_tokens();
   if (sequence.publish) {
     sequence.tail =
-        whole == 0 ? sequence.root : pool_.content(sequence.pages[static_cast<size_t>(whole - 1)]);
+        whole == 0 ? sequence.root.content : pool_.content(sequence.pages[static_cast<size_t>(whole - 1)]);
   }
   const int32_t rest = num_tokens % pool_.page_tokens();
   if (rest != 0 && pool_.writable(sequence.pages.back())) pool_.truncate(sequence.pages.back(), rest);

@@ -20,6 +20,7 @@
 #include "core/base/ids.h"
 #include "core/kv/content.h"
 #include "core/kv/page_demand.h"
+#include "core/kv/page_listener.h"
 #include "core/kv/page_pool.h"
 #include "core/kv/page_shelf.h"
 #include "core/kv/slot_pool.h"
@@ -43,6 +44,7 @@ struct KvCacheOptions {
   std::vector<WindowGroup> windows;
   // Where whole pages go that leave; none: nowhere. Of caches without windows. Outlives the cache.
   PageShelf* shelf = nullptr;
+  PageListener* listener = nullptr;  // none: nobody. Outlives the cache
 };
 
 // One thread at a time. Failure leaves everything as it was.
@@ -95,6 +97,9 @@ class KvCache {
   // Copies of all whole pages that are here, until `stops` says so.
   void shelve_all(const std::function<bool()>& stops) noexcept;
 
+  // Every whole page that can be found, a page after the one that it continues.
+  void visit_pages(const PageVisitor& visit) const;
+
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
   gsl::span<const SlotPool> windows() const { return windows_; }  // by group
@@ -115,13 +120,19 @@ class KvCache {
   };
   using SlotRanges = std::array<SlotRange, kMaxWindowGroups>;
 
+  // Where the prefixes of a domain begin.
+  struct Root {
+    ContentId content;
+    PrefixKey key;
+    std::shared_ptr<const std::string> name_space;  // of this root alone, so that it stands for it
+  };
+
   struct Sequence {
     uint64_t generation = 0;  // of this place; odd while in use
     bool reuse = true;
     bool publish = true;
-    PrefixKey root_key;
-    ContentId root;
-    ContentId tail;  // of the last whole page; root where there is none; none where not published
+    Root root;
+    ContentId tail;  // of the last whole page; the root's where there is none; none where not published
     int32_t length = 0;
     std::vector<PageId> pages;
     SlotRanges slots;  // all that its window reaches lies within
@@ -146,7 +157,7 @@ class KvCache {
 
   Sequence& get(SequenceId id);
   const Sequence& get(SequenceId id) const;
-  ContentId root_of(const PrefixDomain& domain);
+  const Root& root_of(const PrefixDomain& domain);
   ContentId find_root(const PrefixDomain& domain) const;
   void drop_unused_domains();
   gsl::span<const PageId> find_pages(ContentId tail, int32_t num_own_pages,
@@ -167,7 +178,9 @@ class KvCache {
 
   PageId take_page();
   void shelve(PageId page) noexcept;
-  PageId bring_back_page(ContentId parent, const Sha256& key, gsl::span<const TokenId> tokens);
+  PageId bring_back_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens);
+  void name_page(PageId page, const PageName& name) noexcept;
+  void leave(PageId page) noexcept;
   void take_slot(size_t group, PageId page);
   void take_slots(Sequence& sequence, int32_t end);
   bool hold_slots(Sequence& sequence, int32_t end, bool is_open);
@@ -190,13 +203,14 @@ class KvCache {
 
   PagePool pool_;
   PageShelf* const shelf_;
-  std::vector<PrefixKey> keys_;  // of whole pages, where there is a shelf
+  PageListener* const listener_;
+  std::vector<PageName> names_;  // of whole pages
   std::vector<SlotPool> windows_;
   size_t max_pages_per_sequence_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
   std::vector<uint32_t> free_places_;
   int32_t num_sequences_ = 0;
-  std::unordered_map<std::string, ContentId> roots_;
+  std::unordered_map<std::string, Root> roots_;
   std::vector<PageId> pinned_;
   std::array<std::vector<PageId>, kMaxWindowGroups> pinned_slots_;  // pages whose slots pins use
   mutable std::vector<PageId> found_;                               // by find_pages

@@ -1,6 +1,7 @@
-// How pages leave for the shelf and come back.
+// How pages are named, leave for the shelf and come back.
 #include "core/kv/page_shelf.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
@@ -37,14 +38,37 @@ PrefixKey key_after(const PrefixKey& before, gsl::span<const TokenId> tokens) no
 }
 
 PageId KvCache::take_page() {
-  if (const PageId leaving = pool_.next_evicted(); leaving.value >= 0) shelve(leaving);
+  if (const PageId leaving = pool_.next_evicted(); leaving.value >= 0) leave(leaving);
   return pool_.allocate();
 }
 
+// Of a page that can be found from now on.
+void KvCache::name_page(PageId page, const PageName& name) noexcept {
+  names_[static_cast<size_t>(page.value)] = name;
+  if (listener_ != nullptr && name.key) listener_->stored(name, PageMedium::device, pool_.tokens(page));
+}
+
+void KvCache::leave(PageId page) noexcept {
+  shelve(page);
+  PageName& name = names_[static_cast<size_t>(page.value)];
+  if (listener_ != nullptr && name.key) listener_->removed(name, PageMedium::device);
+  name = {};
+}
+
 void KvCache::shelve(PageId page) noexcept {
-  if (shelf_ == nullptr || pool_.content(page).value == 0) return;
-  if (const PrefixKey& key = keys_[static_cast<size_t>(page.value)]; key.has_value())
-    shelf_->put(*key, pool_.tokens(page), page);
+  const PageName& name = names_[static_cast<size_t>(page.value)];
+  if (shelf_ != nullptr && name.key) shelf_->put(name, pool_.tokens(page), page);
+}
+
+void KvCache::visit_pages(const PageVisitor& visit) const {
+  std::vector<PageId> pages;
+  for (int32_t page = 0; page < pool_.num_pages(); ++page)
+    if (names_[static_cast<size_t>(page)].key) pages.push_back(PageId{page});
+  // A page is published after the one that it continues.
+  std::sort(pages.begin(), pages.end(),
+            [&](PageId one, PageId other) { return pool_.content(one).value < pool_.content(other).value; });
+  for (const PageId page : pages)
+    visit(names_[static_cast<size_t>(page.value)], PageMedium::device, pool_.tokens(page));
 }
 
 void KvCache::shelve_all(const std::function<bool()>& stops) noexcept {
@@ -55,22 +79,25 @@ void KvCache::shelve_all(const std::function<bool()>& stops) noexcept {
 // last to the first: a page leaves before the one that it continues.
 int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
   Expects(!reserving_);
-  PrefixKey key = key_of_domain(domain);
-  if (shelf_ == nullptr || !key || tokens.size() < 2) return 0;
+  if (shelf_ == nullptr || domain.adapter_generation != 0 || tokens.size() < 2) return 0;
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
   std::vector<PageId> held;
   held.reserve(tokens.size() / page_tokens);
   const auto let_go = gsl::finally([&] {
     for (auto page = held.rbegin(); page != held.rend(); ++page) pool_.release(*page);
   });
-  ContentId tail = root_of(domain);
+  const Root root = root_of(domain);
+  ContentId tail = root.content;
+  PageName name{root.key, std::nullopt, root.name_space};
   int32_t num_brought = 0;
   for (size_t done = 0; done + page_tokens < tokens.size(); done += page_tokens) {
     const auto own = tokens.subspan(done, page_tokens);
-    key = key_after(key, own);
+    const PrefixKey parent = done == 0 ? PrefixKey{} : name.key;
+    name.key = key_after(name.key, own);
+    name.parent = parent;
     PageId page = pool_.find(tail, own);
     if (page.value < 0) {
-      page = bring_back_page(tail, *key, own);
+      page = bring_back_page(tail, name, own);
       if (page.value < 0) break;
       ++num_brought;
     } else {
@@ -83,10 +110,10 @@ int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId>
 }
 
 // With one reference; value -1 where it is not to be had.
-PageId KvCache::bring_back_page(ContentId parent, const Sha256& key, gsl::span<const TokenId> tokens) {
-  if (pool_.num_available() == 0 || !shelf_->has(key)) return PageId{-1};
+PageId KvCache::bring_back_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens) {
+  if (pool_.num_available() == 0 || !shelf_->has(*name.key)) return PageId{-1};
   const PageId page = take_page();
-  if (!shelf_->get(key, tokens, page)) {
+  if (!shelf_->get(name, tokens, page)) {
     pool_.release(page);
     return PageId{-1};
   }
@@ -94,7 +121,7 @@ PageId KvCache::bring_back_page(ContentId parent, const Sha256& key, gsl::span<c
   pool_.show(page, parent);
   const PageId kept = pool_.publish(page);
   Expects(kept == page);  // nothing that is here was looked for on the shelf
-  keys_[static_cast<size_t>(page.value)] = key;
+  name_page(page, name);
   return page;
 }
 

@@ -204,10 +204,11 @@ void KvCache::keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
     ++num_deduplicated_;
   }
   sequence.tail = pool_.content(kept);
-  if (shelf_ == nullptr) return;
-  const PrefixKey& before =
-      page_idx == 0 ? sequence.root_key : keys_[static_cast<size_t>(sequence.pages[page_idx - 1].value)];
-  keys_[static_cast<size_t>(kept.value)] = key_after(before, pool_.tokens(kept));
+  if (kept != page) return;
+  const PrefixKey parent =
+      page_idx == 0 ? PrefixKey{} : names_[static_cast<size_t>(sequence.pages[page_idx - 1].value)].key;
+  const PrefixKey& before = page_idx == 0 ? sequence.root.key : parent;
+  name_page(kept, {key_after(before, pool_.tokens(kept)), parent, sequence.root.name_space});
 }
 
 void KvCache::roll_back() noexcept {

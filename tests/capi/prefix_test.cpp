@@ -1,4 +1,7 @@
 // Prefixes that leave a cache, through the C interface.
+#include <map>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "tests/capi/capi_fixture.h"
@@ -49,6 +52,51 @@ TEST_F(PrefixTest, ComeBackFromHostMemoryAndAreCounted) {
   EXPECT_GT(quire_stats_prefix_pages_restored(stats(cache).get(), nullptr), 0);
   EXPECT_EQ(quire_stats_prefix_file_pages(stats(cache).get(), nullptr), 0);
   EXPECT_EQ(quire_stats_prefix_files_refused(stats(cache).get(), nullptr), 0);
+}
+
+TEST_F(PrefixTest, AreFollowedAsTheyComeAndGo) {
+  const OwnedCacheOptions wanted = options();
+  ASSERT_EQ(quire_cache_options_set_prefix_bytes(wanted.get(), 16 << 20, nullptr), 1);
+  const OwnedCache cache = open(wanted);
+  const OwnedQueue queue(quire_cache_create_queue(cache.get(), report.out()));
+  ASSERT_EQ(quire_cache_follow_pages(cache.get(), queue.get(), 5, report.out()), 1) << report.message();
+  run(cache, first);
+  run(cache, second);
+  ASSERT_EQ(quire_cache_close(cache.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()), 1);
+  std::map<int32_t, int64_t> num_changes;
+  std::map<int32_t, int64_t> num_on_medium;
+  std::set<uint64_t> known = {0};
+  quire_event* taken = nullptr;
+  for (int64_t number = 0;
+       quire_queue_poll(queue.get(), int64_t{1'000'000'000}, nullptr, &taken, report.out()) == 1; ++number) {
+    const OwnedEvent event(taken);
+    ASSERT_EQ(quire_event_type(taken, nullptr), QUIRE_EVENT_PAGE);
+    EXPECT_EQ(quire_event_user_data(taken, nullptr), 5U);
+    EXPECT_EQ(quire_event_page_number(taken, nullptr), number);
+    const int32_t change = quire_event_page_change(taken, nullptr);
+    const int32_t medium = quire_event_page_medium(taken, nullptr);
+    ++num_changes[change];
+    if (change == QUIRE_PAGE_STORED) {
+      ++num_on_medium[medium];
+      EXPECT_EQ(quire_event_tokens(taken, nullptr, 0, nullptr), 4);
+      EXPECT_EQ(known.count(quire_event_page_parent(taken, nullptr)), 1U);
+      known.insert(quire_event_page_hash(taken, nullptr));
+    }
+    if (change == QUIRE_PAGE_CLEARED && number > 0) break;
+  }
+  EXPECT_EQ(num_changes[QUIRE_PAGE_CLEARED], 2) << "at the beginning and at the end";
+  EXPECT_GT(num_changes[QUIRE_PAGE_REMOVED], 0);
+  EXPECT_GE(num_on_medium[QUIRE_MEDIUM_DEVICE], 20);
+  EXPECT_GT(num_on_medium[QUIRE_MEDIUM_HOST], 0);
+}
+
+TEST_F(PrefixTest, AreFollowedInAQueueOfTheSameRuntimeAlone) {
+  const OwnedCache cache = open(options());
+  const World other;
+  const OwnedQueue queue(quire_queue_create(other.runtime.get(), nullptr));
+  EXPECT_EQ(quire_cache_follow_namespace_pages(cache.get(), "a", 1, queue.get(), 0, report.out()), 0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(report.message().find("queue"), std::string::npos) << report.message();
 }
 
 TEST_F(PrefixTest, CountInTheBudgetOfTheHost) {

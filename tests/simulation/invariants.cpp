@@ -26,6 +26,7 @@ int8_t place_of(const std::string& name_space) {
 void Simulation::check_all() {
   judge_endings();
   check_pages();
+  check_followed_pages();
   check_counts();
   check_quotas();
   for (auto& [tag, model] : jobs_) check_running(model);
@@ -204,6 +205,25 @@ void Simulation::check_pages() {
     if (std::find(tokens.begin(), tokens.end(), poison) != tokens.end())
       violation("I5: a poisoned page is shared");
   }
+}
+
+// Who follows the pages knows exactly those that can be found, or that it does not.
+void Simulation::check_followed_pages() {
+  for (const Event& event : page_queue_->drain(100000, Duration{0})) replay_.take(event);
+  if (!replay_.problem().empty()) violation("I4: of pages that are followed, " + replay_.problem());
+  page_events_may_lack_ |= failed_allocations_ > 0;
+  PageReplay::Pages there;
+  if (engine_ended_ == ErrorCode::ok) there = PageReplay::of(loop().kv());
+  const bool agrees = replay_.in_order() && replay_.pages_on(PageMedium::device) == there;
+  if (agrees) page_events_may_lack_ = false;
+  stats_.pages_followed += agrees ? there.size() : 0;
+  if (agrees || loop().jobs().book().cache().steps == 0) return;
+  if (!page_events_may_lack_) {
+    violation(fmt::format("I4: a follower knows {} pages{}, and {} can be found",
+                          replay_.count(PageMedium::device), replay_.in_order() ? "" : " and of a gap",
+                          there.size()));
+  }
+  if (engine_ended_ == ErrorCode::ok) engine_->cache->follow_pages({page_queue_, std::nullopt, 0});
 }
 
 // A page that has a slot has in it what it has itself.

@@ -165,6 +165,8 @@ void Simulation::make_engine() {
     faults_->change_logits(batch, logits);
   };
   queue_ = std::make_shared<EventQueue>(clock_);
+  page_queue_ = std::make_shared<EventQueue>(clock_);
+  engine_->cache->follow_pages({page_queue_, std::nullopt, 0});
   faults_->disarm();
   engine_ended_ = ErrorCode::ok;
   steps_without_progress_ = progress_mark_ = 0;

@@ -16,6 +16,7 @@
 #include "tests/simulation/oracle.h"
 #include "tests/support/allocation_faults.h"
 #include "tests/support/engine_fakes.h"
+#include "tests/support/page_replay.h"
 
 namespace quire::testing {
 
@@ -39,11 +40,12 @@ struct SimulationStats {
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;
   uint64_t pages_restored = 0;
-  uint64_t followed = 0;     // steps that had been issued ahead
-  uint64_t in_vain = 0;      // others that had been
-  uint64_t masked = 0;       // rows that a device drew from through a mask
-  uint64_t constrained = 0;  // jobs
-  uint64_t guided = 0;       // likewise, of two lanes
+  uint64_t pages_followed = 0;  // that a follower knew of, behind each event
+  uint64_t followed = 0;        // steps that had been issued ahead
+  uint64_t in_vain = 0;         // others that had been
+  uint64_t masked = 0;          // rows that a device drew from through a mask
+  uint64_t constrained = 0;     // jobs
+  uint64_t guided = 0;          // likewise, of two lanes
   uint64_t candidates = 0;
   uint64_t accepted = 0;  // of these
   uint64_t digest = 0;    // of everything that any reader saw, in order
@@ -163,6 +165,7 @@ class Simulation {
   void check_transcript(const SimulatedJob& model);
   void check_output(const SimulatedJob& model);
   void check_pages();
+  void check_followed_pages();
   void check_slots(PageId page, gsl::span<const TokenId> tokens);
   void poison_empty_slots();
   void check_counts();
@@ -196,6 +199,9 @@ class Simulation {
   std::unique_ptr<FaultInjector> faults_;
   std::unique_ptr<FakeEngine> engine_;
   std::shared_ptr<EventQueue> queue_;
+  std::shared_ptr<EventQueue> page_queue_;
+  PageReplay replay_;
+  bool page_events_may_lack_ = false;  // there was no memory since they were last seen to be right
   Jobs jobs_;
   std::vector<JobId> dropped_;     // to be gone with the next step
   Job* cancel_in_step_ = nullptr;  // to be cancelled while the device computes

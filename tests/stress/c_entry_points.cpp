@@ -100,20 +100,25 @@ void tell_job_more(CWorld& w, const Calls& call) {
   take(w, event);
 }
 void tell_last_event(CWorld& w, const Calls& call) {
-  for (auto* get : {quire_event_index, quire_event_log_level, quire_event_stop_token}) call(get, w.event);
+  for (auto* get : {quire_event_index, quire_event_log_level, quire_event_stop_token, quire_event_page_change,
+                    quire_event_page_medium})
+    call(get, w.event);
   for (auto* get :
        {quire_event_first_token, quire_event_kept_tokens, quire_event_kept_bytes, quire_event_lost_lines,
-        quire_event_prompt_tokens, quire_event_cached_tokens, quire_event_new_tokens,
+        quire_event_page_number, quire_event_prompt_tokens, quire_event_cached_tokens, quire_event_new_tokens,
         quire_event_draft_tokens, quire_event_accepted_draft_tokens, quire_event_preemptions,
         quire_event_time_queued_ns, quire_event_time_prompt_ns, quire_event_time_generate_ns}) {
     call(get, w.event);
   }
-  call(quire_event_stop_text, w.event, nullptr);
+  for (auto* get : {quire_event_page_hash, quire_event_page_parent}) call(get, w.event);
+  for (auto* get : {quire_event_stop_text, quire_event_page_namespace}) call(get, w.event, nullptr);
 }
 void follow_queue(CWorld& w, const Calls& call) {
   const OwnedQueue made(call(quire_cache_create_queue, w.cache));
   if (!made) return;
   call(quire_queue_set_log_level, made.get(), QUIRE_LOG_ERROR);
+  call(quire_cache_follow_pages, w.cache, made.get(), 1);
+  call(quire_cache_follow_namespace_pages, w.cache, "n", 1, made.get(), 2);
   int64_t id = 0;
   call(quire_queue_ready, made.get(), 0, nullptr, &id, 1);
 }

@@ -116,6 +116,24 @@ QUIRE_API int64_t quire_cache_pin(quire_cache* cache, quire_job_request* request
 QUIRE_API int32_t quire_cache_unpin(quire_cache* cache, int64_t pin, quire_error** error);
 
 /**
+ * From now on `queue`, of the same runtime, gets QUIRE_EVENT_PAGE events: what becomes of the whole pages of
+ * the cache that a prompt can find, and of those that left it for host memory or files. They begin with
+ * QUIRE_PAGE_CLEARED and a QUIRE_PAGE_STORED for each page that is there now, a page after the one that it
+ * continues, and end with the queue or with the cache. `user_data` tells caches apart
+ * (quire_event_user_data). The engine waits for no reader: of more than 4096 further events that nobody took
+ * some are lost, and quire_event_page_number jumps. Whoever meets that, or comes late, follows again with the
+ * same queue: everything begins anew. Pages computed with an adapter are not told. Returns 1, or 0 on
+ * failure, QUIRE_ERROR_CLOSED after quire_cache_close.
+ */
+QUIRE_API int32_t quire_cache_follow_pages(quire_cache* cache, quire_queue* queue, uint64_t user_data,
+                                           quire_error** error);
+
+/** The same of the pages of one namespace alone. Returns 1, or 0 on failure. */
+QUIRE_API int32_t quire_cache_follow_namespace_pages(quire_cache* cache, const char* text, size_t text_len,
+                                                     quire_queue* queue, uint64_t user_data,
+                                                     quire_error** error);
+
+/**
  * How likely the prompt of `request` is, as QUIRE_JOB_KIND_SCORE jobs tell it: out_values[i] is the natural
  * logarithm of the probability of its token i after the tokens before it. The tokens are cut into windows of
  * window_tokens, each a job of its own; 0 is one window of all. The first token of a window follows nothing:

@@ -20,6 +20,21 @@
 #define QUIRE_EVENT_ERROR 5    /* the last event of a job that failed; quire_event_error_code says why */
 #define QUIRE_EVENT_REWIND 6   /* text is taken back, all but quire_event_kept_tokens, _kept_bytes */
 #define QUIRE_EVENT_LOG 7      /* a line of the log, in a queue that asked for it; of no job */
+#define QUIRE_EVENT_PAGE 8     /* what became of a page, in a queue that follows a cache; of no job */
+
+/* What became of a page of a cache. */
+#define QUIRE_PAGE_NONE 0    /* the event is of no page */
+#define QUIRE_PAGE_STORED 1  /* its tokens can be found on its medium from now on */
+#define QUIRE_PAGE_REMOVED 2 /* no longer there */
+#define QUIRE_PAGE_CLEARED                                                         \
+  3 /* no page is anywhere: what follows begins with that, and a closed cache ends \
+     */
+
+/* Where a page is. */
+#define QUIRE_MEDIUM_NONE 0
+#define QUIRE_MEDIUM_DEVICE 1 /* in the cache */
+#define QUIRE_MEDIUM_HOST 2   /* quire_cache_options_set_prefix_bytes */
+#define QUIRE_MEDIUM_FILE 3   /* quire_cache_options_set_prefix_directory */
 
 /* Why a job ended. A later version may add reasons. */
 #define QUIRE_FINISH_NONE 0        /* it has not ended */
@@ -40,8 +55,8 @@ extern "C" {
 QUIRE_API int32_t quire_event_type(quire_event* event, quire_error** error);
 
 /**
- * The number that the request of the job was given (quire_job_request_set_user_data and _user_data_step); 0
- * on failure.
+ * The number that the request of the job was given (quire_job_request_set_user_data and _user_data_step), or
+ * quire_cache_follow_pages; 0 on failure.
  */
 QUIRE_API uint64_t quire_event_user_data(quire_event* event, quire_error** error);
 
@@ -90,8 +105,9 @@ QUIRE_API const char* quire_event_call_id(quire_event* event, size_t* out_len, q
 /**
  * The generated token ids that came with this event. A token whose text is held back, as part of a character
  * or of a possible stop string, comes with the event that has its text, or with the last one: none is lost.
- * One whose text comes in parts comes with the first; an event with the rest alone has no tokens. Returns
- * their number (base.h: results), -1 on failure.
+ * One whose text comes in parts comes with the first; an event with the rest alone has no tokens. Of a PAGE
+ * event: what the page holds, where it was STORED and that is known. Returns their number (base.h: results),
+ * -1 on failure.
  */
 QUIRE_API int64_t quire_event_tokens(quire_event* event, int32_t* out_tokens, size_t out_capacity,
                                      quire_error** error);
@@ -148,6 +164,34 @@ QUIRE_API int32_t quire_event_log_level(quire_event* event, quire_error** error)
 /** Of a LOG event: how many lines after it were dropped, since nobody took those before; else 0; -1 on
  * failure. */
 QUIRE_API int64_t quire_event_lost_lines(quire_event* event, quire_error** error);
+
+/** Of a PAGE event: one of QUIRE_PAGE_*; else QUIRE_PAGE_NONE; -1 on failure. */
+QUIRE_API int32_t quire_event_page_change(quire_event* event, quire_error** error);
+
+/** Of a PAGE event: one of QUIRE_MEDIUM_*; of CLEARED and else QUIRE_MEDIUM_NONE; -1 on failure. */
+QUIRE_API int32_t quire_event_page_medium(quire_event* event, quire_error** error);
+
+/**
+ * Of a PAGE event: its number, one more than that of the event before, from 0 with each
+ * quire_cache_follow_pages. Where numbers jump, events were lost. Else -1; -1 on failure.
+ */
+QUIRE_API int64_t quire_event_page_number(quire_event* event, quire_error** error);
+
+/**
+ * Of a PAGE event: what names the page. Equal on every medium and in every process for equal tokens from the
+ * beginning in an equal namespace. Else 0; 0 on failure.
+ */
+QUIRE_API uint64_t quire_event_page_hash(quire_event* event, quire_error** error);
+
+/**
+ * Of a PAGE event: what names the page before, which it continues; 0 where it is the first, or where that is
+ * not known. Else 0; 0 on failure.
+ */
+QUIRE_API uint64_t quire_event_page_parent(quire_event* event, quire_error** error);
+
+/** Of a PAGE event: the namespace of the page, as quire_event_text gives text; else empty. NULL on failure.
+ */
+QUIRE_API const char* quire_event_page_namespace(quire_event* event, size_t* out_len, quire_error** error);
 
 /** Of a last event: one of QUIRE_FINISH_*; else QUIRE_FINISH_NONE; -1 on failure. */
 QUIRE_API int32_t quire_event_finish_reason(quire_event* event, quire_error** error);

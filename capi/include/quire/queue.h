@@ -6,7 +6,8 @@
  * jobs taking turns. quire_job_poll may still take some; each event is given once. The queue keeps no job
  * alive: what a freed job left untaken is gone. Any number of threads may wait in one queue at the same time;
  * each event is given to exactly one of them. The events of a step come together: one drain has those of all
- * jobs that took part. Lines of the log come here too where quire_queue_set_log_level asks for them.
+ * jobs that took part. Lines of the log come here too where quire_queue_set_log_level asks for them, and what
+ * becomes of the pages of a cache where quire_cache_follow_pages does.
  */
 #ifndef QUIRE_QUEUE_H
 #define QUIRE_QUEUE_H

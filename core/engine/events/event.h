@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/ids.h"
 #include "core/base/log.h"
+#include "core/kv/page_listener.h"
 #include "core/response/events.h"
 #include "core/sampling/sampler.h"
 
@@ -23,6 +24,7 @@ enum class EventKind : int32_t {
   error = 5,     // terminal: the job failed, see error and message
   rewind = 6,    // what was shown is taken back, but for kept_tokens and kept_bytes
   log = 7,       // a line of the log, of no job
+  page = 8,      // what became of a page of a cache, of no job
 };
 
 // Why a job is over.
@@ -50,6 +52,18 @@ struct JobUsage {
   Duration time_prefill{0};     // first step to first token
   Duration time_generating{0};  // first token to end
   Duration time_resting{0};     // of those, paused or waiting for its reader
+};
+
+// What became of a whole page of a cache, or of all of them.
+struct PageChange {
+  enum class Kind : int32_t { stored = 1, removed = 2, cleared = 3 };
+
+  Kind kind = Kind::cleared;
+  PageMedium medium = PageMedium::device;
+  int64_t number = 0;   // of the events of one follower; where it jumps some were lost
+  uint64_t hash = 0;    // the beginning of its key
+  uint64_t parent = 0;  // of the page before; 0: it is the first
+  std::string name_space;
 };
 
 // Which one of a job's events this is decides which fields mean something. Text is always valid UTF-8 and cut
@@ -83,6 +97,8 @@ struct Event {
   // log
   LogLevel log_level = LogLevel::info;
   int64_t lost_lines = 0;  // that found no room before this one
+
+  std::optional<PageChange> page;  // with EventKind::page; the tokens of a page are token_ids
 
   // finished, error
   FinishReason reason = FinishReason::unfinished;

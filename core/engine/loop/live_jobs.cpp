@@ -206,6 +206,7 @@ void LiveJobs::end_all(ErrorCode code, std::string_view message) noexcept {
   book_.cache().engine_error = code;
   sweep();
   told_.flush();
+  grounds_.pages->end();
 }
 
 JobRecord* LiveJobs::find(JobId id) {
@@ -395,6 +396,13 @@ bool LiveJobs::drop_oldest_pin() noexcept {
 
 int32_t LiveJobs::query_prefix(const TokenIds& prompt, const std::string& name_space) const {
   return grounds_.kv.demand(PrefixDomain{name_space, 0}, prompt).found_tokens;
+}
+
+void LiveJobs::follow_pages(const PageFollowing& following) {
+  grounds_.pages->follow(following, [this](const PageVisitor& visit) {
+    grounds_.kv.visit_pages(visit);
+    if (grounds_.prefixes != nullptr) grounds_.prefixes->visit_pages(visit);
+  });
 }
 
 void LiveJobs::publish_stats() noexcept {

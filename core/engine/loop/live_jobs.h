@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/engine/cache.h"
+#include "core/engine/events/page_followers.h"
 #include "core/engine/jobs/job_queue.h"
 #include "core/engine/jobs/job_record.h"
 #include "core/engine/jobs/name_spaces.h"
@@ -29,6 +30,7 @@ struct JobGrounds {
   JobQueue& queue;
   KvCache& kv;
   PrefixStore* prefixes = nullptr;  // null: pages that leave are gone
+  PageFollowers* pages = nullptr;
 };
 
 // Owns all jobs that live. One thread at a time.
@@ -100,6 +102,7 @@ class LiveJobs {
   PinId pin(const TokenIds& prompt, const std::string& name_space, Duration time_to_live);
   void unpin(PinId pin) noexcept;
   int32_t query_prefix(const TokenIds& prompt, const std::string& name_space) const;
+  void follow_pages(const PageFollowing& following);
 
  private:
   void fail_each(ErrorCode code, std::string_view message) noexcept;

@@ -14,13 +14,15 @@ namespace quire {
 
 namespace {
 
-KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& options, PageShelf* shelf) {
+KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& options, PageShelf* shelf,
+                          PageListener& listener) {
   KvCacheOptions kv;
   kv.pool = {limits.num_pages, limits.page_tokens, options.prefix_hash_bits};
   kv.max_pages_per_sequence = limits.max_pages_per_sequence;
   kv.max_sequences = limits.max_sequences;
   kv.windows = limits.windows;
   kv.shelf = shelf;
+  kv.listener = &listener;
   return kv;
 }
 
@@ -34,7 +36,8 @@ bool wants_hidden(const StepPlan& plan) {
 
 StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue)
     : parts_(std::move(parts)),
-      prefixes_(PrefixStore::create(options.prefixes, {*parts_.executor, runtime.files(), runtime.log()})),
+      prefixes_(
+          PrefixStore::create(options.prefixes, {*parts_.executor, runtime.files(), runtime.log(), pages_})),
       grounds_{runtime,
                options,
                parts_.executor->limits(),
@@ -42,8 +45,9 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
                parts_.num_tokens,
                queue,
                kv_,
-               prefixes_.get()},
-      kv_(kv_options(grounds_.executor, options, prefixes_.get())),
+               prefixes_.get(),
+               &pages_},
+      kv_(kv_options(grounds_.executor, options, prefixes_.get(), pages_)),
       jobs_(grounds_),
       pace_(grounds_, parts_.devices, plan_),
       tenancy_(parts_.residence, queue.signal(), *parts_.executor),
@@ -59,7 +63,10 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
 StepLoop::~StepLoop() = default;
 
 StepOutcome StepLoop::run_once() {
-  const auto tell = gsl::finally([this] { jobs_.told().flush(); });
+  const auto tell = gsl::finally([this] {
+    jobs_.told().flush();
+    pages_.flush();
+  });
   jobs_.look_at_clock();
   if (!tenancy_.can_compute(jobs_)) {
     pace_.rest();

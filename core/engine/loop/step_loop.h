@@ -56,6 +56,7 @@ class StepLoop {
   void count_pinned_pages() noexcept;
 
   const CacheParts parts_;
+  PageFollowers pages_;
   const std::unique_ptr<PrefixStore> prefixes_;  // null: pages that leave are gone
   const JobGrounds grounds_;
   KvCache kv_;

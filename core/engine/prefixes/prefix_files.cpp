@@ -66,7 +66,7 @@ Head head_of(const FiledPage& page, const Sha256& fingerprint) {
   head.num_tokens = gsl::narrow<uint32_t>(page.tokens.size());
   head.num_bytes = page.bytes.size();
   head.fingerprint = fingerprint;
-  head.key = page.key;
+  head.key = *page.name.key;
   return head;
 }
 
@@ -96,10 +96,12 @@ bool read_page(const File& file, const FiledPage& page, const Sha256& fingerprin
 
 }  // namespace
 
-PrefixFiles::PrefixFiles(const FileSystem& files, const PrefixFilesOptions& options, const Log& log)
+PrefixFiles::PrefixFiles(const FileSystem& files, const PrefixFilesOptions& options, const Log& log,
+                         PageListener& listener)
     : files_(files),
       options_(options),
       log_(log),
+      listener_(listener),
       fingerprint_digits_(to_hex(options.fingerprint).substr(0, kFingerprintDigits)) {
   if (!files.is_directory(options.directory)) {
     throw Error(ErrorCode::invalid_argument, "prefix_directory: {} is no directory; make it first",
@@ -113,7 +115,7 @@ PrefixFiles::PrefixFiles(const FileSystem& files, const PrefixFilesOptions& opti
 void PrefixFiles::take_in(const std::string& name) {
   const std::optional<Name> parsed = parse_name(name);
   if (!parsed) return;
-  Entry entry{name, 0, std::nullopt};
+  Entry entry{name, 0, {}};
   try {
     entry.bytes = files_.open(path_of(name))->size_bytes();
   } catch (const Error&) {
@@ -122,7 +124,7 @@ void PrefixFiles::take_in(const std::string& name) {
   last_number_ = std::max(last_number_, parsed->number);
   num_bytes_ += entry.bytes;
   const bool is_own = parsed->fingerprint == fingerprint_digits_ && !pages_.contains(parsed->key);
-  if (is_own) entry.key = parsed->key;
+  if (is_own) entry.page.key = parsed->key;
   entries_.push_back(std::move(entry));
   if (is_own) pages_.emplace(parsed->key, std::prev(entries_.end()));
 }
@@ -137,7 +139,10 @@ void PrefixFiles::drop(Entries::iterator entry, bool removes) {
     }
   }
   num_bytes_ -= entry->bytes;
-  if (entry->key) pages_.erase(*entry->key);
+  if (entry->page.key) {
+    pages_.erase(*entry->page.key);
+    listener_.removed(entry->page, PageMedium::file);
+  }
   entries_.erase(entry);
 }
 
@@ -146,7 +151,7 @@ void PrefixFiles::make_room(uint64_t bytes) {
 }
 
 bool PrefixFiles::read(const FiledPage& page) {
-  const auto found = pages_.find(page.key);
+  const auto found = pages_.find(*page.name.key);
   if (found == pages_.end()) return false;
   std::string_view why = "it is not what was written";
   bool is_there = true;
@@ -167,7 +172,7 @@ bool PrefixFiles::read(const FiledPage& page) {
 
 void PrefixFiles::write(const FiledPage& page) {
   const uint64_t bytes = file_bytes(page);
-  if (!is_writable_ || has(page.key) || bytes > options_.max_bytes) return;
+  if (!is_writable_ || has(*page.name.key) || bytes > options_.max_bytes) return;
   make_room(bytes);
   const Head head = head_of(page, options_.fingerprint);
   const auto tokens = gsl::as_bytes(page.tokens);
@@ -175,8 +180,8 @@ void PrefixFiles::write(const FiledPage& page) {
   const std::array<gsl::span<const std::byte>, 4> pieces = {gsl::as_bytes(gsl::span(&head, 1)), tokens,
                                                             page.bytes, gsl::as_bytes(gsl::span(&sum, 1))};
   Entry entry{
-      fmt::format("{:016x}-{}-{}{}", last_number_ + 1, fingerprint_digits_, to_hex(page.key), kSuffix), bytes,
-      page.key};
+      fmt::format("{:016x}-{}-{}{}", last_number_ + 1, fingerprint_digits_, to_hex(*page.name.key), kSuffix),
+      bytes, page.name};
   try {
     files_.write_whole(path_of(entry.name), pieces);
   } catch (const Error& error) {
@@ -187,7 +192,14 @@ void PrefixFiles::write(const FiledPage& page) {
   ++last_number_;
   num_bytes_ += bytes;
   entries_.push_back(std::move(entry));
-  pages_.emplace(page.key, std::prev(entries_.end()));
+  pages_.emplace(*page.name.key, std::prev(entries_.end()));
+  listener_.stored(page.name, PageMedium::file, page.tokens);
+}
+
+// Of files of other processes the tokens are not known.
+void PrefixFiles::visit_pages(const PageVisitor& visit) const {
+  for (const Entry& entry : entries_)
+    if (entry.page.key) visit(entry.page, PageMedium::file, {});
 }
 
 }  // namespace quire

@@ -20,7 +20,7 @@ namespace quire {
 
 // A page as files have it: what it is a page of, and what it holds.
 struct FiledPage {
-  Sha256 key;
+  const PageName& name;
   gsl::span<const TokenId> tokens;
   gsl::span<std::byte> bytes;
 };
@@ -36,7 +36,8 @@ struct PrefixFilesOptions {
 class PrefixFiles {
  public:
   // Throws ErrorCode::invalid_argument where there is no such directory, and what listing it throws.
-  PrefixFiles(const FileSystem& files, const PrefixFilesOptions& options, const Log& log);
+  PrefixFiles(const FileSystem& files, const PrefixFilesOptions& options, const Log& log,
+              PageListener& listener);
 
   bool has(const Sha256& key) const noexcept { return pages_.contains(key); }
   // Fills its bytes; false where the file is not what it should be, and it is removed then.
@@ -44,6 +45,7 @@ class PrefixFiles {
   // Where it cannot be written no more is.
   void write(const FiledPage& page);
 
+  void visit_pages(const PageVisitor& visit) const;
   uint64_t num_pages() const { return pages_.size(); }  // of this fingerprint
   uint64_t num_bytes() const { return num_bytes_; }     // of all
   uint64_t num_refused() const { return num_refused_; }
@@ -52,7 +54,7 @@ class PrefixFiles {
   struct Entry {
     std::string name;
     uint64_t bytes = 0;
-    std::optional<Sha256> key;  // where it is of this fingerprint
+    PageName page;  // with a key where it is of this fingerprint
   };
   using Entries = std::list<Entry>;  // oldest first
 
@@ -64,6 +66,7 @@ class PrefixFiles {
   const FileSystem& files_;
   const PrefixFilesOptions options_;
   const Log log_;
+  PageListener& listener_;
   const std::string fingerprint_digits_;  // as names have it
   Entries entries_;
   std::unordered_map<Sha256, Entries::iterator, PrefixKeyHash> pages_;

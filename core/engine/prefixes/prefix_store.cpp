@@ -20,17 +20,18 @@ std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& optio
 PrefixStore::PrefixStore(const PrefixStoreOptions& options, const Seams& seams)
     : executor_(seams.executor),
       log_(seams.log),
+      listener_(seams.listener),
       max_bytes_(options.host_bytes),
       scratch_(options.directory.empty() ? 0 : size_t{seams.executor.page_bytes()}) {
   if (options.directory.empty()) return;
   files_.emplace(seams.files,
                  PrefixFilesOptions{options.directory, options.directory_bytes, sha256(options.fingerprint)},
-                 log_);
+                 log_, listener_);
 }
 
-void PrefixStore::put(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) noexcept {
+void PrefixStore::put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept {
   contain(
-      "no memory", [&] { keep(key, tokens, page); },
+      "no memory", [&] { keep(name, tokens, page); },
       [&](ErrorCode, std::string_view why) { log_(LogLevel::debug, "a page is not kept: {}", why); });
 }
 
@@ -38,10 +39,10 @@ bool PrefixStore::has(const Sha256& key) const noexcept {
   return places_.contains(key) || (files_ && files_->has(key));
 }
 
-bool PrefixStore::get(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) noexcept {
+bool PrefixStore::get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept {
   bool is_there = false;
   contain(
-      "no memory", [&] { is_there = fetch(key, tokens, page); },
+      "no memory", [&] { is_there = fetch(name, tokens, page); },
       [&](ErrorCode, std::string_view why) { log_(LogLevel::debug, "a page does not come back: {}", why); });
   num_restored_ += is_there ? 1 : 0;
   return is_there;
@@ -53,21 +54,22 @@ uint64_t PrefixStore::cost(gsl::span<const TokenId> tokens) const {
   return executor_.page_bytes() + tokens.size_bytes() + kEntryBytes;
 }
 
-void PrefixStore::keep(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) {
-  if (const auto place = places_.find(key); place != places_.end())
+void PrefixStore::keep(const PageName& name, gsl::span<const TokenId> tokens, PageId page) {
+  if (const auto place = places_.find(*name.key); place != places_.end())
     return held_.splice(held_.begin(), held_, place->second);
-  if (cost(tokens) <= max_bytes_) return hold(key, tokens, page);
-  if (!files_ || files_->has(key)) return;
+  if (cost(tokens) <= max_bytes_) return hold(name, tokens, page);
+  if (!files_ || files_->has(*name.key)) return;
   executor_.read_page(page, scratch_);
-  files_->write({key, tokens, scratch_});
+  files_->write({name, tokens, scratch_});
 }
 
-void PrefixStore::hold(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) {
+void PrefixStore::hold(const PageName& name, gsl::span<const TokenId> tokens, PageId page) {
   HeldPages fresh;
   while (num_bytes_ + cost(tokens) > max_bytes_) {
     file(held_.back());
     num_bytes_ -= cost(held_.back().tokens);
-    places_.erase(held_.back().key);
+    places_.erase(*held_.back().name.key);
+    listener_.removed(held_.back().name, PageMedium::host);
     // What leaves makes room for what comes: pages are all of one size.
     if (fresh.empty()) {
       fresh.splice(fresh.end(), held_, std::prev(held_.end()));
@@ -77,29 +79,30 @@ void PrefixStore::hold(const Sha256& key, gsl::span<const TokenId> tokens, PageI
   }
   if (fresh.empty()) fresh.emplace_back();
   Held& held = fresh.front();
-  held.key = key;
+  held.name = name;
   held.tokens.assign(tokens.begin(), tokens.end());
   held.bytes.resize(executor_.page_bytes());
   executor_.read_page(page, held.bytes);
-  places_.emplace(key, fresh.begin());
+  places_.emplace(*name.key, fresh.begin());
   held_.splice(held_.begin(), fresh);
   num_bytes_ += cost(tokens);
+  listener_.stored(name, PageMedium::host, tokens);
 }
 
 void PrefixStore::file(Held& held) {
-  if (files_) files_->write({held.key, held.tokens, held.bytes});
+  if (files_) files_->write({held.name, held.tokens, held.bytes});
 }
 
 // Tokens are compared, so that a page that comes back is the page that left even where keys are equal.
-bool PrefixStore::fetch(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) {
-  if (const auto place = places_.find(key); place != places_.end()) {
+bool PrefixStore::fetch(const PageName& name, gsl::span<const TokenId> tokens, PageId page) {
+  if (const auto place = places_.find(*name.key); place != places_.end()) {
     const Held& held = *place->second;
     if (!std::equal(tokens.begin(), tokens.end(), held.tokens.begin(), held.tokens.end())) return false;
     executor_.write_page(page, held.bytes);
     held_.splice(held_.begin(), held_, place->second);
     return true;
   }
-  if (!files_ || !files_->read({key, tokens, scratch_})) return false;
+  if (!files_ || !files_->read({name, tokens, scratch_})) return false;
   executor_.write_page(page, scratch_);
   return true;
 }
@@ -112,6 +115,11 @@ void PrefixStore::file_all(const std::function<bool()>& stops) noexcept {
           if (!stops()) file(held);
       },
       [&](ErrorCode, std::string_view why) { log_(LogLevel::warning, "prefixes are not filed: {}", why); });
+}
+
+void PrefixStore::visit_pages(const PageVisitor& visit) const {
+  for (const Held& held : held_) visit(held.name, PageMedium::host, held.tokens);
+  if (files_) files_->visit_pages(visit);
 }
 
 PrefixStats PrefixStore::stats() const {

@@ -25,38 +25,43 @@ class PrefixStore final : public PageShelf {
     Executor& executor;
     const FileSystem& files;
     const Log& log;
+    PageListener& listener;
   };
 
   // Null where nothing is to be kept. Throws ErrorCode::unsupported where the executor gives no pages, and as
   // PrefixFiles does.
   static std::unique_ptr<PrefixStore> create(const PrefixStoreOptions& options, const Seams& seams);
 
-  void put(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) noexcept override;
+  void put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept override;
   bool has(const Sha256& key) const noexcept override;
-  bool get(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) noexcept override;
+  bool get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept override;
   // Files what is in host memory, until `stops` says so.
   void file_all(const std::function<bool()>& stops) noexcept;
+
+  // Every page, those in host memory first.
+  void visit_pages(const PageVisitor& visit) const;
 
   bool has_files() const { return files_.has_value(); }
   PrefixStats stats() const;
 
  private:
   struct Held {
-    Sha256 key{};
+    PageName name;
     std::vector<TokenId> tokens;
     std::vector<std::byte> bytes;
   };
   using HeldPages = std::list<Held>;  // the one used last first
 
   PrefixStore(const PrefixStoreOptions& options, const Seams& seams);
-  void keep(const Sha256& key, gsl::span<const TokenId> tokens, PageId page);
-  bool fetch(const Sha256& key, gsl::span<const TokenId> tokens, PageId page);
-  void hold(const Sha256& key, gsl::span<const TokenId> tokens, PageId page);
+  void keep(const PageName& name, gsl::span<const TokenId> tokens, PageId page);
+  bool fetch(const PageName& name, gsl::span<const TokenId> tokens, PageId page);
+  void hold(const PageName& name, gsl::span<const TokenId> tokens, PageId page);
   void file(Held& held);
   uint64_t cost(gsl::span<const TokenId> tokens) const;
 
   Executor& executor_;
   const Log log_;
+  PageListener& listener_;
   const uint64_t max_bytes_;
   std::optional<PrefixFiles> files_;
   HeldPages held_;

@@ -73,6 +73,15 @@ const (
 	QUIRE_EVENT_ERROR int32 = 5
 	QUIRE_EVENT_REWIND int32 = 6
 	QUIRE_EVENT_LOG int32 = 7
+	QUIRE_EVENT_PAGE int32 = 8
+	QUIRE_PAGE_NONE int32 = 0
+	QUIRE_PAGE_STORED int32 = 1
+	QUIRE_PAGE_REMOVED int32 = 2
+	QUIRE_PAGE_CLEARED int32 = 3
+	QUIRE_MEDIUM_NONE int32 = 0
+	QUIRE_MEDIUM_DEVICE int32 = 1
+	QUIRE_MEDIUM_HOST int32 = 2
+	QUIRE_MEDIUM_FILE int32 = 3
 	QUIRE_FINISH_NONE int32 = 0
 	QUIRE_FINISH_STOP_TOKEN int32 = 1
 	QUIRE_FINISH_STOP_STRING int32 = 2
@@ -168,6 +177,8 @@ type functions struct {
 	Quire_cache_close func(CacheHandle, int64, CancelHandle, *ErrorHandle) int32
 	Quire_cache_create func(ModelHandle, CacheOptionsHandle, *ErrorHandle) CacheHandle
 	Quire_cache_create_queue func(CacheHandle, *ErrorHandle) QueueHandle
+	Quire_cache_follow_namespace_pages func(CacheHandle, *byte, uint, QueueHandle, uint64, *ErrorHandle) int32
+	Quire_cache_follow_pages func(CacheHandle, QueueHandle, uint64, *ErrorHandle) int32
 	Quire_cache_free func(CacheHandle, *ErrorHandle) int32
 	Quire_cache_logits func(CacheHandle, JobRequestHandle, int64, CancelHandle, *float32, uint, *ErrorHandle) int64
 	Quire_cache_max_seq_len func(CacheHandle, *ErrorHandle) int64
@@ -249,6 +260,12 @@ type functions struct {
 	Quire_event_log_probs func(EventHandle, *float32, uint, *ErrorHandle) int64
 	Quire_event_lost_lines func(EventHandle, *ErrorHandle) int64
 	Quire_event_new_tokens func(EventHandle, *ErrorHandle) int64
+	Quire_event_page_change func(EventHandle, *ErrorHandle) int32
+	Quire_event_page_hash func(EventHandle, *ErrorHandle) uint64
+	Quire_event_page_medium func(EventHandle, *ErrorHandle) int32
+	Quire_event_page_namespace func(EventHandle, *uint, *ErrorHandle) *byte
+	Quire_event_page_number func(EventHandle, *ErrorHandle) int64
+	Quire_event_page_parent func(EventHandle, *ErrorHandle) uint64
 	Quire_event_preemptions func(EventHandle, *ErrorHandle) int64
 	Quire_event_progress_done func(EventHandle, *ErrorHandle) int64
 	Quire_event_progress_total func(EventHandle, *ErrorHandle) int64
@@ -597,6 +614,14 @@ func Quire_cache_create_queue(cache CacheHandle, error *ErrorHandle) QueueHandle
 	return quire().Quire_cache_create_queue(cache, error)
 }
 
+func Quire_cache_follow_namespace_pages(cache CacheHandle, text string, queue QueueHandle, userData uint64, error *ErrorHandle) int32 {
+	return quire().Quire_cache_follow_namespace_pages(cache, textOf(text), uint(len(text)), queue, userData, error)
+}
+
+func Quire_cache_follow_pages(cache CacheHandle, queue QueueHandle, userData uint64, error *ErrorHandle) int32 {
+	return quire().Quire_cache_follow_pages(cache, queue, userData, error)
+}
+
 func Quire_cache_free(handle CacheHandle, error *ErrorHandle) int32 {
 	return quire().Quire_cache_free(handle, error)
 }
@@ -927,6 +952,32 @@ func Quire_event_lost_lines(event EventHandle, error *ErrorHandle) int64 {
 
 func Quire_event_new_tokens(event EventHandle, error *ErrorHandle) int64 {
 	return quire().Quire_event_new_tokens(event, error)
+}
+
+func Quire_event_page_change(event EventHandle, error *ErrorHandle) int32 {
+	return quire().Quire_event_page_change(event, error)
+}
+
+func Quire_event_page_hash(event EventHandle, error *ErrorHandle) uint64 {
+	return quire().Quire_event_page_hash(event, error)
+}
+
+func Quire_event_page_medium(event EventHandle, error *ErrorHandle) int32 {
+	return quire().Quire_event_page_medium(event, error)
+}
+
+func Quire_event_page_namespace(event EventHandle, error *ErrorHandle) string {
+	var length uint
+	text := quire().Quire_event_page_namespace(event, &length, error)
+	return cloned(text, length)
+}
+
+func Quire_event_page_number(event EventHandle, error *ErrorHandle) int64 {
+	return quire().Quire_event_page_number(event, error)
+}
+
+func Quire_event_page_parent(event EventHandle, error *ErrorHandle) uint64 {
+	return quire().Quire_event_page_parent(event, error)
 }
 
 func Quire_event_preemptions(event EventHandle, error *ErrorHandle) int64 {

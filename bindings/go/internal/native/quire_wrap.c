@@ -2128,6 +2128,48 @@ int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, lon
 }
 
 
+int _wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_queue *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_queue *arg2 = (quire_queue *) 0 ;
+  uint64_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_queue *)(uintptr_t)_swig_go_1; 
+  arg3 = (uint64_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_cache_follow_pages(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, _gostring_ _swig_go_1, quire_queue *_swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_queue *arg4 = (quire_queue *) 0 ;
+  uint64_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_queue *)(uintptr_t)_swig_go_2; 
+  arg5 = (uint64_t)_swig_go_3; 
+  arg6 = (quire_error **)_swig_go_4; 
+  
+  result = (int32_t)quire_cache_follow_namespace_pages(arg1,(char const *)arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 long long _wrap_quire_cache_score_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
@@ -5274,6 +5316,103 @@ long long _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(quire_event *_swi
   
   result = (int64_t)quire_event_lost_lines(arg1,arg2);
   _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_event_page_change_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_page_change(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_event_page_medium_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_page_medium(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_page_number_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_page_number(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_page_hash_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  uint64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (uint64_t)quire_event_page_hash(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_page_parent_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  uint64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (uint64_t)quire_event_page_parent(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+_gostring_ _wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
+  _gostring_ _swig_go_result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (char *)quire_event_page_namespace(arg1,arg2,arg3);
+  
+  _swig_go_result.p = (char *)result;
+  _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
   return _swig_go_result;
 }
 
