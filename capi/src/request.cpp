@@ -13,6 +13,20 @@ namespace {
 constexpr int32_t kMaxInt32 = INT32_MAX;
 constexpr Setting kPrompt{"prompt", Counts::any_kind};
 
+// A text that stops a job, or one that it avoids, beside those that are there.
+void add_text(std::vector<std::string>& texts, std::string_view text, std::string_view name) {
+  constexpr size_t kMaxTexts = quire::JobRequest::kMaxStopStrings;
+  constexpr size_t kMaxBytes = quire::JobRequest::kMaxStopStringBytes;
+  if (text.empty() || text.size() > kMaxBytes) {
+    throw quire::Error(quire::ErrorCode::invalid_argument, "{}: a text of {} bytes; it has 1 to {}", name,
+                       text.size(), kMaxBytes);
+  }
+  if (texts.size() >= kMaxTexts) {
+    throw quire::Error(quire::ErrorCode::invalid_argument, "{}: {} texts are the limit", name, kMaxTexts);
+  }
+  texts.emplace_back(text);
+}
+
 }  // namespace
 
 quire_job_request* quire_job_request_create(quire_error** error) {
@@ -114,13 +128,7 @@ int32_t quire_job_request_set_stop_tokens(quire_job_request* request, const int3
 int32_t quire_job_request_add_stop_text(quire_job_request* request, const char* text, size_t text_len,
                                         quire_error** error) {
   return set(request, {"stop_texts", Counts::generate}, error, [&](RequestSettings& settings) {
-    const std::string_view stop = text_argument(text, text_len);
-    range_argument(stop.size(), size_t{1}, quire::JobRequest::kMaxStopStringBytes, "text_len");
-    if (settings.job.stop_strings.size() >= size_t{quire::JobRequest::kMaxStopStrings}) {
-      throw quire::Error(quire::ErrorCode::invalid_argument, "text: {} stop texts are the limit",
-                         quire::JobRequest::kMaxStopStrings);
-    }
-    settings.job.stop_strings.emplace_back(stop);
+    add_text(settings.job.stop_strings, text_argument(text, text_len), "stop_texts");
   });
 }
 
@@ -132,13 +140,7 @@ int32_t quire_job_request_clear_stop_texts(quire_job_request* request, quire_err
 int32_t quire_job_request_add_banned_text(quire_job_request* request, const char* text, size_t text_len,
                                           quire_error** error) {
   return set(request, {"banned_texts", Counts::generate}, error, [&](RequestSettings& settings) {
-    const std::string_view banned = text_argument(text, text_len);
-    range_argument(banned.size(), size_t{1}, quire::JobRequest::kMaxStopStringBytes, "text_len");
-    if (settings.job.banned_strings.size() >= size_t{quire::JobRequest::kMaxStopStrings}) {
-      throw quire::Error(quire::ErrorCode::invalid_argument, "text: {} banned texts are the limit",
-                         quire::JobRequest::kMaxStopStrings);
-    }
-    settings.job.banned_strings.emplace_back(banned);
+    add_text(settings.job.banned_strings, text_argument(text, text_len), "banned_texts");
   });
 }
 

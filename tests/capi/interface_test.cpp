@@ -249,8 +249,32 @@ TEST_F(InterfaceTest, APromptIsItsPartsInOrder) {
   EXPECT_EQ(collect(submit(parts).get()).tokens, collect(submit(make_request("Hello", 1)).get()).tokens);
   quire_job_request_add_prompt_special(parts.get(), "<|nowhere|>", 11, nullptr);
   EXPECT_EQ(code_of_submit(parts), QUIRE_ERROR_NOT_FOUND) << report.message();
-  EXPECT_EQ(quire_job_request_set_namespace(parts.get(), "\xff", 1, report.out()), 0);
-  EXPECT_EQ(report.code(), QUIRE_ERROR_ENCODING);
+}
+
+TEST_F(InterfaceTest, ANamespaceIsUtf8WhereverItIsNamed) {
+  const OwnedRequest request = make_request("Hello", 1);
+  const OwnedCacheOptions options(quire_cache_options_create(nullptr));
+  quire_cache* const cache = world.cache.get();
+  const std::string broken = "caf\xc3";
+  const char* const text = broken.data();
+  const size_t size = broken.size();
+  const auto expect_refused = [&](int32_t done) {
+    EXPECT_EQ(done, 0);
+    EXPECT_EQ(report.code(), QUIRE_ERROR_ENCODING);
+    EXPECT_EQ(report.message().rfind("namespace is not valid UTF-8", 0), 0U) << report.message();
+  };
+  expect_refused(quire_job_request_set_namespace(request.get(), text, size, report.out()));
+  expect_refused(
+      quire_cache_options_set_namespace_quota(options.get(), text, size, QUIRE_QUOTA_PAGES, 1, report.out()));
+  expect_refused(quire_cache_options_set_namespace_weight(options.get(), text, size, 1.0, report.out()));
+  expect_refused(quire_cache_set_namespace_quota(cache, text, size, QUIRE_QUOTA_PAGES, 1, report.out()));
+  expect_refused(quire_cache_set_namespace_weight(cache, text, size, 1.0, report.out()));
+  EXPECT_EQ(quire_job_request_set_namespace(request.get(), "caf\xc3\xa9", 5, report.out()), 1);
+  collect(submit(request).get());
+  const OwnedStats stats(quire_cache_stats(cache, nullptr));
+  char name[8] = {};
+  ASSERT_EQ(quire_stats_namespace_name(stats.get(), 0, name, sizeof(name), report.out()), 5);
+  EXPECT_STREQ(name, "caf\xc3\xa9");
 }
 
 TEST_F(InterfaceTest, ASeedMayBeLeftToChanceAndIsTold) {

@@ -258,7 +258,6 @@ TEST_F(JobTest, SettersRefuseWhatNoModelTakes) {
   quire_job_request* const of = request.get();
   EXPECT_EQ(quire_job_request_set_max_new_tokens(of, 0, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_min_new_tokens(of, -1, nullptr), 0);
-  EXPECT_EQ(quire_job_request_add_stop_text(of, "", 0, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_temperature(of, NAN, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_temperature(of, -1.0, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_top_p(of, 0.0, nullptr), 0);
@@ -266,6 +265,10 @@ TEST_F(JobTest, SettersRefuseWhatNoModelTakes) {
   EXPECT_EQ(quire_job_request_set_top_k(of, -1, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_min_p(of, INFINITY, nullptr), 0);
   Report named;
+  EXPECT_EQ(quire_job_request_add_stop_text(of, "", 0, named.out()), 0);
+  EXPECT_EQ(named.message().rfind("stop_texts: ", 0), 0U) << named.message();
+  EXPECT_EQ(quire_job_request_add_banned_text(of, "", 0, named.out()), 0);
+  EXPECT_EQ(named.message().rfind("banned_texts: ", 0), 0U) << named.message();
   EXPECT_EQ(quire_job_request_set_repetition_penalty(of, 0.0, named.out()), 0);
   EXPECT_EQ(named.message().rfind("repetition_penalty: ", 0), 0U) << named.message();
   EXPECT_EQ(quire_job_request_set_frequency_penalty(of, -101.0, named.out()), 0);
@@ -282,6 +285,11 @@ TEST_F(JobTest, SettersRefuseWhatNoModelTakes) {
   EXPECT_EQ(quire_job_request_set_deadline_ns(of, -1, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_namespace(of, std::string(257, 'n').c_str(), 257, nullptr), 0);
   EXPECT_EQ(run(request).tokens.size(), 5u) << "and is as before";
+}
+
+TEST_F(JobTest, AsManyNewTokensAsTheHeaderNamesMayBeAskedFor) {
+  const OwnedJob job = submit(make_request("Hello", INT32_MAX));
+  EXPECT_EQ(quire_job_cancel(job.get(), report.out()), 1) << report.message();
 }
 
 TEST_F(JobTest, AFullQueueRefuses) {

@@ -12,7 +12,8 @@ public static class StoryTest
 {
     public static int Main(string[] arguments)
     {
-        return Fixture.Run(arguments, Streams, TextSurvives, Cancels, Errors, DisposeWhileWaiting, DisposedRefuses);
+        return Fixture.Run(arguments, Streams, TextSurvives, Cancels, Errors, AForgottenPromptIsRefused,
+            ANamespaceIsUnicodeWhereverItIsNamed, DisposeWhileWaiting, DisposedRefuses);
     }
 
     private static void Streams(Fixture with)
@@ -51,6 +52,30 @@ public static class StoryTest
         Refused(ErrorCode.InvalidArgument, "max_new_tokens", () => with.Cache.Submit(Greedy("a", -1)));
         Refused(ErrorCode.Encoding, "surrogate", () => with.Model.Encode("a\ud800"));
         Refused(ErrorCode.Encoding, "surrogate", () => with.Cache.Submit(Greedy("\udc00", 1)));
+    }
+
+    private static void AForgottenPromptIsRefused(Fixture with)
+    {
+        Refused(ErrorCode.InvalidArgument, "prompt", () => with.Cache.Submit(new Request { MaxNewTokens = 1 }));
+    }
+
+    private static void ANamespaceIsUnicodeWhereverItIsNamed(Fixture with)
+    {
+        const string Broken = "caf\ud800";
+        Request request = Greedy("a", 1);
+        request.Namespace = Broken;
+        Refused(ErrorCode.Encoding, "surrogate", () => with.Cache.Submit(request));
+        foreach (var own in new[] { new NamespaceOptions { Weight = 2 }, new NamespaceOptions { Quotas = { { Quota.Pages, 1 } } } })
+            Refused(ErrorCode.Encoding, "surrogate",
+                () => with.Model.CreateCache(new CacheOptions { Namespaces = { { Broken, own } } }));
+        Refused(ErrorCode.Encoding, "surrogate", () => with.Cache.SetNamespaceWeight(Broken, 2));
+        Refused(ErrorCode.Encoding, "surrogate", () => with.Cache.SetNamespaceQuota(Broken, Quota.Pages, 1));
+        request.Namespace = "café 🙂";
+        using (Job job = with.Cache.Submit(request))
+        {
+            Drain(job, FinishReason.Length);
+            Check(with.Cache.Stats().Namespaces[request.Namespace].JobsFinished == 1, "the name did not come back");
+        }
     }
 
     private static void DisposeWhileWaiting(Fixture with)

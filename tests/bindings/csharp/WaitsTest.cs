@@ -87,10 +87,12 @@ internal static class WaitsTest
             request.Queue = queue;
             var text = new StringBuilder();
             Task reader = Read(queue, text);
-            using (Job job = with.Cache.Submit(request)) job.Wait();
-            Task.Delay(100).Wait();
-            queue.Shutdown();
-            reader.Wait();
+            using (Job job = with.Cache.Submit(request)) // whose events go with it
+            {
+                job.Wait();
+                queue.Shutdown();
+                reader.Wait();
+            }
             using (Job alone = with.Cache.Submit(Fixture.Greedy(with.Prompt, 24)))
                 Fixture.Check(Fixture.Drain(alone, FinishReason.Length) == text.ToString(), text);
         }

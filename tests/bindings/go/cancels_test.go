@@ -147,18 +147,22 @@ func TestRandomCancelsLeaveNothing(t *testing.T) {
 	for i := 0; i < rounds; i++ {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.Intn(5000))*time.Microsecond)
 		jobs.Add(1)
-		go func(ends, closes bool) {
+		go func(endsWaits, closes bool) {
 			defer jobs.Done()
 			defer cancel()
 			job, err := cache.SubmitContext(ctx, greedy("Once upon a time", 20))
 			if err != nil {
 				return
 			}
+			wait := context.Background()
+			if endsWaits {
+				wait = ctx
+			}
 			for err == nil {
 				if closes && job.Close() != nil {
 					t.Error("close")
 				}
-				_, err = job.Next(ctx)
+				_, err = job.Next(wait)
 			}
 			_ = job.Close()
 		}(random.Intn(2) == 0, random.Intn(4) == 0)

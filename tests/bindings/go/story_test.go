@@ -166,8 +166,35 @@ func TestErrorsNameWhatIsAtFault(t *testing.T) {
 	if _, err := cache.Submit(greedy("a", -1)); !errors.Is(err, quire.InvalidArgument) {
 		t.Errorf("expected invalid_argument, got %v", err)
 	}
-	if _, err := cache.Submit(greedy("\xff", 1)); !errors.Is(err, quire.Encoding) {
-		t.Errorf("expected encoding, got %v", err)
+	_, err = cache.Submit(greedy("\xff", 1))
+	expectRefused(t, err, quire.Encoding, "UTF-8")
+}
+
+func TestAForgottenPromptIsRefused(t *testing.T) {
+	_, cache := open(t)
+	_, err := cache.Submit(quire.Request{MaxNewTokens: 1})
+	expectRefused(t, err, quire.InvalidArgument, "prompt")
+}
+
+func TestANamespaceIsUTF8WhereverItIsNamed(t *testing.T) {
+	model, cache := open(t)
+	const broken = "caf\xc3"
+	request := greedy("a", 1)
+	request.Namespace = broken
+	_, err := cache.Submit(request)
+	expectRefused(t, err, quire.Encoding, "namespace")
+	for _, own := range []quire.NamespaceOptions{{Weight: 2}, {Quotas: map[quire.QuotaKind]int{quire.QuotaPages: 1}}} {
+		_, err = model.NewCache(quire.CacheOptions{Namespaces: map[string]quire.NamespaceOptions{broken: own}})
+		expectRefused(t, err, quire.Encoding, "namespace")
+	}
+	expectRefused(t, cache.SetNamespaceWeight(broken, 2), quire.Encoding, "namespace")
+	expectRefused(t, cache.SetNamespaceQuota(broken, quire.QuotaPages, 1), quire.Encoding, "namespace")
+	request.Namespace = "café 🙂"
+	job := must(cache.Submit(request))
+	defer job.Close()
+	drain(t, job)
+	if stats := must(cache.Stats()); stats.Namespaces[request.Namespace].JobsFinished != 1 {
+		t.Errorf("%v", stats.Namespaces)
 	}
 }
 

@@ -121,8 +121,8 @@ func collection() time.Duration {
 
 // A queue is told once for each step: a reader that takes all there is drains as often as the engine steps.
 func TestAQueueIsDrainedOncePerStep(t *testing.T) {
-	const numJobs, numTokens = 32, 64
-	cache, queue := newCacheAndQueue(t, numJobs*256)
+	const numJobs, numTokens = 32, 256
+	cache, queue := newCacheAndQueue(t, numJobs*512)
 	request := greedy("Once upon a time", numTokens)
 	request.IgnoreEOS, request.Queue = true, queue
 	for _, job := range must(cache.SubmitMany(request, numJobs)) {

@@ -5,11 +5,15 @@ import static story.Fixture.drain;
 import static story.Fixture.greedy;
 import static story.Fixture.refused;
 
+import dev.quire.CacheOptions;
+import dev.quire.ErrorCode;
+import dev.quire.FinishReason;
 import dev.quire.Job;
 import dev.quire.Model;
 import dev.quire.QuireException;
-import dev.quire.FinishReason;
-import dev.quire.ErrorCode;
+import dev.quire.Quota;
+import dev.quire.Request;
+import dev.quire.Stats;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
@@ -26,6 +30,8 @@ public final class StoryTest {
     Fixture.run(arguments, "text survives the tokenizer", StoryTest::textSurvives);
     Fixture.run(arguments, "cancel ends a job and leaves its neighbour", StoryTest::cancels);
     Fixture.run(arguments, "errors name what is at fault", StoryTest::errors);
+    Fixture.run(arguments, "a forgotten prompt is refused", StoryTest::forgottenPrompt);
+    Fixture.run(arguments, "a namespace is Unicode wherever it is named", StoryTest::namespaces);
     Fixture.run(arguments, "close while another thread waits", StoryTest::closeWhileWaiting);
     Fixture.run(arguments, "closed objects refuse", StoryTest::closedRefuses);
   }
@@ -63,6 +69,25 @@ public final class StoryTest {
     check(range.codeName().equals("invalid_argument"), range.codeName());
     Fixture.checkRefused("encoding", "surrogate", () -> with.model.encode("a\ud800", true, false));
     Fixture.checkRefused("encoding", "surrogate", () -> with.cache.submit(greedy("\udc00", 1)));
+  }
+
+  private static void forgottenPrompt(Fixture with) {
+    Fixture.checkRefused("invalid_argument", "prompt", () -> with.cache.submit(new Request().maxNewTokens(1)));
+  }
+
+  private static void namespaces(Fixture with) {
+    String broken = "caf\ud800";
+    Fixture.checkRefused("encoding", "surrogate", () -> greedy("a", 1).namespace(broken));
+    Fixture.checkRefused("encoding", "surrogate", () -> new CacheOptions().namespaceWeight(broken, 2));
+    Fixture.checkRefused("encoding", "surrogate", () -> new CacheOptions().namespaceQuota(broken, Quota.PAGES, 1));
+    Fixture.checkRefused("encoding", "surrogate", () -> with.cache.setNamespaceWeight(broken, 2));
+    Fixture.checkRefused("encoding", "surrogate", () -> with.cache.setNamespaceQuota(broken, Quota.PAGES, 1));
+    String name = "café 🙂";
+    try (Job job = with.cache.submit(greedy("a", 1).namespace(name))) {
+      drain(job, FinishReason.LENGTH);
+      Stats own = with.cache.stats().namespaces().get(name);
+      check(own != null && own.jobsFinished() == 1, with.cache.stats().namespaces().keySet());
+    }
   }
 
   private static void closeWhileWaiting(Fixture with) throws Exception {

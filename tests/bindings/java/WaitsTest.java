@@ -21,6 +21,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 
 /** What waiting costs, and what ends it. */
@@ -90,10 +91,33 @@ public final class WaitsTest {
     return least;
   }
 
+  /** The same beside as many threads that wait for nothing of the library: what their stacks cost. */
+  private static double collectionBeside(int count) throws Exception {
+    CountDownLatch over = new CountDownLatch(1);
+    List<Thread> threads = new ArrayList<>();
+    while (threads.size() < count) {
+      threads.add(start(() -> {
+        try {
+          over.await();
+        } catch (InterruptedException nobody) {
+          throw new AssertionError(nobody);
+        }
+      }));
+    }
+    Thread.sleep(500);
+    double took = collection();
+    over.countDown();
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    return took;
+  }
+
   private static void crowd(Fixture with) throws Exception {
     final int count = 1000;
     double alone = collection();
     int before = numThreads();
+    double beside = collectionBeside(count);
     try (Cache cache = with.model.createCache(new CacheOptions().maxTokens(2048).maxQueue(2 * count))) {
       // A paused job gives its place to others: nothing happens only where all are paused.
       List<Job> jobs = new ArrayList<>();
@@ -115,7 +139,8 @@ public final class WaitsTest {
       cpu = cpuTime() - cpu;
       woken = wakeups() - woken;
       System.out.printf("%s threads: %d native ones more, %d wakeups, %.1f %% of a core, a collection in %.1f ms, before "
-          + "in %.1f ms%n", virtual ? "virtual" : "platform", more, woken, cpu / 1e7, collection(), alone);
+          + "in %.1f ms, beside threads on a latch in %.1f ms%n", virtual ? "virtual" : "platform", more, woken, cpu / 1e7,
+          collection(), alone, beside);
       check(cache.stats().steps() == steps && woken < 50, woken + " wakeups while nothing happens");
       jobs.forEach(Job::cancel);
       for (Thread thread : threads) {
@@ -125,27 +150,35 @@ public final class WaitsTest {
     }
   }
 
-  /** How late a thread that sleeps for 5 ms wakes beside 32 that stream; told, not judged. */
+  /** How late a thread that sleeps for 5 ms at a time wakes at most, in milliseconds, until something is over. */
+  private static double lateness(BooleanSupplier over) throws Exception {
+    long[] latest = new long[1];
+    Thread ticker = start(() -> {
+      while (!over.getAsBoolean()) {
+        long start = System.nanoTime();
+        java.util.concurrent.locks.LockSupport.parkNanos(5_000_000);
+        latest[0] = Math.max(latest[0], System.nanoTime() - start - 5_000_000);
+      }
+    });
+    ticker.join();
+    return latest[0] / 1e6;
+  }
+
+  /** How late it is beside 32 threads that stream, and without them; told, not judged. */
   private static void ticks(Fixture with) throws Exception {
+    long second = System.nanoTime() + 1_000_000_000L;
+    double alone = lateness(() -> System.nanoTime() > second);
     try (Cache cache = with.model.createCache(new CacheOptions().maxTokens(32 * 256))) {
       List<Job> jobs = cache.submitMany(greedy("Once upon a time", 128).ignoreEos(true), 32);
       List<Thread> threads = new ArrayList<>();
       for (Job job : jobs) {
         threads.add(start(() -> job.forEach(event -> {})));
       }
-      long[] latest = new long[1];
-      Thread ticker = start(() -> {
-        while (jobs.stream().anyMatch(job -> !job.waitFor(Duration.ZERO))) {
-          long start = System.nanoTime();
-          java.util.concurrent.locks.LockSupport.parkNanos(5_000_000);
-          latest[0] = Math.max(latest[0], System.nanoTime() - start - 5_000_000);
-        }
-      });
+      double latest = lateness(() -> jobs.stream().allMatch(job -> job.waitFor(Duration.ZERO)));
       for (Thread thread : threads) {
         thread.join();
       }
-      ticker.join();
-      System.out.printf("a ticker of 5 ms was late by %.1f ms at most%n", latest[0] / 1e6);
+      System.out.printf("a ticker of 5 ms was late by %.1f ms at most, alone by %.1f ms%n", latest, alone);
       jobs.forEach(Job::close);
     }
   }
