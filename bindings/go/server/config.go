@@ -41,13 +41,25 @@ type ModelConfig struct {
 	IdleSeconds          int    `json:"idle_seconds"`
 	OwnedBy              string `json:"owned_by"`
 	ChatTemplate         string `json:"chat_template"` // path of a template that wins over the model's
-	Dialect              string `json:"dialect"`       // in which it writes reasoning and calls; "": as the template tells
+	// Where events of its pages are published; nil: nowhere.
+	PageEvents *PageEvents `json:"page_events"`
+	Dialect    string      `json:"dialect"` // in which it writes reasoning and calls; "": as the template tells
+}
+
+// PageEvents says where it is published what becomes of the pages of a model, in vLLM's form over ZeroMQ.
+type PageEvents struct {
+	Listen string `json:"listen"` // HOST:PORT
+	Replay string `json:"replay"` // HOST:PORT where subscribers ask for what they missed; "": nowhere
+	Topic  string `json:"topic"`  // {model} and $VARIABLES stand for what they name; "": kv@{model}
+	// Owners whose pages are told, with their tokens; none: all.
+	Namespaces []string `json:"namespaces"`
 }
 
 // Same tells whether a model is loaded in the same way.
 func (m ModelConfig) Same(other ModelConfig) bool {
 	// What does not count for the load.
 	m.Preload, m.IdleSeconds, m.OwnedBy = other.Preload, other.IdleSeconds, other.OwnedBy
+	m.PageEvents = other.PageEvents
 	return reflect.DeepEqual(m, other)
 }
 
@@ -132,6 +144,9 @@ func (c *Config) Check() error {
 	for name, model := range c.Models {
 		if model.Path == "" {
 			return fmt.Errorf("models.%s.path is missing", name)
+		}
+		if events := model.PageEvents; events != nil && events.Listen == "" {
+			return fmt.Errorf("models.%s.page_events.listen is missing", name)
 		}
 	}
 	for alias, name := range c.Aliases {

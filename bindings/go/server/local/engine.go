@@ -24,6 +24,7 @@ type Engine struct {
 	models map[string]*slot
 	live   map[*model]struct{} // all that are not freed: of slots, and dismissed ones that are in use
 	freed  bool                // a model was freed since the heap was last trimmed
+	pages  map[string]*pagePublisher
 }
 
 // slot is the place of one model of the configuration.
@@ -50,7 +51,7 @@ func New(config *server.Config, log *server.Logger) (*Engine, error) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	e := &Engine{runtime: runtime, log: log, ctx: ctx, end: end, models: map[string]*slot{},
-		live: map[*model]struct{}{}}
+		live: map[*model]struct{}{}, pages: map[string]*pagePublisher{}}
 	e.Configure(config)
 	e.running.Add(1)
 	go e.look()
@@ -79,6 +80,7 @@ func (e *Engine) Configure(config *server.Config) {
 			e.beginLoad(s)
 		}
 	}
+	e.configurePages(config)
 }
 
 // Close gives up all models; what runs on them ends.
@@ -91,7 +93,10 @@ func (e *Engine) Close() {
 		_ = m.cache.Shutdown()
 		m.free()
 	}
-	e.live, e.models = nil, nil
+	for _, pages := range e.pages {
+		pages.close()
+	}
+	e.live, e.models, e.pages = nil, nil, nil
 	_ = e.runtime.Close()
 }
 
@@ -193,6 +198,7 @@ func (e *Engine) load(s *slot, config server.ModelConfig) {
 	default:
 		s.current, s.served = loaded, true
 		e.live[loaded] = struct{}{}
+		e.followPages(s)
 		e.log.Info("a model is resident", server.Fields{"model": s.name, "seconds": time.Since(began).Seconds()})
 	}
 }

@@ -1,0 +1,92 @@
+package kvevents
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"quire.dev/quire/server/internal/zmtp"
+)
+
+// Options say where and as what events are published.
+type Options struct {
+	Listen string // HOST:PORT
+	Replay string // HOST:PORT where a subscriber asks for batches that it missed; "": nowhere
+	Topic  string
+}
+
+// Batches that are kept for those who missed them.
+const kept = 2048
+
+// Publisher numbers batches from 0 and sends them to those who are there. Any goroutine.
+type Publisher struct {
+	topic  []byte
+	events *zmtp.Publisher
+	replay *zmtp.Router // nil: none
+
+	mutex sync.Mutex
+	next  uint64
+	past  [kept][]byte // batch n is at n modulo its length
+}
+
+// NewPublisher begins to listen.
+func NewPublisher(options Options) (*Publisher, error) {
+	p := &Publisher{topic: []byte(options.Topic)}
+	var err error
+	if p.events, err = zmtp.Publish(options.Listen); err != nil {
+		return nil, err
+	}
+	if options.Replay != "" {
+		if p.replay, err = zmtp.Answer(options.Replay, p.answer); err != nil {
+			p.events.Close()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Addresses are where it listens; replay is "" where it does not.
+func (p *Publisher) Addresses() (events, replay string) {
+	if p.replay != nil {
+		replay = p.replay.Address()
+	}
+	return p.events.Address(), replay
+}
+
+// Send publishes a batch. It never waits.
+func (p *Publisher) Send(events []Event) {
+	batch := pack(float64(time.Now().UnixMicro())/1e6, events)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.past[p.next%kept] = batch
+	p.events.Send(p.topic, numbered(p.next), batch)
+	p.next++
+}
+
+func numbered(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// answer sends the batches from the number of the question on, and then the number -1 with nothing. An empty part comes
+// first, in questions and in answers.
+func (p *Publisher) answer(question [][]byte, reply func(parts ...[]byte)) {
+	if len(question) != 2 || len(question[0]) != 0 || len(question[1]) != 8 {
+		return
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	first := binary.BigEndian.Uint64(question[1])
+	if p.next > kept && first < p.next-kept {
+		first = p.next - kept
+	}
+	for n := first; n < p.next; n++ {
+		reply(nil, numbered(n), p.past[n%kept])
+	}
+	reply(nil, numbered(^uint64(0)), nil)
+}
+
+// Close sends what waits and ends.
+func (p *Publisher) Close() {
+	p.events.Close()
+	if p.replay != nil {
+		p.replay.Close()
+	}
+}

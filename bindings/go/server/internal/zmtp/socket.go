@@ -1,0 +1,250 @@
+package zmtp
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// Messages that wait for one peer; what comes beyond is dropped for it, as ZeroMQ's publishers do.
+	maxWaiting = 4096
+	writeTime  = 30 * time.Second
+	closeTime  = time.Second // likewise, once the socket is closed
+	maxPeers   = 64
+)
+
+// socket listens and has peers. What one does with them is told by serve.
+type socket struct {
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mutex sync.Mutex
+	peers map[*peer]struct{}
+	over  bool
+}
+
+// peer is one connection with the messages that wait for it.
+type peer struct {
+	*conn
+	waiting chan []frame
+
+	mutex    sync.Mutex
+	prefixes map[string]int // of the topics that it asked for; how often
+}
+
+func listen(address, socketType string, serve func(*socket, *peer)) (*socket, error) {
+	listener, err := net.Listen("tcp", strings.TrimPrefix(address, "tcp://"))
+	if err != nil {
+		return nil, err
+	}
+	s := &socket{listener: listener, peers: map[*peer]struct{}{}}
+	s.running.Add(1)
+	go s.accept(socketType, serve)
+	return s, nil
+}
+
+func (s *socket) accept(socketType string, serve func(*socket, *peer)) {
+	defer s.running.Done()
+	for {
+		raw, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.running.Add(1)
+		go func() {
+			defer s.running.Done()
+			defer raw.Close()
+			if c, err := handshake(raw, socketType); err == nil {
+				s.attend(&peer{conn: c, waiting: make(chan []frame, maxWaiting), prefixes: map[string]int{}}, serve)
+			}
+		}()
+	}
+}
+
+// attend has one goroutine write what waits, while this one reads.
+func (s *socket) attend(p *peer, serve func(*socket, *peer)) {
+	if !s.join(p) {
+		return
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		defer p.Close()
+		for frames := range p.waiting {
+			if p.SetWriteDeadline(time.Now().Add(s.patience())) != nil || p.write(frames) != nil {
+				return
+			}
+		}
+	}()
+	serve(s, p)
+	s.leave(p)
+	<-written
+}
+
+// patience is how long a peer may take for a message.
+func (s *socket) patience() time.Duration {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.over {
+		return closeTime
+	}
+	return writeTime
+}
+
+func (s *socket) join(p *peer) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.over || len(s.peers) >= maxPeers {
+		return false
+	}
+	s.peers[p] = struct{}{}
+	return true
+}
+
+// leave lets the writer end. It is called once for each peer that joined.
+func (s *socket) leave(p *peer) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if _, there := s.peers[p]; there {
+		delete(s.peers, p)
+		close(p.waiting)
+	}
+}
+
+// close lets what waits be written, and ends.
+func (s *socket) close() {
+	_ = s.listener.Close()
+	s.mutex.Lock()
+	s.over = true
+	for p := range s.peers {
+		delete(s.peers, p)
+		close(p.waiting)
+	}
+	s.mutex.Unlock()
+	s.running.Wait()
+}
+
+// offer puts a message where the peer has room. The caller holds the mutex of the socket.
+func (p *peer) offer(frames []frame) {
+	select {
+	case p.waiting <- frames:
+	default:
+	}
+}
+
+// answerPing keeps a connection that the peer watches over.
+func (s *socket) answerPing(p *peer, f frame) {
+	const pingHead = len("\x04PING") + 2 // with the time to live
+	if nameOf(f) != "PING" || len(f.body) < pingHead {
+		return
+	}
+	s.send(p, []frame{command("PONG", f.body[pingHead:])})
+}
+
+func (s *socket) send(p *peer, frames []frame) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if _, there := s.peers[p]; there {
+		p.offer(frames)
+	}
+}
+
+// Publisher is a PUB socket. Any goroutine.
+type Publisher struct{ *socket }
+
+// Publish begins to listen; port 0 takes a free one.
+func Publish(address string) (*Publisher, error) {
+	s, err := listen(address, "PUB", follow)
+	return &Publisher{s}, err
+}
+
+// Address is where it listens.
+func (p *Publisher) Address() string { return p.listener.Addr().String() }
+
+// Send gives a message to every peer that asked for its topic, the first part. It never waits.
+func (p *Publisher) Send(parts ...[]byte) {
+	frames := message(parts)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for subscriber := range p.peers {
+		if subscriber.wants(parts[0]) {
+			subscriber.offer(frames)
+		}
+	}
+}
+
+// Close writes what waits and ends.
+func (p *Publisher) Close() { p.close() }
+
+// follow takes a subscriber's wishes: 1 or 0 and a prefix, as a message, or as a command of ZMTP 3.1.
+func follow(s *socket, subscriber *peer) {
+	onCommand := func(f frame) {
+		switch name := nameOf(f); name {
+		case "SUBSCRIBE":
+			subscriber.subscribe(f.body[1+len(name):], 1)
+		case "CANCEL":
+			subscriber.subscribe(f.body[1+len(name):], -1)
+		default:
+			s.answerPing(subscriber, f)
+		}
+	}
+	for {
+		parts, err := subscriber.readMessage(onCommand)
+		if err != nil {
+			return
+		}
+		if wish := parts[0]; len(wish) > 0 && wish[0] <= 1 {
+			subscriber.subscribe(wish[1:], 2*int(wish[0])-1)
+		}
+	}
+}
+
+const maxPrefixes = 1024
+
+func (p *peer) subscribe(prefix []byte, change int) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	key := string(prefix)
+	if p.prefixes[key] += change; p.prefixes[key] <= 0 {
+		delete(p.prefixes, key)
+	} else if len(p.prefixes) > maxPrefixes {
+		delete(p.prefixes, key)
+	}
+}
+
+func (p *peer) wants(topic []byte) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for prefix := range p.prefixes {
+		if bytes.HasPrefix(topic, []byte(prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Router is a ROUTER socket that answers questions. Any goroutine.
+type Router struct{ *socket }
+
+// Answer begins to listen: each message of a peer is answered with those that `answers` gives to `reply`.
+func Answer(address string, answers func(question [][]byte, reply func(parts ...[]byte))) (*Router, error) {
+	s, err := listen(address, "ROUTER", func(s *socket, p *peer) {
+		for {
+			question, err := p.readMessage(func(f frame) { s.answerPing(p, f) })
+			if err != nil {
+				return
+			}
+			answers(question, func(parts ...[]byte) { s.send(p, message(parts)) })
+		}
+	})
+	return &Router{s}, err
+}
+
+// Address is where it listens.
+func (r *Router) Address() string { return r.listener.Addr().String() }
+
+// Close writes what waits and ends.
+func (r *Router) Close() { r.close() }
