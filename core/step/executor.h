@@ -19,7 +19,7 @@ struct ExecutorLimits {
   int32_t max_tokens = 0;              // T of one step
   int32_t max_sequences = 0;           // S
   int32_t max_logit_rows = 0;          // L
-  int32_t max_pages_per_sequence = 0;  // page_table_stride
+  int32_t max_pages_per_sequence = 0;  // page_table_stride at most
   int32_t num_pages = 0;
   int32_t page_tokens = 0;
   int32_t vocab_size = 0;      // columns of the logits

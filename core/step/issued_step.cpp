@@ -47,8 +47,7 @@ void IssuedStep::settle(gsl::span<const kernels::SampleOutcome> drawn) {
 
 bool IssuedStep::covers(const Batch& batch) {
   rows_.clear();
-  if (!is_held() || !is_settled_ || !is_plain(batch) || batch.page_table_stride != batch_.page_table_stride ||
-      batch.num_page_tables != batch_.num_page_tables)
+  if (!is_held() || !is_settled_ || !is_plain(batch) || batch.num_page_tables != batch_.num_page_tables)
     return false;
   size_t held = 0;
   for (size_t sequence = 0; sequence < batch.kv_lengths.size(); ++sequence, ++held) {

@@ -42,23 +42,27 @@ void append(PlannedLane& lane, Batch& batch) {
 }
 
 // Of the pages themselves, then of each group with a window: from the first page that the first token of a
-// lane sees to the last that is written. What no token sees is 0, so that equal steps have equal tables.
+// lane sees to the last that is written. What no token sees is 0, so that equal steps have equal tables. They
+// are as wide as the longest lane needs: most are far from the longest that there may be.
 void append_page_tables(const StepPlan& plan, const PageTableShape& shape, Batch& batch) {
-  const auto stride = static_cast<size_t>(shape.stride);
-  batch.page_table_stride = shape.stride;
+  const int32_t most_tokens = *std::max_element(batch.kv_lengths.begin(), batch.kv_lengths.end());
+  batch.page_table_stride = pages_for(most_tokens, shape.page_tokens);
   batch.num_page_tables = 1 + static_cast<int32_t>(shape.windows.size());
+  const auto stride = static_cast<size_t>(batch.page_table_stride);
   batch.page_table.assign(static_cast<size_t>(batch.num_page_tables) * plan.lanes.size() * stride, 0);
   auto row = batch.page_table.begin();
   for (const PlannedLane& lane : plan.lanes) {
-    std::transform(lane.pages.begin(), lane.pages.end(), row, [](PageId page) { return page.value; });
-    row += shape.stride;
+    const auto num_pages = static_cast<size_t>(pages_for(lane.end(), shape.page_tokens));
+    const auto pages = lane.pages.first(num_pages);
+    std::transform(pages.begin(), pages.end(), row, [](PageId page) { return page.value; });
+    row += batch.page_table_stride;
   }
   for (const SlotPool& window : shape.windows) {
     for (const PlannedLane& lane : plan.lanes) {
       const int32_t end = pages_for(lane.end(), shape.page_tokens);
       for (int32_t i = first_seen_page(lane.start, window.window(), shape.page_tokens); i < end; ++i)
         row[i] = window.slot(lane.pages[static_cast<size_t>(i)]);
-      row += shape.stride;
+      row += batch.page_table_stride;
     }
   }
 }

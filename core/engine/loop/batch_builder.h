@@ -11,13 +11,12 @@ namespace quire {
 // What page tables are made of.
 struct PageTableShape {
   int32_t page_tokens = 0;
-  int32_t stride = 0;  // entries of a sequence
   gsl::span<const SlotPool> windows;
 };
 
 // Of the batches of an executor.
 inline PageTableShape table_shape(const ExecutorLimits& limits, const KvCache& kv) {
-  return {limits.page_tokens, limits.max_pages_per_sequence, kv.windows()};
+  return {limits.page_tokens, kv.windows()};
 }
 
 // Tells each lane its places. `batch` is overwritten; its memory is used again.

@@ -311,13 +311,16 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   device->sequence_starts = put(host->sequence_starts, host->num_sequences + 1);
   device->kv_lengths = put(host->kv_lengths, host->num_sequences);
   device->logit_rows = put(host->logit_rows, host->num_logit_rows);
-  // The stride is the context's, so that a recorded step finds its tables at the same place.
+  // The stride is the context's, so that a recorded step finds its tables at the same place. Kernels may look
+  // a little past a sequence: they find page 0 there.
   device->page_table = c.batch + used;
   device->page_table_stride = c.limits.max_pages_per_sequence;
   for (int32_t s = 0; s < host->num_page_tables * host->num_sequences; ++s) {
     put(host->page_table + static_cast<size_t>(s) * static_cast<size_t>(host->page_table_stride),
         host->page_table_stride);
-    used += static_cast<size_t>(device->page_table_stride - host->page_table_stride);
+    const auto rest = static_cast<size_t>(device->page_table_stride - host->page_table_stride);
+    std::fill_n(to + used, rest, 0);
+    used += rest;
   }
   device->max_kv_tokens = chunk_bucket(host->max_kv_tokens) * kChunkTokens;
   device->drawn_rows = nullptr;

@@ -64,6 +64,16 @@ TEST_F(IssuedStepTest, CoversItselfAndWhatIsLeftOfIt) {
   EXPECT_EQ(issued_.ticket(), Ticket{9});
 }
 
+TEST_F(IssuedStepTest, CoversWhatIsLeftOfItWithANarrowerTable) {
+  settle();
+  Batch narrower = batch_of({third_});
+  narrower.page_table_stride = 1;
+  narrower.page_table.resize(1);
+  EXPECT_TRUE(issued_.covers(narrower));
+  narrower.page_table.front() += 1;
+  EXPECT_FALSE(issued_.covers(narrower)) << "another page";
+}
+
 TEST_F(IssuedStepTest, CoversNothingBeforeItsTokensAreKnown) {
   EXPECT_FALSE(issued_.covers(batch_of({{0, 5, {0}}})));
   settle();
