@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 
+import adapters
 import context as shared
 import gomodule
 import jar
@@ -33,7 +34,7 @@ def _cpack(kind):
     return make
 
 
-KINDS = {"tgz": _cpack("TGZ"), "deb": _cpack("DEB"), "rpm": _cpack("RPM"), "jar": jar.make, "nuget": nuget.make,
+KINDS = {"tgz": _cpack("TGZ"), "deb": _cpack("DEB"), "rpm": _cpack("RPM"), "jar": jar.make, "adapters": adapters.make, "nuget": nuget.make,
          "go": gomodule.make}
 
 

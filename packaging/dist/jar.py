@@ -1,9 +1,8 @@
 """The Java package: one jar with classes and natives, and its pom, laid out as a Maven repository is."""
-import hashlib
 import zipfile
 
-import archive
 import context as shared
+import maven
 import natives
 
 POM = """<?xml version="1.0" encoding="UTF-8"?>
@@ -29,12 +28,6 @@ POM = """<?xml version="1.0" encoding="UTF-8"?>
 </project>
 """
 
-MANIFEST = """Manifest-Version: 1.0\r
-Implementation-Title: Quire\r
-Implementation-Version: {version}\r
-\r
-"""
-
 # Where NativeLibrary.java looks.
 NATIVE_FOLDER = "dev/quire/native/linux-x86_64"
 
@@ -45,18 +38,11 @@ def entries(context):
                  if not name.endswith("/") and name != "META-INF/MANIFEST.MF"}
     for name, content in (natives.libquire(context.build), natives.binding(context.build, "java")):
         found[f"{NATIVE_FOLDER}/{name}"] = content
-    found["META-INF/MANIFEST.MF"] = MANIFEST.format(version=context.version).encode()
+    found["META-INF/MANIFEST.MF"] = maven.manifest(context, "Quire")
     found["META-INF/LICENSE"] = shared.licence()
     found["META-INF/NOTICES"] = shared.notices(context)
     return found
 
 
 def make(context):
-    folder = context.out / "maven/dev/quire/quire" / context.version
-    jar = folder / f"quire-{context.version}.jar"
-    archive.write_zip(jar, entries(context), context.epoch, first=("META-INF/MANIFEST.MF",))
-    pom = jar.with_suffix(".pom")
-    pom.write_text(POM.format(version=context.version, commit=context.commit), encoding="utf-8")
-    for path in (jar, pom):
-        digest = hashlib.sha1(path.read_bytes()).hexdigest()
-        path.with_name(path.name + ".sha1").write_text(digest, encoding="utf-8")
+    maven.write(context, "quire", POM.format(version=context.version, commit=context.commit), {"": entries(context)})

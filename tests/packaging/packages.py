@@ -8,13 +8,15 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from xml.etree import ElementTree
 
 import bare_root
 from shell import HERE, ROOT, environment, fresh_folder, require, run, skip
 
 STORY = ROOT / "tests/bindings"
 DIST = ROOT / "packaging/dist/dist.py"
-LANGUAGES = ["jar", "nuget", "go"]
+POM = "{http://maven.apache.org/POM/4.0.0}"
+LANGUAGES = ["jar", "adapters", "nuget", "go"]
 
 
 def library_dir(root):
@@ -219,7 +221,7 @@ def dlopen_client(options):
 
 def java_client(options):
     """The jar alone, on the class path and on the module path; its libraries are unpacked and leave nothing."""
-    jar = only(options, "quire-*.jar")
+    jar = only(options, "quire-[0-9]*.jar")
     folder = fresh_folder(options.work / "java_client")
     temporary = fresh_folder(folder / "tmp")
     sources = [STORY / "java/Fixture.java", STORY / "java/StoryTest.java"]
@@ -233,6 +235,22 @@ def java_client(options):
     run(*base, "--module-path", f"{jar}:{folder / 'module'}", "-m", "story/story.StoryTest", *inputs, env=variables)
     left = [path for path in temporary.iterdir() if path.name.startswith("quire")]
     require(not left, f"the jar leaves {left}")
+
+
+def adapters(options):
+    """Each adapter's jar has a class for every source of its jar of sources, and its pom names what it stands on."""
+    found = {"quire-langchain4j": "langchain4j-core", "quire-spring-ai": "spring-ai-model"}
+    poms = {path: needs for name, needs in found.items() for path in options.dist.rglob(f"{name}-*.pom")}
+    if not poms:
+        skip("the distribution has no adapters: LANGCHAIN4J_JARS and SPRING_JARS name no folders")
+    for pom, needs in poms.items():
+        require({"quire", needs} <= {entry.text for entry in ElementTree.parse(pom).iter(POM + "artifactId")}, pom)
+        classes = set(zipfile.ZipFile(pom.with_suffix(".jar")).namelist())
+        sources = zipfile.ZipFile(pom.with_name(pom.stem + "-sources.jar")).namelist()
+        written = {name.removesuffix(".java") + ".class" for name in sources if name.endswith(".java")}
+        require(written and written <= classes, f"{pom.stem}: no class of {sorted(written - classes)}")
+        module = run("jar", "--describe-module", "--file", pom.with_suffix(".jar"))
+        require("dev.quire." in module, f"{pom.stem}: the module is {module}")
 
 
 def csharp_client(options):
@@ -372,7 +390,7 @@ def rpm_bare_root(options):
 
 TESTS = {function.__name__: function for function in
          (dist, archive, limits, reproducible, reference, api_reference, cmake_client, pkg_config_client, readme_client, dlopen_client, java_client,
-          csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root)}
+          adapters, csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root)}
 
 
 def main():

@@ -154,6 +154,99 @@ func (s *soak) run(p *process, configure func(round int), seed int64, length tim
 	clients.Wait()
 }
 
+// Kinds of memory of a process.
+const (
+	goMemory    = "of Go"    // its heap and what it knows of it
+	heapMemory  = "of heaps" // what the library takes piece by piece
+	bigMemory   = "large"    // weights, pages and what else is taken whole
+	codeMemory  = "files"    // programs, libraries and models
+	otherMemory = "else"
+)
+
+// memory is what of the process is resident, by kind.
+func (p *process) memory() map[string]int64 {
+	found := map[string]int64{}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", p.command.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	kind := otherMemory
+	for _, line := range strings.Split(string(text), "\n") {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) >= 5 && strings.Contains(fields[0], "-") && len(fields[1]) == 4:
+			kind = kindOfMapping(fields)
+		case len(fields) == 3 && fields[0] == "Rss:":
+			kibibytes, _ := strconv.ParseInt(fields[1], 10, 64)
+			found[kind] += kibibytes << 10
+		}
+	}
+	return found
+}
+
+// kindOfMapping tells by a mapping's line: Go takes its heap below what the system places, the allocator takes arenas at
+// multiples of 64 MiB.
+func kindOfMapping(fields []string) string {
+	from, to, _ := strings.Cut(fields[0], "-")
+	begin, _ := strconv.ParseUint(from, 16, 64)
+	end, _ := strconv.ParseUint(to, 16, 64)
+	switch {
+	case len(fields) > 5 && fields[5] == "[heap]":
+		return heapMemory
+	case len(fields) > 5 && !strings.HasPrefix(fields[5], "["):
+		return codeMemory
+	case begin>>32 != 0 && begin>>44 < 5:
+		return goMemory
+	case begin%(64<<20) == 0 && end-begin <= 64<<20:
+		return heapMemory
+	case end-begin >= 1<<20:
+		return bigMemory
+	}
+	return otherMemory
+}
+
+// watchMemory takes the least that was resident within each minute: model and caches come and go.
+func (p *process) watchMemory(over <-chan struct{}) (minutes []int64) {
+	least, began := int64(1<<62), time.Now()
+	for {
+		select {
+		case <-over:
+			return minutes
+		case <-time.After(100 * time.Millisecond):
+		}
+		if now := p.residentBytes(); now < least {
+			least = now
+		}
+		if time.Since(began) >= time.Minute {
+			minutes, least, began = append(minutes, least), 1<<62, time.Now()
+		}
+	}
+}
+
+// What a minute's least may lie above another's: where the model is read anew as the minute ends.
+const minuteBytes = 16 << 20
+
+// requireFlat compares the last minutes with the second and third.
+func requireFlat(t *testing.T, minutes []int64) {
+	t.Helper()
+	if len(minutes) < 5 {
+		return
+	}
+	least := func(of []int64) int64 {
+		found := of[0]
+		for _, bytes := range of {
+			if bytes < found {
+				found = bytes
+			}
+		}
+		return found
+	}
+	early, late := least(minutes[1:3]), least(minutes[len(minutes)-2:])
+	if late > early+minuteBytes {
+		t.Errorf("%d bytes were resident in the second and third minute, %d in the last two", early, late)
+	}
+}
+
 // What a server without a model may keep of its work: its own heap, threads, and what is free between small pieces.
 const keptBytes = 64 << 20
 
@@ -179,17 +272,25 @@ func TestManyClientsOfWhichAThirdGoesAwayLeaveNothingBehind(t *testing.T) {
 	length := soakTime(t)
 	p.emptied(1 << 40)
 	empty := p.residentBytes() + keptBytes
+	t.Log("before the first request, resident: ", p.memory())
 	var warm, s soak
 	warm.run(p, configure, seed, 2*time.Second)
 	p.emptied(empty)
 	descriptors := p.descriptors()
+	over, watched := make(chan struct{}), make(chan []int64)
+	go func() { watched <- p.watchMemory(over) }()
 	s.run(p, configure, seed+1000, length)
+	close(over)
+	minutes := <-watched
+	t.Log("the least that was resident in each minute: ", minutes)
+	requireFlat(t, minutes)
 	if s.failed.Load() > 0 || s.whole.Load() == 0 || s.left.Load() == 0 {
 		t.Errorf("seed %d: %d failed, %d whole, %d left: %v", seed, s.failed.Load(), s.whole.Load(), s.left.Load(),
 			s.firstFailure.Load())
 	}
 	p.emptied(empty)
 	p.eventually("the descriptors are closed", func() bool { return p.descriptors() <= descriptors+2 })
+	t.Log("in the end, resident: ", p.memory())
 	t.Logf("%v: %d whole, %d left, %d bytes more resident than before the first request", length, s.whole.Load(),
 		s.left.Load(), p.residentBytes()-(empty-keptBytes))
 }

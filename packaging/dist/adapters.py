@@ -1,0 +1,53 @@
+"""Java's adapters: for each a jar of classes, one of sources, and its pom. They are compiled against the artifacts of their
+frameworks in the folders LANGCHAIN4J_JARS and SPRING_JARS (docs/adapters.md); one without that folder is left out, with a word."""
+import dataclasses
+import os
+import pathlib
+import tempfile
+
+import context as shared
+import maven
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    folder: str    # below bindings/java
+    variable: str  # of the environment
+    module: str
+
+
+ADAPTERS = (Adapter("langchain4j", "LANGCHAIN4J_JARS", "dev.quire.langchain4j"),
+            Adapter("spring-ai", "SPRING_JARS", "dev.quire.springai"))
+
+
+def _files(folder, pattern="*"):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob(pattern)) if path.is_file()}
+
+
+def _classes(context, folder, jars):
+    classpath = ":".join(map(str, [context.build / "lib/quire.jar", *jars]))
+    with tempfile.TemporaryDirectory() as out:
+        shared.run("javac", "-Xlint:all,-classfile", "-Werror", "--release", "17", "-encoding", "UTF-8", "-d", out,
+                   "-cp", classpath, *sorted(folder.rglob("*.java")))
+        return _files(pathlib.Path(out))
+
+
+def _make_one(context, adapter, jars):
+    artifact, folder = f"quire-{adapter.folder}", shared.ROOT / "bindings/java" / adapter.folder
+    pom = (folder / "pom.xml").read_text(encoding="utf-8")
+    if f"<version>{context.version}</version>" not in pom:
+        raise SystemExit(f"dist: {folder}/pom.xml has not the version {context.version}")
+    resources = _files(folder / "resources") if (folder / "resources").is_dir() else {}
+    both = {"META-INF/LICENSE": shared.licence(), **resources,
+            "META-INF/MANIFEST.MF": maven.manifest(context, artifact, f"Automatic-Module-Name: {adapter.module}\r\n")}
+    maven.write(context, artifact, pom, {"": both | _classes(context, folder, jars),
+                                         "-sources": both | _files(folder, "*.java")})
+
+
+def make(context):
+    for adapter in ADAPTERS:
+        jars = sorted(pathlib.Path(os.environ.get(adapter.variable) or "/nonexistent").glob("*.jar"))
+        if jars:
+            _make_one(context, adapter, jars)
+        else:
+            print(f"dist: quire-{adapter.folder} is left out: {adapter.variable} names no folder with artifacts")
