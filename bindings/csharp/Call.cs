@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Linq;
 using System.Runtime.InteropServices;
 
 namespace Quire.Native
@@ -102,6 +103,12 @@ namespace Quire.Native
             var all = new List<T>(n);
             for (int i = 0; i < n; i++) all.Add(read(i));
             return all;
+        }
+
+        /// <summary>The one value of all keys, where there are several.</summary>
+        public static T? Shared<K, T>(IDictionary<K, T> values) where T : struct
+        {
+            return values.Count > 1 && values.Values.Distinct().Count() == 1 ? values.Values.First() : (T?)null;
         }
 
         public static int? UnlessNegative(int token) => token < 0 ? (int?)null : token;

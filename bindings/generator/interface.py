@@ -138,6 +138,24 @@ DEFAULTS = {"add_special": "true", "format": "DiagnoseFormat.Text", "parse_speci
 
 
 @dataclass
+class Group:
+    """Settings of Go and C# that belong to one of several by name: a class, and the field with all of them."""
+    name: str
+    comment: str
+    field: str
+    field_comment: str
+    members: tuple  # (function, field, comment)
+
+
+@dataclass
+class Choice:
+    """A class of Go and C# of which one field counts."""
+    name: str
+    comment: str
+    members: tuple  # (function, field, comment): of Go the first that is set, the last one else
+
+
+@dataclass
 class Settings:
     ctype: str
     name: str
@@ -146,6 +164,8 @@ class Settings:
     # Of Go and C#: fields that a part by hand fills, (name, type of Go, type of C#, comment).
     fields: tuple = ()
     has_rest: bool = False  # in Go and C#: that part is called when the object is filled
+    groups: tuple = ()
+    choices: tuple = ()
 
 
 PROMPT = ("The prompt in parts, in order; where there are any, neither Prompt nor Tokens is read.")
@@ -156,14 +176,25 @@ SETTINGS = [
          "Called as a load goes on, by the thread that loads, in bytes of the files, the last time with all of them. "
          "In it, calls that wait, load, create or close fail with QUIRE_ERROR_REENTRANT. Where it throws or panics it "
          "is called no more, and the load does the same once it is over."),)),
-    Settings("quire_cache_options", "CacheOptions", "Settings of a cache.", False, (
-        ("Namespaces", "map[string]NamespaceOptions", "IDictionary<string, NamespaceOptions>",
-         "By name, those that have quotas or a weight of their own."),), True),
+    Settings("quire_cache_options", "CacheOptions", "Settings of a cache.", groups=(
+        Group("NamespaceOptions", "What one namespace has of its own.", "Namespaces",
+              "By name, those that have quotas or a weight of their own.", (
+                  ("quire_cache_options_set_namespace_quota", "Quotas",
+                   "In place of those of all namespaces; 0 is no limit."),
+                  ("quire_cache_options_set_namespace_weight", "Weight",
+                   "Its share where several have jobs that wait: twice the weight is twice the tokens. Default: 1.")),),)),
     Settings("quire_job_request", "Request", "What a job does.", True, (
         ("Prompt", "string", "string", "The text to go on after."),
         ("Tokens", "[]int32", "int[]", "The prompt as ids of tokens; where set, Prompt is not read."),
         ("Parts", "[]PromptPart", "IList<PromptPart>", PROMPT),
-        ("Queue", "*Queue", "EventQueue", "Takes the events of the job; without one they are taken from the job.")), True),
+        ("Queue", "*Queue", "EventQueue", "Takes the events of the job; without one they are taken from the job.")), True,
+        choices=(Choice("PromptPart", "One part of a prompt.", (
+            ("quire_job_request_add_messages", "Messages",
+             "A message, or a list of them, in JSON as OpenAI has them: the chat template makes them into tokens."),
+            ("quire_job_request_add_prompt_special", "Special",
+             'One special token, as the tokenizer\'s file spells it, such as "<|im_end|>".'),
+            ("quire_job_request_add_prompt_tokens", "Tokens", "Ids of tokens, taken as they are."),
+            ("quire_job_request_add_prompt_text", "Text", "Text, tokenized at submit, by itself."))),)),
 ]
 # Methods in Java; in Go and C# what a part by hand fills.
 FILLED_BY_HAND = {"quire_job_request_clear_prompt", "quire_job_request_add_prompt_text",
@@ -171,7 +202,7 @@ FILLED_BY_HAND = {"quire_job_request_clear_prompt", "quire_job_request_add_promp
                   "quire_job_request_add_messages",
                   "quire_cache_options_set_namespace_quota", "quire_cache_options_set_namespace_weight",
                   "quire_job_request_set_prompt_text", "quire_job_request_set_prompt_tokens",
-                  "quire_job_request_set_logit_biases", "quire_job_request_add_logit_bias",
+                  "quire_job_request_set_logit_biases",
                   "quire_job_request_clear_logit_biases", "quire_job_request_clear_stop_texts",
                   "quire_job_request_clear_banned_texts"}
 # Fields of Go and C# that hold several: function: (name, type of Go, type of C#).
@@ -182,6 +213,8 @@ COLLECTED = {
     "quire_job_request_add_stop_text": ("StopTexts", "[]string", "IList<string>"),
     "quire_job_request_add_banned_text": ("BannedTexts", "[]string", "IList<string>"),
 }
+# What a map of those is handed over with where all its keys have one value.
+TOGETHER = {"quire_job_request_add_logit_bias": "quire_job_request_set_logit_biases"}
 # Go has no null: a yes or no that is yes by default is asked for the other way round, a number whose 0 is not its
 # default is a pointer, or takes a negative number for 0.
 GO_NOT = {"quire_job_request_set_add_special": "NoSpecial", "quire_job_request_set_normalize": "Unnormalized",

@@ -258,9 +258,13 @@ def settings(made, ctype):
     return [call for call in made.calls.values() if call.owner == ctype and is_generated(call)]
 
 
+def members(made, one):
+    """The calls behind the fields of a group or a choice."""
+    return [made.calls[function] for function, _, _ in one.members]
+
+
 def setting_name(call):
     return re.sub(r"^set_", "", call.name)
-
 
 
 def items_of(made, name):

@@ -33,11 +33,6 @@ func (a *Alias) Submit(request Request) (*Job, error) {
 
 // SubmitContext does the same; once the context is done the job is cancelled.
 func (a *Alias) SubmitContext(ctx context.Context, request Request) (*Job, error) {
-	return a.dispatcher.job(ctx, &request, a.noQueue, func(filled native.JobRequestHandle) (native.JobHandle, error) {
-		return with(a.handle, func(alias native.AliasHandle, e *native.ErrorHandle) native.JobHandle {
-			return native.Quire_alias_submit(alias, filled, e)
-		})
-	})
+	noQueue := func() (native.QueueHandle, error) { return 0, errClosed }
+	return a.dispatcher.job(ctx, &request, noQueue, submitting(a.handle, native.Quire_alias_submit))
 }
-
-func (a *Alias) noQueue() (native.QueueHandle, error) { return 0, errClosed }

@@ -22,11 +22,7 @@ func (c *Cache) Submit(request Request) (*Job, error) {
 
 // SubmitContext hands a request to the cache; once the context is done the job is cancelled.
 func (c *Cache) SubmitContext(ctx context.Context, request Request) (*Job, error) {
-	return c.dispatcher.job(ctx, &request, c.newQueue, func(filled native.JobRequestHandle) (native.JobHandle, error) {
-		return with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) native.JobHandle {
-			return native.Quire_job_submit(cache, filled, e)
-		})
-	})
+	return c.dispatcher.job(ctx, &request, c.newQueue, submitting(c.handle, native.Quire_job_submit))
 }
 
 func (c *Cache) newQueue() (native.QueueHandle, error) {

@@ -87,6 +87,14 @@ func (d *dispatcher) job(ctx context.Context, request *Request, create func() (n
 	return job, err
 }
 
+// submitting is a call that makes a job of a request, on the cache, alias or job that owns the handle.
+func submitting[H ~uintptr](owner *handle[H],
+	submit func(H, native.JobRequestHandle, *native.ErrorHandle) native.JobHandle) func(native.JobRequestHandle) (native.JobHandle, error) {
+	return func(filled native.JobRequestHandle) (native.JobHandle, error) {
+		return with(owner, func(value H, e *native.ErrorHandle) native.JobHandle { return submit(value, filled, e) })
+	}
+}
+
 // add makes the waiter of a job that was submitted just now.
 func (d *dispatcher) add(id int64) *waiter {
 	d.mutex.Lock()

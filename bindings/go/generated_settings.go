@@ -223,7 +223,27 @@ func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
 	setOrNone(s, native.Quire_cache_options_set_ageing_ns, int64(o.Ageing))
 	set(s, native.Quire_cache_options_set_step_timeout_ns, int64(o.StepTimeout))
 	setOrNone(s, native.Quire_cache_options_set_close_timeout_ns, int64(o.CloseTimeout))
-	o.fillRest(s)
+	for name, own := range o.Namespaces {
+		for key, value := range own.Quotas {
+			s.apply(func(target native.CacheOptionsHandle, e *native.ErrorHandle) int32 {
+				return native.Quire_cache_options_set_namespace_quota(target, name, int32(key), narrow(value), e)
+			})
+		}
+		if own.Weight != 0 {
+			s.apply(func(target native.CacheOptionsHandle, e *native.ErrorHandle) int32 {
+				return native.Quire_cache_options_set_namespace_weight(target, name, own.Weight, e)
+			})
+		}
+	}
+}
+
+// NamespaceOptions: what one namespace has of its own.
+type NamespaceOptions struct {
+	// In place of those of all namespaces; 0 is no limit.
+	Quotas map[QuotaKind]int
+
+	// Its share where several have jobs that wait: twice the weight is twice the tokens. Default: 1.
+	Weight float64
 }
 
 // Request: what a job does. The zero value takes every default.
@@ -596,6 +616,17 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 			return native.Quire_job_request_set_dry_breakers(target, o.DryBreakers, e)
 		})
 	}
+	if keys, value, same := shared(o.LogitBias); same {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_logit_biases(target, keys, value, e)
+		})
+	} else {
+		for key, value := range o.LogitBias {
+			s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+				return native.Quire_job_request_add_logit_bias(target, key, value, e)
+			})
+		}
+	}
 	if o.BannedTokens != nil {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_job_request_set_banned_tokens(target, o.BannedTokens, e)
@@ -663,4 +694,40 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 		})
 	}
 	o.fillRest(s)
+}
+
+// PromptPart: one part of a prompt. The first of its fields that is set counts.
+type PromptPart struct {
+	// A message, or a list of them, in JSON as OpenAI has them: the chat template makes them into tokens.
+	Messages string
+
+	// One special token, as the tokenizer's file spells it, such as "<|im_end|>".
+	Special string
+
+	// Ids of tokens, taken as they are.
+	Tokens []int32
+
+	// Text, tokenized at submit, by itself.
+	Text string
+}
+
+func (o *PromptPart) add(s *settings[native.JobRequestHandle]) {
+	switch {
+	case o.Messages != "":
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_add_messages(target, o.Messages, e)
+		})
+	case o.Special != "":
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_add_prompt_special(target, o.Special, e)
+		})
+	case o.Tokens != nil:
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_add_prompt_tokens(target, o.Tokens, e)
+		})
+	default:
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_add_prompt_text(target, o.Text, e)
+		})
+	}
 }

@@ -161,9 +161,5 @@ func (j *Job) Fork(request Request) (*Job, error) {
 	noQueue := func() (native.QueueHandle, error) {
 		return 0, closed("the job was over before it could be forked")
 	}
-	return j.dispatcher.job(context.Background(), &request, noQueue, func(filled native.JobRequestHandle) (native.JobHandle, error) {
-		return with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) native.JobHandle {
-			return native.Quire_job_fork(job, filled, e)
-		})
-	})
+	return j.dispatcher.job(context.Background(), &request, noQueue, submitting(j.handle, native.Quire_job_fork))
 }

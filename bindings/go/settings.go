@@ -52,6 +52,17 @@ func setOrNone[H ~uintptr, T int32 | int64](s *settings[H], setter func(H, T, *n
 	set(s, setter, value)
 }
 
+// shared is the one value of all keys, where there are several.
+func shared[K, V comparable](values map[K]V) (keys []K, value V, same bool) {
+	for key, one := range values {
+		if len(keys) > 0 && one != value {
+			return nil, value, false
+		}
+		keys, value = append(keys, key), one
+	}
+	return keys, value, len(keys) > 1
+}
+
 // share hands one object of this package to another one, which keeps it alive by itself.
 func share[H, O ~uintptr](s *settings[H], setter func(H, O, *native.ErrorHandle) int32, other *handle[O]) {
 	if s.err == nil {

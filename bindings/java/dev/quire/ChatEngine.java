@@ -1,5 +1,8 @@
 package dev.quire;
 
+import java.util.List;
+import java.util.function.Consumer;
+
 /**
  * A model that conversations are answered by: its cache, and how it writes reasoning and calls. What the adapters of chat
  * frameworks stand on. Settings belong to one thread while they are filled; any thread may submit at any time.
@@ -106,6 +109,25 @@ public final class ChatEngine implements AutoCloseable {
   public Request request() {
     Request made = new Request();
     return (recommendsSampling ? made.samplingOfModel(model) : made).randomSeed(true);
+  }
+
+  /** The same with what is not null, stops beside those that there are. */
+  public Request request(Double temperature, Double topP, Integer topK, Double frequencyPenalty, Double presencePenalty,
+      List<String> stopTexts) {
+    Request made = request();
+    set(temperature, made::temperature);
+    set(topP, made::topP);
+    set(topK, made::topK);
+    set(frequencyPenalty, made::frequencyPenalty);
+    set(presencePenalty, made::presencePenalty);
+    set(stopTexts, texts -> texts.forEach(made::stopText));
+    return made;
+  }
+
+  private static <T> void set(T value, Consumer<T> setter) {
+    if (value != null) {
+      setter.accept(value);
+    }
   }
 
   /**

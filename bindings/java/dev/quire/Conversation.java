@@ -1,5 +1,7 @@
 package dev.quire;
 
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Objects;
 
 /**
@@ -32,6 +34,17 @@ public record Conversation(String messages, String tools, String toolChoice, Str
   /** Messages alone. */
   public static Conversation of(String messages) {
     return new Conversation(messages, null, null, null, Calls.FREE);
+  }
+
+  /** An object of JSON with its members in order, so that the same conversation has the same tokens; null values are left out. */
+  public static Map<String, Object> object(Object... namesAndValues) {
+    Map<String, Object> made = new LinkedHashMap<>();
+    for (int i = 0; i < namesAndValues.length; i += 2) {
+      if (namesAndValues[i + 1] != null) {
+        made.put((String) namesAndValues[i], namesAndValues[i + 1]);
+      }
+    }
+    return made;
   }
 
   /** Whether the model learns of tools: with "none" it does not. */

@@ -1,5 +1,7 @@
 package dev.quire.langchain4j;
 
+import static dev.quire.Conversation.object;
+
 import dev.langchain4j.agent.tool.ToolExecutionRequest;
 import dev.langchain4j.agent.tool.ToolSpecification;
 import dev.langchain4j.data.message.AiMessage;
@@ -27,7 +29,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.function.Function;
 
 /** langchain4j's requests as jobs. */
 final class Requests {
@@ -41,20 +42,8 @@ final class Requests {
   }
 
   private static Request sampling(ChatEngine engine, ChatRequestParameters parameters) {
-    Request made = engine.request();
-    set(parameters.temperature(), made::temperature);
-    set(parameters.topP(), made::topP);
-    set(parameters.topK(), made::topK);
-    set(parameters.frequencyPenalty(), made::frequencyPenalty);
-    set(parameters.presencePenalty(), made::presencePenalty);
-    parameters.stopSequences().forEach(made::stopText);
-    return made;
-  }
-
-  private static <T> void set(T value, Function<T, Request> setter) {
-    if (value != null) {
-      setter.apply(value);
-    }
+    return engine.request(parameters.temperature(), parameters.topP(), parameters.topK(), parameters.frequencyPenalty(),
+        parameters.presencePenalty(), parameters.stopSequences());
   }
 
   private static Conversation conversation(ChatRequest request, boolean parallelCalls) {
@@ -70,17 +59,6 @@ final class Requests {
     }
     boolean isStrict = tools.stream().anyMatch(tool -> Boolean.TRUE.equals(tool.strict()));
     return isStrict ? Conversation.Calls.STRICT : Conversation.Calls.FREE;
-  }
-
-  /** An object with its members in order, so that the same request has the same prompt; null values are left out. */
-  private static Map<String, Object> object(Object... namesAndValues) {
-    Map<String, Object> made = new LinkedHashMap<>();
-    for (int i = 0; i < namesAndValues.length; i += 2) {
-      if (namesAndValues[i + 1] != null) {
-        made.put((String) namesAndValues[i], namesAndValues[i + 1]);
-      }
-    }
-    return made;
   }
 
   private static String choice(ToolChoice choice) {

@@ -1,14 +1,14 @@
 package dev.quire.springai;
 
+import static dev.quire.Conversation.object;
+
 import dev.quire.ChatEngine;
 import dev.quire.Conversation;
 import dev.quire.Job;
 import dev.quire.Request;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Function;
 import org.springframework.ai.chat.messages.AssistantMessage;
 import org.springframework.ai.chat.messages.Message;
 import org.springframework.ai.chat.messages.ToolResponseMessage;
@@ -29,22 +29,9 @@ final class Requests {
   }
 
   private static Request sampling(ChatEngine engine, QuireChatOptions options) {
-    Request made = engine.request();
-    set(options.getTemperature(), made::temperature);
-    set(options.getTopP(), made::topP);
-    set(options.getTopK(), made::topK);
-    set(options.getFrequencyPenalty(), made::frequencyPenalty);
-    set(options.getPresencePenalty(), made::presencePenalty);
-    set(options.getSeed(), seed -> made.randomSeed(false).seed(seed));
-    List<String> stops = options.getStopSequences();
-    (stops == null ? List.<String>of() : stops).forEach(made::stopText);
-    return made;
-  }
-
-  private static <T> void set(T value, Function<T, Request> setter) {
-    if (value != null) {
-      setter.apply(value);
-    }
+    Request made = engine.request(options.getTemperature(), options.getTopP(), options.getTopK(),
+        options.getFrequencyPenalty(), options.getPresencePenalty(), options.getStopSequences());
+    return options.getSeed() == null ? made : made.randomSeed(false).seed(options.getSeed());
   }
 
   private static Conversation conversation(Prompt prompt, QuireChatOptions options) {
@@ -68,17 +55,6 @@ final class Requests {
       case "auto", "none", "required" -> choice;
       default -> object("type", "function", "function", object("name", choice));
     });
-  }
-
-  /** An object with its members in order, so that the same prompt has the same tokens; null values are left out. */
-  private static Map<String, Object> object(Object... namesAndValues) {
-    Map<String, Object> made = new LinkedHashMap<>();
-    for (int i = 0; i < namesAndValues.length; i += 2) {
-      if (namesAndValues[i + 1] != null) {
-        made.put((String) namesAndValues[i], namesAndValues[i + 1]);
-      }
-    }
-    return made;
   }
 
   private static Map<String, Object> tool(ToolCallback callback) {
