@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -138,10 +137,7 @@ func awaitIdle(cache *quire.Cache) {
 
 func TestRandomCancelsLeaveNothing(t *testing.T) {
 	_, cache := open(t)
-	rounds := 200
-	if os.Getenv("QUIRE_LONG_TESTS") != "" {
-		rounds = 10000
-	}
+	const rounds = 10000
 	random := rand.New(rand.NewSource(1))
 	var jobs sync.WaitGroup
 	for i := 0; i < rounds; i++ {

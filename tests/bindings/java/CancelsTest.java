@@ -184,7 +184,7 @@ public final class CancelsTest {
   }
 
   private static void random(Fixture with) throws Exception {
-    int rounds = System.getenv("QUIRE_LONG_TESTS") == null ? 200 : 10_000;
+    final int rounds = 10_000;
     Random random = new Random(1);
     var readers = Executors.newFixedThreadPool(50);
     var clock = Executors.newScheduledThreadPool(2);
