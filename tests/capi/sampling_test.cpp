@@ -1,6 +1,7 @@
 // What shapes the draws of a job, set through the C interface.
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -146,6 +147,36 @@ TEST_F(CapiSampling, AModelsOwnRecommendation) {
   const OwnedRequest request = make_prompt("a");
   EXPECT_EQ(quire_job_request_set_sampling_of_model(request.get(), world.model.get(), report.out()), 0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
+}
+
+TEST_F(CapiSampling, AJobThatCouldDrawNothingIsRefused) {
+  std::vector<int32_t> banned(static_cast<size_t>(quire_cache_vocab_size(world.cache.get(), nullptr)));
+  std::iota(banned.begin(), banned.end(), 0);
+  const auto code_with = [&](int32_t min_new_tokens) {
+    const OwnedRequest request = make_prompt("a");
+    quire_job_request_set_max_new_tokens(request.get(), 8, nullptr);
+    quire_job_request_set_min_new_tokens(request.get(), min_new_tokens, nullptr);
+    quire_job_request_set_banned_tokens(request.get(), banned.data(), banned.size(), nullptr);
+    const OwnedJob job(quire_job_submit(world.cache.get(), request.get(), report.out()));
+    return job ? QUIRE_ERROR_OK : report.code();
+  };
+  EXPECT_EQ(code_with(0), QUIRE_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(report.message().rfind("banned_tokens ", 0), 0U) << report.message();
+  const int32_t end = quire_model_special_token(world.model.get(), QUIRE_TOKEN_EOS, nullptr);
+  ASSERT_GE(end, 0);
+  banned.erase(banned.begin() + end);
+  EXPECT_EQ(code_with(5), QUIRE_ERROR_INVALID_ARGUMENT) << "the end alone is left, and may not come";
+  EXPECT_EQ(code_with(0), QUIRE_ERROR_OK) << "the end is drawn";
+}
+
+TEST_F(CapiSampling, TheEdgesOfARangeAreInIt) {
+  EXPECT_EQ(run({with(quire_job_request_set_top_p, 1e-30)}).tokens.size(), 24U);
+  for (const double bias : {1e30, -1e30}) {
+    const Change biased = [&](quire_job_request* request, quire_error** error) {
+      return quire_job_request_add_logit_bias(request, 70, bias, error);
+    };
+    EXPECT_EQ(run({biased}).tokens.size(), 24U);
+  }
 }
 
 TEST_F(CapiSampling, ALoopEndsTheJobThatHasAGuard) {

@@ -1,6 +1,5 @@
 """Models that cannot be loaded: one line, exit code 3, nothing on standard output."""
-import json
-import shutil
+import os
 
 import command
 
@@ -41,6 +40,15 @@ class Models(command.CommandTest):
 
     def test_malformed_tokenizer(self):
         self.refuse(lambda d: command.replace(d / "tokenizer.json", b"{}"), "tokenizer.json")
+
+    def test_special_files_are_refused_wherever_a_file_is_read(self):
+        for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+            for make in (os.mkfifo, os.mkdir):
+                with self.subTest(name=name, make=make.__name__):
+                    def change(directory):
+                        (directory / name).unlink(missing_ok=True)
+                        make(directory / name)
+                    self.refuse(change, name, "regular file")
 
     def test_line_breaks_in_names_stay_out_of_the_message(self):
         self.fail_with(command.NO_MODEL, [], "inspect", "--model", "no\nsuch\nmodel")

@@ -173,9 +173,10 @@ public static class JobsTest
 
     private static void EveryMemberOfADisposedObjectRefuses(Fixture with)
     {
+        EventQueue queue = with.Runtime.CreateQueue();
         var arguments = new Dictionary<Type, object>
         {
-            { typeof(string), "a" }, { typeof(int[]), new[] { 1 } }, { typeof(Request), new Request() },
+            { typeof(EventQueue), queue }, { typeof(string), "a" }, { typeof(int[]), new[] { 1 } }, { typeof(Request), new Request() },
             { typeof(CacheOptions), new CacheOptions() }, { typeof(ModelOptions), new ModelOptions() },
             { typeof(Cache), with.Cache },
         };
@@ -205,6 +206,7 @@ public static class JobsTest
                 throw new Exception(one + "." + method + " does not refuse");
             }
         }
+        queue.Dispose();
     }
 
     private static void ShutdownEndsEveryJob(Fixture with)
