@@ -2,10 +2,12 @@
 package story
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"quire.dev/quire"
@@ -144,5 +146,85 @@ func TestAConstraintIsRefusedByName(t *testing.T) {
 	defer object.Close()
 	if must(object.Accept(must(model.Encode("Once", false, false))[0])) {
 		t.Error("an object begins with a word")
+	}
+}
+
+func TestAPromptOfPartsIsThePrompt(t *testing.T) {
+	model, cache := open(t)
+	tokens := must(model.Encode(input(t, "QUIRE_TEST_PROMPT"), true, false))
+	request := greedy("another", 48)
+	request.Parts = []quire.PromptPart{{Tokens: tokens[:2]}, {Tokens: tokens[2:]}}
+	job := must(cache.Submit(request))
+	defer job.Close()
+	if text, _ := drain(t, job); text != input(t, "QUIRE_TEST_EXPECTED") {
+		t.Errorf("another text: %q", text)
+	}
+	messages := quire.PromptPart{Messages: `[{"role": "user", "content": "upon"}]`}
+	request.Parts = []quire.PromptPart{messages, {Text: "Once"}}
+	both := must(cache.Submit(request))
+	defer both.Close()
+	rendered := must(model.RenderChatTokens(quire.Request{Parts: []quire.PromptPart{messages}}))
+	text := must(model.Encode("Once", false, false))
+	if info := must(both.Info()); info.PromptTokens != int64(len(rendered)+len(text)) {
+		t.Errorf("%d tokens of the prompt, not %d and %d", info.PromptTokens, len(rendered), len(text))
+	}
+	request.Parts = append(request.Parts, quire.PromptPart{Special: "<|nobody|>"})
+	_, err := cache.Submit(request)
+	expectRefused(t, err, quire.NotFound, "nobody")
+}
+
+func TestBiasesOfOneValueAndOfSeveralArrive(t *testing.T) {
+	_, cache := open(t)
+	for _, biases := range []map[int32]float64{{300: 1e6}, {300: 1e6, 301: 1e6}, {300: 1e6, 301: -5}} {
+		request := greedy("Once", 2)
+		request.LogitBias = biases
+		job := must(cache.Submit(request))
+		for {
+			event, err := job.Next(context.Background())
+			if err != nil {
+				break
+			}
+			for _, token := range event.Tokens {
+				if biases[token] != 1e6 {
+					t.Errorf("token %d with %v", token, biases)
+				}
+			}
+		}
+		_ = job.Close()
+	}
+}
+
+func TestALastEventHasItsUsage(t *testing.T) {
+	_, cache := open(t)
+	job := must(cache.Submit(greedy(input(t, "QUIRE_TEST_PROMPT"), 8)))
+	defer job.Close()
+	for {
+		event := must(job.Next(context.Background()))
+		if event.Finish == quire.FinishNone {
+			if event.Usage != nil {
+				t.Error("an event that is not the last has usage")
+			}
+			continue
+		}
+		if info := must(job.Info()); event.Usage.NewTokens != 8 || event.Usage.PromptTokens != info.PromptTokens {
+			t.Errorf("%+v, %+v", event.Usage, info)
+		}
+		return
+	}
+}
+
+func TestTheLogComesAsEventsOfAQueue(t *testing.T) {
+	cache, queue := newCacheAndQueue(t, 2048)
+	if err := queue.SetLogLevel(quire.LogDebug); err != nil {
+		t.Fatal(err)
+	}
+	job := must(cache.Submit(greedy("Once", 1900)))
+	defer job.Close()
+	if err := cache.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	line := must(queue.Next(context.Background()))
+	if line.Kind != quire.EventLog || line.LogLevel != quire.LogInfo || !strings.Contains(line.Text, "jobs alive") {
+		t.Errorf("%+v", line)
 	}
 }
