@@ -14,8 +14,8 @@ public static class PromptsTest
     public static int Main(string[] arguments)
     {
         return Fixture.Run(arguments, AChatTemplateRendersAConversation, AMatcherFollowsAText,
-            ANegativePromptLeadsAwayByItsScale, APromptOfPartsIsThePrompt, ALastEventHasItsUsage,
-            TheLogComesAsEvents, EachCodeHasAClass);
+            ANegativePromptLeadsAwayByItsScale, APromptOfPartsIsThePrompt, MessagesAndTextArePartsOfAPrompt,
+            BiasesOfOneValueAndOfSeveralArrive, ALastEventHasItsUsage, TheLogComesAsEvents, EachCodeHasAClass);
     }
 
     private static void AChatTemplateRendersAConversation(Fixture with)
@@ -103,6 +103,29 @@ public static class PromptsTest
             Check(Drain(job, FinishReason.Length) == with.Expected, "another text");
         request.Parts.Add(PromptPart.OfSpecial("<|nobody|>"));
         Refused(ErrorCode.NotFound, "nobody", () => with.Cache.Submit(request));
+    }
+
+    private static void BiasesOfOneValueAndOfSeveralArrive(Fixture with)
+    {
+        foreach (double other in new[] { 1e6, -5 })
+        {
+            Request request = Greedy("Once", 2);
+            request.LogitBias[300] = 1e6;
+            request.LogitBias[301] = other;
+            using (Job job = with.Cache.Submit(request))
+                for (Event piece = job.Next(); piece != null; piece = job.Next())
+                    Check(piece.Tokens.All(token => token == 300 || (token == 301 && other == 1e6)), other);
+        }
+    }
+
+    private static void MessagesAndTextArePartsOfAPrompt(Fixture with)
+    {
+        Request messages = Greedy(null, 2);
+        messages.Parts.Add(PromptPart.OfMessages("[{\"role\": \"user\", \"content\": \"upon\"}]"));
+        int rendered = with.Model.RenderChatTokens(messages).Length;
+        messages.Parts.Add(PromptPart.OfText("Once"));
+        using (Job job = with.Cache.Submit(messages))
+            Check(job.Info().PromptTokens == rendered + with.Model.Encode("Once", false).Length, job.Info().PromptTokens);
     }
 
     private static void ALastEventHasItsUsage(Fixture with)
