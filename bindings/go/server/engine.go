@@ -25,8 +25,8 @@ type Model interface {
 	Score(ctx context.Context, input Prompt, options Scheduling) (Scores, error)
 	Tokenize(text string, addSpecial bool) ([]int32, error)
 	Detokenize(tokens []int32) (string, error)
-	// CountTokens is how long the prompt of a generation is.
-	CountTokens(g *Generation) (int, error)
+	// PromptTokens is the prompt of a generation.
+	PromptTokens(g *Generation) ([]int32, error)
 	Info() ModelInfo
 	// Close ends this use of the model, after that of its streams. Each Open has its Close.
 	Close()

@@ -382,9 +382,9 @@ func (s *Server) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	count, err := model.CountTokens(g)
+	prompt, err := model.PromptTokens(g)
 	if err != nil {
 		return err
 	}
-	return answer(c, map[string]int{"input_tokens": count})
+	return answer(c, map[string]int{"input_tokens": len(prompt)})
 }

@@ -164,7 +164,9 @@ func newID(prefix string) string {
 
 func (s *Server) routes() {
 	s.post("/v1/chat/completions", s.chatCompletions)
+	s.post("/v1/chat/completions/render", s.renderChat)
 	s.post("/v1/completions", s.completions)
+	s.post("/v1/completions/render", s.renderCompletions)
 	s.post("/v1/embeddings", s.embeddings)
 	s.post("/v1/responses", s.createResponse)
 	s.mux.HandleFunc("/v1/responses/", s.storedResponse)

@@ -41,11 +41,10 @@ func (m *model) failed(err error) error {
 	return jobFailure(err)
 }
 
-// CountTokens is the length of a generation's prompt.
-func (m *model) CountTokens(g *server.Generation) (int, error) {
+// PromptTokens is the prompt of a generation.
+func (m *model) PromptTokens(g *server.Generation) ([]int32, error) {
 	prompt := promptOf(g)
-	tokens, err := m.promptTokens(&prompt)
-	return len(tokens), err
+	return m.promptTokens(&prompt)
 }
 
 // promptOf leaves out the tools that the client does not want called.

@@ -136,7 +136,9 @@ func (m *model) Detokenize(tokens []int32) (string, error) {
 	return text.String(), nil
 }
 
-func (m *model) CountTokens(g *server.Generation) (int, error) { return len(lastText(g)), nil }
+func (m *model) PromptTokens(g *server.Generation) ([]int32, error) {
+	return make([]int32, len(lastText(g))), nil
+}
 
 func (m *model) Close() { m.engine.Models_.Add(-1) }
 

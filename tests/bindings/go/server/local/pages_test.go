@@ -253,6 +253,34 @@ func TestASubscriberKnowsThePagesThatTheCacheHas(t *testing.T) {
 	}
 }
 
+// A router looks a prompt up by the tokens that a replica renders it to.
+func TestARenderedPromptHasTheTokensThatPageEventsTell(t *testing.T) {
+	f := start(t, withPageEvents())
+	_, replay := f.publishedAt()
+	text := strings.Repeat("It was a day and nothing came. ", 50)
+	body, _ := json.Marshal(map[string]interface{}{"model": "story", "prompt": text, "max_tokens": 1})
+	var read answer
+	f.post("/v1/completions", string(body), &read)
+	var prompts []struct {
+		Tokens []uint64 `json:"token_ids"`
+	}
+	f.post("/v1/completions/render", string(body), &prompts)
+	if len(prompts) != 1 || len(prompts[0].Tokens) != read.Usage.Prompt {
+		t.Fatalf("%d prompts, of %d tokens", len(prompts), read.Usage.Prompt)
+	}
+	first := fmt.Sprint(prompts[0].Tokens[:256])
+	f.eventually("a page is told that begins the prompt", func() bool {
+		known := &knownPages{t: t, tokens: map[uint64][]interface{}{}}
+		known.catchUp(replay)
+		for _, tokens := range known.tokens {
+			if fmt.Sprint(tokens) == first {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 func TestOwnersWhosePagesAreNotToldAreNot(t *testing.T) {
 	f := start(t, withPageEvents("somebody else"))
 	_, replay := f.publishedAt()

@@ -1,0 +1,53 @@
+package server
+
+// What a prompt is in tokens, as vLLM tells it to routers that look for it in what page events told them.
+
+type rendered struct {
+	RequestID string  `json:"request_id"`
+	Model     string  `json:"model"`
+	TokenIDs  []int32 `json:"token_ids"`
+}
+
+func renderPrompt(model Model, name string, g *Generation) (rendered, error) {
+	tokens, err := model.PromptTokens(g)
+	return rendered{newID("render-"), name, tokens}, err
+}
+
+// renderCompletions answers with a list, an entry for each prompt.
+func (s *Server) renderCompletions(c *call) error {
+	var request completionRequest
+	if err := c.read(&request); err != nil {
+		return err
+	}
+	model, err := s.open(c, request.Model, request.Prompt.numBytes())
+	if err != nil {
+		return err
+	}
+	prompts := make([]rendered, len(request.Prompt))
+	for i, prompt := range request.Prompt {
+		if prompts[i], err = renderPrompt(model, request.Model, &Generation{Prompt: prompt}); err != nil {
+			return err
+		}
+	}
+	return answer(c, prompts)
+}
+
+func (s *Server) renderChat(c *call) error {
+	var request chatRequest
+	if err := c.read(&request); err != nil {
+		return err
+	}
+	g, err := request.generation(c)
+	if err != nil {
+		return err
+	}
+	model, err := s.open(c, request.Model, len(request.Messages))
+	if err != nil {
+		return err
+	}
+	prompt, err := renderPrompt(model, request.Model, g)
+	if err != nil {
+		return err
+	}
+	return answer(c, prompt)
+}

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Three replicas of quire-server on loopback. Behind vllm-router, started for real, one is killed: no request is lost that had not
+begun to stream. And prompts that are sent to where page events say that most of them is find more than at random.
+
+usage: router.py SERVER MODEL_DIR. Exit status 77 with a word where vllm-router (else QUIRE_ROUTER, the path of the command),
+pyzmq or msgspec is not installed."""
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+REPLICAS = 3
+PREFIXES = 9
+ROUNDS = 6
+PAGE_TOKENS = 256
+CACHE_TOKENS = 16 * PAGE_TOKENS  # of one replica: a third of the prefixes and some
+WANTED_RATIO = 1.5
+
+try:
+    import msgspec
+    import zmq
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+ROUTER = os.environ.get("QUIRE_ROUTER") or shutil.which("vllm-router")
+if ROUTER is None:
+    print("skipped: vllm-router is not installed")
+    sys.exit(77)
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+class Replica:
+    def __init__(self, server, model, folder, number):
+        self.events, self.replay, self.port = free_port(), free_port(), free_port()
+        config = folder / f"{number}.json"
+        config.write_text(json.dumps({"models": {"m": {
+            "path": model, "preload": True, "cache_tokens": CACHE_TOKENS,
+            "page_events": {"listen": f"127.0.0.1:{self.events}", "replay": f"127.0.0.1:{self.replay}"}}}}))
+        self.log = open(folder / f"{number}.log", "w", encoding="utf-8")
+        self.process = subprocess.Popen([server, "--config", str(config), "--listen", f"127.0.0.1:{self.port}"],
+                                        stderr=self.log)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+@contextlib.contextmanager
+def replicated(server, model):
+    """Fresh replicas, and the folder of their files."""
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        replicas = []
+        for number in range(REPLICAS):
+            replicas.append(Replica(server, model, folder, number))
+            stack.callback(replicas[-1].end)
+        for replica in replicas:
+            wait_until_served(replica.port, replica.process)
+        yield replicas, folder
+
+
+@contextlib.contextmanager
+def routed(replicas, folder):
+    """A router before the replicas: its port."""
+    port = free_port()
+    command = [ROUTER, "--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(free_port()), "--policy",
+               "round_robin", "--health-check-interval-secs", "1", "--cb-failure-threshold", "2", "--retry-max-retries", "5",
+               "--worker-urls", *[replica.url for replica in replicas]]
+    with open(folder / "router.log", "w", encoding="utf-8") as log:
+        router = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_until_served(port, router)
+            yield port
+        finally:
+            router.kill()
+            router.wait()
+
+
+def wait_until_served(port, process):
+    for _ in range(300):
+        with contextlib.suppress(OSError):
+            if complete(port, "Hello", 1)[0] == 200:
+                return
+        assert process.poll() is None, "it has ended"
+        time.sleep(0.2)
+    raise AssertionError("it does not answer")
+
+
+def request(port, prompt, tokens, stream):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    body = {"model": "m", "prompt": prompt, "max_tokens": tokens, "temperature": 0, "stream": stream}
+    connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+    return connection.getresponse()
+
+
+def complete(port, prompt, tokens):
+    """The status, and how many tokens of the prompt were found."""
+    answer = request(port, prompt, tokens, False)
+    text = answer.read()
+    if answer.status != 200:
+        return answer.status, 0
+    return 200, json.loads(text)["usage"].get("prompt_tokens_details", {}).get("cached_tokens", 0)
+
+
+def prefix(number):
+    return f"Book {number}. " + f"On the day number {number} nothing came and nobody asked why. " * 60
+
+
+class Pages:
+    """What a subscriber knows of one replica: what each page continues, and the prefixes that end with one."""
+
+    def __init__(self, context, replica):
+        self.socket = context.socket(zmq.SUB)
+        self.socket.connect(f"tcp://127.0.0.1:{replica.events}")
+        self.socket.subscribe(b"kv@")
+        self.prefixes = {}
+
+    def read(self):
+        while self.socket.poll(20):
+            for event in msgspec.msgpack.decode(self.socket.recv_multipart()[2])[1]:
+                if event[0] == "AllBlocksCleared":
+                    self.prefixes.clear()
+                elif event[0] == "BlockRemoved":
+                    self.prefixes.pop(event[1][0], None)
+                elif event[2] is None or event[2] in self.prefixes:
+                    self.prefixes[event[1][0]] = self.prefixes.get(event[2], ()) + tuple(event[3])
+
+    def longest(self, tokens):
+        return max((len(known) for known in self.prefixes.values() if known == tokens[:len(known)]), default=0)
+
+
+def rendered(port, prompt):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.request("POST", "/v1/completions/render", json.dumps({"model": "m", "prompt": prompt}))
+    return tuple(json.loads(connection.getresponse().read())[0]["token_ids"])
+
+
+def found_tokens(server, model, by_events):
+    """Tokens that prompts find which share their beginnings, sent at random or by what page events tell."""
+    order = [number for _ in range(ROUNDS) for number in random.Random(7).sample(range(PREFIXES), PREFIXES)]
+    chance, found = random.Random(11), 0
+    with replicated(server, model) as (replicas, _), zmq.Context() as context:
+        pages = [Pages(context, replica) for replica in replicas]
+        for place, number in enumerate(order):
+            prompt, chosen = f"{prefix(number)} Question {place}.", chance.randrange(REPLICAS)
+            if by_events:
+                for one in pages:
+                    one.read()
+                lengths = [one.longest(rendered(replicas[0].port, prompt)) for one in pages]
+                # What nobody has goes to the replica that has least.
+                chosen = lengths.index(max(lengths)) if max(lengths) > 0 else min(
+                    range(REPLICAS), key=lambda replica: len(pages[replica].prefixes))
+            status, cached = complete(replicas[chosen].port, prompt, 4)
+            assert status == 200, status
+            found += cached
+        for one in pages:
+            one.socket.close(linger=0)
+    return found
+
+
+def stream(port, number):
+    """What came of one request: whole, cut after its stream had begun, or lost before."""
+    begun = False
+    try:
+        answer = request(port, f"Once upon a time {number}", 64, True)
+        if answer.status != 200:
+            return f"lost: {answer.status} {answer.read()[:200]}"
+        text = b""
+        while piece := answer.read1():
+            begun = begun or b"data:" in piece
+            text += piece
+        if text.endswith(b"data: [DONE]\n\n"):
+            return "whole"
+        return "cut" if begun else "lost: nothing came"
+    except (OSError, http.client.HTTPException) as error:
+        return "cut" if begun else f"lost: {error!r}"
+
+
+def kill_one(server, model):
+    """How many requests ended how, where one of the replicas is killed among them."""
+    with replicated(server, model) as (replicas, folder), routed(replicas, folder) as port:
+        with concurrent.futures.ThreadPoolExecutor(24) as clients:
+            asked = [clients.submit(stream, port, number) for number in range(240)]
+            while sum(one.done() for one in asked) < 60:
+                time.sleep(0.01)
+            replicas[1].process.kill()
+            ends = [one.result() for one in asked]
+    return {end: ends.count(end) for end in sorted(set(ends))}
+
+
+def main(server, model):
+    at_random, by_events = found_tokens(server, model, False), found_tokens(server, model, True)
+    print(f"tokens found in caches: {at_random} at random, {by_events} by page events")
+    ends = kill_one(server, model)
+    print("with a replica killed:", ends)
+    assert by_events >= WANTED_RATIO * at_random
+    assert set(ends) <= {"whole", "cut"} and ends["whole"] > 180, ends
+
+
+main(*sys.argv[1:])
