@@ -67,11 +67,18 @@ ByteStateId ByteAutomaton::intern(State state) {
     by_key_.erase(it);
     throw Error(ErrorCode::capacity, "the constraint needs more than max_states = {} states", max_states_);
   }
-  const bool text_ends = state.kind == Kind::text && languages_.has_empty_text(state.language);
-  accepts_.push_back(state.kind == Kind::done || text_ends ? 1 : 0);
+  traits_.push_back(traits_of(state));
   states_.push_back(std::move(state));
   rows_.emplace_back();
   return it->second;
+}
+
+uint8_t ByteAutomaton::traits_of(const State& state) const {
+  const bool is_text = state.kind == Kind::text;
+  const bool accepts = state.kind == Kind::done || (is_text && languages_.has_empty_text(state.language));
+  const bool ends = state.kind == Kind::done || (is_text && state.language == LanguageStore::kEmpty);
+  const bool is_free = state.kind == Kind::body && languages_.free_length(state.language) == kNoMaximum;
+  return static_cast<uint8_t>((accepts ? kAccepts : 0) | (ends ? 0 : kLeadsOn) | (is_free ? kAllFree : 0));
 }
 
 ByteStateId ByteAutomaton::start(LanguageId language, Spelling spelling) {

@@ -28,18 +28,26 @@ class ByteAutomaton {
   // kDead where the language is empty.
   ByteStateId start(LanguageId language, Spelling spelling);
   ByteStateId next(ByteStateId state, uint8_t byte) { return row(state)[byte]; }
+  const ByteRow* known_row(ByteStateId state) const { return rows_[state].get(); }  // null: not made yet
   const ByteRow& row(ByteStateId state) {
     if (rows_[state] == nullptr) make_row(state);
     return *rows_[state];
   }
-  bool accepts(ByteStateId state) const { return accepts_[state] != 0; }
-  // Whether any byte may follow; true for some where none does.
-  bool leads_on(ByteStateId state) const {
-    const State& at = states_[state];
-    return at.kind != Kind::done && (at.kind != Kind::text || at.language != LanguageStore::kEmpty);
-  }
+  // What walks ask of each state, as bits.
+  enum Trait : uint8_t {
+    kAccepts = 1U << 0,
+    kLeadsOn = 1U << 1,  // whether any byte may follow; set for some where none does
+    kAllFree = 1U << 2,  // inside of a JSON string in which any characters may come
+  };
+  uint8_t traits(ByteStateId state) const { return traits_[state]; }
+  bool accepts(ByteStateId state) const { return (traits(state) & kAccepts) != 0; }
+  bool leads_on(ByteStateId state) const { return (traits(state) & kLeadsOn) != 0; }
   // Whether the state is inside the quotes of a JSON string, between two characters.
   bool in_json_text(ByteStateId state) const { return states_[state].kind == Kind::body; }
+  // Characters of a JSON string of which any may come next; 0 for other states.
+  uint32_t free_chars(ByteStateId state) const {
+    return in_json_text(state) ? languages_.free_length(states_[state].language) : 0;
+  }
   // What is left between two characters of the text; nothing inside of a character, and of other states.
   struct Place {
     LanguageId language = 0;
@@ -79,6 +87,7 @@ class ByteAutomaton {
   };
 
   ByteStateId intern(State state);
+  uint8_t traits_of(const State& state) const;
   ByteStateId between(LanguageId language, Spelling spelling);
   ByteStateId inside(Kind kind, const State& from, uint32_t count, LanguageEdges edges);
   void make_row(ByteStateId state);
@@ -95,7 +104,7 @@ class ByteAutomaton {
   size_t max_states_;
   size_t num_rows_ = 0;
   std::vector<State> states_;
-  std::vector<uint8_t> accepts_;
+  std::vector<uint8_t> traits_;
   std::vector<std::unique_ptr<ByteRow>> rows_;
   struct KeyHash {
     size_t operator()(const std::vector<uint32_t>& key) const;

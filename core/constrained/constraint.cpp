@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_set>
+#include <optional>
+#include <unordered_map>
 
 #include "core/base/error.h"
 
@@ -34,7 +35,8 @@ size_t Constraint::PositionHash::operator()(const Position& position) const {
 
 size_t Constraint::held_bytes() const {
   MutexLock lock(mutex_);
-  size_t bytes = machine_.held_bytes() + masks_.size() * vocabulary_->num_words() * 4;
+  size_t bytes = machine_.held_bytes() + masks_.size() * vocabulary_->num_words() * 4 +
+                 found_.ids.size() * 4 + cuts_.size() * 40;
   for (const auto& [state, walk] : walks_)
     bytes += walk.mask.size() * 4 + walk.tokens.size() * 4 + walk.exits.size() * 4;
   return bytes;
@@ -48,31 +50,37 @@ void Constraint::spend(uint64_t steps) const {
   steps_left_ -= steps;
 }
 
-void Constraint::walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
+// The loop that most of a mask is: tokens are noted without a branch, and rows are found by depth.
+void Constraint::walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, FoundTokens& found,
                             std::vector<uint32_t>& exits) const {
   const auto& [trie, begin, end, flag] = tree;
   if (begin >= end) return;
   ByteAutomaton& automaton = machine_.automaton();
-  const uint32_t base = trie.nodes[begin].depth;
-  std::vector<const ByteRow*> rows(static_cast<size_t>(vocabulary_->max_bytes()) + 2);
-  rows[0] = &automaton.row(state);
+  std::vector<const ByteRow*>& rows = rows_by_depth_;
+  rows[trie.nodes[begin].depth] = &automaton.row(state);
   uint64_t steps = 0;
   for (uint32_t i = begin; i < end;) {
     const TrieNode& node = trie.nodes[i];
-    const uint32_t level = node.depth - base;
-    const ByteStateId next = (*rows[level])[node.byte];
+    const ByteStateId next = (*rows[node.depth])[node.byte];
     ++steps;
     if (next == ByteAutomaton::kDead) {
       i = node.end;
       continue;
     }
-    const bool accepts = automaton.accepts(next);
-    const bool over = accepts && !automaton.leads_on(next);
-    const bool later = over && marks == Marks::later;
-    if (node.token >= 0 && !later) vocabulary_->mark(node, mask);
+    const uint8_t traits = automaton.traits(next);
+    // All below are whole characters of a string, and any of them may come.
+    if ((traits & ByteAutomaton::kAllFree) != 0 && flag == kPlainNode) {
+      for (; i < node.end; ++i) vocabulary_->note(trie.nodes[i], found);
+      continue;
+    }
+    const bool accepts = (traits & ByteAutomaton::kAccepts) != 0;
+    const bool later = accepts && (traits & ByteAutomaton::kLeadsOn) == 0 && marks == Marks::later;
+    if (!later) vocabulary_->note(node, found);
     const bool has_children = node.end > i + 1;
-    if ((has_children && accepts) || later) exits.push_back(i | flag);
-    if (has_children) rows[level + 1] = &automaton.row(next);
+    if (accepts && (has_children || later)) exits.push_back(i | flag);
+    const ByteRow* row = automaton.known_row(next);
+    if (row == nullptr && has_children) row = &automaton.row(next);
+    rows[node.depth + size_t{1}] = row;
     ++i;
   }
   spend(steps);
@@ -84,44 +92,48 @@ void Constraint::walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<u
   const bool plain = (node & kPlainNode) != 0;
   const TokenTrie& trie = plain ? vocabulary_->plain() : vocabulary_->other();
   const uint32_t idx = node & ~kPlainNode;
-  walk_nodes({trie, idx + 1, trie.nodes[idx].end, plain ? kPlainNode : 0}, state, marks, mask, exits);
+  found_.begin(vocabulary_->size());
+  walk_nodes({trie, idx + 1, trie.nodes[idx].end, plain ? kPlainNode : 0}, state, marks, found_, exits);
+  for (const TokenId token : found_.tokens()) set_bit(mask, token);
+}
+
+// What tokens cannot tell apart has one walk.
+ByteStateId Constraint::cut(ByteStateId exact) const {
+  const auto [known, is_new] = cuts_.emplace(exact, ByteAutomaton::kDead);
+  if (is_new) known->second = machine_.automaton().cut(exact, vocabulary_->max_bytes());
+  return known->second;
 }
 
 const Constraint::Walk& Constraint::walk_from(ByteStateId exact, Marks marks) const {
   ByteAutomaton& automaton = machine_.automaton();
-  const ByteStateId state = automaton.cut(exact, vocabulary_->max_bytes());
+  const ByteStateId state = cut(exact);
   const uint64_t key = uint64_t{state} << 1 | (marks == Marks::later ? 1 : 0);
   const auto known = walks_.find(key);
   if (known != walks_.end()) return known->second;
   if (walks_.size() * vocabulary_->num_words() * 4 > kMaxWalkBytes) walks_.clear();
-  Walk found;
-  TokenBits mask(vocabulary_->num_words());
+  Walk walk;
+  found_.begin(vocabulary_->size());
   const auto walk_trie = [&](const TokenTrie& trie, uint32_t flag) QUIRE_NO_THREAD_ANALYSIS {
-    walk_nodes({trie, 0, static_cast<uint32_t>(trie.nodes.size()), flag}, state, marks, mask, found.exits);
+    walk_nodes({trie, 0, static_cast<uint32_t>(trie.nodes.size()), flag}, state, marks, found_, walk.exits);
   };
   walk_trie(vocabulary_->other(), 0);
-  const LanguageId language = automaton.place(state).language;
-  const uint32_t num_free = machine_.languages().free_length(language);
-  const bool known_plain = automaton.in_json_text(state) &&
-                           (num_free >= TokenVocabulary::kMaxPlainChars ||
-                            (num_free > 0 && machine_.languages().ends_after_free_length(language)));
+  const uint32_t num_free = automaton.free_chars(state);
+  const bool known_plain =
+      num_free >= TokenVocabulary::kMaxPlainChars ||
+      (num_free > 0 && machine_.languages().ends_after_free_length(automaton.place(state).language));
   if (known_plain) {
-    join(mask, vocabulary_->plain_up_to(num_free));
+    walk.mask = vocabulary_->plain_up_to(num_free);
   } else {
     walk_trie(vocabulary_->plain(), kPlainNode);
   }
-  found.mask = std::move(mask);
-  size_t count = 0;
-  for (const uint32_t word : found.mask) count += static_cast<size_t>(__builtin_popcount(word));
-  if (count < found.mask.size() / 4) {
-    for (size_t i = 0; i < found.mask.size(); ++i) {
-      for (uint32_t bits = found.mask[i]; bits != 0; bits &= bits - 1) {
-        found.tokens.push_back(static_cast<TokenId>(i * 32 + static_cast<size_t>(__builtin_ctz(bits))));
-      }
-    }
-    found.mask = {};
+  const gsl::span<const TokenId> tokens = found_.tokens();
+  if (!known_plain && tokens.size() < vocabulary_->num_words() / 4) {
+    walk.tokens.assign(tokens.begin(), tokens.end());
+  } else {
+    walk.mask.resize(vocabulary_->num_words());
+    for (const TokenId token : tokens) set_bit(walk.mask, token);
   }
-  return walks_.emplace(key, std::move(found)).first->second;
+  return walks_.emplace(key, std::move(walk)).first->second;
 }
 
 std::string Constraint::path_to(uint32_t node) const {
@@ -153,55 +165,90 @@ void Constraint::fill_mask(const Position& position, std::string_view text, gsl:
 }
 
 bool Constraint::make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const {
-  bool by_position_alone = true;
   steps_left_ = limits_.max_mask_steps;
-  struct Exit {
-    uint32_t node;
-    StackId stack;
-  };
-  std::vector<Exit> todo;
+  Exits exits;
+  const Walk* found = nullptr;
+  std::optional<std::pair<ByteStateId, Marks>> last;  // ways are sorted, and many have a state in common
   for (const Way& way : position.ways) {
     if ((way.state & kTokenState) != 0) {
-      const TokenSet& set = machine_.grammar().token_sets[way.state & ~kTokenState];
-      for (size_t i = 0; i < vocabulary_->size(); ++i) {
-        if (machine_.takes(set, static_cast<TokenId>(i))) set_bit(mask, static_cast<TokenId>(i));
-      }
+      mark_tokens(machine_.grammar().token_sets[way.state & ~kTokenState], mask);
       continue;
     }
-    const Walk& found = walk_from(way.state, marks_for(way.stack));
-    if (!found.mask.empty()) join(mask, found.mask);
-    for (const TokenId token : found.tokens) set_bit(mask, token);
-    for (const uint32_t exit : found.exits) todo.push_back({exit, way.stack});
+    const std::pair walked(way.state, marks_for(way.stack));
+    if (last != walked) {
+      found = &walk_from(way.state, walked.second);
+      if (!found->mask.empty()) join(mask, found->mask);
+      for (const TokenId token : found->tokens) set_bit(mask, token);
+      last = walked;
+    }
+    for (const uint32_t node : found->exits) exits[node].push_back(way.stack);
   }
-  std::unordered_set<uint64_t> seen;
-  std::vector<uint32_t> exits;
-  while (!todo.empty()) {
-    const Exit exit = todo.back();
-    todo.pop_back();
-    if (!seen.insert(uint64_t{exit.stack} << 32 | exit.node).second) continue;
-    StackId stack = exit.stack;
-    if (machine_.depends_on_text(stack)) {
-      by_position_alone = false;
-      stack = machine_.settle(stack, std::string(text) + path_to(exit.node));
-    }
-    if (stack == JsonMachine::kNoStack) continue;
-    if (stack != exit.stack) {
-      const bool plain = (exit.node & kPlainNode) != 0;
-      const TrieNode& node =
-          (plain ? vocabulary_->plain() : vocabulary_->other()).nodes[exit.node & ~kPlainNode];
-      if (node.token >= 0) vocabulary_->mark(node, mask);
-    }
-    for (const Way& way : machine_.closure(stack).ways) {
-      if ((way.state & kTokenState) != 0) continue;
-      exits.clear();
-      walk(exit.node, way.state, marks_for(way.stack), mask, exits);
-      for (const uint32_t node : exits) todo.push_back({node, way.stack});
-    }
-  }
+  const bool by_position_alone = follow_exits(std::move(exits), text, mask);
   if (position.ends) {
     for (const TokenId end : vocabulary_->ends()) set_bit(mask, end);
   }
   return by_position_alone;
+}
+
+void Constraint::mark_tokens(const TokenSet& set, gsl::span<uint32_t> mask) const {
+  for (size_t i = 0; i < vocabulary_->size(); ++i) {
+    if (machine_.takes(set, static_cast<TokenId>(i))) set_bit(mask, static_cast<TokenId>(i));
+  }
+}
+
+// Tokens with more than one lexeme, node by node: those below a node have higher numbers. What may depend on
+// the text is settled for it and the bytes that lead to the node.
+bool Constraint::follow_exits(Exits todo, std::string_view text, gsl::span<uint32_t> mask) const {
+  bool by_position_alone = true;
+  std::string read(text);
+  while (!todo.empty()) {
+    const uint32_t node = todo.begin()->first;
+    std::vector<StackId> stacks = std::move(todo.begin()->second);
+    todo.erase(todo.begin());
+    std::sort(stacks.begin(), stacks.end());
+    stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
+    spend(stacks.size());
+    const auto settled = std::partition(
+        stacks.begin(), stacks.end(),
+        [&](StackId stack) QUIRE_NO_THREAD_ANALYSIS { return !machine_.depends_on_text(stack); });
+    if (settled != stacks.end()) {
+      by_position_alone = false;
+      read.resize(text.size());
+      read += path_to(node);
+      settle(node, read, gsl::span(stacks).last(static_cast<size_t>(stacks.end() - settled)), mask);
+    }
+    follow(node, stacks, mask, todo);
+  }
+  return by_position_alone;
+}
+
+// Those that there is a way on from; the token that ends at the node is one that may come then.
+void Constraint::settle(uint32_t node, std::string_view read, gsl::span<StackId> stacks,
+                        gsl::span<uint32_t> mask) const {
+  JsonMachine::EndedItems items;
+  for (StackId& stack : stacks) stack = machine_.settle(stack, read, items);
+  const bool goes_on =
+      std::any_of(stacks.begin(), stacks.end(), [](StackId stack) { return stack != JsonMachine::kNoStack; });
+  const TokenTrie& trie = (node & kPlainNode) != 0 ? vocabulary_->plain() : vocabulary_->other();
+  const TrieNode& at = trie.nodes[node & ~kPlainNode];
+  if (goes_on && at.token >= 0) vocabulary_->mark(at, mask);
+}
+
+// From a node and a state on the walk is the same whatever comes after it.
+void Constraint::follow(uint32_t node, gsl::span<const StackId> stacks, gsl::span<uint32_t> mask,
+                        Exits& todo) const {
+  std::unordered_map<uint64_t, std::vector<uint32_t>> walked;
+  for (const StackId stack : stacks) {
+    if (stack == JsonMachine::kNoStack) continue;
+    for (const Way& way : machine_.closure(stack).ways) {
+      if ((way.state & kTokenState) != 0) continue;
+      const Marks marks = marks_for(way.stack);
+      const uint64_t key = uint64_t{way.state} << 1 | (marks == Marks::later ? 1 : 0);
+      const auto [known, is_new] = walked.try_emplace(key);
+      if (is_new) walk(node, way.state, marks, mask, known->second);
+      for (const uint32_t exit : known->second) todo[exit].push_back(way.stack);
+    }
+  }
 }
 
 Matcher::Matcher(std::shared_ptr<const Constraint> constraint) : constraint_(std::move(constraint)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,7 +45,10 @@ class Constraint {
   static constexpr uint32_t kPlainNode = 0x80000000U;
 
   Constraint(std::shared_ptr<const TokenVocabulary> vocabulary, const ConstraintLimits& limits)
-      : limits_(limits), vocabulary_(std::move(vocabulary)), machine_(limits) {}
+      : limits_(limits),
+        vocabulary_(std::move(vocabulary)),
+        machine_(limits),
+        rows_by_depth_(vocabulary_->max_bytes() + size_t{2}) {}
 
   void fill_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
       QUIRE_REQUIRES(mutex_);
@@ -56,6 +60,15 @@ class Constraint {
   Marks marks_for(StackId stack) const QUIRE_REQUIRES(mutex_) {
     return machine_.depends_on_text(stack) ? Marks::later : Marks::now;
   }
+  // What comes after the nodes at which a lexeme is over.
+  using Exits = std::map<uint32_t, std::vector<StackId>>;
+  bool follow_exits(Exits todo, std::string_view text, gsl::span<uint32_t> mask) const QUIRE_REQUIRES(mutex_);
+  void settle(uint32_t node, std::string_view read, gsl::span<StackId> stacks, gsl::span<uint32_t> mask) const
+      QUIRE_REQUIRES(mutex_);
+  void follow(uint32_t node, gsl::span<const StackId> stacks, gsl::span<uint32_t> mask, Exits& todo) const
+      QUIRE_REQUIRES(mutex_);
+  void mark_tokens(const TokenSet& set, gsl::span<uint32_t> mask) const QUIRE_REQUIRES(mutex_);
+  ByteStateId cut(ByteStateId exact) const QUIRE_REQUIRES(mutex_);
   const Walk& walk_from(ByteStateId state, Marks marks) const QUIRE_REQUIRES(mutex_);
   void walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
             std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
@@ -66,7 +79,7 @@ class Constraint {
     uint32_t end;
     uint32_t flag;  // of its exits: kPlainNode or 0
   };
-  void walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
+  void walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, FoundTokens& found,
                   std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
   void spend(uint64_t steps) const QUIRE_REQUIRES(mutex_);
   std::string path_to(uint32_t node) const;
@@ -80,8 +93,11 @@ class Constraint {
   mutable Mutex mutex_;
   mutable PushDown machine_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<uint64_t, Walk> walks_ QUIRE_GUARDED_BY(mutex_);
+  mutable std::unordered_map<ByteStateId, ByteStateId> cuts_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<Position, TokenBits, PositionHash> masks_ QUIRE_GUARDED_BY(mutex_);
   mutable uint64_t steps_left_ QUIRE_GUARDED_BY(mutex_) = 0;
+  mutable FoundTokens found_ QUIRE_GUARDED_BY(mutex_);  // by one walk
+  mutable std::vector<const ByteRow*> rows_by_depth_ QUIRE_GUARDED_BY(mutex_);
 };
 
 // One text on its way through a constraint. Not thread-safe; a copy goes on from the same place.

@@ -144,6 +144,9 @@ uint32_t JsonMachine::add_object(const ObjectTerm& term) {
   }
   add_named_classes(term, names, program);
   add_other_classes(term, names, program);
+  for (uint32_t key = 0; key < program.classes.size(); ++key) {
+    for (uint32_t i = 0; i < program.classes[key].options.size(); ++i) program.members.push_back({key, i});
+  }
   objects_.push_back(std::move(program));
   Facts facts(kSeen + (names.size() + 63) / 64);
   facts[kTerm] = objects_.size() - 1;
@@ -382,7 +385,7 @@ void JsonMachine::expand(const StackNode& node, Closure& closure, std::vector<St
     case StackOp::value:
       return expand_value(node.a, node.next, closure);
     case StackOp::member_value:
-      return add_way(colon_, stacks_.push(StackOp::value, node.a, 0, node.next), closure);
+      return expand_member(node, closure);
     case StackOp::object_first:
     case StackOp::object_key:
     case StackOp::object_after:
@@ -413,12 +416,12 @@ void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
 }
 
 void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
-  const Facts facts = facts_[node.a];
+  const Facts& facts = facts_[node.a];
   const ObjectProgram& program = objects_[facts[kTerm]];
-  if (node.op == StackOp::object_key) return add_keys(program, facts, node.next, closure);
+  if (node.op == StackOp::object_key) return add_keys(program, node, closure);
   const bool first = node.op == StackOp::object_first;
   if (may_close(program, facts)) add_way(first ? close_object_now_ : close_object_, node.next, closure);
-  if (first) return add_keys(program, facts, node.next, closure);
+  if (first) return add_keys(program, node, closure);
   if (!may_add_any(program, facts)) return;
   add_way(comma_, stacks_.push(StackOp::object_key, node.a, 0, node.next), closure);
 }
@@ -461,22 +464,19 @@ uint32_t JsonMachine::num_needed(const ObjectProgram& program, const Facts& fact
 bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const {
   if (key.name != kNoName && is_seen(facts, key.name)) return false;
   if (rank_of(key) == kNoMaximum) return false;
-  const bool bounded = program.max != kNoMaximum;
-  if (!bounded && program.implications.empty()) return true;
-  Facts then = facts;
-  ++then[kCount];
-  if (key.name != kNoName) then[kSeen + key.name / 64] |= uint64_t{1} << (key.name % 64);
   for (const Implication& implication : program.implications) {
-    if (implication.name != key.name || is_seen(then, implication.needed)) continue;
+    if (implication.name != key.name || implication.needed == key.name) continue;
+    if (is_seen(facts, implication.needed)) continue;
     const auto needed =
         std::find_if(program.classes.begin(), program.classes.end(),
                      [&implication](const KeyClass& other) { return other.name == implication.needed; });
     if (rank_of(*needed) == kNoMaximum) return false;
   }
-  if (!bounded) return true;
-  uint64_t fulfils = 0;
-  for (const MemberOption& option : key.options) fulfils |= option.fulfils;
-  then[kFulfilled] |= fulfils;
+  if (program.max == kNoMaximum) return true;
+  Facts then = facts;
+  ++then[kCount];
+  if (key.name != kNoName) then[kSeen + key.name / 64] |= uint64_t{1} << (key.name % 64);
+  for (const MemberOption& option : key.options) then[kFulfilled] |= option.fulfils;
   return then[kCount] + num_needed(program, then) <= program.max;
 }
 
@@ -485,23 +485,41 @@ bool JsonMachine::may_add_any(const ObjectProgram& program, const Facts& facts) 
                      [&](const KeyClass& key) { return may_add(program, facts, key); });
 }
 
-void JsonMachine::add_keys(const ObjectProgram& program, const Facts& facts, StackId next, Closure& closure) {
+// What a member leads to is worked out once its key is there: of many keys one comes.
+void JsonMachine::add_keys(const ObjectProgram& program, const StackNode& node, Closure& closure) {
+  const Facts& facts = facts_[node.a];
+  const KeyClass* allowed = nullptr;  // the last one that was looked at and may be added
+  for (uint32_t i = 0; i < program.members.size(); ++i) {
+    const MemberRef& member = program.members[i];
+    const KeyClass& key = program.classes[member.key];
+    if (member.option == 0) allowed = may_add(program, facts, key) ? &key : nullptr;
+    if (allowed == nullptr || ranks_[key.options[member.option].goal] == kNoMaximum) continue;
+    if (program.max != kNoMaximum) {
+      const Facts then = with_member(program, facts, member);
+      if (then[kCount] + num_needed(program, then) > program.max) continue;
+    }
+    add_way(key.key, stacks_.push(StackOp::member_value, node.a, i, node.next), closure);
+  }
+}
+
+void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
+  const ObjectProgram& program = objects_[facts_[node.a][kTerm]];
+  const MemberRef& member = program.members[node.b];
+  const uint32_t then = facts_id(with_member(program, facts_[node.a], member));
+  const GoalId goal = program.classes[member.key].options[member.option].goal;
+  const StackId after = stacks_.push(StackOp::object_after, then, 0, node.next);
+  add_way(colon_, stacks_.push(StackOp::value, goal, 0, after), closure);
+}
+
+JsonMachine::Facts JsonMachine::with_member(const ObjectProgram& program, Facts facts,
+                                            const MemberRef& member) {
+  const KeyClass& key = program.classes[member.key];
   // A count that can no longer matter stays as it is, so that states stay few.
   const uint64_t last_count = program.max == kNoMaximum ? program.min : uint64_t{program.max};
-  for (const KeyClass& key : program.classes) {
-    if (!may_add(program, facts, key)) continue;
-    for (const MemberOption& option : key.options) {
-      if (ranks_[option.goal] == kNoMaximum) continue;
-      Facts then = facts;
-      then[kCount] = std::min(then[kCount] + 1, last_count);
-      then[kFulfilled] |= option.fulfils;
-      if (key.name != kNoName) then[kSeen + key.name / 64] |= uint64_t{1} << (key.name % 64);
-      const bool bounded = program.max != kNoMaximum;
-      if (bounded && then[kCount] + num_needed(program, then) > program.max) continue;
-      const StackId after = stacks_.push(StackOp::object_after, facts_id(std::move(then)), 0, next);
-      add_way(key.key, stacks_.push(StackOp::member_value, option.goal, 0, after), closure);
-    }
-  }
+  facts[kCount] = std::min(facts[kCount] + 1, last_count);
+  facts[kFulfilled] |= key.options[member.option].fulfils;
+  if (key.name != kNoName) facts[kSeen + key.name / 64] |= uint64_t{1} << (key.name % 64);
+  return facts;
 }
 
 bool JsonMachine::may_close(const ArrayProgram& program, const Facts& facts) const {
@@ -568,7 +586,10 @@ void JsonMachine::add_items(const StackNode& node, Closure& closure) {
   }
 }
 
+// A language that lacks few texts has another one after every beginning: that an item is used is noticed
+// where it ends.
 LanguageId JsonMachine::unused(LanguageId language, const Facts& facts, bool strings) {
+  if (strings && languages_.is_cofinite(language)) return language;
   std::vector<LanguageId> parts = {language};
   for (const std::string& item : used_[facts.back()]) {
     const bool is_string = item[0] == '"';
@@ -606,16 +627,17 @@ void JsonMachine::expand_unused(GoalId goal, const Facts& facts, StackId next, C
   }
 }
 
-uint32_t JsonMachine::used_with(uint32_t used, std::string item) {
+uint32_t JsonMachine::used_with(uint32_t used, const std::string& item) {
+  const auto [known, is_first] = used_after_.emplace(std::pair(used, item), 0);
+  if (!is_first) return known->second;
   std::vector<std::string> items = used_[used];
-  items.push_back(std::move(item));
-  std::sort(items.begin(), items.end());
+  items.insert(std::upper_bound(items.begin(), items.end(), item), item);
   const auto [it, is_new] = used_idx_.emplace(std::move(items), static_cast<uint32_t>(used_.size()));
   if (is_new) used_.push_back(it->first);
-  return it->second;
+  return known->second = it->second;
 }
 
-StackId JsonMachine::settle(StackId stack, std::string_view text) {
+StackId JsonMachine::settle(StackId stack, std::string_view text, EndedItems& items) {
   const StackNode node = stacks_.at(stack);
   if (node.op == StackOp::unique_first || node.op == StackOp::unique_item) {
     const StackOp op = node.op == StackOp::unique_first ? StackOp::unique_first_at : StackOp::unique_item_at;
@@ -623,10 +645,11 @@ StackId JsonMachine::settle(StackId stack, std::string_view text) {
   }
   if (node.op != StackOp::unique_done) return stack;
   Facts facts = facts_[node.a];
-  std::string item = canonical_item(text.substr(node.b));
+  const auto [item, is_new] = items.try_emplace(node.b);
+  if (is_new) item->second = canonical_item(text.substr(node.b));
   const std::vector<std::string>& used = used_[facts.back()];
-  if (std::find(used.begin(), used.end(), item) != used.end()) return kNoStack;
-  facts.back() = used_with(static_cast<uint32_t>(facts.back()), std::move(item));
+  if (std::binary_search(used.begin(), used.end(), item->second)) return kNoStack;
+  facts.back() = used_with(static_cast<uint32_t>(facts.back()), item->second);
   return stacks_.push(StackOp::array_after, facts_id(std::move(facts)), 0, node.next);
 }
 

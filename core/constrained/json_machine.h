@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/constrained/byte_automaton.h"
@@ -35,7 +36,9 @@ class JsonMachine {
   static bool depends_on_text(StackOp op) {
     return op == StackOp::unique_first || op == StackOp::unique_item || op == StackOp::unique_done;
   }
-  StackId settle(StackId stack, std::string_view text);
+  // The items that end where one text ends, by where they begin, so that each is read once.
+  using EndedItems = std::unordered_map<uint32_t, std::string>;
+  StackId settle(StackId stack, std::string_view text, EndedItems& items);
 
  private:
   struct MemberOption {
@@ -47,8 +50,13 @@ class JsonMachine {
     uint32_t name = kNoName;  // its bit among the seen ones
     std::vector<MemberOption> options;
   };
+  struct MemberRef {
+    uint32_t key = 0;     // into classes
+    uint32_t option = 0;  // into its options
+  };
   struct ObjectProgram {
     std::vector<KeyClass> classes;
+    std::vector<MemberRef> members;  // all options of all classes
     std::vector<uint32_t> required;  // names
     std::vector<Implication> implications;
     uint32_t num_names = 0;
@@ -109,7 +117,9 @@ class JsonMachine {
   void expand_unused(GoalId goal, const Facts& facts, StackId next, Closure& closure);
   void expand_object(const StackNode& node, Closure& closure);
   void expand_array(const StackNode& node, Closure& closure);
-  void add_keys(const ObjectProgram& program, const Facts& facts, StackId next, Closure& closure);
+  void add_keys(const ObjectProgram& program, const StackNode& node, Closure& closure);
+  void expand_member(const StackNode& node, Closure& closure);
+  static Facts with_member(const ObjectProgram& program, Facts facts, const MemberRef& member);
   void add_items(const StackNode& node, Closure& closure);
   void add_way(ByteStateId state, StackId stack, Closure& closure) const;
   bool may_close(const ObjectProgram& program, const Facts& facts) const;
@@ -121,7 +131,7 @@ class JsonMachine {
   void add_item_options(const ArrayTerm& term, uint32_t idx, std::vector<ItemOption>& options);
   LanguageId unused(LanguageId language, const Facts& facts, bool strings);
   bool has_unused(GoalId goal, const Facts& facts);
-  uint32_t used_with(uint32_t used, std::string item);
+  uint32_t used_with(uint32_t used, const std::string& item);
 
   LanguageStore& languages_;
   ByteAutomaton& automaton_;
@@ -137,6 +147,7 @@ class JsonMachine {
   std::map<Facts, uint32_t> facts_idx_;
   std::vector<std::vector<std::string>> used_;
   std::map<std::vector<std::string>, uint32_t> used_idx_;
+  std::map<std::pair<uint32_t, std::string>, uint32_t> used_after_;  // by list and one more item
   ByteStateId colon_ = 0, comma_ = 0, open_object_ = 0, open_array_ = 0;
   ByteStateId close_object_ = 0, close_array_ = 0, close_object_now_ = 0, close_array_now_ = 0;
 };

@@ -60,6 +60,8 @@ class LanguageStore {
   bool ends_after_free_length(LanguageId language) const {
     return terms_[language].max_length <= terms_[language].free_length;
   }
+  // Whether it has all texts from some length on; false where that is not known.
+  bool is_cofinite(LanguageId language) const { return terms_[language].cofinite_from != kNoMaximum; }
   // The term with repetitions beyond `horizon` cut to it: the same as far as texts of up to `horizon`
   // characters can tell whether they begin or are in the language.
   LanguageId cut(LanguageId language, uint32_t horizon);

@@ -54,13 +54,14 @@ void PushDown::finish(Position& position) const {
 
 Position PushDown::after(const Position& from, uint8_t byte, std::string_view text) {
   Position position;
+  JsonMachine::EndedItems items;
   for (const Way& way : from.ways) {
     if ((way.state & kTokenState) != 0) continue;
     const ByteStateId state = automaton_.next(way.state, byte);
     if (state == ByteAutomaton::kDead) continue;
     if (automaton_.leads_on(state)) position.ways.push_back({state, way.stack});
     if (!automaton_.accepts(state)) continue;
-    const StackId stack = settle(way.stack, text);
+    const StackId stack = settle(way.stack, text, items);
     if (stack != JsonMachine::kNoStack) arrive(stack, position);
   }
   finish(position);
@@ -97,11 +98,10 @@ Position PushDown::after_token(const Position& from, TokenId token) {
 }
 
 const Closure& PushDown::closure(StackId stack) {
-  if (closures_.size() <= stack) closures_.resize(stacks_.size());
+  closures_.grow_to(stack + size_t{1});
   if (closures_[stack] == nullptr) {
     auto made = std::make_unique<Closure>();
     expand(stack, *made);
-    if (closures_.size() <= stack) closures_.resize(stacks_.size());
     closures_[stack] = std::move(made);
   }
   return *closures_[stack];

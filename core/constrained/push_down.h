@@ -52,8 +52,8 @@ class PushDown {
   int only_byte(const Position& from);
   const Closure& closure(StackId stack);
   // Settled for the text read so far; JsonMachine::kNoStack where there is no way on.
-  StackId settle(StackId stack, std::string_view text) {
-    return JsonMachine::depends_on_text(stacks_.at(stack).op) ? json_.settle(stack, text) : stack;
+  StackId settle(StackId stack, std::string_view text, JsonMachine::EndedItems& items) {
+    return depends_on_text(stack) ? json_.settle(stack, text, items) : stack;
   }
   bool depends_on_text(StackId stack) const { return JsonMachine::depends_on_text(stacks_.at(stack).op); }
   bool takes(const TokenSet& set, TokenId token) const;
@@ -75,7 +75,7 @@ class PushDown {
   Grammar grammar_;
   std::vector<GoalId> goals_;        // of the grammar's schemas
   std::vector<ByteStateId> starts_;  // of expressions that are languages
-  std::vector<std::unique_ptr<Closure>> closures_;
+  Chunked<std::unique_ptr<Closure>> closures_;
   StackId root_ = 0;
 };
 

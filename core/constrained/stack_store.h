@@ -1,11 +1,12 @@
 // Stacks of what is still to come, shared by all that stand on the same rest.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "core/constrained/byte_automaton.h"
+#include "core/constrained/chunked.h"
 
 namespace quire {
 
@@ -17,7 +18,7 @@ enum class StackOp : uint32_t {
   sequence,      // a: the expression, b: how many parts are done
   repetition,    // a: the expression, b: how many are done
   value,         // a: the goal of a JSON value
-  member_value,  // a: the goal; a colon comes first
+  member_value,  // a: the facts of the object before it, b: the member; a colon comes first
   object_first,  // a: the facts of the object
   object_key,    // after a comma
   object_after,  // after a member
@@ -64,17 +65,17 @@ class StackStore {
   size_t size() const { return nodes_.size(); }
 
  private:
-  struct Hash {
-    size_t operator()(const StackNode& node) const;
+  // Of the index of nodes: a table with open addressing that widens by itself. kEnd is a free place.
+  struct Part {
+    std::vector<StackId> places;
+    size_t num_nodes = 0;
   };
-  struct Same {
-    bool operator()(const StackNode& a, const StackNode& b) const {
-      return a.op == b.op && a.a == b.a && a.b == b.b && a.next == b.next;
-    }
-  };
+  size_t find(const Part& part, const StackNode& node, uint64_t hash) const;
+  void widen(Part& part);
+
   size_t max_nodes_;
-  std::vector<StackNode> nodes_;
-  std::unordered_map<StackNode, StackId, Hash, Same> ids_;
+  Chunked<StackNode> nodes_;
+  std::array<Part, 64> parts_;  // by the highest bits of the hash
 };
 
 }  // namespace quire

@@ -127,6 +127,16 @@ const TokenBits& TokenVocabulary::plain_up_to(uint32_t num_chars) const {
   return plain_masks_[std::min(num_chars, kMaxPlainChars)];
 }
 
+// One more than there are: what is noted without a branch may be none.
+void FoundTokens::begin(size_t most) {
+  if (ids.size() <= most) ids.resize(most + 1);
+  count = 0;
+}
+
+void TokenVocabulary::note_twins(TokenId token, FoundTokens& found) const {
+  for (const TokenId twin : twins_.at(token)) found.ids[found.count++] = twin;
+}
+
 void TokenVocabulary::mark(const TrieNode& node, gsl::span<uint32_t> mask) const {
   set_bit(mask, node.token);
   if (node.num_more == 0) return;

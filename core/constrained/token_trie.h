@@ -31,6 +31,16 @@ struct TokenTrie {
   std::vector<TrieNode> nodes;
 };
 
+// Tokens that a walk finds, each once.
+struct FoundTokens {
+  // None; there is room for so many.
+  void begin(size_t most);
+  gsl::span<const TokenId> tokens() const { return gsl::span<const TokenId>(ids).first(count); }
+
+  TokenIds ids;  // those after `count` are not found yet
+  size_t count = 0;
+};
+
 // Immutable; any thread.
 class TokenVocabulary {
  public:
@@ -60,6 +70,12 @@ class TokenVocabulary {
   const TokenTrie& other() const { return other_; }
   const TokenBits& plain_up_to(uint32_t num_chars) const;
   void mark(const TrieNode& node, gsl::span<uint32_t> mask) const;
+  // Those that end at the node, if any do.
+  void note(const TrieNode& node, FoundTokens& found) const {
+    found.ids[found.count] = node.token;
+    found.count += node.token >= 0 ? 1 : 0;
+    if (node.num_more != 0) note_twins(node.token, found);
+  }
   // The longest token that `text` begins with, -1 where there is none; is_open: text that begins with `text`
   // may begin with a longer one.
   struct Longest {
@@ -71,6 +87,7 @@ class TokenVocabulary {
 
  private:
   void build();
+  void note_twins(TokenId token, FoundTokens& found) const;
 
   std::vector<std::string> bytes_;
   std::unordered_map<std::string, TokenId> names_;

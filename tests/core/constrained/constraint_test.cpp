@@ -116,6 +116,42 @@ TEST(Constraint, TheMaskHasExactlyTheTokensThatAStepAccepts) {
       << "an equal item cannot be closed";
 }
 
+// Steps go byte by byte, masks by walks over all tokens.
+TEST(Constraint, MasksHaveWhatStepsAcceptAlongRandomTexts) {
+  using Kind = ConstraintKind;
+  const std::vector<std::pair<Kind, const char*>> sources = {
+      {Kind::json_schema,
+       R"({"type": "array", "uniqueItems": true, "items": {"enum": ["a", "ab", "b", 1, 10, null]}})"},
+      {Kind::json_schema,
+       R"({"type": "array", "uniqueItems": true, "items": {"type": "string", "minLength": 1}})"},
+      {Kind::json_schema,
+       R"({"properties": {"a": {"type": "integer"}, "ab": {"type": "string", "maxLength": 3}},
+          "additionalProperties": {"type": "string", "pattern": "^[^/]+$"}, "minProperties": 2, "maxProperties": 3,
+          "dependentRequired": {"a": ["ab"]}})"},
+      {Kind::json_schema, R"({"anyOf": [{"required": ["a"], "properties": {"a": {"const": 1}}},
+          {"required": ["b"], "properties": {"a": {"type": "string"}}}, {"type": "array", "maxItems": 2}]})"},
+      {Kind::gbnf, R"(root ::= ("a" root "b" | [^a-m"]{1,3} ", ")* "." )"},
+      {Kind::regex, R"(("[a-z ]*"|\d+)(, ?("[a-z ]*"|\d+)){0,3})"}};
+  std::mt19937 random(11);
+  for (const auto& [kind, source] : sources) {
+    const auto constraint = compile(kind, source);
+    for (int text = 0; text < 3; ++text) {
+      Matcher matcher(constraint);
+      for (int step = 0; step < 25 && !matcher.has_ended(); ++step) {
+        const std::vector<TokenId> allowed = allowed_tokens(matcher);
+        ASSERT_FALSE(allowed.empty()) << source << ": no way on after " << matcher.text();
+        for (size_t i = 0; i < constraint->vocabulary().size(); ++i) {
+          const auto token = static_cast<TokenId>(i);
+          Matcher next = matcher;
+          ASSERT_EQ(next.accept(token), std::binary_search(allowed.begin(), allowed.end(), token))
+              << source << " after " << matcher.text() << ": token " << i;
+        }
+        ASSERT_TRUE(matcher.accept(allowed[random() % allowed.size()]));
+      }
+    }
+  }
+}
+
 TEST(Constraint, StepsTakenBackLeaveNoTrace) {
   const auto constraint =
       compile(ConstraintKind::json_schema, R"({"properties": {"a": {"type": "string"}}, "required": ["a"]})");
