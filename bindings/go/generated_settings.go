@@ -112,6 +112,15 @@ type CacheOptions struct {
 	// job of max_seq_len tokens, or for 8192 tokens where that is more.
 	MaxTokens int64
 
+	// Makes a cache that grows and shrinks while it is used: it has memory for at least min_tokens, which it promises
+	// to jobs (a job that could need more is refused), and for more as far as jobs need it and the device and its
+	// budget have room, up to max_tokens. What nobody used for a while it gives back, and what no job holds where
+	// another model or cache needs the bytes. 0, the default, takes max_tokens at once.
+	MinTokens int64
+
+	// How long a cache that grows keeps what no job uses. 0: until others need it. Default: one minute.
+	PageIdle time.Duration
+
 	// Tokens of a page, 1 to 4096. Prompts that share whole pages share their work. Default: 256.
 	PageTokens int
 
@@ -197,6 +206,8 @@ func (o *CacheOptions) native() (*handle[native.CacheOptionsHandle], error) {
 func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
 	set(s, native.Quire_cache_options_set_name, o.Name)
 	set(s, native.Quire_cache_options_set_max_tokens, o.MaxTokens)
+	set(s, native.Quire_cache_options_set_min_tokens, o.MinTokens)
+	set(s, native.Quire_cache_options_set_page_idle_ns, int64(o.PageIdle))
 	set(s, native.Quire_cache_options_set_page_tokens, narrow(o.PageTokens))
 	set(s, native.Quire_cache_options_set_max_batch_size, narrow(o.MaxBatchSize))
 	set(s, native.Quire_cache_options_set_window_sequences, narrow(o.WindowSequences))

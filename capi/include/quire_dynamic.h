@@ -52,9 +52,11 @@
   X(int32_t, cache_options_set_max_queue, (quire_cache_options* options, int32_t max_queue, quire_error** error)) \
   X(int32_t, cache_options_set_max_seq_len, (quire_cache_options* options, int64_t max_seq_len, quire_error** error)) \
   X(int32_t, cache_options_set_max_tokens, (quire_cache_options* options, int64_t max_tokens, quire_error** error)) \
+  X(int32_t, cache_options_set_min_tokens, (quire_cache_options* options, int64_t min_tokens, quire_error** error)) \
   X(int32_t, cache_options_set_name, (quire_cache_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, cache_options_set_namespace_quota, (quire_cache_options* options, const char* text, size_t text_len, int32_t quota, int32_t limit, quire_error** error)) \
   X(int32_t, cache_options_set_namespace_weight, (quire_cache_options* options, const char* text, size_t text_len, double weight, quire_error** error)) \
+  X(int32_t, cache_options_set_page_idle_ns, (quire_cache_options* options, int64_t page_idle_ns, quire_error** error)) \
   X(int32_t, cache_options_set_page_tokens, (quire_cache_options* options, int32_t page_tokens, quire_error** error)) \
   X(int32_t, cache_options_set_prefix_bytes, (quire_cache_options* options, int64_t bytes, quire_error** error)) \
   X(int32_t, cache_options_set_prefix_directory, (quire_cache_options* options, const char* text, size_t text_len, quire_error** error)) \

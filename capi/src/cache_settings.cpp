@@ -62,6 +62,8 @@ int32_t& limit_of(NamespaceQuota& quotas, int32_t quota) {
 ModelCacheOptions engine_options(const CacheSettings& settings) {
   ModelCacheOptions out;
   out.max_tokens = settings.max_tokens;
+  out.min_tokens = settings.min_tokens;
+  out.engine.page_idle_time = settings.page_idle;
   out.page_tokens = settings.page_tokens;
   out.max_batch_size = settings.max_batch_size;
   out.window_sequences = settings.window_sequences;

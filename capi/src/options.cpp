@@ -180,6 +180,20 @@ int32_t quire_cache_options_set_max_tokens(quire_cache_options* options, int64_t
   });
 }
 
+int32_t quire_cache_options_set_min_tokens(quire_cache_options* options, int64_t min_tokens,
+                                           quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.min_tokens = range_argument(min_tokens, int64_t{0}, kMaxInt64, "min_tokens");
+  });
+}
+
+int32_t quire_cache_options_set_page_idle_ns(quire_cache_options* options, int64_t page_idle_ns,
+                                             quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.page_idle = deadline_argument(page_idle_ns, "page_idle_ns");
+  });
+}
+
 int32_t quire_cache_options_set_page_tokens(quire_cache_options* options, int32_t page_tokens,
                                             quire_error** error) {
   return set_option(options, "options", error, [&](CacheSettings& settings) {

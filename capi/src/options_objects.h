@@ -67,6 +67,8 @@ struct CacheSettings {
 
   std::string name;
   int64_t max_tokens = 0;
+  int64_t min_tokens = 0;
+  Duration page_idle = std::chrono::seconds(60);
   int32_t page_tokens = 256;
   int32_t max_batch_size = 64;
   int32_t window_sequences = 0;

@@ -103,6 +103,7 @@ std::shared_ptr<Cache> Cache::create(std::shared_ptr<Runtime> runtime, CachePart
   check_options(options, parts);
   auto core = std::make_shared<EngineCore>(runtime, std::move(parts), options);
   std::shared_ptr<Cache> cache(new Cache(std::move(runtime), core));  // closes the core on failure
+  if (core->loop().is_elastic()) core->runtime().room_givers().add(core);
   if (options.start_thread) core->start();
   return cache;
 }

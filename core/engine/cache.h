@@ -56,6 +56,8 @@ struct CacheOptions {
   double device_weight = 1.0;
   // How many times longer than without them steps may take that compute prompts beside streams; 0: any.
   double step_stretch = kDefaultStepStretch;
+  // Of a cache that grows: what no job has used for so long is given back; 0: only when others need it.
+  Duration page_idle_time = std::chrono::seconds(60);
   PrefixStoreOptions prefixes;
   NamespaceQuota default_quota;  // of every namespace that has no entry below
   std::vector<NamespaceOptions> namespaces;
@@ -76,6 +78,7 @@ struct CacheParts {
   int32_t num_tokens = 0;                // ids that exist: [0, num_tokens); at most the executor's vocabulary
   int32_t max_seq_len = 0;               // the model's own limit
   std::shared_ptr<Residence> residence;  // where its weights are; null: always there
+  PageMemory page_memory;                // of a cache that grows; null: no budget counts its pages
   std::shared_ptr<const void> model;     // kept alive as long as the cache
 };
 

@@ -78,6 +78,7 @@ MemoryLease Runtime::lease_with_room(const MemoryWish& wish, Leaving& left) {
   for (;;) {
     LeaseAnswer answer = try_lease(wish);
     if (answer.lease) return std::move(*answer.lease);
+    if (room_givers_.ask(wish.device, answer.missing_bytes)) continue;
     const size_t num_left = left.size();
     for (auto& residence : choose_leaving(wish, answer)) {
       left.reserve(left.size() + 1);
@@ -95,6 +96,11 @@ MemoryLease Runtime::lease_memory(const MemoryWish& wish) {
   });
   const MutexLock room(room_mutex_);
   return lease_with_room(wish, left);
+}
+
+std::optional<MemoryLease> Runtime::lease_if_free(const MemoryWish& wish) {
+  const std::unique_lock<std::mutex> room(room_mutex_.native(), std::try_to_lock);
+  return room.owns_lock() ? try_lease(wish).lease : std::nullopt;
 }
 
 uint64_t Runtime::idle_bytes(const std::string& device) const {

@@ -18,6 +18,7 @@
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/engine/residency/residences.h"
+#include "core/engine/residency/room_givers.h"
 #include "core/engine/turns/turn_arbiter.h"
 #include "core/memory/residency.h"
 #include "core/tensor/device.h"
@@ -48,6 +49,9 @@ struct MemoryWish {
   std::function<uint64_t()> free_bytes = nullptr;
   bool may_leave = false;  // of a model whose residence may give the bytes up for others
 };
+
+// What the first pages of a cache take, a wish for each of its devices.
+using PageMemory = std::function<std::vector<MemoryWish>(int32_t num_pages)>;
 
 // A share of a runtime's memory budget, given back on destruction. Keeps the runtime alive.
 class MemoryLease {
@@ -87,11 +91,16 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   // The models whose weights may leave for others'.
   Residences& residences() const { return residences_; }
+  // The caches whose pages may.
+  RoomGivers& room_givers() const { return room_givers_; }
 
-  // Where the budget is too small, or the device with what is promised to others, models that nobody uses
-  // leave for it, which the log tells. Throws ErrorCode::out_of_memory with the bytes wanted and left, and
-  // who holds the others; NoRoomYet where models that compute or move now would leave enough.
+  // Where the budget is too small, or the device with what is promised to others, caches give pages that
+  // nobody uses for it, and models that nobody uses leave, which the log tells. Throws
+  // ErrorCode::out_of_memory with the bytes wanted and left, and who holds the others; NoRoomYet where models
+  // that compute or move now would leave enough.
   MemoryLease lease_memory(const MemoryWish& wish);
+  // Without that, at once; none where there is no room, or while room is made for somebody.
+  std::optional<MemoryLease> lease_if_free(const MemoryWish& wish);
   // What models that nobody uses hold of a device.
   uint64_t idle_bytes(const std::string& device) const;
   uint64_t leased_bytes(const std::string& device) const;
@@ -127,6 +136,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   const RuntimeOptions options_;
   const std::shared_ptr<TurnArbiter> turns_;
   mutable Residences residences_;
+  mutable RoomGivers room_givers_;
   // What is made room for goes to the one for which it was made. Taken before all others.
   Mutex room_mutex_;
   mutable Mutex mutex_;

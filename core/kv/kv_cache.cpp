@@ -24,6 +24,7 @@ KvCache::KvCache(const KvCacheOptions& options)
     : pool_(options.pool),
       shelf_(options.shelf),
       listener_(options.listener),
+      room_(options.room),
       names_(static_cast<size_t>(options.pool.num_pages)),
       max_pages_per_sequence_(static_cast<size_t>(options.max_pages_per_sequence)) {
   const auto max_sequences = static_cast<size_t>(options.max_sequences);
@@ -57,7 +58,7 @@ ContentId KvCache::find_root(const PrefixDomain& domain) const {
 }
 
 const KvCache::Root& KvCache::root_of(const PrefixDomain& domain) {
-  if (roots_.size() >= kMaxRoots + static_cast<size_t>(pool_.num_pages())) drop_unused_domains();
+  if (roots_.size() >= kMaxRoots + static_cast<size_t>(pool_.max_pages())) drop_unused_domains();
   const auto [entry, is_new] = roots_.try_emplace(domain_key(domain));
   if (!is_new) return entry->second;
   try {
@@ -279,6 +280,32 @@ gsl::span<const PageId> KvCache::window_of_pin(size_t group, gsl::span<const Pag
   return pages.subspan(static_cast<size_t>(first_kept(group, num_tokens)));
 }
 
+bool KvCache::grow() noexcept {
+  if (room_ == nullptr) return false;
+  const int32_t before = pool_.num_pages();
+  pool_.grow(room_->grow(before));
+  return pool_.num_pages() > before;
+}
+
+bool KvCache::shrink() noexcept {
+  if (room_ == nullptr) return false;
+  const int32_t before = pool_.num_pages();
+  const int32_t kept = room_->without_last(before);
+  if (kept == before || pool_.is_used_after(kept)) return false;
+  try {
+    for (const PageId page : pool_.cached_after(kept)) {
+      leave(page);
+      for (SlotPool& window : windows_) window.forget(page);
+      pool_.evict(page);
+    }
+  } catch (const std::bad_alloc&) {
+    return false;  // with a later call
+  }
+  pool_.shrink(kept);
+  room_->shrink(before);
+  return true;
+}
+
 namespace {
 
 void drop_one(std::vector<PageId>& kept, PageId page) noexcept {
@@ -305,7 +332,7 @@ void KvCache::unpin(gsl::span<const PageId> pages) noexcept {
 }
 
 std::string KvCache::audit() const {
-  std::vector<int32_t> references(static_cast<size_t>(pool_.num_pages()), 0);
+  std::vector<int32_t> references(static_cast<size_t>(pool_.max_pages()), 0);
   for (const auto& sequence : sequences_) {
     const auto whole = sequence->pages.size() * static_cast<size_t>(pool_.page_tokens());
     if (static_cast<size_t>(sequence->length) > whole) return "a sequence is longer than its pages";

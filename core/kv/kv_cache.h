@@ -22,6 +22,7 @@
 #include "core/kv/page_demand.h"
 #include "core/kv/page_listener.h"
 #include "core/kv/page_pool.h"
+#include "core/kv/page_room.h"
 #include "core/kv/page_shelf.h"
 #include "core/kv/slot_pool.h"
 #include "core/step/batch.h"
@@ -45,6 +46,8 @@ struct KvCacheOptions {
   // Where whole pages go that leave; none: nowhere. Of caches without windows. Outlives the cache.
   PageShelf* shelf = nullptr;
   PageListener* listener = nullptr;  // none: nobody. Outlives the cache
+  // Where more pages than pool.least_pages get their memory; none: there are no more. Outlives the cache.
+  PageRoom* room = nullptr;
 };
 
 // One thread at a time. Failure leaves everything as it was.
@@ -99,6 +102,12 @@ class KvCache {
 
   // Every whole page that can be found, a page after the one that it continues.
   void visit_pages(const PageVisitor& visit) const;
+
+  // One chunk of pages more; false where there is no room for it.
+  bool grow() noexcept;
+  // One chunk less, whose pages go to the shelf, with those that continue them; false where a sequence or a
+  // pin uses one of them.
+  bool shrink() noexcept;
 
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
@@ -204,6 +213,7 @@ class KvCache {
   PagePool pool_;
   PageShelf* const shelf_;
   PageListener* const listener_;
+  PageRoom* const room_;
   std::vector<PageName> names_;  // of whole pages
   std::vector<SlotPool> windows_;
   size_t max_pages_per_sequence_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -26,46 +28,100 @@ PagePool::PagePool(const PagePoolOptions& options)
       pages_(static_cast<size_t>(options.num_pages)),
       tokens_(static_cast<size_t>(options.num_pages) * static_cast<size_t>(options.page_tokens)),
       whole_(options.num_pages, options.hash_bits),
-      children_(options.num_pages, options.hash_bits) {
+      children_(options.num_pages, options.hash_bits),
+      free_(options.num_pages) {
   Expects(options.page_tokens >= 1);
-  for (int32_t slot = 0; slot < options.num_pages; ++slot) push_back(PageId{slot}, List::free);
+  grow(options.least_pages > 0 ? options.least_pages : options.num_pages);
 }
 
 PageId PagePool::allocate() {
-  const bool evicts = free_.size == 0;
-  const PageId page{evicts ? cached_.front : free_.front};
+  PageId page = next_evicted();
+  if (page.value >= 0) evict(page);
+  page = free_.lowest();
   if (page.value < 0) {
     throw Error(ErrorCode::capacity, "all {} pages of the cache are in use", num_pages());
   }
-  unlink(page);
-  if (evicts) {
-    forget(page);
-    ++num_evicted_;
-  }
-  at(page).ref_count = 1;
+  reference(page);
   return page;
 }
 
+void PagePool::evict(PageId page) noexcept {
+  unlink(page);
+  forget(page);
+  free_.insert(page);
+  ++num_evicted_;
+}
+
+void PagePool::grow(int32_t num_pages) noexcept {
+  Expects(num_pages <= max_pages());
+  for (; num_pages_ < num_pages; ++num_pages_) free_.insert(PageId{num_pages_});
+}
+
+void PagePool::shrink(int32_t num_pages) noexcept {
+  Expects(!is_used_after(num_pages));
+  while (num_pages_ > num_pages) {
+    const PageId page{--num_pages_};
+    if (at(page).is_cached) evict(page);
+    free_.erase(page);
+    num_used_ -= std::exchange(at(page).was_used, false) ? 1 : 0;
+  }
+}
+
+bool PagePool::is_used_after(int32_t num_pages) const noexcept {
+  return std::any_of(pages_.begin() + num_pages, pages_.end(),
+                     [](const Page& page) { return page.ref_count > 0; });
+}
+
+std::vector<PageId> PagePool::cached_after(int32_t num_pages) const {
+  std::unordered_set<uint64_t> gone;
+  std::vector<PageId> leaving;
+  // From the back: a page comes after those that continue it.
+  for (int32_t slot = cached_.back; slot >= 0; slot = at(PageId{slot}).previous) {
+    const Page& page = at(PageId{slot});
+    if (slot < num_pages && gone.count(page.parent.value) == 0) continue;
+    if (page.content.value != 0) gone.insert(page.content.value);
+    leaving.push_back(PageId{slot});
+  }
+  std::reverse(leaving.begin(), leaving.end());
+  return leaving;
+}
+
+void PagePool::note_use(PageId page) noexcept {
+  num_used_ += std::exchange(at(page).was_used, true) ? 0 : 1;
+}
+
+int32_t PagePool::take_num_used() noexcept {
+  const int32_t num_used = std::exchange(num_used_, 0);
+  for (Page& page : pages_) {
+    page.was_used = page.ref_count > 0;
+    num_used_ += page.was_used ? 1 : 0;
+  }
+  return num_used;
+}
+
 void PagePool::reference(PageId page) noexcept {
-  if (at(page).list != List::none) unlink(page);
+  if (free_.contains(page)) free_.erase(page);
+  if (at(page).is_cached) unlink(page);
   ++at(page).ref_count;
+  note_use(page);
 }
 
 void PagePool::release(PageId page) noexcept {
   Expects(at(page).ref_count > 0);
   if (--at(page).ref_count > 0) return;
   if (children_.contains(page)) {
-    push_back(page, List::cached);
+    link(page);
   } else {
     forget(page);
-    push_back(page, List::free);
+    free_.insert(page);
   }
 }
 
 void PagePool::touch(PageId page) noexcept {
-  if (at(page).list != List::cached) return;
+  note_use(page);
+  if (!at(page).is_cached) return;
   unlink(page);
-  push_back(page, List::cached);
+  link(page);
 }
 
 bool PagePool::writable(PageId page) const {
@@ -134,29 +190,24 @@ PagePool::PartialMatch PagePool::find_longest(ContentId parent, gsl::span<const 
   return best;
 }
 
-void PagePool::push_back(PageId page, List kind) noexcept {
-  PageList& list = list_of(kind);
-  Page& pushed = at(page);
-  pushed.list = kind;
-  pushed.previous = list.back;
-  pushed.next = -1;
-  if (list.back >= 0) {
-    pages_[static_cast<size_t>(list.back)].next = page.value;
-  } else {
-    list.front = page.value;
-  }
-  list.back = page.value;
-  ++list.size;
+// As the one that was used last.
+void PagePool::link(PageId page) noexcept {
+  Page& linked = at(page);
+  linked.is_cached = true;
+  linked.previous = cached_.back;
+  linked.next = -1;
+  (cached_.back >= 0 ? pages_[static_cast<size_t>(cached_.back)].next : cached_.front) = page.value;
+  cached_.back = page.value;
+  ++cached_.size;
 }
 
 void PagePool::unlink(PageId page) noexcept {
   Page& gone = at(page);
-  PageList& list = list_of(gone.list);
-  (gone.previous >= 0 ? pages_[static_cast<size_t>(gone.previous)].next : list.front) = gone.next;
-  (gone.next >= 0 ? pages_[static_cast<size_t>(gone.next)].previous : list.back) = gone.previous;
+  (gone.previous >= 0 ? pages_[static_cast<size_t>(gone.previous)].next : cached_.front) = gone.next;
+  (gone.next >= 0 ? pages_[static_cast<size_t>(gone.next)].previous : cached_.back) = gone.previous;
   gone.previous = gone.next = -1;
-  gone.list = List::none;
-  --list.size;
+  gone.is_cached = false;
+  --cached_.size;
 }
 
 void PagePool::forget(PageId page) noexcept {
@@ -167,38 +218,47 @@ void PagePool::forget(PageId page) noexcept {
 }
 
 std::string PagePool::audit(gsl::span<const int32_t> references) const {
-  for (int32_t slot = 0; slot < num_pages(); ++slot) {
+  int32_t num_free = 0;
+  for (int32_t slot = 0; slot < max_pages(); ++slot) {
     const PageId page{slot};
-    const Page& held = at(page);
-    if (held.ref_count != references[static_cast<size_t>(slot)]) {
-      return fmt::format("page {} counts {} references but has {}", slot, held.ref_count,
+    if (at(page).ref_count != references[static_cast<size_t>(slot)]) {
+      return fmt::format("page {} counts {} references but has {}", slot, at(page).ref_count,
                          references[static_cast<size_t>(slot)]);
     }
-    if ((held.ref_count == 0) == (held.list == List::none))
-      return fmt::format("page {} is in the wrong list", slot);
-    if (held.list == List::free && (children_.contains(page) || held.num_tokens != 0)) {
-      return fmt::format("free page {} holds content", slot);
-    }
-    if (held.list == List::cached && !children_.contains(page))
-      return fmt::format("cached page {} is lost", slot);
-    if (whole_.contains(page) != (held.content.value != 0))
-      return fmt::format("page {} is half published", slot);
-    if (held.content.value != 0 && held.num_tokens != page_tokens_) {
-      return fmt::format("published page {} has {} tokens", slot, held.num_tokens);
-    }
+    if (const std::string problem = audit_page(page); !problem.empty()) return problem;
+    num_free += is_free(page) ? 1 : 0;
   }
-  std::string problem = audit_list(free_, List::free);
-  if (problem.empty()) problem = audit_list(cached_, List::cached);
+  if (num_free != free_.size()) return fmt::format("{} pages are free, {} counted", num_free, free_.size());
+  const std::string problem = audit_cached();
   return problem.empty() ? audit_order() : problem;
 }
 
-std::string PagePool::audit_list(const PageList& list, List kind) const {
+std::string PagePool::audit_page(PageId page) const {
+  const Page& held = at(page);
+  const int32_t num_states =
+      (held.ref_count > 0 ? 1 : 0) + (is_free(page) ? 1 : 0) + (held.is_cached ? 1 : 0);
+  const bool has_memory = page.value < num_pages_;
+  if (num_states != (has_memory ? 1 : 0))
+    return fmt::format("page {} is in {} states", page.value, num_states);
+  const bool holds_nothing = is_free(page) || !has_memory;
+  if (holds_nothing && (children_.contains(page) || held.num_tokens != 0))
+    return fmt::format("page {}, which nobody has, holds content", page.value);
+  if (held.is_cached && !children_.contains(page)) return fmt::format("cached page {} is lost", page.value);
+  if (whole_.contains(page) != (held.content.value != 0))
+    return fmt::format("page {} is half published", page.value);
+  if (held.content.value != 0 && held.num_tokens != page_tokens_)
+    return fmt::format("published page {} has {} tokens", page.value, held.num_tokens);
+  return {};
+}
+
+std::string PagePool::audit_cached() const {
   int32_t count = 0;
-  for (int32_t slot = list.front; slot >= 0; slot = pages_[static_cast<size_t>(slot)].next) {
-    if (at(PageId{slot}).list != kind || ++count > num_pages()) return "a page list is broken";
+  for (int32_t slot = cached_.front; slot >= 0; slot = pages_[static_cast<size_t>(slot)].next) {
+    if (!at(PageId{slot}).is_cached || ++count > num_pages()) return "the list of cached pages is broken";
   }
-  return count == list.size ? std::string()
-                            : fmt::format("a page list counts {} but has {}", list.size, count);
+  return count == cached_.size
+             ? std::string()
+             : fmt::format("the list of cached pages counts {} but has {}", cached_.size, count);
 }
 
 // Tail first: by the time a page is evicted, none that continues it is cached.

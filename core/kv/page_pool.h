@@ -10,25 +10,29 @@
 
 #include "core/base/ids.h"
 #include "core/kv/content.h"
+#include "core/kv/free_pages.h"
 #include "core/kv/page_index.h"
 
 namespace quire {
 
 struct PagePoolOptions {
-  int32_t num_pages = 0;
+  int32_t num_pages = 0;  // that may ever have memory
   int32_t page_tokens = 256;
   int32_t hash_bits = 64;
+  int32_t least_pages = 0;  // that have memory at first; 0: all
 };
 
-// A page is free (holds nothing), cached (holds content, nobody uses it) or referenced. Content is found
-// through an index and compared token by token. All memory is taken at construction. One thread at a time.
+// A page is free (holds nothing), cached (holds content, nobody uses it) or referenced; those after the first
+// num_pages are none of it, for they have no memory. Content is found through an index and compared token by
+// token. All that the pool itself needs is taken at construction. One thread at a time.
 class PagePool {
  public:
   explicit PagePool(const PagePoolOptions& options);
 
-  int32_t num_pages() const { return static_cast<int32_t>(pages_.size()); }
+  int32_t num_pages() const { return num_pages_; }  // that have memory
+  int32_t max_pages() const { return static_cast<int32_t>(pages_.size()); }
   int32_t page_tokens() const { return page_tokens_; }
-  int32_t num_free() const { return free_.size; }
+  int32_t num_free() const { return free_.size(); }
   int32_t num_cached() const { return cached_.size; }
   int32_t num_referenced() const { return num_pages() - num_free() - num_cached(); }
   int32_t num_available() const { return num_free() + num_cached(); }
@@ -36,11 +40,25 @@ class PagePool {
 
   ContentId new_content() { return ContentId{++last_content_}; }
 
-  // An empty page with one reference: a free one, else the cached one that was used longest ago. Throws
-  // ErrorCode::capacity where every page is referenced.
+  // An empty page with one reference: the lowest free one, else the cached one that was used longest ago.
+  // Throws ErrorCode::capacity where every page is referenced.
   PageId allocate();
   // The page whose content `allocate` would take away; value -1 where it would not.
-  PageId next_evicted() const { return PageId{free_.size == 0 ? cached_.front : -1}; }
+  PageId next_evicted() const { return PageId{free_.size() == 0 ? cached_.front : -1}; }
+
+  // The first num_pages have memory from now on; more of them, or fewer: no page after them is referenced,
+  // and what they hold is evicted.
+  void grow(int32_t num_pages) noexcept;
+  void shrink(int32_t num_pages) noexcept;
+  // The cached pages after the first num_pages, and those before that continue them, which nobody could find
+  // without them: each before the page that it continues.
+  std::vector<PageId> cached_after(int32_t num_pages) const;
+  // What a cached page holds is gone.
+  void evict(PageId page) noexcept;
+  // Whether a page after the first num_pages is referenced.
+  bool is_used_after(int32_t num_pages) const noexcept;
+  // How many pages were referenced, or found, since the last call.
+  int32_t take_num_used() noexcept;
   void reference(PageId page) noexcept;
   void release(PageId page) noexcept;
   // A cached page counts as used now.
@@ -75,11 +93,10 @@ class PagePool {
 
   // Empty where all is sound, else what is not. `references` are those that the callers know of, by page.
   std::string audit(gsl::span<const int32_t> references) const;
-  bool is_free(PageId page) const { return at(page).list == List::free; }
-  bool is_cached(PageId page) const { return at(page).list == List::cached; }
+  bool is_free(PageId page) const { return free_.contains(page); }
+  bool is_cached(PageId page) const { return at(page).is_cached; }
 
  private:
-  enum class List : int8_t { none, free, cached };
   struct Page {
     int32_t ref_count = 0;
     int32_t num_tokens = 0;
@@ -87,7 +104,8 @@ class PagePool {
     ContentId content;  // none until published
     int32_t previous = -1;
     int32_t next = -1;
-    List list = List::none;
+    bool is_cached = false;
+    bool was_used = false;  // since take_num_used
   };
   struct PageList {
     int32_t front = -1;
@@ -97,11 +115,12 @@ class PagePool {
 
   Page& at(PageId page) { return pages_[static_cast<size_t>(page.value)]; }
   const Page& at(PageId page) const { return pages_[static_cast<size_t>(page.value)]; }
-  PageList& list_of(List list) { return list == List::free ? free_ : cached_; }
-  void push_back(PageId page, List list) noexcept;
+  void note_use(PageId page) noexcept;
+  void link(PageId page) noexcept;
   void unlink(PageId page) noexcept;
   void forget(PageId page) noexcept;
-  std::string audit_list(const PageList& list, List kind) const;
+  std::string audit_page(PageId page) const;
+  std::string audit_cached() const;
   std::string audit_order() const;
 
   int32_t page_tokens_;
@@ -109,8 +128,10 @@ class PagePool {
   std::vector<TokenId> tokens_;  // [num_pages, page_tokens]
   PageIndex whole_;              // published pages, by parent and tokens
   PageIndex children_;           // shown pages, by parent
-  PageList free_;
-  PageList cached_;  // longest unused first; a page always comes before its parent
+  FreePages free_;
+  int32_t num_pages_ = 0;
+  int32_t num_used_ = 0;  // pages with was_used
+  PageList cached_;       // longest unused first; a page always comes before its parent
   uint64_t last_content_ = 0;
   uint64_t num_evicted_ = 0;
 };

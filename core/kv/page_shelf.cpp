@@ -37,7 +37,9 @@ PrefixKey key_after(const PrefixKey& before, gsl::span<const TokenId> tokens) no
   return sha256({both.data(), both.size()});
 }
 
+// More pages come before one leaves.
 PageId KvCache::take_page() {
+  if (pool_.num_free() == 0) grow();
   if (const PageId leaving = pool_.next_evicted(); leaving.value >= 0) leave(leaving);
   return pool_.allocate();
 }

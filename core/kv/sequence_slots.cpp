@@ -117,7 +117,7 @@ void KvCache::leave_window(Sequence& sequence) noexcept {
 }
 
 std::string KvCache::audit_slots(size_t group) const {
-  std::vector<int32_t> users(static_cast<size_t>(pool_.num_pages()), 0);
+  std::vector<int32_t> users(static_cast<size_t>(pool_.max_pages()), 0);
   for (const auto& sequence : sequences_) {
     const SlotRange range = sequence->slots[group];
     if (range.begin < 0 || range.end > static_cast<int32_t>(sequence->pages.size()))

@@ -52,6 +52,8 @@ ExecutorLimits limits_of(const Transformer& transformer, const TransformerExecut
   limits.max_pages_per_sequence = options.max_pages_per_sequence;
   limits.num_pages = options.kv.num_pages;
   limits.page_tokens = options.kv.page_tokens;
+  limits.least_pages = options.kv.least_pages;
+  limits.chunk_pages = options.chunk_pages;
   limits.windows = options.kv.windows;
   limits.vocab_size = transformer.shape.vocab_size;
   limits.hidden_size = transformer.shape.hidden_size;
@@ -119,6 +121,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       max_context_(max_context(options)),
       limits_(limits_of(*transformer_, options)),
       stages_(take_stages(*transformer_, options)),
+      num_pages_(limits_.promised_pages()),
       page_bytes_(limits_.windows.empty() ? count_page_bytes() : 0),
       handed_(crosses_backends(*transformer_)
                   ? product(options.max_tokens, limits_.hidden_size, "the residual stream")
@@ -153,6 +156,22 @@ void TransformerExecutor::wait_for_all(std::string_view what) {
   for_each_shard([what](const DeviceContext& context) {
     context.check(context.table().synchronize(context.handle()), what);
   });
+}
+
+// What was issued before may still reach a page that nobody has.
+void TransformerExecutor::set_num_pages(int32_t num_pages) {
+  if (num_pages < num_pages_) wait_for_all("waiting for pages");
+  const auto set_all = [this](int32_t count) {
+    for (StageShards& stage : stages_)
+      for (StageSpace& shard : stage.shards) shard.memory.set_num_pages(count);
+  };
+  try {
+    set_all(num_pages);
+  } catch (...) {
+    set_all(num_pages_);
+    throw;
+  }
+  num_pages_ = num_pages;
 }
 
 Ticket TransformerExecutor::forward(const Batch& batch) {

@@ -21,6 +21,7 @@ struct TransformerExecutorOptions {
   int32_t max_draw_edits = 0;  // of all draws of a step
   int32_t max_pages_per_sequence = 0;
   CachePages kv;
+  int32_t chunk_pages = 0;                           // of those that come later
   const ThreadFactory* threads = &system_threads();  // of shards
 };
 
@@ -51,6 +52,7 @@ class TransformerExecutor final : public Executor {
   const ExecutorLimits& limits() const override { return limits_; }
   void take_weights() override;
   void drop_weights() override;
+  void set_num_pages(int32_t num_pages) override;
   void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
   // Waits only where rows go between backends.
   Ticket forward(const Batch& batch) override;
@@ -91,6 +93,7 @@ class TransformerExecutor final : public Executor {
   int32_t max_context_;
   ExecutorLimits limits_;
   std::vector<StageShards> stages_;  // as the transformer's
+  int32_t num_pages_;                // that have memory
   const uint64_t page_bytes_;
   std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one
   std::unique_ptr<float[]> host_logits_;  // [max_logit_rows, vocab]; untouched where rows are drawn from

@@ -89,11 +89,29 @@ int32_t page_table_of(const CachePages& pages, const LayerCacheSize& size) {
   return group == pages.windows.end() ? 0 : 1 + static_cast<int32_t>(group - pages.windows.begin());
 }
 
+namespace {
+
+// Whether its pages come and go.
+bool grows(const LayerCacheSize& size, const CachePages& kv) {
+  return kv.least_pages > 0 && page_table_of(kv, size) == 0;
+}
+
+uint64_t of_one_page(uint64_t bytes, const CachePages& kv) {
+  return bytes / static_cast<uint64_t>(kv.num_pages);
+}
+
+}  // namespace
+
 uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv) {
   if (size.source_layer >= 0) return 0;
   uint64_t total = 0;
   for (const uint64_t bytes : page_bytes(shape_of(size, kv))) {
-    if (bytes != 0) total = checked_add<uint64_t>(total, table.taken_bytes(bytes), "KV cache");
+    if (bytes == 0) continue;
+    const uint64_t taken = grows(size, kv)
+                               ? ElasticBuffer::taken_bytes(
+                                     table, of_one_page(bytes, kv) * static_cast<uint64_t>(kv.least_pages))
+                               : table.taken_bytes(bytes);
+    total = checked_add<uint64_t>(total, taken, "KV cache");
   }
   return total;
 }
@@ -120,11 +138,16 @@ LayerCache TransformerMemory::take_pages(const std::shared_ptr<Device>& device, 
   cache.table = page_table_of(kv, size);
   cache.shape = shape_of(size, kv);
   const std::array<uint64_t, 5> bytes = page_bytes(cache.shape);
-  cache.pages.keys = take<void>(device, bytes[0], "the KV cache");
-  cache.pages.values = take<void>(device, bytes[1], "the KV cache");
-  cache.pages.key_scales = take<void>(device, bytes[2], "KV cache scales");
-  cache.pages.value_scales = take<void>(device, bytes[3], "KV cache scales");
-  cache.pages.index_keys = take<void>(device, bytes[4], "keys of the selection");
+  const auto take_part = [&](size_t part, std::string_view what) -> void* {
+    if (!grows(size, kv) || bytes[part] == 0) return take<void>(device, bytes[part], what);
+    growing_.push_back({ElasticBuffer(device, bytes[part], what), of_one_page(bytes[part], kv)});
+    return growing_.back().buffer.as<void>();
+  };
+  cache.pages.keys = take_part(0, "the KV cache");
+  cache.pages.values = take_part(1, "the KV cache");
+  cache.pages.key_scales = take_part(2, "KV cache scales");
+  cache.pages.value_scales = take_part(3, "KV cache scales");
+  cache.pages.index_keys = take_part(4, "keys of the selection");
   return cache;
 }
 
@@ -150,6 +173,21 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
                           ? take_pages(device, size, kv)
                           : caches_[static_cast<size_t>(size.source_layer - shape.first_layer)]);
   }
+  set_num_pages(kv.least_pages);
+}
+
+void TransformerMemory::set_num_pages(int32_t num_pages) {
+  const auto bytes_of = [](const Growing& of, int32_t pages) {
+    return of.page_bytes * static_cast<uint64_t>(pages);
+  };
+  try {
+    for (Growing& of : growing_) of.buffer.grow(bytes_of(of, num_pages));
+  } catch (...) {
+    for (Growing& of : growing_) of.buffer.shrink(bytes_of(of, num_pages_));
+    throw;
+  }
+  for (Growing& of : growing_) of.buffer.shrink(bytes_of(of, num_pages));
+  num_pages_ = num_pages;
 }
 
 std::vector<PagePiece> TransformerMemory::pieces_of(PageId page) const {

@@ -58,6 +58,8 @@ struct TransformerShape {
 // with one have num_slots pages of the first group whose window is not smaller.
 struct CachePages : kernels::KvShape {
   std::vector<WindowGroup> windows;  // by rising window
+  // Of num_pages those that have memory at first, where the others get theirs later; 0: all.
+  int32_t least_pages = 0;
 };
 
 // The page table of a layer: 0, or 1 + its group.
@@ -79,7 +81,7 @@ struct TransformerMemoryPlan {
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
                                               const CachePages& kv, const StepLimits& limits);
 
-// Of the pages of one layer; 0 where it reads another's.
+// Of the pages of one layer that have memory at first; 0 where it reads another's.
 uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
 
 // The part of one page in one buffer.
@@ -99,10 +101,19 @@ class TransformerMemory {
   // Whether a layer's pages are its own.
   bool owns_pages(size_t layer) const { return owns_pages_[layer]; }
   gsl::span<const RopeTables> ropes() const { return ropes_; }
+  // Where pages may come later: the first num_pages have memory from now on, more or fewer than before. No
+  // work reaches pages that lose theirs. Throws ErrorCode::out_of_memory and leaves it as it was.
+  void set_num_pages(int32_t num_pages);
   // All that a page holds, in the same order for each; of layers without a window.
   std::vector<PagePiece> pieces_of(PageId page) const;
 
  private:
+  // Of one layer's pages.
+  struct Growing {
+    ElasticBuffer buffer;
+    uint64_t page_bytes = 0;
+  };
+
   template <typename T>
   T* take(const std::shared_ptr<Device>& device, uint64_t bytes, std::string_view what);
   LayerCache take_pages(const std::shared_ptr<Device>& device, const LayerCacheSize& size,
@@ -113,6 +124,8 @@ class TransformerMemory {
   std::vector<bool> owns_pages_;
   std::vector<RopeTables> ropes_;
   std::vector<DeviceBuffer> buffers_;
+  std::vector<Growing> growing_;
+  int32_t num_pages_ = 0;  // of growing_
 };
 
 }  // namespace quire

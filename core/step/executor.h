@@ -30,6 +30,13 @@ struct ExecutorLimits {
   int32_t num_breaks = 0;      // places in a forward pass at which it may be held up or given up
   // At most kMaxWindowGroups, by rising window. A batch has a page table for each of them.
   std::vector<WindowGroup> windows = {};
+  // Of those that grow and shrink: pages that have memory at first, and how many set_num_pages adds at a
+  // time. 0: all pages always have memory.
+  int32_t least_pages = 0;
+  int32_t chunk_pages = 0;
+
+  // How many pages there are whatever others take.
+  int32_t promised_pages() const { return least_pages > 0 ? least_pages : num_pages; }
 };
 
 // One forward pass and the draws from it.
@@ -48,6 +55,11 @@ class Executor {
   // under way and lets them go.
   virtual void take_weights() {}
   virtual void drop_weights() {}
+  // The first num_pages have memory from now on: a chunk more than before, with undefined content, or less;
+  // nothing that is issued later names a page beyond. Throws out_of_memory and leaves it as it was.
+  virtual void set_num_pages(int32_t /*num_pages*/) {
+    throw Error(ErrorCode::unsupported, "this executor has all its pages from the start");
+  }
   // Whom to ask at the breaks of a forward pass, which passes on what it throws; outlives the executor's use.
   virtual void set_breaks(StepBreaks* /*breaks*/) {}
   // Enqueues the page copies and the forward pass, and returns without waiting where the device allows it.

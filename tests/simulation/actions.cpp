@@ -148,7 +148,7 @@ ErrorCode Simulation::must_refuse(const JobRequest& request) const {
     const int32_t slots = slots_of(request.prompt) + (is_guided ? slots_of(request.negative_prompt) : 0);
     if (slots > window.num_slots) return ErrorCode::too_large;
   }
-  if (pages > limits_.num_pages) return ErrorCode::too_large;
+  if (pages > limits_.promised_pages()) return ErrorCode::too_large;
   for (const NamespaceOptions& space : cache_options_.namespaces) {
     const int32_t most = space.quota.max_pages;
     if (space.name == request.name_space && most > 0 && pages > most) return ErrorCode::too_large;
@@ -413,6 +413,24 @@ void Simulation::query() {
   const std::string name_space = chance(2) ? kOtherSpace : "";
   attempt([&] { found = loop().jobs().query_prefix(prompt, name_space); });
   if (found < 0 || found >= static_cast<int32_t>(prompt.size())) violation("query_prefix is out of range");
+}
+
+// Another taker of the device's memory: caches give what nobody uses, and what is promised stays.
+void Simulation::others_need_room() {
+  const uint64_t bytes = 10 * static_cast<uint64_t>(1 + int_below(20));
+  attempt([&] { loop().give_room("card:0", bytes); });
+  std::optional<MemoryLease> lease;
+  attempt([&] {
+    others_.reserve(others_.size() + 1);
+    lease = engine_->cache->runtime()->lease_if_free({"card:0", bytes, "others"});
+  });
+  if (lease) others_.push_back(std::move(*lease));
+}
+
+void Simulation::others_leave() {
+  if (others_.empty()) return;
+  std::swap(others_[below(static_cast<uint32_t>(others_.size()))], others_.back());
+  others_.pop_back();
 }
 
 void Simulation::close() {

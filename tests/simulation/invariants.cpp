@@ -27,6 +27,7 @@ void Simulation::check_all() {
   judge_endings();
   check_pages();
   check_followed_pages();
+  check_room();
   check_counts();
   check_quotas();
   for (auto& [tag, model] : jobs_) check_running(model);
@@ -224,6 +225,23 @@ void Simulation::check_followed_pages() {
                           there.size()));
   }
   if (engine_ended_ == ErrorCode::ok) engine_->cache->follow_pages({page_queue_, std::nullopt, 0});
+}
+
+// The budget counts what the cache has beyond its smallest size, to the byte.
+void Simulation::check_room() {
+  const int32_t num_pages = loop().kv().pool().num_pages();
+  if (num_pages < limits_.promised_pages() || num_pages > limits_.num_pages)
+    violation(fmt::format("I4: the cache has {} pages", num_pages));
+  uint64_t others = 0;
+  for (const MemoryLease& lease : others_) others += lease.bytes();
+  const uint64_t grown = 10 * static_cast<uint64_t>(num_pages - limits_.promised_pages());
+  const uint64_t leased = engine_->cache->runtime()->leased_bytes("card:0");
+  if (leased != others + grown)
+    violation(fmt::format("I4: {} bytes are leased, others have {} and the cache {}", leased, others, grown));
+  if (leased > 10 * static_cast<uint64_t>(limits_.num_pages)) violation("I4: bytes were given away twice");
+  stats_.grown += num_pages > num_pages_seen_ ? 1 : 0;
+  stats_.shrunk += num_pages < num_pages_seen_ ? 1 : 0;
+  num_pages_seen_ = num_pages;
 }
 
 // A page that has a slot has in it what it has itself.

@@ -34,6 +34,8 @@ void SimulationStats::add(const SimulationStats& more) {
   masked += more.masked;
   constrained += more.constrained;
   guided += more.guided;
+  grown += more.grown;
+  shrunk += more.shrunk;
   candidates += more.candidates;
   accepted += more.accepted;
   digest = digest * 31 + more.digest;
@@ -68,6 +70,10 @@ void Simulation::choose_world() {
   limits_.max_pages_per_sequence = (kMaxSeqLen + limits_.page_tokens - 1) / limits_.page_tokens;
   limits_.num_pages = limits_.max_pages_per_sequence / 2 + int_below(100) + 2;
   limits_.max_sequences = 1 + int_below(is_roomy_ ? 40 : 10);
+  if (chance(2)) {
+    limits_.least_pages = 1 + int_below(static_cast<uint32_t>(limits_.num_pages));
+    limits_.chunk_pages = 1 + int_below(std::min(12U, static_cast<uint32_t>(limits_.num_pages)));
+  }
   choose_windows();
   limits_.max_tokens = limits_.max_sequences + int_below(40);
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
@@ -81,6 +87,7 @@ void Simulation::choose_world() {
   options.max_overtakes = int_below(6);
   options.ageing_interval = std::chrono::milliseconds(chance(2) ? 0 : 50);
   options.prefix_hash_bits = chance(2) ? 4 : 64;
+  options.page_idle_time = std::chrono::milliseconds(chance(3) ? 0 : 1 + below(200));
   options.max_pinned_pages = int_below(static_cast<uint32_t>(limits_.num_pages) + 1);
   if (chance(2)) {
     NamespaceOptions limited{kOtherSpace, {}};
@@ -122,7 +129,8 @@ void Simulation::choose_habits(Mixture mixture) {
       {40, &Simulation::drain_some},   {20, &Simulation::pass_time},
       {10, &Simulation::arm_fault},    {10, &Simulation::fail_allocation_of_step},
       {10, &Simulation::pin},          {10, &Simulation::query},
-      {60, &Simulation::propose},
+      {60, &Simulation::propose},      {10, &Simulation::others_need_room},
+      {10, &Simulation::others_leave},
   };
   constexpr uint32_t kFactors[] = {0, 1, 3, 9};
   uint32_t total = 0;
@@ -150,7 +158,14 @@ void Simulation::make_engine() {
   options.max_seq_len = kMaxSeqLen;
   options.end_tokens = end_tokens_;
   options.clock = &clock_;
+  options.page_memory = [](int32_t num_pages) {
+    return std::vector<MemoryWish>{{"card:0", 10 * static_cast<uint64_t>(num_pages), "the cache"}};
+  };
   options.log = Log(LogLevel::warning, [this](LogLevel, std::string_view line) { note_warning(line); });
+  options.runtime = FakeEngine::make_runtime(options);
+  others_.clear();
+  num_pages_seen_ = limits_.promised_pages();
+  options.runtime->set_memory_budget("card:0", 10 * static_cast<uint64_t>(limits_.num_pages));
   engine_ = std::make_unique<FakeEngine>(options);
   engine_->codec->broken_token = oracle_->special().broken;
   FakeExecutor& executor = *engine_->executor;
@@ -160,12 +175,17 @@ void Simulation::make_engine() {
     faults_->before_step(batch);
   };
   executor.before_shard = [this](const Batch& batch) { faults_->before_shard(batch); };
+  executor.before_growth = [this] {
+    if (chance(5)) throw Error(ErrorCode::out_of_memory, "injected: a chunk");
+  };
   executor.before_wait = [this] { faults_->before_wait(); };
   executor.change_logits = [this](const Batch& batch, gsl::span<float> logits) {
     faults_->change_logits(batch, logits);
   };
   queue_ = std::make_shared<EventQueue>(clock_);
   page_queue_ = std::make_shared<EventQueue>(clock_);
+  replay_ = {};  // what was known of the cache before says nothing of whether this one is followed
+  page_events_may_lack_ = false;
   engine_->cache->follow_pages({page_queue_, std::nullopt, 0});
   faults_->disarm();
   engine_ended_ = ErrorCode::ok;

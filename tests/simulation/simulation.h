@@ -46,6 +46,8 @@ struct SimulationStats {
   uint64_t masked = 0;          // rows that a device drew from through a mask
   uint64_t constrained = 0;     // jobs
   uint64_t guided = 0;          // likewise, of two lanes
+  uint64_t grown = 0;           // events behind which a cache had more pages
+  uint64_t shrunk = 0;          // or fewer
   uint64_t candidates = 0;
   uint64_t accepted = 0;  // of these
   uint64_t digest = 0;    // of everything that any reader saw, in order
@@ -133,6 +135,8 @@ class Simulation {
   void pass_time();
   void arm_fault();
   void fail_allocation_of_step();
+  void others_need_room();
+  void others_leave();
   void pin();
   void query();
   void close();
@@ -168,6 +172,7 @@ class Simulation {
   void check_followed_pages();
   void check_slots(PageId page, gsl::span<const TokenId> tokens);
   void poison_empty_slots();
+  void check_room();
   void check_counts();
   void check_quotas();
   void check_running(SimulatedJob& model);
@@ -198,6 +203,8 @@ class Simulation {
   std::unique_ptr<Oracle> oracle_;
   std::unique_ptr<FaultInjector> faults_;
   std::unique_ptr<FakeEngine> engine_;
+  std::vector<MemoryLease> others_;  // of the bytes that the cache may grow by
+  int32_t num_pages_seen_ = 0;
   std::shared_ptr<EventQueue> queue_;
   std::shared_ptr<EventQueue> page_queue_;
   PageReplay replay_;

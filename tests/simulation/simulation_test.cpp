@@ -42,7 +42,8 @@ void print(const SimulationStats& total) {
             << total.followed << " steps issued ahead, " << total.in_vain << " in vain, "
             << total.full_windows << " full windows, " << total.constrained << " constrained jobs, "
             << total.masked << " draws through a mask, " << total.guided << " jobs of two lanes, "
-            << total.candidates << " candidates, " << total.accepted << " of them accepted\n";
+            << total.grown << " times grown, " << total.shrunk << " shrunk, " << total.candidates
+            << " candidates, " << total.accepted << " of them accepted\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
@@ -66,6 +67,8 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.constrained, 1000U);
   EXPECT_GT(total.masked, 1000U);
   EXPECT_GT(total.guided, 1000U);
+  EXPECT_GT(total.grown, 1000U);
+  EXPECT_GT(total.shrunk, 1000U);
   EXPECT_GT(total.candidates, 1000U);
   EXPECT_GT(total.accepted, total.events / 1000);
   EXPECT_GT(total.candidates - total.accepted, total.events / 1000);

@@ -201,6 +201,8 @@ void close_cache(CWorld& w, const Calls& call) {
 }
 void set_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_set_max_tokens, w.cache_options, 512);
+  call(quire_cache_options_set_min_tokens, w.cache_options, 256);
+  call(quire_cache_options_set_page_idle_ns, w.cache_options, 1000000000);
   call(quire_cache_options_set_page_tokens, w.cache_options, 8);
   call(quire_cache_options_set_max_batch_size, w.cache_options, 3);
   call(quire_cache_options_set_window_sequences, w.cache_options, 2);

@@ -90,6 +90,7 @@ struct FakeEngineOptions {
   std::shared_ptr<Runtime> runtime;  // null: one of its own, with the three above
   std::vector<std::string> devices;  // that it computes on
   std::shared_ptr<Residence> residence;
+  PageMemory page_memory;
 };
 
 inline JobRequest greedy(TokenIds prompt, int32_t max_new_tokens) {
@@ -112,6 +113,7 @@ struct FakeEngine {
     CacheParts parts;
     parts.devices = options.devices;
     parts.residence = options.residence;
+    parts.page_memory = options.page_memory;
     auto owned = std::make_unique<FakeExecutor>(options.limits, options.num_shards);
     auto shared_codec = std::make_shared<FakeCodec>();
     executor = owned.get();

@@ -52,6 +52,7 @@ TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens
 
 FakeExecutor::FakeExecutor(const ExecutorLimits& limits, int32_t num_shards)
     : limits_(limits),
+      num_pages_(limits.promised_pages()),
       slots_(make_slots(limits.num_pages, num_shards)),
       marks_(static_cast<size_t>(limits.num_pages), int8_t{-1}),
       logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)),
@@ -125,8 +126,28 @@ void FakeExecutor::check_tables(const Batch& batch) const {
       "an entry that is no page");
 }
 
+// When it is issued: of one that was issued ahead jobs may have ended, and their pages gone, by the time it
+// is drawn from.
+void FakeExecutor::check_memory(const Batch& batch) const {
+  const auto end = batch.page_table.begin() + static_cast<ptrdiff_t>(page_entry(batch, 0, 0, 1));
+  require(std::all_of(batch.page_table.begin(), end, [this](int32_t page) { return page < num_pages_; }),
+          "a page without memory");
+}
+
+void FakeExecutor::set_num_pages(int32_t num_pages) {
+  require(num_pages >= limits_.least_pages && num_pages <= limits_.num_pages, "so many pages");
+  if (num_pages > num_pages_ && before_growth) before_growth();
+  write_ahead();
+  for (int32_t page = std::min(num_pages, num_pages_); page < std::max(num_pages, num_pages_); ++page) {
+    poison(PageId{page});
+    mark(PageId{page}) = -1;
+  }
+  num_pages_ = num_pages;
+}
+
 // A pass that comes before the draws of the last one were waited for.
 Ticket FakeExecutor::forward(const Batch& batch) {
+  check_memory(batch);
   if (state_ == State::ahead) {
     write_ahead();
     ++num_in_vain_;

@@ -29,6 +29,9 @@ class FakeExecutor final : public Executor {
   explicit FakeExecutor(const ExecutorLimits& limits, int32_t num_shards = 1);
 
   const ExecutorLimits& limits() const override { return limits_; }
+  // What a page holds is gone with its memory, and a batch may name none without. May throw out_of_memory.
+  void set_num_pages(int32_t num_pages) override;
+  std::function<void()> before_growth;
   // A step takes as many breaks as the limits say, before it writes anything.
   void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
   // Throws std::logic_error for a batch that breaks the rules of Batch or the limits. What is issued ahead
@@ -98,6 +101,7 @@ class FakeExecutor final : public Executor {
   void poison(Slots& slots, int32_t page);
   void check(const Batch& batch) const;
   void check_tables(const Batch& batch) const;
+  void check_memory(const Batch& batch) const;
   Slots& slots_of(int32_t table) {
     return table == 0 ? slots_ : window_slots_[static_cast<size_t>(table - 1)];
   }
@@ -115,6 +119,7 @@ class FakeExecutor final : public Executor {
 
   ExecutorLimits limits_;
   StepBreaks* breaks_ = nullptr;
+  int32_t num_pages_;  // that have memory
   Slots slots_;
   std::vector<Slots> window_slots_;  // of each group
   std::vector<int8_t> marks_;        // of each page

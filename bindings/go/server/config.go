@@ -27,12 +27,14 @@ type Config struct {
 
 // ModelConfig says where a model lies and how it is loaded.
 type ModelConfig struct {
-	Path          string   `json:"path"`
-	Devices       []string `json:"devices"`
-	CacheTokens   int      `json:"cache_tokens"`
-	ContextTokens int      `json:"context_tokens"` // of one request; 0: what the model was made for
-	MaxJobs       int      `json:"max_jobs"`
-	KvFormat      string   `json:"kv_format"`
+	Path        string   `json:"path"`
+	Devices     []string `json:"devices"`
+	CacheTokens int      `json:"cache_tokens"`
+	// Of a cache that grows and shrinks: what it has at least; 0: cache_tokens, always.
+	MinCacheTokens int    `json:"min_cache_tokens"`
+	ContextTokens  int    `json:"context_tokens"` // of one request; 0: what the model was made for
+	MaxJobs        int    `json:"max_jobs"`
+	KvFormat       string `json:"kv_format"`
 	// Host memory, and a directory, for prefixes that leave the cache; 0 and "": they are computed anew.
 	PrefixBytes          int64  `json:"prefix_bytes"`
 	PrefixDirectory      string `json:"prefix_directory"`

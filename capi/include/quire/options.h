@@ -200,6 +200,18 @@ QUIRE_API int32_t quire_cache_options_set_name(quire_cache_options* options, con
 QUIRE_API int32_t quire_cache_options_set_max_tokens(quire_cache_options* options, int64_t max_tokens,
                                                      quire_error** error);
 
+/**
+ * Makes a cache that grows and shrinks while it is used: it has memory for at least min_tokens, which it
+ * promises to jobs (a job that could need more is refused), and for more as far as jobs need it and the
+ * device and its budget have room, up to max_tokens. What nobody used for a while it gives back, and what no
+ * job holds where another model or cache needs the bytes. 0, the default, takes max_tokens at once.
+ */
+QUIRE_API int32_t quire_cache_options_set_min_tokens(quire_cache_options* options, int64_t min_tokens,
+                                                     quire_error** error);
+/** How long a cache that grows keeps what no job uses. 0: until others need it. Default: one minute. */
+QUIRE_API int32_t quire_cache_options_set_page_idle_ns(quire_cache_options* options, int64_t page_idle_ns,
+                                                       quire_error** error);
+
 /** Tokens of a page, 1 to 4096. Prompts that share whole pages share their work. Default: 256. */
 QUIRE_API int32_t quire_cache_options_set_page_tokens(quire_cache_options* options, int32_t page_tokens,
                                                       quire_error** error);

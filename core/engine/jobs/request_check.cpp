@@ -233,9 +233,9 @@ void check_fit(const JobSize& size, const std::string& name_space, const Request
   };
   const int32_t needed =
       sum([&](int32_t length) { return pages_of_whole_job(length, limits.executor.page_tokens); });
-  if (needed > limits.executor.num_pages) {
+  if (needed > limits.executor.promised_pages()) {
     throw Error(ErrorCode::too_large, "the job may need {} pages of {} tokens, the cache has {}", needed,
-                limits.executor.page_tokens, limits.executor.num_pages);
+                limits.executor.page_tokens, limits.executor.promised_pages());
   }
   for (const WindowGroup& group : limits.executor.windows) {
     const int32_t slots = sum([&](int32_t length) {
@@ -279,6 +279,8 @@ void check_options(const CacheOptions& options, const CacheParts& parts) {
   const ExecutorLimits& limits = parts.executor->limits();
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   require_range("num_pages", limits.num_pages, 1, kMost);
+  require_range("least_pages", limits.least_pages, 0, limits.num_pages);
+  if (limits.least_pages > 0) require_range("chunk_pages", limits.chunk_pages, 1, limits.num_pages);
   require_range("page_tokens", limits.page_tokens, 1, 1 << 16);
   require_range("max_tokens", limits.max_tokens, 1, kMost);
   require_range("max_sequences", limits.max_sequences, 1, 1 << 20);
@@ -303,6 +305,8 @@ void check_options(const CacheOptions& options, const CacheParts& parts) {
     throw Error(ErrorCode::invalid_argument, "ageing_interval is negative");
   if (options.watchdog_timeout < Duration{0})
     throw Error(ErrorCode::invalid_argument, "watchdog_timeout is negative");
+  if (options.page_idle_time < Duration{0})
+    throw Error(ErrorCode::invalid_argument, "page_idle_time is negative");
   if (options.close_timeout < Duration{0})
     throw Error(ErrorCode::invalid_argument, "close_timeout is negative");
   check_quota(options.default_quota);

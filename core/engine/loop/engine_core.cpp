@@ -10,6 +10,8 @@ namespace quire {
 
 namespace {
 
+// A step that is not over by then is not waited for: others may have the room.
+constexpr Duration kLongestGiving = std::chrono::seconds(2);
 constexpr const char* kClosedMessage = "the cache was closed";
 
 class PostedTask : public EngineTask {
@@ -75,6 +77,7 @@ CacheParts without_executor(const CacheParts& parts) {
   rest.num_tokens = parts.num_tokens;
   rest.max_seq_len = parts.max_seq_len;
   rest.residence = parts.residence;
+  rest.page_memory = parts.page_memory;
   rest.model = parts.model;
   return rest;
 }
@@ -184,6 +187,19 @@ CacheMetrics EngineCore::metrics() const {
 
 void EngineCore::post(std::function<void(LiveJobs&)> action) {
   queue_.post(std::make_unique<PostedTask>(std::move(action)));
+}
+
+uint64_t EngineCore::give_room(std::string_view device, uint64_t bytes) noexcept {
+  uint64_t given = 0;
+  contain(
+      "no memory",
+      [&] {
+        given = call<uint64_t>(
+            [this, of = std::string(device), bytes](LiveJobs&) { return loop_.give_room(of, bytes); },
+            Wait{kLongestGiving, nullptr});
+      },
+      [](ErrorCode, std::string_view) {});  // it is closed, or busy
+  return given;
 }
 
 void EngineCore::post_fork(JobId parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options) {

@@ -22,10 +22,10 @@
 namespace quire {
 
 // Any thread may call anything but run_once.
-class EngineCore : public std::enable_shared_from_this<EngineCore> {
+class EngineCore : public std::enable_shared_from_this<EngineCore>, public RoomGiver {
  public:
   EngineCore(std::shared_ptr<Runtime> runtime, CacheParts parts, const CacheOptions& options);
-  ~EngineCore();
+  ~EngineCore() override;
 
   // Starts the threads; throws where there are none to be had, and nothing runs then.
   void start();
@@ -37,6 +37,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   WaitEnd close(const Wait& wait);
   void close() noexcept;
   void abandon() noexcept;
+
+  uint64_t give_room(std::string_view device, uint64_t bytes) noexcept override;
 
   JobQueue& queue() { return queue_; }
   const CacheOptions& options() const { return options_; }

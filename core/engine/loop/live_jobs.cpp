@@ -13,7 +13,7 @@ namespace {
 
 int32_t max_pinned_pages(const JobGrounds& grounds) {
   const int32_t pages = grounds.options.max_pinned_pages;
-  return pages > 0 ? pages : grounds.executor.num_pages / 4;
+  return pages > 0 ? pages : grounds.executor.promised_pages() / 4;
 }
 
 }  // namespace

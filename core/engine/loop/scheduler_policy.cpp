@@ -135,6 +135,7 @@ class StepPlanner {
     if (needed(lanes, least) <= pages_left_ &&
         has_slots(lanes, least, sum(slots_free_, slots_reserved(lanes))))
       return true;
+    output_.lacks_pages = needed(lanes, least) > pages_left_;
     preempt_for(index);
     return false;
   }
@@ -238,7 +239,9 @@ class StepPlanner {
   }
 
   bool preempt(int32_t index) {
+    const bool lacks_pages = output_.lacks_pages;
     output_.clear();
+    output_.lacks_pages = lacks_pages;
     output_.preempt = index;
     return true;
   }
@@ -406,6 +409,7 @@ class StepPlanner {
     const Room need = {needed(lanes, whole), slots_to_end(lanes), lanes.count()};
     if (waits_for_leader(lanes)) return hold_back(index, BlockedJob::Cause::shared_prefix, need.pages);
     const Room lack = need.minus(room_);
+    output_.lacks_pages = output_.lacks_pages || lack.pages > 0;
     if (lack.is_any()) return wait_for_pages(index, need, lack);
     const Piece least = least_piece(lanes);
     if (least.total() > tokens_left_ || lanes.count() > rows_left_)  // with a later step
@@ -562,6 +566,7 @@ void PolicyOutput::clear() {
   overtaken.clear();
   blocked.reset();
   held_back.clear();
+  lacks_pages = false;
 }
 
 bool generates(const RunningView& job, gsl::span<const LaneView> guides) {

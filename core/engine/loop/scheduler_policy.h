@@ -119,6 +119,7 @@ struct PolicyOutput {
   std::vector<int32_t> overtaken;     // into waiting, once for each admitted job that passed it
   std::optional<BlockedJob> blocked;  // the first for want of pages or places
   std::vector<BlockedJob> held_back;  // by rank; a job in neither list had no turn in this step
+  bool lacks_pages = false;           // with more of them nobody would be preempted, or one more begin
 
   void clear();
 };

@@ -14,16 +14,29 @@ namespace quire {
 
 namespace {
 
-KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& options, PageShelf* shelf,
-                          PageListener& listener) {
+struct PageSeams {
+  PageShelf* shelf = nullptr;
+  PageRoom* room = nullptr;
+  PageListener* listener = nullptr;
+};
+
+KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& options, const PageSeams& seams) {
   KvCacheOptions kv;
-  kv.pool = {limits.num_pages, limits.page_tokens, options.prefix_hash_bits};
+  kv.pool = {limits.num_pages, limits.page_tokens, options.prefix_hash_bits, limits.least_pages};
   kv.max_pages_per_sequence = limits.max_pages_per_sequence;
   kv.max_sequences = limits.max_sequences;
   kv.windows = limits.windows;
-  kv.shelf = shelf;
-  kv.listener = &listener;
+  kv.shelf = seams.shelf;
+  kv.room = seams.room;
+  kv.listener = seams.listener;
   return kv;
+}
+
+std::unique_ptr<ElasticPages> elastic_pages(Runtime& runtime, const CacheParts& parts,
+                                            const CacheOptions& options) {
+  if (parts.executor->limits().least_pages == 0) return nullptr;
+  return std::make_unique<ElasticPages>(runtime, *parts.executor,
+                                        ElasticOptions{parts.page_memory, options.page_idle_time});
 }
 
 bool wants_hidden(const StepPlan& plan) {
@@ -34,10 +47,11 @@ bool wants_hidden(const StepPlan& plan) {
 
 }  // namespace
 
-StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue)
+StepLoop::StepLoop(Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue)
     : parts_(std::move(parts)),
       prefixes_(
           PrefixStore::create(options.prefixes, {*parts_.executor, runtime.files(), runtime.log(), pages_})),
+      elastic_(elastic_pages(runtime, parts_, options)),
       grounds_{runtime,
                options,
                parts_.executor->limits(),
@@ -47,7 +61,7 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
                kv_,
                prefixes_.get(),
                &pages_},
-      kv_(kv_options(grounds_.executor, options, prefixes_.get(), pages_)),
+      kv_(kv_options(grounds_.executor, options, {prefixes_.get(), elastic_.get(), &pages_})),
       jobs_(grounds_),
       pace_(grounds_, parts_.devices, plan_),
       tenancy_(parts_.residence, queue.signal(), *parts_.executor),
@@ -68,6 +82,7 @@ StepOutcome StepLoop::run_once() {
     pages_.flush();
   });
   jobs_.look_at_clock();
+  if (elastic_ != nullptr && elastic_->give_idle(kv_, jobs_.now())) jobs_.sweep();
   if (!tenancy_.can_compute(jobs_)) {
     pace_.rest();
     return StepOutcome::idle;
@@ -88,6 +103,14 @@ StepOutcome StepLoop::run_once() {
   jobs_.sweep();
   if (grounds_.options.check_invariants) audit();
   return StepOutcome::advanced;
+}
+
+uint64_t StepLoop::give_room(std::string_view device, uint64_t bytes) {
+  const auto told = gsl::finally([this] {
+    jobs_.sweep();
+    pages_.flush();
+  });
+  return elastic_ == nullptr ? 0 : elastic_->give(kv_, device, bytes);
 }
 
 void StepLoop::step() {

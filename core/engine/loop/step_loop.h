@@ -11,6 +11,7 @@
 #include "core/engine/loop/pace.h"
 #include "core/engine/loop/step_planning.h"
 #include "core/engine/loop/verify.h"
+#include "core/engine/residency/elastic_pages.h"
 #include "core/engine/residency/tenancy.h"
 #include "core/kv/kv_cache.h"
 
@@ -22,7 +23,7 @@ enum class StepOutcome : int32_t { idle, advanced };
 class StepLoop {
  public:
   // `options` and `queue` outlive the loop.
-  StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue);
+  StepLoop(Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue);
   ~StepLoop();
 
   // One step, or nothing where no job can run or other caches have their turn. Throws only where no job can
@@ -30,13 +31,18 @@ class StepLoop {
   StepOutcome run_once();
   // When an idle loop has to look again without being told; max() where never.
   TimePoint next_event() const {
-    return std::min({jobs_.next_event(), planning_.plan_again(), pace_.ask_again(), tenancy_.next_event()});
+    return std::min({jobs_.next_event(), planning_.plan_again(), pace_.ask_again(), tenancy_.next_event(),
+                     elastic_ != nullptr ? elastic_->next_event() : TimePoint::max()});
   }
   // No job is left, and none will come for a while.
   void rest() noexcept {
     pace_.rest();
     tenancy_.leave();
   }
+
+  // Between two steps: gives up to so many bytes of a device back that no job uses; how many.
+  uint64_t give_room(std::string_view device, uint64_t bytes);
+  bool is_elastic() const { return elastic_ != nullptr; }
 
   // Between two steps; what it publishes, at any time.
   LiveJobs& jobs() { return jobs_; }
@@ -58,6 +64,7 @@ class StepLoop {
   const CacheParts parts_;
   PageFollowers pages_;
   const std::unique_ptr<PrefixStore> prefixes_;  // null: pages that leave are gone
+  const std::unique_ptr<ElasticPages> elastic_;  // null: all pages are there
   const JobGrounds grounds_;
   KvCache kv_;
   LiveJobs jobs_;

@@ -59,6 +59,7 @@ void StepPlanning::decide() {
                  return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]->guide);
                }},
               policy_);
+    if (policy_.lacks_pages && kv_.grow()) continue;
     if (policy_.preempt.has_value()) {
       jobs_.preempt(*jobs_.running()[static_cast<size_t>(*policy_.preempt)]);
       continue;

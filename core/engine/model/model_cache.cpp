@@ -15,6 +15,8 @@ namespace quire {
 namespace {
 
 constexpr int64_t kDefaultCacheTokens = 8192;
+// In which a cache grows from its smallest size to its largest.
+constexpr int32_t kChunks = 16;
 // Distinct tokens that the penalties, biases and bans of one step may name and be applied on the device: 32
 // jobs with penalties on 2,000 each.
 constexpr int32_t kMaxDrawEdits = 1 << 16;
@@ -35,6 +37,7 @@ int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view 
 struct CacheSizes {
   int32_t page_tokens = 0;
   int32_t num_pages = 0;
+  int32_t least_pages = 0;  // 0: all
   int32_t max_seq_len = 0;
   int32_t max_sequences = 0;
   int32_t max_step_tokens = 0;
@@ -54,10 +57,16 @@ CacheSizes settle_sizes(const ModelConfig& config, const ModelCacheOptions& opti
   int64_t seq_len = options.max_seq_len != 0 ? options.max_seq_len : model_limit;
   const int64_t tokens =
       options.max_tokens != 0 ? options.max_tokens : std::max(seq_len, kDefaultCacheTokens);
-  if (options.max_seq_len == 0) seq_len = std::min(seq_len, tokens);
-  sizes.num_pages =
-      checked_cast<int32_t>(ceil_div(static_cast<uint64_t>(tokens), static_cast<uint64_t>(sizes.page_tokens)),
-                            "max_tokens / page_tokens");
+  require_range(options.min_tokens, 0, tokens, "min_tokens");
+  const int64_t promised = options.min_tokens != 0 ? options.min_tokens : tokens;
+  if (options.max_seq_len == 0) seq_len = std::min(seq_len, promised);
+  const auto pages_of = [&](int64_t of_tokens) {
+    return checked_cast<int32_t>(
+        ceil_div(static_cast<uint64_t>(of_tokens), static_cast<uint64_t>(sizes.page_tokens)),
+        "max_tokens / page_tokens");
+  };
+  sizes.num_pages = pages_of(tokens);
+  if (pages_of(promised) < sizes.num_pages) sizes.least_pages = pages_of(promised);
   sizes.max_seq_len = checked_cast<int32_t>(seq_len, "max_seq_len");
   // Every running sequence must be able to take its next token in one step.
   sizes.max_step_tokens = std::max(options.max_chunk_tokens, sizes.max_sequences);
@@ -78,6 +87,8 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.kv.value_format = options.value_format;
   out.kv.page_tokens = sizes.page_tokens;
   out.kv.num_pages = sizes.num_pages;
+  out.kv.least_pages = sizes.least_pages;
+  if (sizes.least_pages > 0) out.chunk_pages = (sizes.num_pages - sizes.least_pages + kChunks - 1) / kChunks;
   out.kv.windows = window_groups(shape, out, options.window_sequences);
   return out;
 }
@@ -111,14 +122,33 @@ MemoryBytes plan_stage_of(const Model& model, size_t stage_idx, const Transforme
   return plan_stage(*model.transformer(), stage_idx, sizes);
 }
 
+std::string taker_of(const Model& model) {
+  return "the cache of " + model.path();
+}
+
+// Of a cache that grows; its model outlives it.
+PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
+  return [&model, sizes](int32_t num_pages) mutable {
+    sizes.kv.least_pages = num_pages;
+    std::vector<MemoryWish> wishes;
+    const std::shared_ptr<const Transformer> transformer = model.transformer();
+    for (size_t i = 0; i < transformer->stages.size(); ++i) {
+      const std::shared_ptr<Device>& device = transformer->stages[i].device;
+      MemoryWish wish{device->name(), plan_stage_of(model, i, sizes).kv, taker_of(model)};
+      if (!device->is_host()) wish.free_bytes = [device] { return device->info().free_bytes; };
+      wishes.push_back(std::move(wish));
+    }
+    return wishes;
+  };
+}
+
 std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
                                       const TransformerExecutorOptions& sizes) {
   std::vector<MemoryLease> leases;
   const std::shared_ptr<const Transformer> transformer = model.transformer();
   for (size_t i = 0; i < transformer->stages.size(); ++i) {
-    leases.push_back(
-        runtime.lease_memory({transformer->stages[i].device->name(), plan_stage_of(model, i, sizes).cache(),
-                              "the cache of " + model.path()}));
+    leases.push_back(runtime.lease_memory(
+        {transformer->stages[i].device->name(), plan_stage_of(model, i, sizes).cache(), taker_of(model)}));
   }
   return leases;
 }
@@ -166,6 +196,7 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   parts.end_tokens = model->config().eos_ids;
   parts.num_tokens = num_tokens(*model);
   parts.max_seq_len = sizes.max_seq_len;
+  if (sizes.least_pages > 0) parts.page_memory = page_memory(*model, executor);
   parts.model = std::move(kept);
 
   CacheOptions engine = options.engine;

@@ -11,11 +11,13 @@ namespace quire {
 
 // Sizes that cost memory, and the policy of the engine. 0 takes the default named beside it.
 struct ModelCacheOptions {
-  int64_t max_tokens = 0;          // of all jobs together; max(max_seq_len, 8192)
+  int64_t max_tokens = 0;  // of all jobs together; max(max_seq_len, 8192)
+  // A cache that grows and shrinks: what it has at least, and promises to jobs; 0: max_tokens, always.
+  int64_t min_tokens = 0;
   int32_t page_tokens = 256;       // 1 to 4096
   int32_t max_batch_size = 64;     // jobs that run at the same time, 1 to 4096
   int32_t max_chunk_tokens = 512;  // of one step, 1 to 65536
-  int64_t max_seq_len = 0;         // of one job; the model's, or max_tokens where that is less
+  int64_t max_seq_len = 0;         // of one job; the model's, or min_tokens or max_tokens where that is less
   // Sequences that hold whole windows at the same time in layers that have one: max_batch_size, so that they
   // never wait for windows. With fewer the cache is smaller, and jobs wait where it does not suffice.
   int32_t window_sequences = 0;

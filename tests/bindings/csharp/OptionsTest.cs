@@ -60,6 +60,8 @@ public static class OptionsTest
         Action<string, CacheOptions> add = (name, options) =>
             refused.Add(new KeyValuePair<string, CacheOptions>(name, options));
         add("max_tokens", new CacheOptions { MaxTokens = -1 });
+        add("min_tokens", new CacheOptions { MinTokens = -1 });
+        add("page_idle_ns", new CacheOptions { PageIdle = negative });
         add("page_tokens", new CacheOptions { PageTokens = 5000 });
         add("max_batch_size", new CacheOptions { MaxBatchSize = 0 });
         add("window_sequences", new CacheOptions { WindowSequences = -1 });

@@ -43,6 +43,8 @@ func TestCacheOptionsAreRefusedByName(t *testing.T) {
 	}
 	for name, options := range map[string]quire.CacheOptions{
 		"max_tokens":       {MaxTokens: -1},
+		"min_tokens":       {MinTokens: -1},
+		"page_idle_ns":     {PageIdle: -1},
 		"page_tokens":      {PageTokens: 5000},
 		"max_batch_size":   {MaxBatchSize: 5000},
 		"window_sequences": {WindowSequences: -1},

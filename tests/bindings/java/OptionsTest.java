@@ -54,6 +54,7 @@ public final class OptionsTest {
     Duration negative = Duration.ofNanos(-1);
     Map<String, CacheOptions> refused = Map.ofEntries(
         Map.entry("max_tokens", options().maxTokens(-1)), Map.entry("page_tokens", options().pageTokens(5000)),
+        Map.entry("min_tokens", options().minTokens(-1)), Map.entry("page_idle_ns", options().pageIdle(negative)),
         Map.entry("max_batch_size", options().maxBatchSize(5000)),
         Map.entry("window_sequences", options().windowSequences(-1)),
         Map.entry("max_chunk_tokens", options().maxChunkTokens(70000)),

@@ -246,5 +246,97 @@ TEST_F(KvCacheTest, PagesHeldWithinAStepThatComesToNothingAreGivenBack) {
   EXPECT_EQ(kv.audit(), "");
 }
 
+// Chunks of two pages, as long as some are left.
+class CountedRoom final : public PageRoom {
+ public:
+  explicit CountedRoom(int32_t num_chunks) : num_chunks_(num_chunks) {}
+  int32_t grow(int32_t num_pages) noexcept override {
+    if (num_chunks_ == 0) return num_pages;
+    --num_chunks_;
+    return num_pages + 2;
+  }
+  int32_t without_last(int32_t num_pages) const noexcept override {
+    return num_pages > 2 ? num_pages - 2 : num_pages;
+  }
+  void shrink(int32_t /*num_pages*/) noexcept override { ++num_chunks_; }
+  int32_t num_chunks() const { return num_chunks_; }
+
+ private:
+  int32_t num_chunks_;
+};
+
+class ListedShelf final : public PageShelf {
+ public:
+  void put(const PageName&, gsl::span<const TokenId>, PageId page) noexcept override { put_.push_back(page); }
+  bool has(const Sha256&) const noexcept override { return false; }
+  bool get(const PageName&, gsl::span<const TokenId>, PageId) noexcept override { return false; }
+  std::vector<PageId> put_;
+};
+
+class ElasticKvCacheTest : public KvCacheTest {
+ protected:
+  KvCacheOptions elastic(PageShelf* shelf = nullptr) {
+    KvCacheOptions options = KvCacheTest::options();
+    options.pool.least_pages = 2;
+    options.room = &room_;
+    options.shelf = shelf;
+    return options;
+  }
+  CountedRoom room_{3};
+};
+
+TEST_F(ElasticKvCacheTest, AStepThatNeedsPagesGetsThemInChunks) {
+  KvCache kv(elastic());
+  const SequenceId sequence = kv.create({});
+  compute(kv, sequence, counting(1, 20));
+  EXPECT_EQ(kv.num_pages(sequence), 5);
+  EXPECT_EQ(kv.pool().num_pages(), 6);
+  EXPECT_EQ(room_.num_chunks(), 1);
+}
+
+TEST_F(ElasticKvCacheTest, WhereThereIsNoRoomAStepFailsAndNothingStaysTaken) {
+  KvCache kv(elastic());
+  const SequenceId sequence = kv.create({});
+  Step step(sequence, counting(1, 40));
+  EXPECT_THROW(kv.reserve(step.plan), Error);
+  EXPECT_EQ(kv.audit(), "");
+  EXPECT_EQ(kv.pool().num_pages(), 8);
+  EXPECT_EQ(kv.pool().num_free(), 8);
+}
+
+TEST_F(ElasticKvCacheTest, APageThatCouldBeFoundAgainStaysWhereMoreCanBeHad) {
+  KvCache kv(elastic());
+  for (TokenId first = 1; first < 400; first += 100) {
+    const SequenceId sequence = kv.create({});
+    compute(kv, sequence, counting(first, 8));
+    kv.destroy(sequence);
+  }
+  EXPECT_EQ(kv.pool().num_pages(), 8);
+  EXPECT_EQ(kv.pool().num_evicted(), 0U);
+  EXPECT_EQ(kv.demand(PrefixDomain{}, counting(1, 9)).found_tokens, 8);
+}
+
+TEST_F(ElasticKvCacheTest, AChunkLeavesOnceNobodyUsesItAndItsPagesAreShelved) {
+  ListedShelf shelf;
+  KvCache kv(elastic(&shelf));
+  const SequenceId stays = kv.create({});
+  compute(kv, stays, counting(1, 4));
+  const SequenceId goes = kv.create({});
+  compute(kv, goes, counting(101, 20));
+  EXPECT_EQ(kv.pool().num_pages(), 6);
+  EXPECT_FALSE(kv.shrink()) << "the last page is used";
+  kv.destroy(goes);
+  EXPECT_TRUE(kv.shrink());
+  EXPECT_EQ(kv.audit(), "");
+  EXPECT_TRUE(kv.shrink());
+  EXPECT_FALSE(kv.shrink()) << "the smallest number stays";
+  EXPECT_EQ(kv.audit(), "");
+  EXPECT_EQ(shelf.put_, (std::vector<PageId>{PageId{5}, PageId{4}, PageId{3}, PageId{2}}));
+  EXPECT_EQ(room_.num_chunks(), 3);
+  EXPECT_EQ(kv.length(stays), 4);
+  EXPECT_EQ(kv.demand(PrefixDomain{}, counting(101, 20)).found_tokens, 4) << "the page that has its memory";
+  compute(kv, kv.create({}), counting(101, 20));
+}
+
 }  // namespace
 }  // namespace quire

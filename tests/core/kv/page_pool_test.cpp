@@ -100,5 +100,85 @@ TEST_P(PagePoolTest, AuditFindsAReferenceNobodyKnowsOf) {
 
 INSTANTIATE_TEST_SUITE_P(HashBits, PagePoolTest, ::testing::Values(1, 4, 64));
 
+TEST(ElasticPagePool, TheLowestFreePageIsTakenFirst) {
+  PagePool pool({200, 4, 64});
+  std::vector<PageId> pages;
+  for (int32_t i = 0; i < 150; ++i) {
+    pages.push_back(pool.allocate());
+    EXPECT_EQ(pages.back().value, i);
+  }
+  for (const int32_t slot : {140, 3, 70}) pool.release(PageId{slot});
+  EXPECT_EQ(pool.allocate().value, 3);
+  EXPECT_EQ(pool.allocate().value, 70);
+  EXPECT_EQ(pool.allocate().value, 140);
+  EXPECT_EQ(pool.allocate().value, 150);
+}
+
+TEST(ElasticPagePool, PagesWithoutMemoryAreNeitherFreeNorTaken) {
+  PagePool pool({8, 4, 64, 2});
+  EXPECT_EQ(pool.num_pages(), 2);
+  EXPECT_EQ(pool.max_pages(), 8);
+  EXPECT_EQ(pool.num_available(), 2);
+  pool.allocate();
+  pool.allocate();
+  EXPECT_THROW(pool.allocate(), Error);
+  pool.grow(5);
+  EXPECT_EQ(pool.allocate().value, 2);
+  EXPECT_EQ(pool.num_free(), 2);
+  EXPECT_TRUE(pool.is_used_after(2));
+  EXPECT_FALSE(pool.is_used_after(3));
+  pool.shrink(3);
+  EXPECT_EQ(pool.num_free(), 0);
+  EXPECT_EQ(pool.audit(std::vector<int32_t>{1, 1, 1, 0, 0, 0, 0, 0}), "");
+}
+
+TEST(ElasticPagePool, WhatLosesItsMemoryIsFoundNoMore) {
+  PagePool pool({8, 4, 64, 3});
+  const ContentId root = pool.new_content();
+  const PageId first = cache_page(pool, root, tokens_from(1, 4));
+  const PageId second = cache_page(pool, pool.content(first), tokens_from(5, 4));
+  const ContentId of_first = pool.content(first);
+  pool.release(second);
+  pool.release(first);
+  pool.shrink(1);
+  EXPECT_EQ(pool.find(root, tokens_from(1, 4)), first);
+  EXPECT_LT(pool.find(of_first, tokens_from(5, 4)).value, 0);
+  EXPECT_EQ(pool.num_evicted(), 1U);
+  EXPECT_EQ(pool.audit(std::vector<int32_t>(8, 0)), "");
+  pool.shrink(0);
+  EXPECT_LT(pool.find(root, tokens_from(1, 4)).value, 0);
+  EXPECT_EQ(pool.audit(std::vector<int32_t>(8, 0)), "");
+}
+
+TEST(ElasticPagePool, WhatContinuesAPageWithoutMemoryGoesWithIt) {
+  PagePool pool({8, 4, 64});
+  const ContentId root = pool.new_content();
+  const PageId hole = pool.allocate();
+  const PageId first = cache_page(pool, root, tokens_from(1, 4));
+  pool.release(hole);
+  const PageId second = cache_page(pool, pool.content(first), tokens_from(5, 4));  // in the hole
+  const PageId other = cache_page(pool, root, tokens_from(50, 4));
+  for (const PageId page : {other, second, first}) pool.release(page);
+  ASSERT_LT(second, first);
+  EXPECT_EQ(pool.cached_after(1), (std::vector<PageId>{other, second, first}));
+  EXPECT_EQ(pool.cached_after(2), (std::vector<PageId>{other}));
+}
+
+TEST(ElasticPagePool, PagesThatWereHeldOrFoundCountAsUsed) {
+  PagePool pool({8, 4, 64});
+  const ContentId root = pool.new_content();
+  const PageId cached = cache_page(pool, root, tokens_from(1, 4));
+  const PageId held = pool.allocate();
+  pool.release(cached);
+  EXPECT_EQ(pool.take_num_used(), 2);
+  EXPECT_EQ(pool.take_num_used(), 1) << "one is still held";
+  pool.touch(cached);
+  pool.touch(cached);
+  EXPECT_EQ(pool.take_num_used(), 2);
+  pool.release(held);
+  EXPECT_EQ(pool.take_num_used(), 1) << "held at the last call";
+  EXPECT_EQ(pool.take_num_used(), 0);
+}
+
 }  // namespace
 }  // namespace quire

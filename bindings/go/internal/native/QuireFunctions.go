@@ -196,9 +196,11 @@ type functions struct {
 	Quire_cache_options_set_max_queue func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_max_seq_len func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_max_tokens func(CacheOptionsHandle, int64, *ErrorHandle) int32
+	Quire_cache_options_set_min_tokens func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_name func(CacheOptionsHandle, *byte, uint, *ErrorHandle) int32
 	Quire_cache_options_set_namespace_quota func(CacheOptionsHandle, *byte, uint, int32, int32, *ErrorHandle) int32
 	Quire_cache_options_set_namespace_weight func(CacheOptionsHandle, *byte, uint, float64, *ErrorHandle) int32
+	Quire_cache_options_set_page_idle_ns func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_page_tokens func(CacheOptionsHandle, int32, *ErrorHandle) int32
 	Quire_cache_options_set_prefix_bytes func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_prefix_directory func(CacheOptionsHandle, *byte, uint, *ErrorHandle) int32
@@ -690,6 +692,10 @@ func Quire_cache_options_set_max_tokens(options CacheOptionsHandle, maxTokens in
 	return quire().Quire_cache_options_set_max_tokens(options, maxTokens, error)
 }
 
+func Quire_cache_options_set_min_tokens(options CacheOptionsHandle, minTokens int64, error *ErrorHandle) int32 {
+	return quire().Quire_cache_options_set_min_tokens(options, minTokens, error)
+}
+
 func Quire_cache_options_set_name(options CacheOptionsHandle, text string, error *ErrorHandle) int32 {
 	return quire().Quire_cache_options_set_name(options, textOf(text), uint(len(text)), error)
 }
@@ -700,6 +706,10 @@ func Quire_cache_options_set_namespace_quota(options CacheOptionsHandle, text st
 
 func Quire_cache_options_set_namespace_weight(options CacheOptionsHandle, text string, weight float64, error *ErrorHandle) int32 {
 	return quire().Quire_cache_options_set_namespace_weight(options, textOf(text), uint(len(text)), weight, error)
+}
+
+func Quire_cache_options_set_page_idle_ns(options CacheOptionsHandle, pageIdleNs int64, error *ErrorHandle) int32 {
+	return quire().Quire_cache_options_set_page_idle_ns(options, pageIdleNs, error)
 }
 
 func Quire_cache_options_set_page_tokens(options CacheOptionsHandle, pageTokens int32, error *ErrorHandle) int32 {

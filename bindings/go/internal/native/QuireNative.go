@@ -41,79 +41,79 @@ typedef _gostring_ swig_type_11;
 typedef _gostring_ swig_type_12;
 typedef long long swig_type_13;
 typedef long long swig_type_14;
-typedef _gostring_ swig_type_15;
-typedef _gostring_ swig_type_16;
-typedef long long swig_type_17;
+typedef long long swig_type_15;
+typedef long long swig_type_16;
+typedef _gostring_ swig_type_17;
 typedef _gostring_ swig_type_18;
 typedef long long swig_type_19;
-typedef long long swig_type_20;
+typedef _gostring_ swig_type_20;
 typedef long long swig_type_21;
 typedef long long swig_type_22;
 typedef long long swig_type_23;
-typedef _goslice_ swig_type_24;
+typedef long long swig_type_24;
 typedef long long swig_type_25;
 typedef _goslice_ swig_type_26;
 typedef long long swig_type_27;
 typedef _goslice_ swig_type_28;
 typedef long long swig_type_29;
-typedef long long swig_type_30;
-typedef _gostring_ swig_type_31;
+typedef _goslice_ swig_type_30;
+typedef long long swig_type_31;
 typedef long long swig_type_32;
-typedef long long swig_type_33;
-typedef _goslice_ swig_type_34;
+typedef _gostring_ swig_type_33;
+typedef long long swig_type_34;
 typedef long long swig_type_35;
-typedef long long swig_type_36;
+typedef _goslice_ swig_type_36;
 typedef long long swig_type_37;
 typedef long long swig_type_38;
 typedef long long swig_type_39;
 typedef long long swig_type_40;
-typedef _gostring_ swig_type_41;
-typedef _goslice_ swig_type_42;
-typedef long long swig_type_43;
+typedef long long swig_type_41;
+typedef long long swig_type_42;
+typedef _gostring_ swig_type_43;
 typedef _goslice_ swig_type_44;
-typedef _goslice_ swig_type_45;
-typedef long long swig_type_46;
+typedef long long swig_type_45;
+typedef _goslice_ swig_type_46;
 typedef _goslice_ swig_type_47;
-typedef _gostring_ swig_type_48;
-typedef long long swig_type_49;
-typedef _goslice_ swig_type_50;
+typedef long long swig_type_48;
+typedef _goslice_ swig_type_49;
+typedef _gostring_ swig_type_50;
 typedef long long swig_type_51;
 typedef _goslice_ swig_type_52;
 typedef long long swig_type_53;
-typedef long long swig_type_54;
+typedef _goslice_ swig_type_54;
 typedef long long swig_type_55;
-typedef _goslice_ swig_type_56;
+typedef long long swig_type_56;
 typedef long long swig_type_57;
 typedef _goslice_ swig_type_58;
 typedef long long swig_type_59;
 typedef _goslice_ swig_type_60;
 typedef long long swig_type_61;
-typedef long long swig_type_62;
-typedef _gostring_ swig_type_63;
-typedef _gostring_ swig_type_64;
-typedef long long swig_type_65;
-typedef long long swig_type_66;
+typedef _goslice_ swig_type_62;
+typedef long long swig_type_63;
+typedef long long swig_type_64;
+typedef _gostring_ swig_type_65;
+typedef _gostring_ swig_type_66;
 typedef long long swig_type_67;
-typedef _gostring_ swig_type_68;
-typedef _goslice_ swig_type_69;
-typedef long long swig_type_70;
-typedef long long swig_type_71;
+typedef long long swig_type_68;
+typedef long long swig_type_69;
+typedef _gostring_ swig_type_70;
+typedef _goslice_ swig_type_71;
 typedef long long swig_type_72;
 typedef long long swig_type_73;
 typedef long long swig_type_74;
 typedef long long swig_type_75;
 typedef long long swig_type_76;
-typedef _gostring_ swig_type_77;
+typedef long long swig_type_77;
 typedef long long swig_type_78;
-typedef long long swig_type_79;
+typedef _gostring_ swig_type_79;
 typedef long long swig_type_80;
 typedef long long swig_type_81;
-typedef _goslice_ swig_type_82;
+typedef long long swig_type_82;
 typedef long long swig_type_83;
-typedef long long swig_type_84;
-typedef _goslice_ swig_type_85;
+typedef _goslice_ swig_type_84;
+typedef long long swig_type_85;
 typedef long long swig_type_86;
-typedef long long swig_type_87;
+typedef _goslice_ swig_type_87;
 typedef long long swig_type_88;
 typedef long long swig_type_89;
 typedef long long swig_type_90;
@@ -142,48 +142,48 @@ typedef long long swig_type_112;
 typedef long long swig_type_113;
 typedef long long swig_type_114;
 typedef long long swig_type_115;
-typedef _goslice_ swig_type_116;
+typedef long long swig_type_116;
 typedef long long swig_type_117;
-typedef _gostring_ swig_type_118;
-typedef _goslice_ swig_type_119;
+typedef _goslice_ swig_type_118;
+typedef long long swig_type_119;
 typedef _gostring_ swig_type_120;
-typedef _gostring_ swig_type_121;
+typedef _goslice_ swig_type_121;
 typedef _gostring_ swig_type_122;
 typedef _gostring_ swig_type_123;
 typedef _gostring_ swig_type_124;
-typedef _goslice_ swig_type_125;
-typedef _goslice_ swig_type_126;
-typedef _gostring_ swig_type_127;
-typedef _gostring_ swig_type_128;
+typedef _gostring_ swig_type_125;
+typedef _gostring_ swig_type_126;
+typedef _goslice_ swig_type_127;
+typedef _goslice_ swig_type_128;
 typedef _gostring_ swig_type_129;
-typedef _goslice_ swig_type_130;
+typedef _gostring_ swig_type_130;
 typedef _gostring_ swig_type_131;
-typedef long long swig_type_132;
-typedef _goslice_ swig_type_133;
-typedef _goslice_ swig_type_134;
+typedef _goslice_ swig_type_132;
+typedef _gostring_ swig_type_133;
+typedef long long swig_type_134;
 typedef _goslice_ swig_type_135;
 typedef _goslice_ swig_type_136;
-typedef _gostring_ swig_type_137;
-typedef _gostring_ swig_type_138;
-typedef long long swig_type_139;
-typedef long long swig_type_140;
-typedef _gostring_ swig_type_141;
+typedef _goslice_ swig_type_137;
+typedef _goslice_ swig_type_138;
+typedef _gostring_ swig_type_139;
+typedef _gostring_ swig_type_140;
+typedef long long swig_type_141;
 typedef long long swig_type_142;
-typedef long long swig_type_143;
+typedef _gostring_ swig_type_143;
 typedef long long swig_type_144;
-typedef _goslice_ swig_type_145;
+typedef long long swig_type_145;
 typedef long long swig_type_146;
-typedef long long swig_type_147;
-typedef _goslice_ swig_type_148;
+typedef _goslice_ swig_type_147;
+typedef long long swig_type_148;
 typedef long long swig_type_149;
-typedef long long swig_type_150;
+typedef _goslice_ swig_type_150;
 typedef long long swig_type_151;
 typedef long long swig_type_152;
-typedef _goslice_ swig_type_153;
+typedef long long swig_type_153;
 typedef long long swig_type_154;
 typedef _goslice_ swig_type_155;
 typedef long long swig_type_156;
-typedef long long swig_type_157;
+typedef _goslice_ swig_type_157;
 typedef long long swig_type_158;
 typedef long long swig_type_159;
 typedef long long swig_type_160;
@@ -192,45 +192,45 @@ typedef long long swig_type_162;
 typedef long long swig_type_163;
 typedef long long swig_type_164;
 typedef long long swig_type_165;
-typedef _goslice_ swig_type_166;
+typedef long long swig_type_166;
 typedef long long swig_type_167;
 typedef _goslice_ swig_type_168;
 typedef long long swig_type_169;
 typedef _goslice_ swig_type_170;
 typedef long long swig_type_171;
-typedef long long swig_type_172;
-typedef _goslice_ swig_type_173;
+typedef _goslice_ swig_type_172;
+typedef long long swig_type_173;
 typedef long long swig_type_174;
-typedef long long swig_type_175;
-typedef _goslice_ swig_type_176;
+typedef _goslice_ swig_type_175;
+typedef long long swig_type_176;
 typedef long long swig_type_177;
-typedef long long swig_type_178;
-typedef _gostring_ swig_type_179;
-typedef _gostring_ swig_type_180;
-typedef long long swig_type_181;
+typedef _goslice_ swig_type_178;
+typedef long long swig_type_179;
+typedef long long swig_type_180;
+typedef _gostring_ swig_type_181;
 typedef _gostring_ swig_type_182;
-typedef _gostring_ swig_type_183;
-typedef long long swig_type_184;
-typedef _goslice_ swig_type_185;
+typedef long long swig_type_183;
+typedef _gostring_ swig_type_184;
+typedef _gostring_ swig_type_185;
 typedef long long swig_type_186;
-typedef long long swig_type_187;
+typedef _goslice_ swig_type_187;
 typedef long long swig_type_188;
 typedef long long swig_type_189;
-typedef _goslice_ swig_type_190;
+typedef long long swig_type_190;
 typedef long long swig_type_191;
 typedef _goslice_ swig_type_192;
 typedef long long swig_type_193;
 typedef _goslice_ swig_type_194;
 typedef long long swig_type_195;
-typedef long long swig_type_196;
+typedef _goslice_ swig_type_196;
 typedef long long swig_type_197;
 typedef long long swig_type_198;
 typedef long long swig_type_199;
 typedef long long swig_type_200;
-typedef _gostring_ swig_type_201;
-typedef _gostring_ swig_type_202;
-typedef long long swig_type_203;
-typedef long long swig_type_204;
+typedef long long swig_type_201;
+typedef long long swig_type_202;
+typedef _gostring_ swig_type_203;
+typedef _gostring_ swig_type_204;
 typedef long long swig_type_205;
 typedef long long swig_type_206;
 typedef long long swig_type_207;
@@ -238,18 +238,18 @@ typedef long long swig_type_208;
 typedef long long swig_type_209;
 typedef long long swig_type_210;
 typedef long long swig_type_211;
-typedef _gostring_ swig_type_212;
+typedef long long swig_type_212;
 typedef long long swig_type_213;
-typedef long long swig_type_214;
+typedef _gostring_ swig_type_214;
 typedef long long swig_type_215;
 typedef long long swig_type_216;
 typedef long long swig_type_217;
 typedef long long swig_type_218;
 typedef long long swig_type_219;
 typedef long long swig_type_220;
-typedef _goslice_ swig_type_221;
+typedef long long swig_type_221;
 typedef long long swig_type_222;
-typedef long long swig_type_223;
+typedef _goslice_ swig_type_223;
 typedef long long swig_type_224;
 typedef long long swig_type_225;
 typedef long long swig_type_226;
@@ -258,57 +258,59 @@ typedef long long swig_type_228;
 typedef long long swig_type_229;
 typedef long long swig_type_230;
 typedef long long swig_type_231;
-typedef _gostring_ swig_type_232;
+typedef long long swig_type_232;
 typedef long long swig_type_233;
-typedef _goslice_ swig_type_234;
+typedef _gostring_ swig_type_234;
 typedef long long swig_type_235;
 typedef _goslice_ swig_type_236;
 typedef long long swig_type_237;
-typedef _gostring_ swig_type_238;
-typedef _gostring_ swig_type_239;
+typedef _goslice_ swig_type_238;
+typedef long long swig_type_239;
 typedef _gostring_ swig_type_240;
 typedef _gostring_ swig_type_241;
 typedef _gostring_ swig_type_242;
-typedef long long swig_type_243;
+typedef _gostring_ swig_type_243;
 typedef _gostring_ swig_type_244;
-typedef _goslice_ swig_type_245;
-typedef long long swig_type_246;
-typedef _gostring_ swig_type_247;
-typedef _goslice_ swig_type_248;
-typedef long long swig_type_249;
-typedef _gostring_ swig_type_250;
-typedef _goslice_ swig_type_251;
-typedef long long swig_type_252;
+typedef long long swig_type_245;
+typedef _gostring_ swig_type_246;
+typedef _goslice_ swig_type_247;
+typedef long long swig_type_248;
+typedef _gostring_ swig_type_249;
+typedef _goslice_ swig_type_250;
+typedef long long swig_type_251;
+typedef _gostring_ swig_type_252;
 typedef _goslice_ swig_type_253;
 typedef long long swig_type_254;
 typedef _goslice_ swig_type_255;
 typedef long long swig_type_256;
 typedef _goslice_ swig_type_257;
-typedef _gostring_ swig_type_258;
-typedef long long swig_type_259;
-typedef _goslice_ swig_type_260;
+typedef long long swig_type_258;
+typedef _goslice_ swig_type_259;
+typedef _gostring_ swig_type_260;
 typedef long long swig_type_261;
-typedef long long swig_type_262;
+typedef _goslice_ swig_type_262;
 typedef long long swig_type_263;
-typedef _goslice_ swig_type_264;
+typedef long long swig_type_264;
 typedef long long swig_type_265;
 typedef _goslice_ swig_type_266;
-typedef _gostring_ swig_type_267;
-typedef _gostring_ swig_type_268;
+typedef long long swig_type_267;
+typedef _goslice_ swig_type_268;
 typedef _gostring_ swig_type_269;
 typedef _gostring_ swig_type_270;
-typedef long long swig_type_271;
-typedef long long swig_type_272;
-typedef _goslice_ swig_type_273;
+typedef _gostring_ swig_type_271;
+typedef _gostring_ swig_type_272;
+typedef long long swig_type_273;
 typedef long long swig_type_274;
 typedef _goslice_ swig_type_275;
 typedef long long swig_type_276;
 typedef _goslice_ swig_type_277;
 typedef long long swig_type_278;
 typedef _goslice_ swig_type_279;
-typedef _gostring_ swig_type_280;
-typedef long long swig_type_281;
-typedef _goslice_ swig_type_282;
+typedef long long swig_type_280;
+typedef _goslice_ swig_type_281;
+typedef _gostring_ swig_type_282;
+typedef long long swig_type_283;
+typedef _goslice_ swig_type_284;
 extern void _wrap_Swig_free_native_2f6ff26d28dacd19(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_2f6ff26d28dacd19(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19(void);
@@ -345,155 +347,157 @@ extern uintptr_t _wrap_quire_cache_options_create_native_2f6ff26d28dacd19(swig_v
 extern int _wrap_quire_cache_options_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_min_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_idle_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_batch_size_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_window_sequences_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_queue_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_kv_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_quota_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_17 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_18 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_options_set_device_weight_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_21 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_overtakes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_21 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_22 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_22 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_23 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_24 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_runtime_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_num_devices_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_23 _wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_24 arg3, swig_voidp arg4);
-extern swig_type_25 _wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_26 arg3, swig_voidp arg4);
-extern swig_type_27 _wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_28 arg3, swig_voidp arg4);
-extern swig_type_29 _wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_30 _wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_31 arg2, swig_type_32 arg3, swig_voidp arg4);
-extern swig_type_33 _wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_34 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_35 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_25 _wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_26 arg3, swig_voidp arg4);
+extern swig_type_27 _wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_28 arg3, swig_voidp arg4);
+extern swig_type_29 _wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_30 arg3, swig_voidp arg4);
+extern swig_type_31 _wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_32 _wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_33 arg2, swig_type_34 arg3, swig_voidp arg4);
+extern swig_type_35 _wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_36 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_37 arg3, uintptr_t arg4, swig_voidp arg5);
 extern int _wrap_quire_model_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_state_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_wake_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_36 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_model_evict_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_37 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_wake_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_38 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_model_evict_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_39 arg3, uintptr_t arg4, swig_voidp arg5);
 extern int _wrap_quire_model_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_38 arg2, swig_voidp arg3);
-extern swig_type_39 _wrap_quire_model_figure_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_40 _wrap_quire_model_encode_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_41 arg2, int arg3, int arg4, swig_type_42 arg5, swig_voidp arg6);
-extern swig_type_43 _wrap_quire_model_decode_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_44 arg2, int arg3, swig_type_45 arg4, swig_voidp arg5);
-extern swig_type_46 _wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_47 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_48 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_40 arg2, swig_voidp arg3);
+extern swig_type_41 _wrap_quire_model_figure_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_42 _wrap_quire_model_encode_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_43 arg2, int arg3, int arg4, swig_type_44 arg5, swig_voidp arg6);
+extern swig_type_45 _wrap_quire_model_decode_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_46 arg2, int arg3, swig_type_47 arg4, swig_voidp arg5);
+extern swig_type_48 _wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_50 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_is_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_special_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_49 _wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_50 arg2, swig_voidp arg3);
+extern swig_type_51 _wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_52 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tokenizer_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_51 _wrap_quire_model_architecture_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_52 arg2, swig_voidp arg3);
+extern swig_type_53 _wrap_quire_model_architecture_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_54 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_hidden_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_heads_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_53 _wrap_quire_model_max_context_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_55 _wrap_quire_model_max_context_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern double _wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_54 _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_56 _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_55 _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_56 arg3, swig_voidp arg4);
-extern swig_type_57 _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_58 arg3, swig_voidp arg4);
-extern swig_type_59 _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_60 arg3, swig_voidp arg4);
-extern swig_type_61 _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_57 _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_58 arg3, swig_voidp arg4);
+extern swig_type_59 _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_60 arg3, swig_voidp arg4);
+extern swig_type_61 _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_62 arg3, swig_voidp arg4);
+extern swig_type_63 _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_62 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_64 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_63 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_64 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_65 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_66 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern swig_type_65 _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_66 _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_67 _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_68 _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_stats_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_67 _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_68 arg2, swig_type_69 arg3, swig_voidp arg4);
-extern swig_type_70 _wrap_quire_cache_query_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_71 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_72 _wrap_quire_cache_pin_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_73 arg3, swig_type_74 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_75 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_76 arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_77 arg2, uintptr_t arg3, swig_type_78 arg4, swig_voidp arg5);
-extern swig_type_79 _wrap_quire_cache_score_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_80 arg3, swig_type_81 arg4, uintptr_t arg5, swig_type_82 arg6, swig_voidp arg7);
-extern swig_type_83 _wrap_quire_cache_logits_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_84 arg3, uintptr_t arg4, swig_type_85 arg5, swig_voidp arg6);
-extern swig_type_86 _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_87 _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_88 _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_89 _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_90 _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_91 _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_93 _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_95 _wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_97 _wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_98 _wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_100 _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_101 _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_102 _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_103 _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_104 _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_105 _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_106 _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_107 _wrap_quire_stats_steps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_108 _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_109 _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_110 _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_112 _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_69 _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_70 arg2, swig_type_71 arg3, swig_voidp arg4);
+extern swig_type_72 _wrap_quire_cache_query_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_73 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_74 _wrap_quire_cache_pin_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_75 arg3, swig_type_76 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_77 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_78 arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_79 arg2, uintptr_t arg3, swig_type_80 arg4, swig_voidp arg5);
+extern swig_type_81 _wrap_quire_cache_score_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_82 arg3, swig_type_83 arg4, uintptr_t arg5, swig_type_84 arg6, swig_voidp arg7);
+extern swig_type_85 _wrap_quire_cache_logits_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_86 arg3, uintptr_t arg4, swig_type_87 arg5, swig_voidp arg6);
+extern swig_type_88 _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_90 _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_97 _wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_98 _wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_100 _wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_101 _wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_102 _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_103 _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_104 _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_105 _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_106 _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_107 _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_108 _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_109 _wrap_quire_stats_steps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_110 _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_112 _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_113 _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_114 _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_115 _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_114 _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_115 _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_116 arg3, swig_voidp arg4);
+extern swig_type_116 _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_118 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_117 _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_119 _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_2f6ff26d28dacd19(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_guidance_scale_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -504,11 +508,11 @@ extern int _wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(uintptr_
 extern int _wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_134 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_136 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -525,10 +529,10 @@ extern int _wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(uint
 extern int _wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -537,24 +541,24 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_145 arg3, swig_voidp arg4);
-extern swig_type_146 _wrap_quire_job_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_147 arg2, uintptr_t arg3, swig_type_148 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_149 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_147 arg3, swig_voidp arg4);
+extern swig_type_148 _wrap_quire_job_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_149 arg2, uintptr_t arg3, swig_type_150 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_151 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
@@ -562,74 +566,74 @@ extern int _wrap_quire_job_resume_native_2f6ff26d28dacd19(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_150 _wrap_quire_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_151 _wrap_quire_job_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_152 _wrap_quire_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_153 _wrap_quire_job_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_152 _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_153 arg2, swig_voidp arg3);
+extern swig_type_154 _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_155 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_154 _wrap_quire_job_explain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_155 arg2, swig_voidp arg3);
-extern swig_type_156 _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_157 _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_159 _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_160 _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_161 _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_162 _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_163 _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_job_scores_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_166 arg2, swig_voidp arg3);
-extern swig_type_167 _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_168 arg2, swig_voidp arg3);
-extern swig_type_169 _wrap_quire_job_embedding_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_170 arg2, swig_voidp arg3);
+extern swig_type_156 _wrap_quire_job_explain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_157 arg2, swig_voidp arg3);
+extern swig_type_158 _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_159 _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_160 _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_161 _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_162 _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_163 _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_167 _wrap_quire_job_scores_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_168 arg2, swig_voidp arg3);
+extern swig_type_169 _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_170 arg2, swig_voidp arg3);
+extern swig_type_171 _wrap_quire_job_embedding_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_172 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_171 _wrap_quire_queue_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_172 arg2, uintptr_t arg3, swig_type_173 arg4, swig_voidp arg5);
-extern swig_type_174 _wrap_quire_queue_ready_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_175 arg2, uintptr_t arg3, swig_type_176 arg4, swig_voidp arg5);
+extern swig_type_173 _wrap_quire_queue_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_174 arg2, uintptr_t arg3, swig_type_175 arg4, swig_voidp arg5);
+extern swig_type_176 _wrap_quire_queue_ready_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_177 arg2, uintptr_t arg3, swig_type_178 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_event_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_event_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_event_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_event_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_event_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_event_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_response_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_event_response_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_event_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_182 _wrap_quire_event_call_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_event_call_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_185 arg2, swig_voidp arg3);
-extern swig_type_186 _wrap_quire_event_first_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_189 _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_190 arg2, swig_voidp arg3);
-extern swig_type_191 _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_192 arg2, swig_voidp arg3);
-extern swig_type_193 _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_194 arg2, swig_voidp arg3);
-extern swig_type_195 _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_196 _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_event_response_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_event_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_call_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_event_call_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_event_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_187 arg2, swig_voidp arg3);
+extern swig_type_188 _wrap_quire_event_first_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_191 _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_192 arg2, swig_voidp arg3);
+extern swig_type_193 _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_194 arg2, swig_voidp arg3);
+extern swig_type_195 _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_196 arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_198 _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_197 _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_199 _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_change_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_medium_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_198 _wrap_quire_event_page_number_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_199 _wrap_quire_event_page_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_200 _wrap_quire_event_page_parent_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_201 _wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_200 _wrap_quire_event_page_number_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_201 _wrap_quire_event_page_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_202 _wrap_quire_event_page_parent_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_203 _wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_202 _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_203 _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_204 _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_205 _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_206 _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_207 _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_208 _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_209 _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_210 _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_211 _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_204 _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_205 _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_206 _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_207 _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_208 _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_209 _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_210 _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_211 _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_212 _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_213 _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_212 _wrap_quire_event_error_message_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_214 _wrap_quire_event_error_message_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_2f6ff26d28dacd19(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
@@ -637,80 +641,80 @@ extern int _wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_213 _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_214 _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_215 _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_216 _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_217 _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_218 _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_219 _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_215 _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_216 _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_217 _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_218 _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_219 _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_220 _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_221 _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_220 _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_221 arg3, swig_voidp arg4);
+extern swig_type_222 _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_223 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_222 _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_223 _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_224 _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_225 _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_226 _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_227 _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_228 _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_229 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_224 _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_225 _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_226 _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_227 _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_228 _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_229 _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_230 _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_231 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_230 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_232 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_231 _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_232 arg3, swig_voidp arg4);
+extern swig_type_233 _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_234 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_233 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_234 arg2, swig_voidp arg3);
+extern swig_type_235 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_236 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_235 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_236 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_237 arg2, swig_voidp arg3);
+extern swig_type_237 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_238 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_239 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_238 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_239 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_240 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_241 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
-extern swig_type_243 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_244 arg2, swig_type_245 arg3, swig_voidp arg4);
-extern swig_type_246 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_247 arg2, swig_type_248 arg3, swig_voidp arg4);
-extern swig_type_249 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_250 arg3, swig_type_251 arg4, swig_voidp arg5);
-extern swig_type_252 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_253 arg2, swig_voidp arg3);
-extern swig_type_254 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_255 arg3, swig_voidp arg4);
-extern swig_type_256 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_257 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_240 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_241 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_243 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_244 arg2, swig_voidp arg3);
+extern swig_type_245 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_246 arg2, swig_type_247 arg3, swig_voidp arg4);
+extern swig_type_248 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_249 arg2, swig_type_250 arg3, swig_voidp arg4);
+extern swig_type_251 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_252 arg3, swig_type_253 arg4, swig_voidp arg5);
+extern swig_type_254 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_255 arg2, swig_voidp arg3);
+extern swig_type_256 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_257 arg3, swig_voidp arg4);
+extern swig_type_258 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_259 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_258 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_260 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_259 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_260 arg2, swig_voidp arg3);
-extern swig_type_261 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_262 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_263 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_264 arg1, swig_voidp arg2);
-extern swig_type_265 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_266 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_267 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
+extern swig_type_261 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_262 arg2, swig_voidp arg3);
+extern swig_type_263 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_264 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_265 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_266 arg1, swig_voidp arg2);
+extern swig_type_267 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_268 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_269 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_270 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_269 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_270 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_271 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_272 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_271 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_272 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_273 arg2, swig_voidp arg3);
-extern swig_type_274 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_275 arg2, swig_voidp arg3);
-extern swig_type_276 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_277 arg2, swig_voidp arg3);
-extern swig_type_278 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_279 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_280 arg2, swig_voidp arg3);
+extern swig_type_273 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_274 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_275 arg2, swig_voidp arg3);
+extern swig_type_276 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_277 arg2, swig_voidp arg3);
+extern swig_type_278 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_279 arg2, swig_voidp arg3);
+extern swig_type_280 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_281 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_282 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_281 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_282 arg2, swig_voidp arg3);
+extern swig_type_283 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_284 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -1224,6 +1228,26 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_cache_options_set_min_tokens(arg1 CacheOptionsHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_page_idle_ns(arg1 CacheOptionsHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_15(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_cache_options_set_page_tokens(arg1 CacheOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -1270,7 +1294,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_16(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1314,7 +1338,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_17)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1329,7 +1353,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1362,7 +1386,7 @@ func Quire_cache_options_set_prefix_bytes(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1373,7 +1397,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1386,7 +1410,7 @@ func Quire_cache_options_set_prefix_directory_bytes(arg1 CacheOptionsHandle, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_21(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1416,7 +1440,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_20(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_22(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1426,7 +1450,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_21(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_23(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1436,7 +1460,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_22(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_24(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1476,7 +1500,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_24)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1490,7 +1514,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1504,7 +1528,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1539,7 +1563,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_type_32(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_1)), C.swig_type_34(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1552,7 +1576,7 @@ func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1583,7 +1607,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_35(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_37(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1615,7 +1639,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_model_wake_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_36(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_model_wake_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_38(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1628,7 +1652,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_model_evict_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_37(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_model_evict_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_39(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1648,7 +1672,7 @@ func Quire_model_set_idle_timeout_ns(arg1 ModelHandle, arg2 int64, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_38(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_40(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1672,7 +1696,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_41)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_42)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1690,7 +1714,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_46)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1707,7 +1731,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1721,7 +1745,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_48)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1754,7 +1778,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_52)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1785,7 +1809,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_52)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1871,7 +1895,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_58)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1885,7 +1909,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_58)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_60)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1899,7 +1923,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_60)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1956,7 +1980,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_62(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_64(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1980,7 +2004,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_65)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1995,7 +2019,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_64)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_66)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2071,7 +2095,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_69)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_71)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2091,7 +2115,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_71(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_73(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -2106,7 +2130,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_73(_swig_i_2), C.swig_type_74(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_75(_swig_i_2), C.swig_type_76(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -2116,7 +2140,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_75(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_77(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2128,7 +2152,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_76(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_78(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2142,7 +2166,7 @@ _swig_i_1 = arg2
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_77)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_78(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_79)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_80(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2161,7 +2185,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_80(_swig_i_2), C.swig_type_81(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_82)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_82(_swig_i_2), C.swig_type_83(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_84)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -2179,7 +2203,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_84(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_85)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_86(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_87)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -2483,7 +2507,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2573,7 +2597,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_120)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2586,7 +2610,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_119)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2600,7 +2624,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_120)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2614,7 +2638,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_123)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2628,7 +2652,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2642,7 +2666,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_123)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2667,7 +2691,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2680,7 +2704,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2733,7 +2757,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2747,7 +2771,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2770,7 +2794,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2803,7 +2827,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2816,7 +2840,7 @@ func Quire_job_request_set_negative_prompt_tokens(arg1 JobRequestHandle, arg2 []
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2872,7 +2896,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2906,7 +2930,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_132(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_134(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3016,7 +3040,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3041,7 +3065,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3063,7 +3087,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3236,7 +3260,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3260,7 +3284,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3274,7 +3298,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3367,7 +3391,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_139(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_141(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3377,7 +3401,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_140(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_142(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3429,7 +3453,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3452,7 +3476,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_142(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_144(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3462,7 +3486,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_143(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3472,7 +3496,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_144(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3532,7 +3556,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3548,7 +3572,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_147(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3563,7 +3587,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_151(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3687,7 +3711,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_155)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3709,7 +3733,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_155)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_157)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3803,7 +3827,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_166)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_168)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3816,7 +3840,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_168)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_170)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3829,7 +3853,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_170)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_172)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3856,7 +3880,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_172(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_173)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_174(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_175)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3872,7 +3896,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_175(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_176)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_177(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_178)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4049,7 +4073,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_185)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_187)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4089,7 +4113,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_190)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_192)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4102,7 +4126,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_192)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_194)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4115,7 +4139,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_194)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4495,7 +4519,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_221)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_223)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4684,7 +4708,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_232)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_234)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4729,7 +4753,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_234)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_236)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4751,7 +4775,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_236)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_238)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4764,7 +4788,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_237(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_239(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4782,7 +4806,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_238)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_240)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4796,7 +4820,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_239)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_241)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4812,7 +4836,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4827,7 +4851,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_241)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_243)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4841,7 +4865,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4856,7 +4880,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_245)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_246)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_247)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4874,7 +4898,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_247)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_248)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4894,7 +4918,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_253)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4910,7 +4934,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_253)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4925,7 +4949,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4940,7 +4964,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_259)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4963,7 +4987,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5031,7 +5055,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_262)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5070,7 +5094,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_264)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_266)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -5085,7 +5109,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5097,7 +5121,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_267)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_269)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5113,7 +5137,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_270)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5137,7 +5161,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_269)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_271)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5151,7 +5175,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_270)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5200,7 +5224,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_273)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_275)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5213,7 +5237,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_275)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_277)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5226,7 +5250,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_277)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_279)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5239,7 +5263,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_279)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5253,7 +5277,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_280)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_282)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5278,7 +5302,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_282)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_284)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

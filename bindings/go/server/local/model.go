@@ -73,7 +73,7 @@ func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, e
 	if !known {
 		return quire.CacheOptions{}, fmt.Errorf("kv_format must be f16, q8, q6, q4 or fp8, not %q", config.KvFormat)
 	}
-	return quire.CacheOptions{Name: name, MaxTokens: int64(config.CacheTokens), MaxBatchSize: config.MaxJobs,
+	return quire.CacheOptions{Name: name, MaxTokens: int64(config.CacheTokens), MinTokens: int64(config.MinCacheTokens), MaxBatchSize: config.MaxJobs,
 		MaxSeqLen: int64(config.ContextTokens), KVFormat: format, PrefixBytes: config.PrefixBytes,
 		PrefixDirectory: config.PrefixDirectory, PrefixDirectoryBytes: config.PrefixDirectoryBytes}, nil
 }

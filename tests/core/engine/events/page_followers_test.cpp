@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/events/event_queue.h"
+#include "tests/support/allocation_faults.h"
 #include "tests/support/engine_fakes.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/page_replay.h"
@@ -136,6 +137,23 @@ TEST_F(PageFollowersTest, ACacheThatIsClosedHasNoPages) {
   EXPECT_TRUE(replay.in_order());
   EXPECT_TRUE(replay.pages().empty());
   EXPECT_THROW(engine.cache->follow_pages({queue, {}, 7}), Error);
+}
+
+TEST_F(PageFollowersTest, FollowingThatThereIsNoMemoryForTellsNothingAndCanBeAskedForAgain) {
+  FakeEngine engine = open();
+  engine.cache->follow_pages({queue, {}, 7});
+  {
+    const AllocationFault fault(1, FaultSpan::for_ever);
+    engine.cache->core().run_once();
+  }
+  run(engine, 1);
+  read();
+  EXPECT_FALSE(replay.in_order()) << "a cache of no pages is not known to be one";
+  follow(engine);
+  read();
+  EXPECT_TRUE(replay.in_order());
+  EXPECT_EQ(replay.pages(), PageReplay::of(engine.cache->core().loop().kv()));
+  EXPECT_EQ(replay.count(PageMedium::device), 3U);
 }
 
 TEST_F(PageFollowersTest, AQueueThatIsGoneIsForgotten) {

@@ -1,0 +1,98 @@
+#include "core/engine/residency/elastic_pages.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/engine/deadline.h"
+#include "core/engine/loop/contain.h"
+
+namespace quire {
+
+ElasticPages::ElasticPages(Runtime& runtime, Executor& executor, ElasticOptions options)
+    : runtime_(runtime), executor_(executor), options_(std::move(options)) {}
+
+int32_t ElasticPages::without_last(int32_t num_pages) const noexcept {
+  const ExecutorLimits& limits = executor_.limits();
+  const int32_t beyond = num_pages - limits.least_pages;
+  return beyond <= 0 ? num_pages
+                     : limits.least_pages + (beyond - 1) / limits.chunk_pages * limits.chunk_pages;
+}
+
+// Where there was no room it is not asked for again before something changed.
+int32_t ElasticPages::grow(int32_t num_pages) noexcept {
+  const ExecutorLimits& limits = executor_.limits();
+  const int32_t grown = std::min(limits.num_pages, num_pages + limits.chunk_pages);
+  if (grown == num_pages || room_seen_ == runtime_.residences().room_changes()) return num_pages;
+  bool has_grown = false;
+  contain(
+      "no memory", [&] { has_grown = take_chunk(num_pages, grown); },
+      [](ErrorCode, std::string_view) {});  // the cache stays as it is
+  if (!has_grown) {
+    room_seen_ = runtime_.residences().room_changes();
+    return num_pages;
+  }
+  if (next_look_ == TimePoint::max() && options_.idle_time > Duration{0})
+    next_look_ = deadline_after(runtime_.clock().now(), options_.idle_time);
+  return grown;
+}
+
+bool ElasticPages::take_chunk(int32_t from, int32_t to) {
+  chunks_.reserve(chunks_.size() + 1);
+  Leases leases;
+  if (!lease_chunk(from, to, leases)) return false;
+  executor_.set_num_pages(to);
+  for (MemoryLease& lease : leases) lease.settle();
+  chunks_.push_back(std::move(leases));
+  return true;
+}
+
+bool ElasticPages::lease_chunk(int32_t from, int32_t to, Leases& leases) {
+  if (options_.memory == nullptr) return true;
+  std::vector<MemoryWish> wishes = options_.memory(to);
+  const std::vector<MemoryWish> had = options_.memory(from);
+  for (size_t i = 0; i < wishes.size(); ++i) {
+    wishes[i].bytes -= had[i].bytes;
+    std::optional<MemoryLease> lease = runtime_.lease_if_free(wishes[i]);
+    if (!lease) return false;
+    leases.push_back(std::move(*lease));
+  }
+  return true;
+}
+
+// A device that is lost keeps what it has; the next step says so.
+void ElasticPages::shrink(int32_t num_pages) noexcept {
+  contain(
+      "no memory", [&] { executor_.set_num_pages(without_last(num_pages)); },
+      [](ErrorCode, std::string_view) {});
+  chunks_.pop_back();
+}
+
+bool ElasticPages::give_idle(KvCache& kv, TimePoint now) noexcept {
+  if (now < next_look_) return false;
+  const PagePool& pool = kv.pool();
+  const int32_t before = pool.num_pages();
+  const int32_t num_used = kv.pool().take_num_used();
+  while (!chunks_.empty() && without_last(pool.num_pages()) >= num_used && kv.shrink()) {
+  }
+  next_look_ = chunks_.empty() ? TimePoint::max() : deadline_after(now, options_.idle_time);
+  return pool.num_pages() < before;
+}
+
+uint64_t ElasticPages::bytes_of(std::string_view device, int32_t num_pages) const {
+  uint64_t bytes = 0;
+  for (const MemoryWish& wish : options_.memory(num_pages)) bytes += wish.device == device ? wish.bytes : 0;
+  return bytes;
+}
+
+uint64_t ElasticPages::give(KvCache& kv, std::string_view device, uint64_t bytes) {
+  if (options_.memory == nullptr) return 0;
+  // A chunk may lie in units that others take already: it gives nothing by itself.
+  const auto bytes_now = [&] { return bytes_of(device, kv.pool().num_pages()); };
+  const uint64_t before = bytes_now();
+  const uint64_t least = bytes_of(device, executor_.limits().least_pages);
+  while (before - bytes_now() < bytes && bytes_now() > least && kv.shrink()) {
+  }
+  return before - bytes_now();
+}
+
+}  // namespace quire

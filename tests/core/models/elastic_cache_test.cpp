@@ -1,0 +1,121 @@
+// The embedded model in a cache that grows and shrinks: the budget counts what the device gives to the byte,
+// and no answer depends on it.
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/engine/model/model_cache.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+#include "tests/support/job_tokens.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int32_t kNumJobs = 12;
+
+struct Kind {
+  kernels::KvFormat format;
+  int32_t num_shards;
+};
+
+class ElasticCache : public ::testing::TestWithParam<Kind> {
+ protected:
+  ElasticCache() {
+    kernels::DeviceOptions options;
+    options.num_threads = 2;
+    device_ = Device::open(kernels::cpu_backend(), 0, options);
+    ModelOptions load;
+    load.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
+    load.devices = {device_};
+    load.num_shards = GetParam().num_shards;
+    model_ = Model::load(load);
+    weight_bytes_ = held_bytes();
+  }
+
+  uint64_t held_bytes() const { return device_->memory_use().held_bytes; }
+
+  std::shared_ptr<Cache> open(int64_t min_tokens, Duration idle_time = std::chrono::milliseconds(50)) {
+    ModelCacheOptions options;
+    options.page_tokens = 16;
+    options.max_batch_size = kNumJobs;
+    options.max_chunk_tokens = 64;
+    options.max_tokens = 4096;
+    options.max_seq_len = 256;
+    options.min_tokens = min_tokens;
+    options.key_format = options.value_format = GetParam().format;
+    options.engine.check_invariants = true;
+    options.engine.page_idle_time = idle_time;
+    return create_model_cache(runtime_, model_, options);
+  }
+
+  std::vector<TokenIds> run_jobs(Cache& cache) const {
+    std::vector<std::shared_ptr<Job>> jobs;
+    for (int32_t i = 0; i < kNumJobs; ++i) {
+      JobRequest request;
+      request.prompt = model_->tokenizer().encode("Chapter " + std::to_string(i) + " of a long story. ");
+      request.max_new_tokens = 40 + 10 * i;
+      request.ignore_end_tokens = true;
+      request.sampling.temperature = 0.0F;
+      jobs.push_back(cache.submit(std::move(request)));
+    }
+    std::vector<TokenIds> answers;
+    for (const auto& job : jobs) answers.push_back(tokens_of(*job));
+    return answers;
+  }
+
+  static TokenIds tokens_of(Job& job) {
+    TokenIds tokens;
+    while (const auto event = job.poll(kPatience)) {
+      tokens.insert(tokens.end(), event->token_ids.begin(), event->token_ids.end());
+      if (event->terminal()) break;
+    }
+    return tokens;
+  }
+
+  const std::shared_ptr<Runtime> runtime_ = Runtime::create({});
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<const Model> model_;
+  uint64_t weight_bytes_ = 0;
+};
+
+TEST_P(ElasticCache, AnswersAsOneWithAllItsPagesAndTheBudgetIsWhatTheDeviceGives) {
+  const std::vector<TokenIds> expected = run_jobs(*open(0));
+  const auto cache = open(256);
+  const int32_t least = cache->stats().pages.total;
+  EXPECT_EQ(least, 16);
+  EXPECT_EQ(runtime_->leased_bytes("cpu"), held_bytes() - weight_bytes_);
+  const uint64_t smallest = held_bytes();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(run_jobs(*cache), expected);
+    EXPECT_GT(cache->stats().pages.total, least);
+    EXPECT_EQ(cache->stats().preemptions, 0U);
+    const TimePoint end = steady_clock().now() + std::chrono::seconds(20);
+    while (cache->stats().pages.total > least && steady_clock().now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(cache->stats().pages.total, least);
+    EXPECT_EQ(held_bytes(), smallest);
+    EXPECT_EQ(runtime_->leased_bytes("cpu"), smallest - weight_bytes_);
+  }
+}
+
+TEST_P(ElasticCache, GivesALoadTheBytesThatNoJobUses) {
+  const auto cache = open(256, Duration{0});
+  const uint64_t smallest = runtime_->leased_bytes("cpu");
+  run_jobs(*cache);
+  const uint64_t budget = smallest + (uint64_t{64} << 20);
+  runtime_->set_memory_budget("cpu", budget);
+  const MemoryLease load = runtime_->lease_memory({"cpu", budget - smallest, "the weights of b"});
+  EXPECT_EQ(runtime_->leased_bytes("cpu"), budget);
+  EXPECT_EQ(run_jobs(*cache).size(), size_t{kNumJobs}) << "one after another";
+  EXPECT_EQ(runtime_->leased_bytes("cpu"), budget);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ElasticCache,
+                         ::testing::Values(Kind{kernels::KvFormat::f16, 1}, Kind{kernels::KvFormat::q4, 1},
+                                           Kind{kernels::KvFormat::q8, 2}));
+
+}  // namespace
+}  // namespace quire::testing
