@@ -327,7 +327,7 @@ const (
 	// No longer there.
 	PageRemoved = PageChange(native.QUIRE_PAGE_REMOVED)
 
-	// No page is anywhere: what follows begins with that, and a closed cache ends.
+	// No page is anywhere.
 	PageCleared = PageChange(native.QUIRE_PAGE_CLEARED)
 )
 

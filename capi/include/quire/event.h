@@ -22,13 +22,13 @@
 #define QUIRE_EVENT_LOG 7      /* a line of the log, in a queue that asked for it; of no job */
 #define QUIRE_EVENT_PAGE 8     /* what became of a page, in a queue that follows a cache; of no job */
 
-/* What became of a page of a cache. */
+/* What became of a page of a cache. Following begins with CLEARED; what comes of the pages follows, and a
+ * cache that is closed ends with CLEARED. A queue that gets no CLEARED, for want of memory, has to follow
+ * again. */
 #define QUIRE_PAGE_NONE 0    /* the event is of no page */
 #define QUIRE_PAGE_STORED 1  /* its tokens can be found on its medium from now on */
 #define QUIRE_PAGE_REMOVED 2 /* no longer there */
-#define QUIRE_PAGE_CLEARED                                                         \
-  3 /* no page is anywhere: what follows begins with that, and a closed cache ends \
-     */
+#define QUIRE_PAGE_CLEARED 3 /* no page is anywhere */
 
 /* Where a page is. */
 #define QUIRE_MEDIUM_NONE 0
