@@ -21,7 +21,7 @@ int32_t max_pinned_pages(const JobGrounds& grounds) {
 LiveJobs::LiveJobs(const JobGrounds& grounds)
     : grounds_(grounds),
       name_spaces_(grounds.options),
-      pins_(grounds.kv, name_spaces_, book_, max_pinned_pages(grounds)) {
+      pins_(grounds.pages.kv(), name_spaces_, book_, max_pinned_pages(grounds)) {
   const auto max_jobs = static_cast<size_t>(grounds.policy.max_running_lanes);
   running_.reserve(max_jobs);
   admitted_.reserve(max_jobs);
@@ -155,7 +155,7 @@ void LiveJobs::drop_pages(JobRecord& job) noexcept {
 
 void LiveJobs::close_lanes(JobRecord& job) noexcept {
   job.for_each_lane([&](Lane& lane) {
-    if (lane.sequence) grounds_.kv.destroy(*lane.sequence);
+    if (lane.sequence) kv().destroy(*lane.sequence);
     lane.sequence.reset();
   });
 }
@@ -206,7 +206,7 @@ void LiveJobs::end_all(ErrorCode code, std::string_view message) noexcept {
   book_.cache().engine_error = code;
   sweep();
   told_.flush();
-  grounds_.pages->end();
+  grounds_.pages.end();
 }
 
 JobRecord* LiveJobs::find(JobId id) {
@@ -257,7 +257,7 @@ void LiveJobs::drop_tokens(JobRecord& job, int32_t num_new_tokens) {
   job.for_each_lane([&](Lane& lane) {
     const int32_t num_kept = lane.num_prompt_tokens + num_new_tokens;
     lane.tokens.resize(static_cast<size_t>(num_kept));
-    if (lane.sequence) grounds_.kv.truncate(*lane.sequence, num_kept - 1);
+    if (lane.sequence) kv().truncate(*lane.sequence, num_kept - 1);
   });
   job.channel->progress.new_tokens = num_new_tokens;
 }
@@ -303,7 +303,7 @@ std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<J
 int32_t LiveJobs::num_pages(const JobRecord& job) const {
   int32_t pages = 0;
   job.for_each_lane([&](const Lane& lane) {
-    if (lane.sequence) pages += grounds_.kv.num_pages(*lane.sequence);
+    if (lane.sequence) pages += kv().num_pages(*lane.sequence);
   });
   return pages;
 }
@@ -345,13 +345,13 @@ void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
   accept(std::move(child));
   if (!shares || waiting_.empty() || waiting_.back().get() != &forked) return;
   try {
-    forked.lane.sequence = grounds_.kv.fork(*parent.lane.sequence);
-    if (forked.guide) forked.guide->sequence = grounds_.kv.fork(*parent.guide->sequence);
+    forked.lane.sequence = kv().fork(*parent.lane.sequence);
+    if (forked.guide) forked.guide->sequence = kv().fork(*parent.guide->sequence);
   } catch (...) {  // no memory for a second table: it waits instead
     return close_lanes(forked);
   }
   forked.admitted_priority = parent.admitted_priority;
-  forked.result.cached_tokens = grounds_.kv.length(*forked.lane.sequence);
+  forked.result.cached_tokens = kv().length(*forked.lane.sequence);
   forked.channel->progress.cached_tokens = forked.result.cached_tokens;
   begin(forked);
   running_.push_back(std::move(waiting_.back()));
@@ -395,23 +395,16 @@ bool LiveJobs::drop_oldest_pin() noexcept {
 }
 
 int32_t LiveJobs::query_prefix(const TokenIds& prompt, const std::string& name_space) const {
-  return grounds_.kv.demand(PrefixDomain{name_space, 0}, prompt).found_tokens;
+  return kv().demand(PrefixDomain{name_space, 0}, prompt).found_tokens;
 }
 
 void LiveJobs::follow_pages(const PageFollowing& following) {
-  grounds_.pages->follow(following, [this](const PageVisitor& visit) {
-    grounds_.kv.visit_pages(visit);
-    if (grounds_.prefixes != nullptr) grounds_.prefixes->visit_pages(visit);
-  });
+  grounds_.pages.follow(following);
 }
 
 void LiveJobs::publish_stats() noexcept {
   CacheStats& stats = book_.cache();
-  const PagePool& pool = grounds_.kv.pool();
-  stats.pages = {pool.num_pages(), pool.num_free(), pool.num_cached(), pool.num_referenced(), 0};
-  stats.pages_deduplicated = grounds_.kv.num_deduplicated();
-  stats.pages_evicted = pool.num_evicted();
-  if (grounds_.prefixes != nullptr) stats.prefixes = grounds_.prefixes->stats();
+  grounds_.pages.measure(stats);
   book_.clear_pages();
   stats.pages.pinned = pins_.count_pages();
   for (const auto& job : running_) {
@@ -422,13 +415,13 @@ void LiveJobs::publish_stats() noexcept {
 
 // One look for each job that waits; where its pages leave again before it begins, they are computed anew.
 void LiveJobs::bring_prefixes_back() {
-  if (grounds_.prefixes == nullptr) return;
+  if (!grounds_.pages.keeps_prefixes()) return;
   const auto num_places = static_cast<size_t>(grounds_.policy.max_running_lanes - num_running_lanes());
   for (size_t i = 0; i < std::min(num_places, waiting_.size()); ++i) {
     JobRecord& job = *waiting_[i];
     if (!job.request.reuse_prefix || std::exchange(job.prefix_came_back, true)) continue;
     const auto bring_back = [&](const Lane& of) {
-      grounds_.kv.bring_back({job.request.name_space, of.adapter_generation}, of.tokens);
+      grounds_.pages.bring_back({job.request.name_space, of.adapter_generation}, of.tokens);
     };
     contain(
         "no memory", [&] { job.for_each_lane(bring_back); },
@@ -437,12 +430,9 @@ void LiveJobs::bring_prefixes_back() {
 }
 
 void LiveJobs::file_prefixes(Duration longest) noexcept {
-  const bool has_files = grounds_.prefixes != nullptr && grounds_.prefixes->has_files();
-  if (!has_files || std::exchange(prefixes_filed_, true)) return;
+  if (!grounds_.pages.files_prefixes() || std::exchange(prefixes_filed_, true)) return;
   const TimePoint end = deadline_after(grounds_.runtime.clock().now(), longest);
-  const auto stops = [&] { return grounds_.runtime.clock().now() >= end; };
-  grounds_.kv.shelve_all(stops);
-  grounds_.prefixes->file_all(stops);
+  grounds_.pages.file_prefixes([&] { return grounds_.runtime.clock().now() >= end; });
   publish_stats();
 }
 
@@ -476,7 +466,7 @@ void LiveJobs::admit(JobRecord& job, int32_t priority) {
       options.domain = {job.request.name_space, lane.adapter_generation};
       options.reuse = job.request.reuse_prefix;
       options.publish = job.request.publish_pages;
-      lane.sequence = grounds_.kv.create(options);
+      lane.sequence = kv().create(options);
     });
   } catch (...) {
     close_lanes(job);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/engine/cache.h"
-#include "core/engine/events/page_followers.h"
 #include "core/engine/jobs/job_queue.h"
 #include "core/engine/jobs/job_record.h"
 #include "core/engine/jobs/name_spaces.h"
@@ -15,8 +14,7 @@
 #include "core/engine/loop/pins.h"
 #include "core/engine/loop/scheduler_policy.h"
 #include "core/engine/metrics/metrics_book.h"
-#include "core/engine/prefixes/prefix_store.h"
-#include "core/kv/kv_cache.h"
+#include "core/engine/residency/page_home.h"
 
 namespace quire {
 
@@ -28,9 +26,7 @@ struct JobGrounds {
   PolicyLimits policy;
   int32_t num_tokens = 0;  // of the vocabulary
   JobQueue& queue;
-  KvCache& kv;
-  PrefixStore* prefixes = nullptr;  // null: pages that leave are gone
-  PageFollowers* pages = nullptr;
+  PageHome& pages;
 };
 
 // Owns all jobs that live. One thread at a time.
@@ -51,6 +47,7 @@ class LiveJobs {
   // When somebody has to look again without being told; max() where never.
   TimePoint next_event() const;
 
+  const JobGrounds& grounds() const { return grounds_; }
   const Jobs& running() const { return running_; }
   const Jobs& waiting() const { return waiting_; }
   bool empty() const { return running_.empty() && waiting_.empty(); }
@@ -118,6 +115,7 @@ class LiveJobs {
   void close_lanes(JobRecord& job) noexcept;
   void drop_pages(JobRecord& job) noexcept;
   void drop_tokens(JobRecord& job, int32_t num_new_tokens);
+  KvCache& kv() const { return grounds_.pages.kv(); }
 
   const JobGrounds grounds_;
   NameSpaces name_spaces_;

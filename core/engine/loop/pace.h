@@ -49,7 +49,7 @@ class Pace final : public StepBreaks {
   bool is_unwanted() const noexcept;
   void wait_for_turn();
 
-  const JobGrounds grounds_;
+  const JobGrounds& grounds_;
   const StepPlan& plan_;
   TurnSeat seat_;
   StepWatch watch_;

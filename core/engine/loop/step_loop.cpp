@@ -14,29 +14,10 @@ namespace quire {
 
 namespace {
 
-struct PageSeams {
-  PageShelf* shelf = nullptr;
-  PageRoom* room = nullptr;
-  PageListener* listener = nullptr;
-};
-
-KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& options, const PageSeams& seams) {
-  KvCacheOptions kv;
-  kv.pool = {limits.num_pages, limits.page_tokens, options.prefix_hash_bits, limits.least_pages};
-  kv.max_pages_per_sequence = limits.max_pages_per_sequence;
-  kv.max_sequences = limits.max_sequences;
-  kv.windows = limits.windows;
-  kv.shelf = seams.shelf;
-  kv.room = seams.room;
-  kv.listener = seams.listener;
-  return kv;
-}
-
-std::unique_ptr<ElasticPages> elastic_pages(Runtime& runtime, const CacheParts& parts,
-                                            const CacheOptions& options) {
-  if (parts.executor->limits().least_pages == 0) return nullptr;
-  return std::make_unique<ElasticPages>(runtime, *parts.executor,
-                                        ElasticOptions{parts.page_memory, options.page_idle_time});
+JobGrounds job_grounds(const Runtime& runtime, const CacheParts& parts, const CacheOptions& options,
+                       JobQueue& queue, PageHome& pages) {
+  const ExecutorLimits limits = parts.executor->limits();
+  return {runtime, options, limits, policy_limits(limits, options), parts.num_tokens, queue, pages};
 }
 
 bool wants_hidden(const StepPlan& plan) {
@@ -49,29 +30,17 @@ bool wants_hidden(const StepPlan& plan) {
 
 StepLoop::StepLoop(Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue)
     : parts_(std::move(parts)),
-      prefixes_(
-          PrefixStore::create(options.prefixes, {*parts_.executor, runtime.files(), runtime.log(), pages_})),
-      elastic_(elastic_pages(runtime, parts_, options)),
-      grounds_{runtime,
-               options,
-               parts_.executor->limits(),
-               policy_limits(parts_.executor->limits(), options),
-               parts_.num_tokens,
-               queue,
-               kv_,
-               prefixes_.get(),
-               &pages_},
-      kv_(kv_options(grounds_.executor, options, {prefixes_.get(), elastic_.get(), &pages_})),
-      jobs_(grounds_),
-      pace_(grounds_, parts_.devices, plan_),
+      pages_(runtime, parts_, options),
+      jobs_(job_grounds(runtime, parts_, options, queue, pages_)),
+      pace_(grounds(), parts_.devices, plan_),
       tenancy_(parts_.residence, queue.signal(), *parts_.executor),
-      planning_(jobs_, kv_, grounds_.policy, pace_),
-      ahead_(*parts_.executor, jobs_, planning_, kv_),
+      planning_(jobs_, kv(), grounds().policy, pace_),
+      ahead_(*parts_.executor, jobs_, planning_, kv()),
       drawing_(*parts_.executor, parts_.num_tokens),
       verify_(*parts_.executor, drawing_),
-      commit_(runtime.clock(), jobs_, kv_) {
+      commit_(runtime.clock(), jobs_, kv()) {
   parts_.executor->set_breaks(&pace_);
-  plan_.lanes.reserve(static_cast<size_t>(grounds_.policy.max_running_lanes));
+  plan_.lanes.reserve(static_cast<size_t>(grounds().policy.max_running_lanes));
 }
 
 StepLoop::~StepLoop() = default;
@@ -82,7 +51,7 @@ StepOutcome StepLoop::run_once() {
     pages_.flush();
   });
   jobs_.look_at_clock();
-  if (elastic_ != nullptr && elastic_->give_idle(kv_, jobs_.now())) jobs_.sweep();
+  if (pages_.give_idle(jobs_.now())) jobs_.sweep();
   if (!tenancy_.can_compute(jobs_)) {
     pace_.rest();
     return StepOutcome::idle;
@@ -101,7 +70,7 @@ StepOutcome StepLoop::run_once() {
       [this](ErrorCode code, std::string_view what) { blame(code, what); });
   ++jobs_.book().cache().steps;
   jobs_.sweep();
-  if (grounds_.options.check_invariants) audit();
+  if (grounds().options.check_invariants) audit();
   return StepOutcome::advanced;
 }
 
@@ -110,12 +79,12 @@ uint64_t StepLoop::give_room(std::string_view device, uint64_t bytes) {
     jobs_.sweep();
     pages_.flush();
   });
-  return elastic_ == nullptr ? 0 : elastic_->give(kv_, device, bytes);
+  return pages_.give(device, bytes);
 }
 
 void StepLoop::step() {
-  Reservation reservation = kv_.reserve(plan_);  // given back on the way out unless committed
-  build_batch(plan_, reservation.copies(), table_shape(grounds_.executor, kv_), batch_);
+  Reservation reservation = kv().reserve(plan_);  // given back on the way out unless committed
+  build_batch(plan_, reservation.copies(), table_shape(grounds().executor, kv()), batch_);
   batch_.wants_hidden = wants_hidden(plan_);
   const Ticket ticket = ahead_.forward(plan_, batch_);
   drawing_.draw(plan_, ticket);
@@ -134,7 +103,7 @@ void StepLoop::measure_step() noexcept {
   StepHistograms& steps = jobs_.book().steps();
   steps.sequences.observe(num_sequences);
   steps.tokens.observe(batch_.num_tokens());
-  steps.batch_fill.observe(num_sequences / grounds_.policy.max_running_lanes);
+  steps.batch_fill.observe(num_sequences / grounds().policy.max_running_lanes);
 }
 
 // A step that failed as a whole is somebody's fault: the jobs that took part are run alone until it is found
@@ -145,12 +114,12 @@ void StepLoop::blame(ErrorCode code, std::string_view message) {
   const int32_t num_jobs = plan_.num_jobs();
   if (num_jobs == 1) return jobs_.fail(*plan_.lanes.front().lane->job, code, message);
   for (const PlannedLane& planned : plan_.lanes) planned.lane->job->suspect = true;
-  grounds_.runtime.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", num_jobs,
-                         error_code_name(code), message);
+  grounds().runtime.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", num_jobs,
+                          error_code_name(code), message);
 }
 
 void StepLoop::audit() const {
-  const std::string problem = kv_.audit();
+  const std::string problem = kv().audit();
   if (!problem.empty()) throw Error(ErrorCode::internal, "page accounting: {}", problem);
 }
 

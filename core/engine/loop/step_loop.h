@@ -11,9 +11,8 @@
 #include "core/engine/loop/pace.h"
 #include "core/engine/loop/step_planning.h"
 #include "core/engine/loop/verify.h"
-#include "core/engine/residency/elastic_pages.h"
+#include "core/engine/residency/page_home.h"
 #include "core/engine/residency/tenancy.h"
-#include "core/kv/kv_cache.h"
 
 namespace quire {
 
@@ -32,7 +31,7 @@ class StepLoop {
   // When an idle loop has to look again without being told; max() where never.
   TimePoint next_event() const {
     return std::min({jobs_.next_event(), planning_.plan_again(), pace_.ask_again(), tenancy_.next_event(),
-                     elastic_ != nullptr ? elastic_->next_event() : TimePoint::max()});
+                     pages_.next_event()});
   }
   // No job is left, and none will come for a while.
   void rest() noexcept {
@@ -42,31 +41,27 @@ class StepLoop {
 
   // Between two steps: gives up to so many bytes of a device back that no job uses; how many.
   uint64_t give_room(std::string_view device, uint64_t bytes);
-  bool is_elastic() const { return elastic_ != nullptr; }
+  bool is_elastic() const { return pages_.is_elastic(); }
 
   // Between two steps; what it publishes, at any time.
   LiveJobs& jobs() { return jobs_; }
   const LiveJobs& jobs() const { return jobs_; }
-  KvCache& kv() { return kv_; }
-  const KvCache& kv() const { return kv_; }
+  KvCache& kv() { return pages_.kv(); }
+  const KvCache& kv() const { return pages_.kv(); }
   const StepPlan& plan() const { return plan_; }  // of the step that is under way; for tests
   // Any thread: the watch and the seat.
   Pace& pace() { return pace_; }
   const Pace& pace() const { return pace_; }
 
  private:
+  const JobGrounds& grounds() const { return jobs_.grounds(); }
   void step();
   void measure_step() noexcept;
   void blame(ErrorCode code, std::string_view message);
   void audit() const;
-  void count_pinned_pages() noexcept;
 
   const CacheParts parts_;
-  PageFollowers pages_;
-  const std::unique_ptr<PrefixStore> prefixes_;  // null: pages that leave are gone
-  const std::unique_ptr<ElasticPages> elastic_;  // null: all pages are there
-  const JobGrounds grounds_;
-  KvCache kv_;
+  PageHome pages_;
   LiveJobs jobs_;
   StepPlan plan_;
   Pace pace_;
