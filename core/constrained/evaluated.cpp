@@ -69,7 +69,7 @@ class Collector {
     }
     if (const JsonValue* const members = value.find("patternProperties"); members && members->as_object()) {
       PatternOptions options;
-      options.search = true;
+      options.dialect = PatternDialect::ecma262;
       for (const JsonMember& member : *members->as_object()) {
         found.keys.push_back(parse_pattern(member.key, options, languages_));
       }

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include <utf8proc.h>
-
 #include "core/base/error.h"
 #include "core/base/hex.h"
 #include "core/base/utf8.h"
+#include "core/constrained/pattern_chars.h"
 
 namespace quire {
 namespace {
@@ -26,55 +25,6 @@ struct PatternNode {
   bool negative = false;  // of a lookahead
 };
 using NodeKind = PatternNode::Kind;
-
-CharSet digit_chars() {
-  return {{'0', '9'}};
-}
-CharSet word_chars() {
-  return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-}
-CharSet space_chars() {
-  return {{9, 13},          {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
-          {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
-}
-
-// Of a general category such as "L" or "Lu".
-CharSet category_chars(std::string_view name) {
-  CharSet set;
-  for (uint32_t code = 0; code <= kMaxCodePoint; ++code) {
-    const std::string_view category = utf8proc_category_string(static_cast<utf8proc_int32_t>(code));
-    if (category.substr(0, name.size()) != name) continue;
-    if (!set.empty() && set.back().last + 1 == code) {
-      set.back().last = code;
-    } else {
-      set.push_back({code, code});
-    }
-  }
-  return normalized(std::move(set));
-}
-
-struct Property {
-  std::string_view name;
-  std::string_view category;
-};
-constexpr Property kLongNames[] = {{"Letter", "L"},
-                                   {"Lowercase_Letter", "Ll"},
-                                   {"Uppercase_Letter", "Lu"},
-                                   {"Titlecase_Letter", "Lt"},
-                                   {"Mark", "M"},
-                                   {"Number", "N"},
-                                   {"Decimal_Number", "Nd"},
-                                   {"digit", "Nd"},
-                                   {"Punctuation", "P"},
-                                   {"punct", "P"},
-                                   {"Symbol", "S"},
-                                   {"Separator", "Z"},
-                                   {"Space_Separator", "Zs"},
-                                   {"Other", "C"},
-                                   {"Control", "Cc"},
-                                   {"cntrl", "Cc"},
-                                   {"Alphabetic", "L"},
-                                   {"Letter_Number", "Nl"}};
 
 class PatternReader {
  public:
@@ -164,8 +114,7 @@ class PatternReader {
       case '.':
         ++pos_;
         if (options_.dot_all) return set_node(all_chars());
-        if (options_.search) return set_node(complement({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}));
-        return set_node(complement({{'\n', '\n'}}));
+        return set_node(complement(line_end_chars(options_.dialect)));
       case '*':
       case '+':
       case '?':
@@ -321,22 +270,18 @@ class PatternReader {
     for (const std::string_view prefix : {"General_Category=", "gc="}) {
       if (name.substr(0, prefix.size()) == prefix) name.remove_prefix(prefix.size());
     }
-    for (const Property& known : kLongNames) {
-      if (known.name == name) name = known.category;
-    }
-    if (name.empty() || name.size() > 2) unsupported("a property other than a general category");
     CharSet set = category_chars(name);
     if (set.empty()) unsupported("a property other than a general category");
     return negative ? complement(set) : set;
   }
 
   std::optional<CharSet> read_class_escape() {
-    if (take("d")) return digit_chars();
-    if (take("D")) return complement(digit_chars());
-    if (take("w")) return word_chars();
-    if (take("W")) return complement(word_chars());
-    if (take("s")) return space_chars();
-    if (take("S")) return complement(space_chars());
+    if (take("d")) return digit_chars(options_.dialect);
+    if (take("D")) return complement(digit_chars(options_.dialect));
+    if (take("w")) return word_chars(options_.dialect);
+    if (take("W")) return complement(word_chars(options_.dialect));
+    if (take("s")) return space_chars(options_.dialect);
+    if (take("S")) return complement(space_chars(options_.dialect));
     if (take("p")) return read_property(false);
     if (take("P")) return read_property(true);
     return std::nullopt;
@@ -419,7 +364,7 @@ class PatternReader {
       CharSet set;
     };
     const Named known[] = {{"alpha:]", {{'A', 'Z'}, {'a', 'z'}}},
-                           {"digit:]", digit_chars()},
+                           {"digit:]", {{'0', '9'}}},
                            {"alnum:]", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}},
                            {"upper:]", {{'A', 'Z'}}},
                            {"lower:]", {{'a', 'z'}}},
@@ -442,7 +387,7 @@ class PatternReader {
     for (bool first = true;; first = false) {
       if (at_end()) malformed("missing ]");
       // "[]" is empty in ECMA 262; elsewhere a ] that comes first is a character.
-      if (peek() == ']' && (!first || options_.search)) break;
+      if (peek() == ']' && (!first || options_.dialect == PatternDialect::ecma262)) break;
       const auto low = read_class_item(set);
       if (!low) continue;
       const bool range = peek() == '-' && pos_ + 1 < text_.size() && text_[pos_ + 1] != ']';
@@ -565,7 +510,7 @@ class PatternLanguage {
 LanguageId parse_pattern(std::string_view pattern, const PatternOptions& options, LanguageStore& store) {
   const PatternNode node = PatternReader(pattern, options).read();
   PatternLanguage language(pattern, store);
-  if (!options.search) return language.of(node, LanguageStore::kEmpty, true);
+  if (options.dialect == PatternDialect::python) return language.of(node, LanguageStore::kEmpty, true);
   const LanguageId at_start = language.of(node, LanguageStore::kAnything, true);
   const LanguageId inside = language.of(node, LanguageStore::kAnything, false);
   if (inside == LanguageStore::kNothing) return at_start;

@@ -395,7 +395,7 @@ class KeywordShapes {
 
   LanguageId pattern(std::string_view text) {
     PatternOptions options;
-    options.search = true;
+    options.dialect = PatternDialect::ecma262;
     return parse_pattern(text, options, languages_);
   }
 

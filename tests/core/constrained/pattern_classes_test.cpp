@@ -1,0 +1,65 @@
+// The classes of patterns against tables of the engines whose rules they follow (tests/golden/patterns).
+#include <gtest/gtest.h>
+
+#include "core/constrained/pattern.h"
+#include "tests/core/constrained/constraint_fixture.h"
+
+namespace quire {
+namespace {
+
+CharSet char_set(const Json& ranges) {
+  CharSet set;
+  for (const Json& range : ranges) set.push_back({range[0].get<uint32_t>(), range[1].get<uint32_t>()});
+  return normalized(std::move(set));
+}
+
+// The single characters that the pattern takes.
+CharSet chars_of(const std::string& pattern, PatternDialect dialect) {
+  LanguageStore languages(10'000);
+  PatternOptions options;
+  options.dialect = dialect;
+  CharSet set;
+  for (const LanguageEdge& edge : languages.edges(parse_pattern("^" + pattern + "$", options, languages))) {
+    if (languages.has_empty_text(edge.rest)) set.push_back({edge.first, edge.last});
+  }
+  return normalized(std::move(set));
+}
+
+void compare(const char* name, PatternDialect dialect) {
+  const Json table = read_json_file(QUIRE_TEST_DATA "/patterns/classes.json")[name];
+  const CharSet compared = complement(char_set(table["unassigned"]));
+  for (const auto& [pattern, ranges] : table["classes"].items()) {
+    for (const std::string& written : {pattern, pattern == "." ? pattern : "[" + pattern + "]"}) {
+      EXPECT_EQ(intersected(chars_of(written, dialect), compared), intersected(char_set(ranges), compared))
+          << written;
+    }
+  }
+}
+
+TEST(PatternClasses, ThoseOfSchemasAreThoseOfEcma262) {
+  compare("ecma262", PatternDialect::ecma262);
+}
+
+TEST(PatternClasses, ThoseOfRegularExpressionsAndLarkAreThoseOfPython) {
+  compare("python", PatternDialect::python);
+}
+
+TEST(PatternClasses, EachKindOfConstraintFollowsItsReference) {
+  struct Case {
+    const char* text;
+    bool in_schema;
+    bool elsewhere;
+  };
+  for (const Case& each :
+       {Case{"\uFEFF", true, false}, Case{"\u0085", false, true}, Case{"\u001C", false, true},
+        Case{"\u00A0", true, true}, Case{"\u200B", false, false}}) {
+    EXPECT_EQ(accepts(compile(ConstraintKind::json_schema, R"({"type": "string", "pattern": "^\\s$"})"),
+                      Json(each.text).dump(-1, ' ', true)),
+              each.in_schema);
+    EXPECT_EQ(accepts(compile(ConstraintKind::regex, "\\s"), each.text), each.elsewhere);
+    EXPECT_EQ(accepts(compile(ConstraintKind::lark, "start: /\\s/"), each.text), each.elsewhere);
+  }
+}
+
+}  // namespace
+}  // namespace quire
