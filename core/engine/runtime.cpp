@@ -135,11 +135,6 @@ void Runtime::set_memory_budget(const std::string& device, uint64_t bytes) {
   residences_.note_room();
 }
 
-bool Runtime::has_memory_budget() const {
-  const MutexLock lock(mutex_);
-  return std::any_of(budgets_.begin(), budgets_.end(), [](const auto& of) { return of.second.limit > 0; });
-}
-
 void Runtime::give_back(const std::string& device, uint64_t id) noexcept {
   {
     const MutexLock lock(mutex_);

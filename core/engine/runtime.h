@@ -43,7 +43,7 @@ struct MemoryWish {
   std::string device;
   uint64_t bytes = 0;
   std::string what;  // the taker, as in "the weights of story-15m"
-  // What the device has now beside what is to be left alone; none: the device is believed. A lease that was
+  // What the device has now beside what is to be left alone; none: a budget alone decides. A lease that was
   // given of these bytes is a promise until it is settled, so that two that load at once cannot both count on
   // the same bytes.
   std::function<uint64_t()> free_bytes = nullptr;
@@ -108,7 +108,6 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   std::map<std::pair<std::string, std::string>, uint64_t> leases_by_taker() const;
   // What is leased beyond it already stays leased.
   void set_memory_budget(const std::string& device, uint64_t bytes);
-  bool has_memory_budget() const;
 
  private:
   friend class MemoryLease;

@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/memory_room.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/interface/composite.h"
 #include "kernels/interface/host_memory.h"
@@ -142,20 +143,6 @@ const KernelTable* table(const Device* device) {
   return &device->table;
 }
 
-// What the system can give without swapping; file caches make way.
-uint64_t available_memory() {
-  uint64_t kilobytes = 0;
-  if (FILE* const file = std::fopen("/proc/meminfo", "re")) {
-    char line[128];
-    while (kilobytes == 0 && std::fgets(line, sizeof line, file) != nullptr) {
-      if (std::strncmp(line, "MemAvailable:", 13) == 0) kilobytes = std::strtoull(line + 13, nullptr, 10);
-    }
-    (void)std::fclose(file);
-  }
-  if (kilobytes != 0) return kilobytes * 1024;
-  return static_cast<uint64_t>(::sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
 Status device_info(const Device* device, DeviceInfo* info) {
   char name[64];
   processor_name(name, sizeof name);
@@ -174,7 +161,7 @@ constexpr Backend kBackend = {kBackendAbi, "cpu", num_devices, open_device, clos
 }  // namespace
 
 uint64_t free_memory(const Device& device) {
-  return device.meter.free_bytes(available_memory());
+  return device.meter.free_bytes(memory_room(memory_sources(), device.meter.use().held_bytes));
 }
 
 const Backend& cpu_backend() {

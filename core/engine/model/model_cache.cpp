@@ -5,6 +5,7 @@
 #include "core/base/checked_math.h"
 #include "core/engine/model/model_fingerprint.h"
 #include "core/engine/model/model_home.h"
+#include "core/engine/model/out_of_memory.h"
 #include "core/engine/model/tokenizer_codec.h"
 #include "core/models/stage_sizes.h"
 #include "core/models/transformer_builder.h"
@@ -122,8 +123,9 @@ MemoryBytes plan_stage_of(const Model& model, size_t stage_idx, const Transforme
   return plan_stage(*model.transformer(), stage_idx, sizes);
 }
 
-std::string taker_of(const Model& model) {
-  return "the cache of " + model.path();
+MemoryWish wish_of(const std::shared_ptr<Device>& device, uint64_t bytes, const Model& model) {
+  return {device->name(), bytes, "the cache of " + model.path(),
+          [device] { return device->info().free_bytes; }};
 }
 
 // Of a cache that grows; its model outlives it.
@@ -134,9 +136,7 @@ PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
     const std::shared_ptr<const Transformer> transformer = model.transformer();
     for (size_t i = 0; i < transformer->stages.size(); ++i) {
       const std::shared_ptr<Device>& device = transformer->stages[i].device;
-      MemoryWish wish{device->name(), plan_stage_of(model, i, sizes).kv, taker_of(model)};
-      if (!device->is_host()) wish.free_bytes = [device] { return device->info().free_bytes; };
-      wishes.push_back(std::move(wish));
+      wishes.push_back(wish_of(device, plan_stage_of(model, i, sizes).kv, model));
     }
     return wishes;
   };
@@ -148,7 +148,7 @@ std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
   const std::shared_ptr<const Transformer> transformer = model.transformer();
   for (size_t i = 0; i < transformer->stages.size(); ++i) {
     leases.push_back(runtime.lease_memory(
-        {transformer->stages[i].device->name(), plan_stage_of(model, i, sizes).cache(), taker_of(model)}));
+        wish_of(transformer->stages[i].device, plan_stage_of(model, i, sizes).cache(), model)));
   }
   return leases;
 }
@@ -190,7 +190,14 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
     parts.residence = home->shared_residence();
     source = [model] { return model->weights(); };
   }
-  parts.executor = std::make_unique<TransformerExecutor>(transformer, executor, source);
+  uint64_t bytes = 0;
+  for (const MemoryLease& lease : kept->memory) bytes += lease.bytes();
+  const auto in_memory = [&](const auto& body) {
+    return within_memory("the cache of " + model->path(), bytes, *transformer->stages.front().device, body);
+  };
+  parts.executor =
+      in_memory([&] { return std::make_unique<TransformerExecutor>(transformer, executor, source); });
+  for (MemoryLease& lease : kept->memory) lease.settle();
   for (const TransformerStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;
@@ -205,7 +212,7 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   engine.max_seq_len = sizes.max_seq_len;
   if (!engine.prefixes.directory.empty())
     engine.prefixes.fingerprint = model_fingerprint(runtime->files(), *model, executor);
-  return Cache::create(std::move(runtime), std::move(parts), engine);
+  return in_memory([&] { return Cache::create(std::move(runtime), std::move(parts), engine); });
 }
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/engine/model/out_of_memory.h"
 
 namespace quire {
 namespace {
@@ -19,13 +20,6 @@ int32_t num_load_helpers(const std::vector<ModelDevice>& devices) {
                                     [](const ModelDevice& device) { return device.device->is_host(); });
   if (all_host) return devices.front().device->info().num_units > 1 ? 1 : 0;
   return std::clamp(static_cast<int32_t>(std::thread::hardware_concurrency()), 1, kMostThreads) - 1;
-}
-
-// One device that is the CPU, without a budget, is believed to hold what it is given.
-bool needs_plan(const Runtime& runtime, const ModelPlanOptions& options) {
-  const ModelDevice& first = options.devices.front();
-  return runtime.has_memory_budget() || options.devices.size() > 1 || !first.device->is_host() ||
-         !options.split.empty() || first.budget_bytes.has_value();
 }
 
 using BytesByDevice = std::map<std::shared_ptr<Device>, uint64_t>;
@@ -61,6 +55,11 @@ class WeightsOnTheMove final : public Movable {
   void plan(const ModelHomeOptions& options, ModelOptions& load);
   void lease();
   void settle() noexcept;
+  template <typename Body>
+  auto in_memory(const Body& body) const {
+    const auto& [device, bytes] = *bytes_.begin();
+    return within_memory("the weights of " + path_, bytes, *device, body);
+  }
 
   const std::shared_ptr<Runtime> runtime_;
   ModelPlanOptions plan_;  // its source is null while the model is on disk
@@ -84,21 +83,19 @@ ModelOptions WeightsOnTheMove::load_options() const {
 
 // Nothing is taken of the devices yet.
 void WeightsOnTheMove::plan(const ModelHomeOptions& options, ModelOptions& load) {
-  if (!options.is_lazy && !needs_plan(*runtime_, plan_)) return;
   const ModelPlan plan = plan_model(plan_);
   if (!options.is_lazy) require_room(plan, plan_);
   bytes_ = weights_of(plan, plan_);
   load.placement = plan.memory.placement;
 }
 
-// The shares of their devices. What a card has free is promised to one load at a time; the host is taken to
-// hold what it is given.
+// The shares of their devices. What one has free is promised to one load at a time.
 void WeightsOnTheMove::lease() {
   std::vector<MemoryLease> leases;
   for (const auto& [device, bytes] : bytes_) {
     MemoryWish wish{device->name(), bytes, "the weights of " + path_};
     wish.may_leave = true;
-    if (!device->is_host()) wish.free_bytes = [&of = *device] { return of.info().free_bytes; };
+    wish.free_bytes = [&of = *device] { return of.info().free_bytes; };
     leases.push_back(runtime_->lease_memory(wish));
   }
   leases_ = std::move(leases);
@@ -114,14 +111,9 @@ std::shared_ptr<Model> WeightsOnTheMove::load(const ModelHomeOptions& options) {
   load.without_weights = options.is_lazy;
   plan(options, load);
   if (!options.is_lazy) lease();
-  model_ = Model::load(load);
+  model_ = in_memory([&] { return Model::load(load); });
   if (options.is_lazy) return model_;
   settle();
-  // Without a budget nobody had to plan; what was taken counts for one that is set later.
-  if (bytes_.empty()) {
-    bytes_[plan_.devices.front().device] = model_->weight_bytes();
-    lease();
-  }
   return model_;
 }
 
@@ -134,7 +126,7 @@ void WeightsOnTheMove::bring(const std::atomic<bool>& stop) {
   try {
     ModelOptions load = load_options();
     load.monitor.cancel = &stop;
-    model_->take_weights(load);
+    in_memory([&] { model_->take_weights(load); });
   } catch (...) {
     leases_.clear();
     throw;

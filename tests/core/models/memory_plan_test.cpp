@@ -203,7 +203,7 @@ TEST(MemoryPlan, ASplitByBytesKeepsWithinThem) {
   expect_as_planned(options, plan);
 }
 
-// Also the CPU, which is otherwise believed.
+// Also of the CPU, whose room is asked when bytes are leased.
 TEST(MemoryPlan, ABudgetOfOneDeviceIsKept) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
   const uint64_t needed = plan_model(options).memory.total().total();
