@@ -39,6 +39,8 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
   call(quire_cache_options_set_max_tokens, cache_options.get(), rounded * sequences);
   call(quire_cache_options_set_max_batch_size, cache_options.get(), sequences);
   call(quire_cache_options_set_max_queue, cache_options.get(), options.num_jobs);
+  if (options.min_cache_tokens)
+    call(quire_cache_options_set_min_tokens, cache_options.get(), *options.min_cache_tokens);
   if (!options.prefix_directory.empty())
     call(quire_cache_options_set_prefix_directory, cache_options.get(), options.prefix_directory.data(),
          options.prefix_directory.size());

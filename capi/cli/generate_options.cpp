@@ -28,6 +28,10 @@ void add_prompt_options(CLI::App& app, GenerateOptions& options) {
       ->capture_default_str();
   app.add_option("--context", options.context, "Tokens that one job may have (default: what it needs)")
       ->type_name("N");
+  app.add_option(
+         "--min-cache-tokens", options.min_cache_tokens,
+         "Tokens that the cache has memory for at first; it grows while jobs need more (default: all)")
+      ->type_name("N");
   app.add_option("--prefix-directory", options.prefix_directory,
                  "Directory that keeps computed prompts for later runs, up to 4 GiB")
       ->type_name("DIR");

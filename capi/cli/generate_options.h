@@ -21,6 +21,7 @@ struct GenerateOptions {
   bool parse_special = false;
   int num_jobs = 1;
   std::optional<int64_t> context;
+  std::optional<int64_t> min_cache_tokens;
   std::string prefix_directory;
   bool quiet = false;
 

@@ -147,6 +147,18 @@ class Generate(command.CommandTest):
             self.assertEqual(damaged["cached_tokens"], 0)
             self.assertEqual(damaged["log_probs"], first["log_probs"])
 
+    def test_a_cache_that_grows_says_the_same(self):
+        prompt = "The old house stood on the hill above the town. " * 60
+        jobs = ("--prompt", prompt, *GREEDY, "--jobs", "4")
+        grown = self.generate(*jobs, "--min-cache-tokens", "1024")
+        self.assertGreater(grown["jobs"][0]["prompt_tokens"], 512)
+        self.assertEqual([job["tokens"] for job in grown["jobs"]],
+                         [job["tokens"] for job in self.generate(*jobs)["jobs"]])
+
+    def test_a_cache_that_begins_with_more_than_it_may_have(self):
+        self.fail_with(command.USAGE, ["min_tokens"], "generate", "--prompt", PROMPT, *GREEDY,
+                       "--min-cache-tokens", "1000000")
+
     def test_a_directory_of_prefixes_that_is_not_there(self):
         self.fail_with(command.USAGE, ["prefix_directory", "/nowhere"], "generate", "--prompt", PROMPT,
                        "--prefix-directory", "/nowhere")

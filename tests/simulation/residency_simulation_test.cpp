@@ -1,7 +1,8 @@
 // Three models on two devices that hold one or two of them: random jobs, evictions, swaps of models, budgets
-// that change as if other processes took memory, loads that fail, and allocations that fail anywhere. No step
-// without its weights, no byte counted twice, no wrong token, and every job comes to an end.
-// QUIRE_SIM_SEED runs one seed alone, QUIRE_SIM_EVENTS sets how many events run in all.
+// that change as if other processes took memory, caches that grow and shrink, loads that fail, and
+// allocations that fail anywhere. No step without its weights, no byte counted twice, no wrong token, and
+// every job comes to an end. QUIRE_SIM_SEED runs one seed alone, QUIRE_SIM_EVENTS sets how many events run in
+// all.
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -18,6 +19,10 @@ namespace {
 
 constexpr uint64_t kEventsPerSeed = 2000;
 constexpr uint64_t kBudget = 100;
+// Of a cache that grows: room for one job at first.
+constexpr int32_t kLeastPages = 4;
+constexpr int32_t kChunkPages = 2;
+constexpr uint64_t kPageBytes = 2;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kNumEvents = 40'000;
 #else
@@ -39,6 +44,8 @@ struct Counts {
   uint64_t failed_wakes = 0;
   uint64_t waits = 0;
   uint64_t swaps = 0;
+  uint64_t growths = 0;
+  uint64_t shrinks = 0;
   uint64_t failed_allocations = 0;
 };
 
@@ -75,6 +82,8 @@ class ResidencySimulation {
     std::shared_ptr<Residence> residence;
     std::unique_ptr<FakeEngine> engine;
     std::vector<SimulatedJob> jobs;
+    std::string grows_on;  // the device of its cache's pages; empty: all are there
+    int32_t num_pages_seen = kLeastPages;
     bool leaves = false;  // it was exchanged: it goes with its last job
   };
 
@@ -97,8 +106,30 @@ class ResidencySimulation {
     options.cache.start_thread = false;
     options.residence = model.residence;
     for (const auto& [device, bytes] : model.weights->bytes) options.devices.push_back(device);
+    if (below(2) == 0) make_elastic(model, options);
     model.engine = std::make_unique<FakeEngine>(options);
     return model;
+  }
+
+  void make_elastic(Model& model, FakeEngineOptions& options) {
+    model.grows_on = options.devices.front();
+    options.limits.least_pages = options.limits.max_pages_per_sequence = kLeastPages;
+    options.limits.chunk_pages = kChunkPages;
+    options.max_seq_len = kLeastPages * options.limits.page_tokens;
+    options.cache.page_idle_time = std::chrono::milliseconds(below(40));
+    options.page_memory = [device = model.grows_on](int32_t num_pages) {
+      return std::vector<MemoryWish>{{device, kPageBytes * static_cast<uint64_t>(num_pages), "a cache"}};
+    };
+  }
+
+  // Bytes of the chunks beside the first pages, which nobody leases here.
+  uint64_t grown_bytes(Model& model) {
+    if (model.grows_on.empty()) return 0;
+    const int32_t num_pages = model.engine->cache->core().loop().kv().pool().num_pages();
+    counts_.growths += num_pages > model.num_pages_seen ? 1 : 0;
+    counts_.shrinks += num_pages < model.num_pages_seen ? 1 : 0;
+    model.num_pages_seen = num_pages;
+    return kPageBytes * static_cast<uint64_t>(num_pages - kLeastPages);
   }
 
   // Runs with an allocation of it failing, now and then. What it throws for that is swallowed.
@@ -252,7 +283,8 @@ class ResidencySimulation {
     drop_models();
     for (const char* device : {"card:0", "card:1"}) {
       uint64_t taken = 0;
-      for (const Model& model : models_) {
+      for (Model& model : models_) {
+        if (model.grows_on == device) taken += grown_bytes(model);
         const auto entry = model.weights->bytes.find(device);
         if (model.weights->is_there && entry != model.weights->bytes.end()) taken += entry->second;
       }
@@ -304,14 +336,16 @@ TEST(ResidencySimulation, NoByteIsCountedTwiceAndNoJobIsLost) {
   std::cout << counts.events << " events, " << counts.steps << " steps, " << counts.completed
             << " jobs completed, " << counts.failed << " failed, " << counts.waits << " waits, "
             << counts.wakes << " wakes, " << counts.failed_wakes << " failed wakes, " << counts.evictions
-            << " evictions, " << counts.swaps << " swaps, " << counts.failed_allocations
-            << " failed allocations\n";
+            << " evictions, " << counts.swaps << " swaps, " << counts.growths << " growths, "
+            << counts.shrinks << " shrinks, " << counts.failed_allocations << " failed allocations\n";
   if (only != 0) return;
   EXPECT_GT(counts.completed, counts.events / 100)
       << "a simulation that never meets the hard cases proves nothing";
   EXPECT_GT(counts.evictions, counts.events / 1000);
   EXPECT_GT(counts.failed_wakes, counts.events / 2000);
   EXPECT_GT(counts.swaps, counts.events / 2000);
+  EXPECT_GT(counts.growths, counts.events / 1000);
+  EXPECT_GT(counts.shrinks, counts.events / 2000);
   EXPECT_GT(counts.failed_allocations, counts.events / 200);
 }
 

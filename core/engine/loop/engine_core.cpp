@@ -98,15 +98,14 @@ EngineCore::~EngineCore() = default;
 void EngineCore::start() {
   const MutexLock lock(mutex_);
   // Each thread keeps the engine alive for as long as it runs.
-  if (options_.watchdog_timeout > Duration{0}) {
-    watching_ = true;
-    threads_.watchdog =
-        runtime_->threads().start("quire-watchdog", [self = shared_from_this()] { self->run_watchdog(); });
-  }
+  const auto start = [this](const char* name, void (EngineCore::*run)()) {
+    return runtime_->threads().start(name, [self = shared_from_this(), run] { (self.get()->*run)(); });
+  };
   try {
+    watching_ = options_.watchdog_timeout > Duration{0};
+    if (watching_) threads_.watchdog = start("quire-watchdog", &EngineCore::run_watchdog);
     life_ = Life::running;
-    threads_.engine =
-        runtime_->threads().start("quire-engine", [self = shared_from_this()] { self->run_thread(); });
+    threads_.engine = start("quire-engine", &EngineCore::run_thread);
   } catch (...) {
     life_ = Life::stopped;
     watching_ = false;
