@@ -37,12 +37,20 @@ __device__ __forceinline__ void norm_row(float* x, int columns, NormKind kind, f
   __syncwarp();
 }
 
-// Heads of q, or of k, normalised and rotated by all warps of the block.
-__device__ __forceinline__ void turn_heads(const AppendKvParams& p, int token, float* heads, int num_heads,
-                                           const float* weight, int warp, int lane) {
+// Of q or of k, in shared memory.
+struct Heads {
+  float* rows;
+  int count;
+  const float* weight;  // of their norm
+};
+
+// Normalised and rotated by all warps of the block.
+__device__ __forceinline__ void turn_heads(const AppendKvParams& p, int token, const Heads& heads, int warp,
+                                           int lane) {
   const int dim = p.heads.head_dim;
   if (p.qk_norm == QkNorm::all_heads) {
-    if (warp == 0) norm_row(heads, num_heads * dim, p.qk_norm_kind, p.qk_norm_epsilon, weight, lane);
+    if (warp == 0)
+      norm_row(heads.rows, heads.count * dim, p.qk_norm_kind, p.qk_norm_epsilon, heads.weight, lane);
     __syncthreads();
   }
   const bool turns = p.rope != RopeStyle::none && p.rotary_dim > 0;
@@ -50,9 +58,10 @@ __device__ __forceinline__ void turn_heads(const AppendKvParams& p, int token, f
   HeadAngles angles;
   if (turns) angles.fetch(p, token, lane);
 #pragma unroll 1
-  for (int h = warp; h < num_heads; h += kWarps) {
-    float* head = heads + h * dim;
-    const float* own = p.qk_weight_per_head && weight != nullptr ? weight + h * dim : weight;
+  for (int h = warp; h < heads.count; h += kWarps) {
+    float* head = heads.rows + h * dim;
+    const float* own =
+        p.qk_weight_per_head && heads.weight != nullptr ? heads.weight + h * dim : heads.weight;
     if (normed && !p.norm_after_rope) norm_row(head, dim, p.qk_norm_kind, p.qk_norm_epsilon, own, lane);
     if (turns) angles.rotate(p, head, lane);
     if (normed && p.norm_after_rope) norm_row(head, dim, p.qk_norm_kind, p.qk_norm_epsilon, own, lane);
@@ -106,12 +115,12 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
   }
-  turn_heads(p, token, row, p.heads.num_heads, p.q_norm, warp, lane);
+  turn_heads(p, token, {row, p.heads.num_heads, p.q_norm}, warp, lane);
   __syncthreads();
   const float factor = query_factor(p, position);
   for (int c = threadIdx.x; c < of_query; c += kThreads) stored[c] = __float2half_rn(row[c] * factor);
   if (p.reads_cache_only) return;
-  turn_heads(p, token, keys, kv_heads, p.k_norm, warp, lane);
+  turn_heads(p, token, {keys, kv_heads, p.k_norm}, warp, lane);
   __syncthreads();
   for (int h = warp; h < kv_heads; h += kWarps)
     store_row(keys + h * dim, dim, p.kv_shape.key_format, lane,

@@ -218,25 +218,23 @@ __global__ void __launch_bounds__(kSortThreads)
 
 // A block a slot.
 __global__ void __launch_bounds__(kThreads)
-    gather_experts_kernel(const __half* input, int rows_per_input, const float* input_scale, int columns,
-                          const MatrixRecord* records, int record_stride, ExpertTiles tiles, __half* target,
-                          int stride) {
+    gather_experts_kernel(const __grid_constant__ ExpertGather g, const __grid_constant__ ExpertTiles tiles) {
   release_successor();
   wait_for_predecessor();
   const int slot = blockIdx.x, expert = tiles.experts[slot / tiles.tile_rows];
   if (expert < 0) return;
   const int row = tiles.rows_of_slots[slot];
-  const int32_t* order = records[static_cast<size_t>(expert) * record_stride].row_order;
-  const __half* from = input + static_cast<size_t>(max(row, 0) / rows_per_input) * columns;
-  const float factor = input_scale != nullptr && row >= 0 ? input_scale[row] : 1.0f;
-  auto* to = reinterpret_cast<uint4*>(target + static_cast<size_t>(slot) * stride);
-  for (int k = threadIdx.x * 8; k < stride; k += kThreads * 8) {
+  const int32_t* order = g.records[static_cast<size_t>(expert) * g.record_stride].row_order;
+  const __half* from = g.input + static_cast<size_t>(max(row, 0) / g.rows_per_input) * g.columns;
+  const float factor = g.input_scale != nullptr && row >= 0 ? g.input_scale[row] : 1.0f;
+  auto* to = reinterpret_cast<uint4*>(g.target + static_cast<size_t>(slot) * g.stride);
+  for (int k = threadIdx.x * 8; k < g.stride; k += kThreads * 8) {
     __half2 pairs[4];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       __half v = __float2half(0.0f);
-      if (row >= 0 && k + i < columns) v = from[order != nullptr ? order[k + i] : k + i];
-      if (input_scale != nullptr) v = __float2half_rn(__half2float(v) * factor);
+      if (row >= 0 && k + i < g.columns) v = from[order != nullptr ? order[k + i] : k + i];
+      if (g.input_scale != nullptr) v = __float2half_rn(__half2float(v) * factor);
       (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
     }
     to[k / 8] = make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3]));
@@ -278,13 +276,8 @@ cudaError_t launch_sort_rows(const int32_t* expert_of_row, int rows, int num_exp
 }
 
 cudaError_t launch_gather_experts(const ExpertGather& g, const ExpertTiles& tiles, Launch l) {
-  const ExpertLinearParams& p = *g.params;
-  const auto* input = static_cast<const __half*>(p.input) +
-                      static_cast<size_t>(g.first_row / p.rows_per_input) * static_cast<size_t>(g.columns);
   return launch_kernel(gather_experts_kernel, dim3(static_cast<unsigned>(tiles.num_tiles * tiles.tile_rows)),
-                       dim3(kThreads), 0, l.stream, l.dependent, input, p.rows_per_input,
-                       p.input_scale != nullptr ? p.input_scale + g.first_row : nullptr, g.columns, g.records,
-                       g.record_stride, tiles, g.target, g.stride);
+                       dim3(kThreads), 0, l.stream, l.dependent, g, tiles);
 }
 
 cudaError_t setup_experts() {

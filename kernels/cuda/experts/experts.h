@@ -24,11 +24,12 @@ cudaError_t launch_combine(const CombineParams& params, Launch launch);
 cudaError_t launch_sort_rows(const int32_t* expert_of_row, int rows, int num_experts,
                              const ExpertTiles& tiles, Launch launch);
 // What the products of these tiles read: target [num_tiles * tile_rows, stride], each row in the order of its
-// expert's rows, zeros after its columns and where there is none. `first_row`: of the rows that were sorted,
-// among all of params.
+// expert's rows, zeros after its columns and where there is none. Row r of those that were sorted is input
+// row r / rows_per_input, times its scale.
 struct ExpertGather {
-  const ExpertLinearParams* params = nullptr;
-  int32_t first_row = 0;
+  const __half* input = nullptr;       // [rows / rows_per_input, columns]
+  const float* input_scale = nullptr;  // [rows] or nullptr
+  int32_t rows_per_input = 1;
   int32_t columns = 0;
   const MatrixRecord* records = nullptr;
   int32_t record_stride = 0;

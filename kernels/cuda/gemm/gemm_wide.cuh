@@ -27,11 +27,17 @@ struct HalfPlace {
   bool there[2];
 };
 
+// A warp's half of a strip, as one of its lanes sees it.
+struct HalfStrip {
+  StripPlace strip;
+  int half;
+  int lane;
+};
+
 template <int kTiles>
-__device__ __forceinline__ HalfPlace half_place(const Part& part, int strip, int half, int lane,
-                                                int first_tile) {
-  const int local = strip * kStripColumns + 16 * half + (lane >> 2);
-  const int token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8 + 2 * (lane & 3);
+__device__ __forceinline__ HalfPlace half_place(const Part& part, const HalfStrip& of, int first_tile) {
+  const int local = of.strip.strip * kStripColumns + 16 * of.half + (of.lane >> 2);
+  const int token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8 + 2 * (of.lane & 3);
   return {part.first_column + local, token, {local < part.num_columns, local + 8 < part.num_columns}};
 }
 
@@ -67,9 +73,8 @@ __device__ __forceinline__ void store_half(const Arguments& a, const HalfPlace& 
 }
 
 template <int kTiles, typename Arguments>
-__device__ __forceinline__ void finish_half(const Arguments& a, StripPlace strip, int half, int lane,
-                                            HalfSums<kTiles>& sums) {
-  const HalfPlace place = half_place<kTiles>(a.matrix.parts[strip.part], strip.strip, half, lane, 0);
+__device__ __forceinline__ void finish_half(const Arguments& a, const HalfStrip& of, HalfSums<kTiles>& sums) {
+  const HalfPlace place = half_place<kTiles>(a.matrix.parts[of.strip.part], of, 0);
   add_bias<kTiles>(a.matrix.bias, place, sums);
   store_half<kTiles>(a, place, sums);
 }
@@ -117,16 +122,24 @@ __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const H
   store_half<kCount>(a, place, sums);
 }
 
+// Where the warps of a half strip leave their sums, and which of them this one is.
+struct Meeting {
+  float4* partials;  // of this lane and split 0
+  uint32_t* state;
+  int split;
+  bool deals_out;
+};
+
 // Leaves a warp's sums of one split in memory. The last to arrive at a half strip adds up all splits. Where
 // none of them has other tasks, blocks arrive nearly together and one alone would read what eight have left:
 // so the last kTiles to arrive take a tile of 8 tokens each and wait for the very last, but not for long,
-// since nothing says that its block is on the card; whoever goes before leaves its tile to it. `partials`: of
-// this lane and split 0.
+// since nothing says that its block is on the card; whoever goes before leaves its tile to it.
 template <int kTiles>
-__device__ __forceinline__ void meet_and_finish(const GemmArguments& a, StripPlace strip, int half, int lane,
-                                                float4* partials, uint32_t* state, int split, bool deals_out,
-                                                const HalfSums<kTiles>& sums) {
+__device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const HalfStrip& of,
+                                                const Meeting& meeting, const HalfSums<kTiles>& sums) {
   constexpr int kMostLooks = 16;
+  const auto [partials, state, split, deals_out] = meeting;
+  const int lane = of.lane;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
     __stcg(partials + (split * kTiles + n) * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
@@ -134,9 +147,8 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, StripPla
   const auto add = [&](uint32_t value) { return uniform(lane == 0 ? add_acquire_release(state, value) : 0); };
   const auto finish = [&]<int kCount>(std::integral_constant<int, kCount>, int tile) {
     __syncwarp();
-    finish_left_sums<kTiles, kCount>(
-        a, half_place<kTiles>(a.matrix.parts[strip.part], strip.strip, half, lane, tile),
-        partials + tile * 32);
+    finish_left_sums<kTiles, kCount>(a, half_place<kTiles>(a.matrix.parts[of.strip.part], of, tile),
+                                     partials + tile * 32);
   };
   const uint32_t before = add(kArrival);
   const int number = arrivals_before(before);
@@ -187,8 +199,8 @@ __device__ __forceinline__ void apply_gate(int32_t kind, HalfSums<kTiles>& gate,
 // The same for the warps of a gate and its up, whose lanes have the same columns and tokens: all park their
 // sums, `mine` and `other` are the places, and each finishes half of the tokens.
 template <int kTiles, typename Arguments>
-__device__ __forceinline__ void finish_paired_half(const Arguments& a, StripPlace strip, int slot, int half,
-                                                   int lane, uint32_t mine, uint32_t other,
+__device__ __forceinline__ void finish_paired_half(const Arguments& a, const HalfStrip& of, int slot,
+                                                   uint32_t mine, uint32_t other,
                                                    const HalfSums<kTiles>& sums) {
   constexpr int kShare = kTiles / 2;
   const bool is_up = (slot & 1) != 0;
@@ -199,10 +211,8 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, StripPlac
   load_parked<kShare>((is_up ? other : mine) + first_tile * 512, gate);
   load_parked<kShare>((is_up ? mine : other) + first_tile * 512, up);
   named_barrier(1 + slot / 2, 128);  // the next sums take the place
-  if (strip.part < 0) return;
-  const auto place_in = [&](int part) {
-    return half_place<kTiles>(a.matrix.parts[part], strip.strip, half, lane, first_tile);
-  };
+  if (of.strip.part < 0) return;
+  const auto place_in = [&](int part) { return half_place<kTiles>(a.matrix.parts[part], of, first_tile); };
   HalfPlace place = place_in(0);
   const HalfPlace up_place = place_in(1);
   add_bias<kShare>(a.matrix.bias, place, gate);
@@ -236,6 +246,7 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     const WideTask task = wide_task(shape, number);
     const int group = deal.group_of(task);
     const StripPlace place = place_strip(a, group, slot);
+    const HalfStrip of = {place, half, lane};
     const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
     if constexpr (kRunsAhead<kTiles>) {
@@ -254,13 +265,12 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
             reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane;
         const bool deals_out =
             kTiles <= kMostWideTiles && (task.group << shape.split_bits) + deal.step >= shape.tasks;
-        meet_and_finish<kTiles>(a, place, half, lane, partials, a.counters + half_strip, task.split,
-                                deals_out, sums);
+        meet_and_finish<kTiles>(a, of, {partials, a.counters + half_strip, task.split, deals_out}, sums);
       }
     } else if (m.paired) {
-      finish_paired_half<kTiles>(a, place, slot, half, lane, parked, parked_by(warp ^ 2), sums);
+      finish_paired_half<kTiles>(a, of, slot, parked, parked_by(warp ^ 2), sums);
     } else if (place.part >= 0) {
-      finish_half<kTiles>(a, place, half, lane, sums);
+      finish_half<kTiles>(a, of, sums);
     }
   }
 }

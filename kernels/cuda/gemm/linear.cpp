@@ -135,24 +135,23 @@ Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t 
 }
 
 // One slab of a part: expands it and multiplies. unsupported where the library refuses.
-Status multiply_slab(Context& c, const Matrix& m, int32_t part_index, int32_t strip, int32_t strips,
-                     const __half* input, int32_t stride, int32_t rows, const Epilogue& e) {
-  const Part& part = m.parts[part_index];
+Status multiply_slab(Context& c, const Matrix& m, const Slab& slab, const StreamedInput& input, int32_t rows,
+                     const Epilogue& e) {
+  const Part& part = m.parts[slab.part];
   const int32_t depth = (m.num_rows + 7) / 8 * 8;
   Device& device = *c.device;
-  if (const Status s = device.check(expand_columns(m, part_index, strip, strips, c.slab, depth, c.stream),
-                                    "expanding weights");
+  if (const Status s = device.check(expand_columns(m, slab, c.slab, depth, c.stream), "expanding weights");
       s != Status::ok)
     return s;
-  const int32_t first = strip * kStripColumns;
+  const int32_t first = slab.first_strip * kStripColumns;
   const int32_t column = part.first_column + first;
   Product product;
   product.weights = c.slab;
   product.weight_stride = depth;
-  product.input = input;
-  product.input_stride = stride;
+  product.input = input.rows;
+  product.input_stride = input.stride;
   product.rows = rows;
-  product.columns = std::min(strips * kStripColumns, part.num_columns - first);
+  product.columns = std::min(slab.num_strips * kStripColumns, part.num_columns - first);
   product.depth = m.num_rows;
   const bool direct = m.bias == nullptr;
   product.output_stride = direct ? e.stride : product.columns;
@@ -198,7 +197,7 @@ Status expand_and_multiply(Context& c, const Matrix& m, StreamedInput input, int
     const int32_t size = std::min(most, ((m.parts[p].num_strips + slabs - 1) / slabs + 3) / 4 * 4);
     for (int32_t strip = 0; strip < m.parts[p].num_strips; strip += size) {
       const int32_t strips = std::min(size, m.parts[p].num_strips - strip);
-      const Status s = multiply_slab(c, m, p, strip, strips, placed.rows, placed.stride, rows, e);
+      const Status s = multiply_slab(c, m, {p, strip, strips}, placed, rows, e);
       // A card without memory for the library's kernels, say.
       if (s == Status::unsupported && p == 0 && strip == 0) return stream_weights(c, m, input, rows, e);
       if (s != Status::ok) return s;

@@ -23,16 +23,16 @@ uint32_t largest_piece(const Matrix& m) {
   return in_two ? m.max_segment_bytes - kLastPieceBytes : m.max_segment_bytes;
 }
 
-// Lays out shared memory with up to `most` slots per ring. False where `limit` does not allow one.
-bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t sum_bytes, int32_t warps,
-           int32_t most, uint32_t limit) {
+// Lays out shared memory of the narrow kernel with up to kMostSlots per ring. False where `limit` does not
+// allow one.
+bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t sum_bytes, uint32_t limit) {
   s.slot_bytes = aligned(largest_piece(m));
   s.activations_at = kFreeAt;
   s.sums_at = aligned(s.activations_at + activation_bytes);
   s.rings_at = aligned(s.sums_at + sum_bytes);
-  const uint32_t slot = s.slot_bytes * static_cast<uint32_t>(warps);
+  const uint32_t slot = s.slot_bytes * kNarrowWarps;
   if (s.rings_at + slot > limit) return false;
-  s.ring_slots = std::min(most, static_cast<int32_t>((limit - s.rings_at) / slot));
+  s.ring_slots = std::min(kMostSlots, static_cast<int32_t>((limit - s.rings_at) / slot));
   s.shared_bytes = s.rings_at + static_cast<uint32_t>(s.ring_slots) * slot;
   return true;
 }
@@ -200,8 +200,8 @@ GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNumChains) * 4;
   // Half of a multiprocessor's memory: room for two blocks, or for one and one of the next kernel's.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
-  const bool halves = place(s, m, row, sums, kNarrowWarps, 2, half) && s.ring_slots == 2;
-  if (!halves && !place(s, m, row, sums, kNarrowWarps, 2, d.shared_per_block)) s.shared_bytes = 0;
+  const bool halves = place(s, m, row, sums, half) && s.ring_slots == kMostSlots;
+  if (!halves && !place(s, m, row, sums, d.shared_per_block)) s.shared_bytes = 0;
   // A multiprocessor for each group, where there are enough: a kernel that starts while the one before ends
   // would have two of its blocks on each multiprocessor that comes free first, and none on others.
   if (rows <= 8 && s.groups <= d.num_multiprocessors && s.shared_bytes > 0)

@@ -59,13 +59,13 @@ __device__ void edit(const SampleTeam& team, const SampleRow& s, const LogitEdit
   for_each(s.num_excluded, [&](float& logit, float) { logit = -INFINITY; });
 }
 
-__device__ int first_of(SampleTeam& team, const float* row, int size, float largest) {
-  int first = size;
-  team.for_each_logit(row, size, [&](float v, int id) {
+__device__ int first_of(SampleTeam& team, LogitRow row, float largest) {
+  int first = row.size;
+  team.for_each_logit(row.logits, row.size, [&](float v, int id) {
     if (v == largest) first = min(first, id);
   });
   return team.reduce(
-      first, [](int a, int b) { return min(a, b); }, size);
+      first, [](int a, int b) { return min(a, b); }, row.size);
 }
 
 __device__ __forceinline__ void leave(const SampleArguments& a, int row, const SampleResult& result) {
@@ -131,9 +131,9 @@ __device__ bool changes_row(const SampleRow& s) {
   return s.num_penalised + s.num_biased + s.num_excluded > 0 || s.mask != nullptr;
 }
 
-__device__ float largest_of(SampleTeam& team, const float* row, int size) {
+__device__ float largest_of(SampleTeam& team, LogitRow row) {
   float largest = -INFINITY;
-  team.for_each_logit(row, size, [&](float v, int) { largest = fmaxf(largest, v); });
+  team.for_each_logit(row.logits, row.size, [&](float v, int) { largest = fmaxf(largest, v); });
   return team.largest(largest);
 }
 
@@ -164,19 +164,19 @@ __device__ SampleResult sample_row(SampleTeam& team, const SampleArguments& a, c
     result.status = SampleStatus::not_finite;
     return result;
   }
-  const float* row = raw;
+  LogitRow row = {raw, size};
   float largest = raw_largest;
   if (changes_row(s)) {
     change_row(team, a, s, raw, scratch);
-    row = scratch;
-    largest = largest_of(team, row, size);
+    row.logits = scratch;
+    largest = largest_of(team, row);
   }
   if (isinf(largest)) {
     result.status = SampleStatus::nothing_allowed;
     return result;
   }
-  result.token = s.temperature < kGreedyTemperature ? first_of(team, row, size, largest)
-                                                    : draw(team, s, row, size, largest);
+  result.token =
+      s.temperature < kGreedyTemperature ? first_of(team, row, largest) : draw(team, s, row, largest);
   result.logit = raw[result.token];
   result.largest = raw_largest;
   if (s.wants_log_prob == 0) return result;

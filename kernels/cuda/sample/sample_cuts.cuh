@@ -42,19 +42,31 @@ __device__ __forceinline__ float logit_of(uint64_t key) {
   return __uint_as_float(rising & 0x80000000U ? rising & 0x7fffffffU : ~rising);
 }
 
-// The smallest key such that the keys at or above it measure `target` or more together, by each block for
-// itself.
+// The logits that a draw looks at.
+struct LogitRow {
+  const float* logits;
+  int size;
+  __device__ __forceinline__ float operator[](int id) const { return logits[id]; }
+};
+
+// The smallest key such that the keys at or above it measure `target` or more together. Keys below
+// `floor_key` count for nothing.
+struct Cut {
+  uint64_t floor_key;
+  uint64_t target;
+};
+
+// By each block for itself.
 template <typename Measure>
-__device__ uint64_t select_key(const float* row, int size, uint64_t floor_key, uint64_t target,
-                               SampleShared& shared, Measure measure) {
+__device__ uint64_t select_key(LogitRow row, Cut cut, SampleShared& shared, Measure measure) {
   uint64_t prefix = 0;
-  uint64_t rest = target;
+  uint64_t rest = cut.target;
   for (int shift = 56; shift >= 0; shift -= 8) {
     for (int i = threadIdx.x; i < 256; i += kSampleThreads) shared.histogram[i] = 0;
     __syncthreads();
-    for (int i = threadIdx.x; i < size; i += kSampleThreads) {
+    for (int i = threadIdx.x; i < row.size; i += kSampleThreads) {
       const uint64_t key = order_key(row[i], i);
-      if (key < floor_key || (shift < 56 && (key >> (shift + 8)) != (prefix >> (shift + 8)))) continue;
+      if (key < cut.floor_key || (shift < 56 && (key >> (shift + 8)) != (prefix >> (shift + 8)))) continue;
       const uint64_t amount = measure(row[i]);
       if (amount != 0)
         atomicAdd(&shared.histogram[(key >> shift) & 255], static_cast<unsigned long long>(amount));
@@ -91,10 +103,10 @@ struct Bins {
 };
 
 // Those of this block's part. What lies beyond kWeightless is left out.
-__device__ Bins fill_bins(SampleTeam& team, const float* row, int size, float largest, float inverse) {
+__device__ Bins fill_bins(SampleTeam& team, LogitRow row, float largest, float inverse) {
   SampleShared& shared = team.shared;
   float farthest = 0.0f;
-  team.for_each_logit(row, size, [&](float v, int) {
+  team.for_each_logit(row.logits, row.size, [&](float v, int) {
     const float distance = __fmul_rn(__fsub_rn(largest, v), inverse);
     if (distance < kWeightless) farthest = fmaxf(farthest, distance);
   });
@@ -105,7 +117,7 @@ __device__ Bins fill_bins(SampleTeam& team, const float* row, int size, float la
   // Flat rows are spread over the bins as well as steep ones.
   farthest = fmaxf(team.largest(farthest), 1e-6f);
   const Bins bins{largest, inverse, static_cast<float>(kBins - 2) / farthest};
-  team.for_each_logit(row, size, [&](float v, int) {
+  team.for_each_logit(row.logits, row.size, [&](float v, int) {
     const int bin = bins.of(v);
     if (bin == kBins - 1) return;
     atomicAdd(&shared.counts[bin], 1U);
@@ -157,19 +169,18 @@ __device__ uint64_t rank_gathered(SampleShared& shared, int count, uint64_t rest
   return shared.chosen;
 }
 
-// The smallest key such that the keys at or above it measure `target` or more together, where those of the
-// bins in `amounts` do. Keys below `floor_key` count for nothing.
+// Where the bins in `amounts` measure `target` or more.
 template <typename Amount, typename Measure>
-__device__ uint64_t find_cut(SampleTeam& team, const float* row, int size, const Bins& bins, Amount* amounts,
-                             uint64_t floor_key, uint64_t target, Measure measure) {
+__device__ uint64_t find_cut(SampleTeam& team, LogitRow row, const Bins& bins, Amount* amounts, Cut cut,
+                             Measure measure) {
   SampleShared& shared = team.shared;
   if (threadIdx.x == 0) shared.num_gathered = 0;
   team.sync();
-  const CutPlace place = place_cut(team, amounts, target);
+  const CutPlace place = place_cut(team, amounts, cut.target);
   int* num_gathered = team.of(&shared.num_gathered, 0);
   uint64_t* gathered = team.of(shared.gathered, 0);
-  team.for_each_logit(row, size, [&](float v, int id) {
-    if (bins.of(v) != place.bin || order_key(v, id) < floor_key) return;
+  team.for_each_logit(row.logits, row.size, [&](float v, int id) {
+    if (bins.of(v) != place.bin || order_key(v, id) < cut.floor_key) return;
     const int at = atomicAdd(num_gathered, 1);
     if (at < kMostGathered) gathered[at] = order_key(v, id);
   });
@@ -177,19 +188,18 @@ __device__ uint64_t find_cut(SampleTeam& team, const float* row, int size, const
   const int count = *num_gathered;
   if (count <= kMostGathered && team.rank == 0) rank_gathered(shared, count, place.rest, measure);
   team.sync();
-  if (count > kMostGathered) return select_key(row, size, floor_key, target, shared, measure);
+  if (count > kMostGathered) return select_key(row, cut, shared, measure);
   return *team.of(&shared.chosen, 0);
 }
 
 // Leaves in the bins the weights of what is at or above the key.
-__device__ void trim_bins(SampleTeam& team, const float* row, int size, const Bins& bins,
-                          uint64_t floor_key) {
+__device__ void trim_bins(SampleTeam& team, LogitRow row, const Bins& bins, uint64_t floor_key) {
   SampleShared& shared = team.shared;
   const int bin = bins.of(logit_of(floor_key));
   __syncthreads();
   for (int i = bin + static_cast<int>(threadIdx.x); i < kBins; i += kSampleThreads) shared.weights[i] = 0;
   __syncthreads();
-  team.for_each_logit(row, size, [&](float v, int id) {
+  team.for_each_logit(row.logits, row.size, [&](float v, int id) {
     if (bins.of(v) == bin && order_key(v, id) >= floor_key)
       atomicAdd(&shared.weights[bin], static_cast<unsigned long long>(bins.weight(v)));
   });
@@ -197,23 +207,23 @@ __device__ void trim_bins(SampleTeam& team, const float* row, int size, const Bi
 }
 
 // The key that top_k and top_p leave as the smallest.
-__device__ uint64_t cut_row(SampleTeam& team, const SampleRow& s, const float* row, int size, float largest,
+__device__ uint64_t cut_row(SampleTeam& team, const SampleRow& s, LogitRow row, float largest,
                             float inverse) {
   SampleShared& shared = team.shared;
-  const Bins bins = fill_bins(team, row, size, largest, inverse);
+  const Bins bins = fill_bins(team, row, largest, inverse);
   const int at = 2 * static_cast<int>(threadIdx.x);
   uint64_t floor_key = 0;
   const uint64_t kept = team.sum(uint64_t{shared.counts[at]} + shared.counts[at + 1]);
   // What lies beyond the bins weighs nothing, and need not be cut.
   if (s.top_k > 0 && static_cast<uint64_t>(s.top_k) < kept) {
-    floor_key = find_cut(team, row, size, bins, shared.counts, 0, static_cast<uint64_t>(s.top_k),
+    floor_key = find_cut(team, row, bins, shared.counts, {0, static_cast<uint64_t>(s.top_k)},
                          [](float) { return uint64_t{1}; });
-    if (s.top_p < 1.0f) trim_bins(team, row, size, bins, floor_key);
+    if (s.top_p < 1.0f) trim_bins(team, row, bins, floor_key);
   }
   if (s.top_p >= 1.0f) return floor_key;
   const uint64_t total = team.sum(shared.weights[at] + shared.weights[at + 1]);
   const auto wanted = static_cast<uint64_t>(ceil(static_cast<double>(total) * static_cast<double>(s.top_p)));
-  return find_cut(team, row, size, bins, shared.weights, floor_key, max(uint64_t{1}, min(wanted, total)),
+  return find_cut(team, row, bins, shared.weights, {floor_key, max(uint64_t{1}, min(wanted, total))},
                   [&](float logit) { return bins.weight(logit); });
 }
 
@@ -224,14 +234,14 @@ __device__ __forceinline__ int chunk_owner(int chunk, int team_size) {
 
 // The token at a point of the weights in order of id, which is random_bits of the sum of all.
 template <typename Measure>
-__device__ int pick(SampleTeam& team, const float* row, int size, uint64_t random_bits, Measure measure) {
+__device__ int pick(SampleTeam& team, LogitRow row, uint64_t random_bits, Measure measure) {
   SampleShared& shared = team.shared;
-  const int of_chunk = (size + kChunks - 1) / kChunks;
+  const int of_chunk = (row.size + kChunks - 1) / kChunks;
   const int lane = threadIdx.x & 31;
   __syncthreads();
   for (int chunk = threadIdx.x >> 5; chunk < kChunks; chunk += kSampleThreads / 32) {
     if (chunk_owner(chunk, team.size) != team.rank) continue;
-    const int begin = min(size, chunk * of_chunk), end = min(size, begin + of_chunk);
+    const int begin = min(row.size, chunk * of_chunk), end = min(row.size, begin + of_chunk);
     uint64_t sum = 0;
 #pragma unroll 4
     for (int i = begin + lane; i < end; i += 32) sum += measure(row[i], i);
@@ -249,7 +259,7 @@ __device__ int pick(SampleTeam& team, const float* row, int size, uint64_t rando
     shared.rest = point - before;
   }
   __syncthreads();
-  const int begin = shared.found * of_chunk, end = min(size, begin + of_chunk);
+  const int begin = shared.found * of_chunk, end = min(row.size, begin + of_chunk);
   uint64_t rest = shared.rest;
   __syncthreads();
   for (int first = begin; first < end; first += kSampleThreads) {
@@ -264,13 +274,13 @@ __device__ int pick(SampleTeam& team, const float* row, int size, uint64_t rando
   return shared.found;
 }
 
-__device__ int draw(SampleTeam& team, const SampleRow& s, const float* row, int size, float largest) {
+__device__ int draw(SampleTeam& team, const SampleRow& s, LogitRow row, float largest) {
   const float inverse = __fdiv_rn(1.0f, s.temperature);
-  const bool cuts = (s.top_k > 0 && s.top_k < size) || s.top_p < 1.0f;
-  const uint64_t floor_key = cuts ? cut_row(team, s, row, size, largest, inverse) : 0;
+  const bool cuts = (s.top_k > 0 && s.top_k < row.size) || s.top_p < 1.0f;
+  const uint64_t floor_key = cuts ? cut_row(team, s, row, largest, inverse) : 0;
   const auto least =
       static_cast<uint64_t>(ceil(static_cast<double>(s.min_p) * static_cast<double>(kWeightOne)));
-  return pick(team, row, size, s.random_bits, [&](float logit, int id) {
+  return pick(team, row, s.random_bits, [&](float logit, int id) {
     const uint64_t w = weight_of(logit, largest, inverse);
     return w >= least && (floor_key == 0 || order_key(logit, id) >= floor_key) ? w : 0;
   });

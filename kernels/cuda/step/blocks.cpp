@@ -69,13 +69,12 @@ Status end_block(Context& c, const LinearParams& product, bool in_row_order, con
   return c.device->check(launch_norm(n, nullptr, c.launch()), "normalising");
 }
 
-Status add_product(Context& c, const Weight& weight, const void* input, bool in_row_order, int32_t rows,
-                   const NormParams* post_norm, const Workspace& space) {
+LinearParams product_of(const Weight& weight, const void* input, int32_t rows) {
   LinearParams p;
   p.weight = &weight;
   p.input = input;
   p.rows = rows;
-  return end_block(c, p, in_row_order, {post_norm, space.hidden}, space.at(Scratch::projected));
+  return p;
 }
 
 // The norm of what the last matrix of a block reads, in place.
@@ -140,7 +139,8 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
       attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
   if (params->output == nullptr) return Status::ok;
   QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, space.attention, tokens));
-  return add_product(c, *params->output, space.attention, ordered, tokens, params->post_norm, space);
+  return end_block(c, product_of(*params->output, space.attention, tokens), ordered,
+                   {params->post_norm, space.hidden}, space.at(Scratch::projected));
 }
 
 Status mlp_block(Context* context, const MlpBlockParams* params) {
@@ -172,7 +172,8 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   // The loader lays the columns of gate and up in down's row order where it can; what is left is gathered.
   QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, space.activated, tokens));
   const bool ordered = takes_row_order(*params->down) && params->down->groups.front().row_order.empty();
-  return add_product(c, *params->down, space.activated, ordered, tokens, params->post_norm, space);
+  return end_block(c, product_of(*params->down, space.activated, tokens), ordered,
+                   {params->post_norm, space.hidden}, space.at(Scratch::projected));
 }
 
 Status head(Context* context, const HeadParams* params) {

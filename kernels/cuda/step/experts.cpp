@@ -152,8 +152,10 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
     a.experts = tiles.experts;
     a.rows_of_slots = tiles.rows_of_slots;
     ExpertGather gather;
-    gather.params = &p;
-    gather.first_row = round.first;
+    gather.input = static_cast<const __half*>(p.input) +
+                   static_cast<size_t>(round.first / p.rows_per_input) * static_cast<size_t>(common.num_rows);
+    if (p.input_scale != nullptr) gather.input_scale = p.input_scale + round.first;
+    gather.rows_per_input = p.rows_per_input;
     gather.columns = common.num_rows;
     gather.records = a.records;
     gather.record_stride = a.record_stride;

@@ -444,7 +444,7 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
       for (int32_t strip = 0; strip < part.num_strips && status == Status::ok; strip += kStripsAtOnce) {
         const int32_t strips = std::min(kStripsAtOnce, part.num_strips - strip);
         status = device->check(
-            expand_columns(group.matrix, p, strip, strips, static_cast<__half*>(memory), stride, nullptr),
+            expand_columns(group.matrix, {p, strip, strips}, static_cast<__half*>(memory), stride, nullptr),
             "expanding a matrix");
         if (status == Status::ok)
           status = device->check(

@@ -398,10 +398,11 @@ cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target,
   return cudaGetLastError();
 }
 
-cudaError_t expand_columns(const Matrix& matrix, int part, int first_strip, int num_strips, __half* target,
-                           int row_stride, cudaStream_t stream) {
-  expand_kernel<<<tile_grid(matrix.parts[part].runs[matrix.parts[part].num_runs - 1].end, num_strips),
-                  32 * kRepackWarps, 0, stream>>>(matrix, part, first_strip, target, row_stride);
+cudaError_t expand_columns(const Matrix& matrix, const Slab& slab, __half* target, int row_stride,
+                           cudaStream_t stream) {
+  const Part& part = matrix.parts[slab.part];
+  expand_kernel<<<tile_grid(part.runs[part.num_runs - 1].end, slab.num_strips), 32 * kRepackWarps, 0,
+                  stream>>>(matrix, slab.part, slab.first_strip, target, row_stride);
   return cudaGetLastError();
 }
 

@@ -54,9 +54,15 @@ cudaError_t repack_fp8(const StoredMatrix& source, const RepackTarget& target, c
 // Any stored matrix as f16 tiles.
 cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
 
-// `num_strips` strips of a part from `first_strip` on as f16 [columns, row_stride], rows in stored order;
-// each weight rounded to f16, elements from num_rows to row_stride zero.
-cudaError_t expand_columns(const Matrix& matrix, int part, int first_strip, int num_strips, __half* target,
-                           int row_stride, cudaStream_t stream);
+// Strips of a part that follow each other.
+struct Slab {
+  int32_t part = 0;
+  int32_t first_strip = 0;
+  int32_t num_strips = 0;
+};
+// As f16 [columns, row_stride], rows in stored order; each weight rounded to f16, elements from num_rows to
+// row_stride zero.
+cudaError_t expand_columns(const Matrix& matrix, const Slab& slab, __half* target, int row_stride,
+                           cudaStream_t stream);
 
 }  // namespace quire::kernels
