@@ -32,6 +32,18 @@ BytesByDevice weights_of(const ModelPlan& plan, const ModelPlanOptions& options)
   return bytes;
 }
 
+// What weights must not take of the free memory: the reserve, and room for the cache that was planned for.
+BytesByDevice left_alone(const ModelPlan& plan, const ModelPlanOptions& options) {
+  BytesByDevice bytes;
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    const MemoryBytes& share = plan.memory.devices[i];
+    uint64_t& of_device = bytes[options.devices[i].device];
+    of_device = std::max(of_device, options.devices[i].reserve_bytes);
+    if (options.cache) of_device += share.total() - share.weights();
+  }
+  return bytes;
+}
+
 // The weights of one model, with the files they are read from.
 class WeightsOnTheMove final : public Movable {
  public:
@@ -52,8 +64,8 @@ class WeightsOnTheMove final : public Movable {
 
  private:
   ModelOptions load_options() const;
-  void plan(const ModelHomeOptions& options, ModelOptions& load);
-  void lease();
+  ModelPlan plan(ModelOptions& load);
+  void lease(const BytesByDevice& left_alone);
   void settle() noexcept;
   template <typename Body>
   auto in_memory(const Body& body) const {
@@ -82,20 +94,24 @@ ModelOptions WeightsOnTheMove::load_options() const {
 }
 
 // Nothing is taken of the devices yet.
-void WeightsOnTheMove::plan(const ModelHomeOptions& options, ModelOptions& load) {
-  const ModelPlan plan = plan_model(plan_);
-  if (!options.is_lazy) require_room(plan, plan_);
+ModelPlan WeightsOnTheMove::plan(ModelOptions& load) {
+  ModelPlan plan = plan_model(plan_);
   bytes_ = weights_of(plan, plan_);
   load.placement = plan.memory.placement;
+  return plan;
 }
 
 // The shares of their devices. What one has free is promised to one load at a time.
-void WeightsOnTheMove::lease() {
+void WeightsOnTheMove::lease(const BytesByDevice& left_alone) {
   std::vector<MemoryLease> leases;
   for (const auto& [device, bytes] : bytes_) {
     MemoryWish wish{device->name(), bytes, "the weights of " + path_};
     wish.may_leave = true;
-    wish.free_bytes = [&of = *device] { return of.info().free_bytes; };
+    const auto kept = left_alone.find(device);
+    wish.free_bytes = [&of = *device, kept = kept == left_alone.end() ? 0 : kept->second] {
+      const uint64_t free_bytes = of.info().free_bytes;
+      return free_bytes - std::min(free_bytes, kept);
+    };
     leases.push_back(runtime_->lease_memory(wish));
   }
   leases_ = std::move(leases);
@@ -109,8 +125,8 @@ std::shared_ptr<Model> WeightsOnTheMove::load(const ModelHomeOptions& options) {
   ModelOptions load = load_options();
   load.monitor = options.monitor;
   load.without_weights = options.is_lazy;
-  plan(options, load);
-  if (!options.is_lazy) lease();
+  const ModelPlan planned = plan(load);
+  if (!options.is_lazy) lease(left_alone(planned, plan_));
   model_ = in_memory([&] { return Model::load(load); });
   if (options.is_lazy) return model_;
   settle();
@@ -122,7 +138,7 @@ void WeightsOnTheMove::bring(const std::atomic<bool>& stop) {
     if (!had_source && leases_.empty()) plan_.source = nullptr;
   });
   if (plan_.source == nullptr) plan_.source = open_model_source(runtime_->files(), path_);
-  lease();
+  lease({});
   try {
     ModelOptions load = load_options();
     load.monitor.cancel = &stop;

@@ -103,18 +103,4 @@ ModelPlan plan_model(const ModelPlanOptions& options) {
   return plan;
 }
 
-void require_room(const ModelPlan& plan, const ModelPlanOptions& options) {
-  for (size_t i = 0; i < options.devices.size(); ++i) {
-    const MemoryBytes& share = plan.memory.devices[i];
-    const uint64_t needed = options.cache ? share.total() : share.weights();
-    const bool is_asked_later = options.devices[i].device->is_host() && !options.devices[i].budget_bytes;
-    if (is_asked_later || needed <= plan.usable_bytes[i]) continue;
-    throw Error(ErrorCode::out_of_memory,
-                "{}{} needs {} bytes on {}, which has {} free beside the reserve; name more devices{}",
-                options.source->path(), options.cache ? " with its cache" : "", needed,
-                options.devices[i].name, plan.usable_bytes[i],
-                options.cache ? " or make the cache smaller" : "");
-  }
-}
-
 }  // namespace quire

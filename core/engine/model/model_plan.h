@@ -40,9 +40,4 @@ struct ModelPlan {
 // free where an automatic split over several devices does not go.
 ModelPlan plan_model(const ModelPlanOptions& options);
 
-// Throws ErrorCode::out_of_memory naming the device that cannot hold its share of the weights, and of the
-// cache where one is asked for, with the bytes needed and free. What the cpu has is asked when its
-// bytes are leased.
-void require_room(const ModelPlan& plan, const ModelPlanOptions& options);
-
 }  // namespace quire

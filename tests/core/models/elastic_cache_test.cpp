@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/engine/model/model_cache.h"
+#include "core/engine/model/model_home.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
@@ -23,9 +24,13 @@ struct Kind {
 
 class ElasticCache : public ::testing::TestWithParam<Kind> {
  protected:
-  ElasticCache() {
+  ElasticCache() { open_device(0); }
+
+  // And the model on it.
+  void open_device(uint64_t limit_bytes) {
     kernels::DeviceOptions options;
     options.num_threads = 2;
+    options.memory_limit_bytes = limit_bytes;
     device_ = Device::open(kernels::cpu_backend(), 0, options);
     ModelOptions load;
     load.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
@@ -111,6 +116,26 @@ TEST_P(ElasticCache, GivesALoadTheBytesThatNoJobUses) {
   EXPECT_EQ(runtime_->leased_bytes("cpu"), budget);
   EXPECT_EQ(run_jobs(*cache).size(), size_t{kNumJobs}) << "one after another";
   EXPECT_EQ(runtime_->leased_bytes("cpu"), budget);
+}
+
+// Without a budget it is the device that has no more.
+TEST_P(ElasticCache, GivesALoadWhatTheDeviceLacks) {
+  auto cache = open(256, Duration{0});
+  const uint64_t smallest = held_bytes();
+  run_jobs(*cache);
+  const uint64_t grown = held_bytes();
+  ASSERT_GT(grown, smallest);
+  cache.reset();
+  open_device(smallest + weight_bytes_ + (grown - smallest) / 2);
+  cache = open(256, Duration{0});
+  run_jobs(*cache);
+  ModelHomeOptions options;
+  options.plan.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
+  options.plan.devices.push_back({"cpu", device_});
+  options.plan.num_shards = GetParam().num_shards;
+  const auto other = ModelHome::load(runtime_, options);
+  EXPECT_TRUE(other->model()->is_loaded());
+  EXPECT_EQ(run_jobs(*cache).size(), size_t{kNumJobs});
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ElasticCache,

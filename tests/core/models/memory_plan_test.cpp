@@ -199,7 +199,6 @@ TEST(MemoryPlan, ASplitByBytesKeepsWithinThem) {
     EXPECT_EQ(plan.usable_bytes[i], budget);
     EXPECT_LE(plan.memory.devices[i].total(), budget);
   }
-  EXPECT_NO_THROW(require_room(plan, options));
   expect_as_planned(options, plan);
 }
 
@@ -208,7 +207,7 @@ TEST(MemoryPlan, ABudgetOfOneDeviceIsKept) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
   const uint64_t needed = plan_model(options).memory.total().total();
   options.devices.front().budget_bytes = needed;
-  EXPECT_NO_THROW(require_room(plan_model(options), options));
+  EXPECT_NO_THROW((void)plan_model(options));
   options.devices.front().budget_bytes = needed - 1;
   try {
     (void)plan_model(options);
