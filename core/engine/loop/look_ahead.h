@@ -28,6 +28,7 @@ class LookAhead {
   Ticket forward(StepPlan& plan, const Batch& batch);
   // After draw: issues the pass after this one, where it can be told.
   void follow(const StepPlan& plan, const Batch& batch);
+  bool has_issued() const { return issued_.is_held(); }
   // What the step has drawn.
   void settle(const Drawn& drawn) { issued_.settle(drawn.outcomes); }
 

@@ -50,24 +50,30 @@ bool Pace::may_begin(const LiveJobs& jobs) noexcept {
 }
 
 void Pace::begin(TimePoint now, bool is_issued) noexcept {
-  gave_up_ = false;
+  gave_up_ = goes_on_ = false;
   is_issued_ = is_issued;
+  began_ = now;
   watch_.begin(now);
 }
 
 // Of a step that was issued ahead nobody knows when the device began: with the end of the one before, at the
-// earliest.
-void Pace::end_turn(int32_t num_tokens, int32_t num_sequences) noexcept {
-  seat_.end();
+// earliest. A turn that went on began before a step whose issued pass came to nothing.
+void Pace::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept {
+  goes_on_ = is_next_issued;
+  if (goes_on_) {
+    seat_.go_on();
+  } else {
+    seat_.end();
+  }
   const TimePoint now = grounds_.runtime.clock().now();
-  const Duration took = is_issued_ ? now - last_computed_ : seat_.last_turn();
+  const Duration took = is_issued_ ? now - last_computed_ : std::min(seat_.last_turn(), now - began_);
   last_computed_ = now;
   sizing_.observe(num_tokens, num_sequences, took);
   if (!is_issued_) watch_.observe(num_tokens, took);
 }
 
 void Pace::end() noexcept {
-  seat_.end();
+  if (!goes_on_) seat_.end();
   watch_.end();
 }
 

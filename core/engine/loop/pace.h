@@ -25,16 +25,17 @@ class Pace final : public StepBreaks {
   // There was nothing to compute.
   void rest() noexcept { seat_.leave(); }
   void begin(TimePoint now, bool is_issued) noexcept;
-  // The device has computed the step, one of so many tokens and jobs; the turn is over.
-  void end_turn(int32_t num_tokens, int32_t num_sequences) noexcept;
+  // Whether the pass after the one under way may be issued within this turn: the next turn is this cache's.
+  bool may_follow() noexcept { return seat_.stays_first(); }
+  // The device has computed the step, one of so many tokens and jobs. The turn is over, but where the next
+  // pass was issued already.
+  void end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept;
   // The step is over, however it ended.
   void end() noexcept;
   // Between two blocks of it.
   void take_break() override;
   // Whether the step was given up: its jobs are gone, or the cache closes.
   bool gave_up() const { return gave_up_; }
-  // Whether another cache waits for a device of this one.
-  bool has_neighbours() const noexcept { return seat_.neighbours().any; }
 
   // Tokens of the next step where so many jobs generate.
   int32_t step_tokens(int32_t num_streams) const noexcept;
@@ -56,7 +57,9 @@ class Pace final : public StepBreaks {
   StepSizing sizing_;
   TurnUrgency urgency_;
   bool gave_up_ = false;
+  bool goes_on_ = false;     // the turn, with the pass that was issued
   bool is_issued_ = false;   // the step under way was issued while the one before it ran
+  TimePoint began_;          // the step under way
   TimePoint last_computed_;  // when the device was done with the step before
 };
 

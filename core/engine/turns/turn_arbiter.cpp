@@ -170,6 +170,30 @@ void TurnSeat::end() noexcept {
   arbiter_->hand_out(idx, now);
 }
 
+void TurnSeat::go_on() noexcept {
+  const MutexLock lock(arbiter_->mutex_);
+  const auto idx = static_cast<size_t>(place_);
+  if (arbiter_->views_[idx].state != TurnState::holds) return;
+  const TimePoint now = arbiter_->clock_.now();
+  arbiter_->charge(idx, now);
+  arbiter_->end_turn(idx);
+  arbiter_->begin_turn(idx, now);
+}
+
+bool TurnSeat::stays_first() noexcept {
+  const MutexLock lock(arbiter_->mutex_);
+  const auto idx = static_cast<size_t>(place_);
+  TurnView& view = arbiter_->views_[idx];
+  if (view.state != TurnState::holds) return false;
+  const TurnArbiter::Place& place = *arbiter_->places_[idx];
+  const TurnView now = view;
+  view.state = TurnState::returns;
+  view.served += seconds_of(place.usual_turn) / place.weight;
+  choose_turns(arbiter_->views_, arbiter_->bounds_, arbiter_->scratch_, arbiter_->chosen_);
+  view = now;
+  return arbiter_->is_chosen(place_);
+}
+
 bool TurnSeat::may_go_on() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);

@@ -43,6 +43,10 @@ class TurnSeat {
   bool ask(const TurnUrgency& urgency) noexcept;
   // The device has computed: what it took is charged. The cache is expected to ask again at once.
   void end() noexcept;
+  // As end, but the device computes what was issued ahead, within the same turn.
+  void go_on() noexcept;
+  // In a turn: whether this cache would be the next again, after a step of its usual length.
+  bool stays_first() noexcept;
   // In the middle of a turn: false where another cache is to compute first; it then waits as after `ask`.
   bool may_go_on() noexcept;
   // Whether the turn that it waits for has come.

@@ -149,6 +149,63 @@ TEST_F(SteppedCaches, OneThatIsExpectedAndDoesNotComeLosesItsTurn) {
   EXPECT_EQ(waits.engine->cache->core().run_once(), StepOutcome::advanced);
 }
 
+// Steps that are short beside a slice: the device goes on without the host. Shares hold over any 1,000 steps.
+TEST_F(SteppedCaches, WhoeverHasTheNextTurnTooIssuesItsNextPassAtOnce) {
+  FakeEngineOptions options = stepped("cuda:0");
+  make_drawing(options.limits);
+  Member& one = add(options, microseconds(150));
+  options.cache.device_weight = 3.0;
+  Member& three = add(options, microseconds(250));
+  run_round();
+  for (int window = 0; window < 20; ++window) {
+    const double one_before = one.seat().seconds();
+    const double three_before = three.seat().seconds();
+    const int64_t steps_before = one.num_steps + three.num_steps;
+    while (one.num_steps + three.num_steps < steps_before + 1000) run_round();
+    const double ratio = (three.seat().seconds() - three_before) / (one.seat().seconds() - one_before);
+    EXPECT_NEAR(ratio, 3.0, 0.3) << "window " << window;
+  }
+  // Jobs with the same prompt exchange their pages for equal ones, and what was issued on the old is in vain.
+  for (const Member* member : {&one, &three})
+    EXPECT_GT(member->engine->executor->num_followed(), member->num_steps / 2);
+}
+
+// After each of its steps the one with the small share is far ahead.
+TEST_F(SteppedCaches, NothingIsIssuedIntoTheTurnOfAnother) {
+  FakeEngineOptions options = stepped("cuda:0");
+  make_drawing(options.limits);
+  Member& little = add(options, milliseconds(10));
+  options.cache.device_weight = 10.0;
+  Member& much = add(options, milliseconds(10));
+  for (Member* member : {&little, &much})
+    member->jobs.push_back(member->engine->cache->submit(greedy(prompt_of(3, 4), 190)));
+  for (int i = 0; i < 10; ++i) run_round();
+  const int64_t little_before = little.engine->executor->num_followed();
+  const int64_t little_steps = little.num_steps;
+  const int64_t much_before = much.engine->executor->num_followed();
+  for (int i = 0; i < 150; ++i) run_round();
+  ASSERT_FALSE(is_over(*little.jobs.front()) || is_over(*much.jobs.front()));
+  EXPECT_GT(little.num_steps, little_steps + 5);
+  EXPECT_EQ(little.engine->executor->num_followed(), little_before);
+  EXPECT_GT(much.engine->executor->num_followed(), much_before + 100);
+}
+
+// A neighbour that comes while a pass is issued waits until that is computed.
+TEST_F(SteppedCaches, WhoComesWaitsForThePassThatWasIssued) {
+  FakeEngineOptions options = stepped("cuda:0");
+  make_drawing(options.limits);
+  Member& first = add(options, milliseconds(10));
+  for (int i = 0; i < 5; ++i) run_round();
+  ASSERT_GT(first.engine->executor->num_followed(), 0);
+  Member& late = add(options, milliseconds(10));
+  keep_busy(late);
+  EXPECT_EQ(late.engine->cache->core().run_once(), StepOutcome::idle);
+  keep_busy(first);
+  EXPECT_EQ(first.engine->cache->core().run_once(), StepOutcome::advanced);
+  EXPECT_EQ(late.engine->cache->core().run_once(), StepOutcome::advanced);
+  EXPECT_EQ(first.engine->executor->num_in_vain(), 0);
+}
+
 TEST_F(SteppedCaches, AnUrgentJobOfOneCacheGoesBeforeAnother) {
   Member& calm = add(stepped("cpu"), milliseconds(10));
   Member& urgent = add(stepped("cpu"), milliseconds(10));
