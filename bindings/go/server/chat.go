@@ -243,7 +243,7 @@ func gather(c *call, streams []Stream) ([]*wholeMessage, error) {
 	for i := range messages {
 		messages[i] = &wholeMessage{}
 	}
-	err := relay(c.ctx, c.cancel, streams, time.Hour, func() error { return nil }, func(item indexed) error {
+	err := c.relay(streams, time.Hour, func() error { return nil }, func(item indexed) error {
 		if item.end {
 			messages[item.choice].result = item.result
 		} else {
@@ -338,7 +338,7 @@ func (s *Server) streamChat(c *call, request *chatRequest, head chatHead, stream
 			return err
 		}
 	}
-	err := relay(c.ctx, c.cancel, streams, c.heartbeat(), out.heartbeat, func(item indexed) error {
+	err := c.relay(streams, c.heartbeat(), out.heartbeat, func(item indexed) error {
 		choice := chunkChoice{Index: item.choice}
 		if item.end {
 			results[item.choice] = item.result

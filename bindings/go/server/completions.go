@@ -206,7 +206,7 @@ func (s *Server) streamCompletion(c *call, request *completionRequest, body comp
 	offsets := make([]int, len(streams))
 	perPrompt := len(streams) / len(request.Prompt)
 	begun := make([]bool, len(streams))
-	err := relay(c.ctx, c.cancel, streams, c.heartbeat(), out.heartbeat, func(item indexed) error {
+	err := c.relay(streams, c.heartbeat(), out.heartbeat, func(item indexed) error {
 		choice := completionChoice{Index: item.choice, Text: item.piece.Text}
 		if !begun[item.choice] {
 			begun[item.choice] = true

@@ -345,7 +345,7 @@ func (s *Server) streamMessage(c *call, writer *messageWriter, stream Stream) er
 		return err
 	}
 	var result Result
-	err := relay(c.ctx, c.cancel, []Stream{stream}, c.heartbeat(), writer.ping, func(item indexed) error {
+	err := c.relay([]Stream{stream}, c.heartbeat(), writer.ping, func(item indexed) error {
 		if item.end {
 			result = item.result
 			return nil

@@ -233,7 +233,7 @@ func (w *responseWriter) run(c *call, stream Stream) error {
 			return err
 		}
 	}
-	err := relay(c.ctx, c.cancel, []Stream{stream}, c.heartbeat(), w.beat, func(item indexed) error {
+	err := c.relay([]Stream{stream}, c.heartbeat(), w.beat, func(item indexed) error {
 		if item.end {
 			w.result = item.result
 			return nil

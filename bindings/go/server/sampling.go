@@ -147,6 +147,7 @@ func newUsage(results []Result) *usageBody {
 }
 
 func (s *Server) account(c *call, results []Result) {
+	c.traced.results = results
 	for _, result := range results {
 		c.permit.spend(result.Usage)
 		s.counters.count(result.Usage)

@@ -23,6 +23,7 @@ type Server struct {
 	stored    *responseStore
 	counters  counters
 	log       *Logger
+	tracer    Tracer // nil: none
 	mux       *http.ServeMux
 	started   time.Time
 	bodyBytes int64 // of all requests that are under way; atomic
@@ -83,6 +84,7 @@ func (s *Server) finish(e *exchange, r *http.Request) {
 		}
 	}
 	s.counters.observe(r.URL.Path, e.status, time.Since(e.began))
+	s.record(e, r)
 	s.log.Info("request", Fields{"request": e.id, "trace": r.Header.Get("traceparent"), "method": r.Method,
 		"path": r.URL.Path, "status": e.status, "seconds": time.Since(e.began).Seconds()})
 }
@@ -97,6 +99,7 @@ type exchange struct {
 	conn      net.Conn // nil: the limits of time are not ours
 	writeTime time.Duration
 	allowed   time.Time // when the client was last given time
+	traced    traced
 }
 
 // allowRead says until when the client may take to send; the zero time: for ever.
@@ -348,6 +351,7 @@ func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
 	}
 	if err == nil {
 		c.opened = model
+		c.traced.model = resolved
 	}
 	return model, err
 }

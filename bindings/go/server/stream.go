@@ -74,11 +74,12 @@ type indexed struct {
 }
 
 // relay hands every piece of all streams to `each`, one at a time, in the order in which they come, with heartbeats
-// where nothing came for `beat`. The error is of the first stream that failed, of `each`, or of ctx; it ends the other
-// streams by cancel. Closing them is the caller's.
-func relay(ctx context.Context, cancel context.CancelFunc, streams []Stream, beat time.Duration,
-	heartbeat func() error, each func(indexed) error) error {
-	r := &relayed{cancel: cancel, each: each, beat: beat, heartbeat: heartbeat, last: time.Now()}
+// where nothing came for `beat`. The error is of the first stream that failed, of `each`, or of the call's context; it ends the
+// other streams. Closing them is the caller's.
+func (c *call) relay(streams []Stream, beat time.Duration, heartbeat func() error, each func(indexed) error) error {
+	ctx := c.ctx
+	r := &relayed{cancel: c.cancel, each: each, beat: beat, heartbeat: heartbeat, last: time.Now()}
+	defer func() { c.traced.firstToken = r.first }()
 	r.timer = time.AfterFunc(beat, r.tick)
 	defer r.stop()
 	if len(streams) == 1 { // no goroutine stands between a token and its write
@@ -108,6 +109,7 @@ type relayed struct {
 	mutex sync.Mutex
 	timer *time.Timer
 	last  time.Time // when something was written
+	first time.Time // when the first piece came; zero: none did
 	over  bool
 	err   error
 }
@@ -123,10 +125,18 @@ func (r *relayed) take(ctx context.Context, choice int, stream Stream) {
 		case err != nil:
 			r.write(func() error { return err })
 			return
-		case !r.write(func() error { return r.each(indexed{choice: choice, piece: piece}) }):
+		case !r.write(func() error { return r.hand(indexed{choice: choice, piece: piece}) }):
 			return
 		}
 	}
+}
+
+// hand is a writer.
+func (r *relayed) hand(piece indexed) error {
+	if r.first.IsZero() {
+		r.first = time.Now()
+	}
+	return r.each(piece)
 }
 
 // write has one writer at a time, and none after the first that failed.

@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
+	"quire.dev/quire/server/otlp"
 )
 
 // The exit statuses.
@@ -35,6 +36,7 @@ Answers the HTTP interfaces of OpenAI and Anthropic from models of this machine.
 
 SIGTERM and SIGINT refuse new requests and wait for those under way; a second one ends at once.
 The log goes to standard error, one JSON object a line, without the text of prompts or answers.
+OTEL_EXPORTER_OTLP_ENDPOINT has spans of the requests sent to a collector, such as http://localhost:4318.
 `
 
 // arguments are what the command line says.
@@ -43,6 +45,7 @@ type arguments struct {
 	models     map[string]server.ModelConfig
 	listen     string
 	check      bool
+	spans      *otlp.Options // nil: none are sent
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -56,6 +59,10 @@ func run(args []string, out, errors io.Writer) int {
 	if err == nil {
 		config, err = parsed.config()
 	}
+	log := server.NewLogger(errors)
+	if err == nil {
+		err = parsed.readSpans(log)
+	}
 	if err != nil {
 		fmt.Fprintln(errors, "quire-server:", err)
 		return exitUsage
@@ -64,7 +71,7 @@ func run(args []string, out, errors io.Writer) int {
 		fmt.Fprintln(out, "the configuration is sound")
 		return exitOK
 	}
-	return serve(parsed, config, server.NewLogger(errors))
+	return serve(parsed, config, log)
 }
 
 // parse reads the command line; done where it asked for a text, which was written.
@@ -103,6 +110,18 @@ func (a *arguments) addModel(text string) error {
 	}
 	a.models[name] = server.ModelConfig{Path: path, Preload: true}
 	return nil
+}
+
+// readSpans reads from the environment where spans go.
+func (a *arguments) readSpans(log *server.Logger) error {
+	options, wanted, err := otlp.FromEnvironment(os.Getenv)
+	if wanted {
+		options.Failed = func(err error) {
+			log.Warn("spans cannot be sent, and are lost", server.Fields{"error": err.Error()})
+		}
+		a.spans = &options
+	}
+	return err
 }
 
 // config is the configuration that the command line asks for, read anew.

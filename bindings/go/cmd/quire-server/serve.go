@@ -12,6 +12,7 @@ import (
 	"quire.dev/quire"
 	"quire.dev/quire/server"
 	"quire.dev/quire/server/local"
+	"quire.dev/quire/server/otlp"
 )
 
 // service is the running server.
@@ -39,6 +40,11 @@ func serve(args *arguments, config *server.Config, log *server.Logger) int {
 		return exitFailure
 	}
 	s.handler = server.New(s.engine, config, log)
+	if args.spans != nil {
+		exporter := otlp.New(*args.spans)
+		defer closeSpans(exporter)
+		s.handler.Trace(exporter)
+	}
 	s.served = s.handler.HTTPServer()
 	failed := make(chan error, 1)
 	go func() { failed <- s.served.Serve(server.LimitConnections(listener, config.Limits.MaxConnections)) }()
@@ -98,6 +104,13 @@ func (s *service) stop() int {
 			}
 		}
 	}
+}
+
+// closeSpans sends what is left of the spans; a collector that does not answer holds nobody up.
+func closeSpans(exporter *otlp.Exporter) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	exporter.Close(ctx)
 }
 
 // How long the engine may take to end where it is forced.

@@ -1,0 +1,254 @@
+// Package otlp sends the spans of a server to a collector, by OTLP over HTTP in its JSON form
+// (https://opentelemetry.io/docs/specs/otlp).
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"quire.dev/quire/server"
+)
+
+// Options say where spans go and as whose.
+type Options struct {
+	URL      string            // whole, as in http://collector:4318/v1/traces
+	Headers  map[string]string // of each request to it
+	Resource map[string]string // service.name and the like
+	Interval time.Duration     // between two batches; 0: five seconds
+	// Told once for each row of batches that could not be sent; nil: nobody.
+	Failed func(error)
+}
+
+const (
+	maxQueued = 2048 // spans; more are dropped
+	maxBatch  = 512
+	sendTime  = 10 * time.Second
+)
+
+// Exporter sends spans in batches from a goroutine of its own. Any goroutine.
+type Exporter struct {
+	options Options
+	client  http.Client
+	spans   chan server.Span
+	closing chan struct{}
+	done    chan struct{}
+	once    sync.Once
+	failing bool // the goroutine's
+}
+
+// New starts an exporter.
+func New(options Options) *Exporter {
+	if options.Interval == 0 {
+		options.Interval = 5 * time.Second
+	}
+	e := &Exporter{options: options, client: http.Client{Timeout: sendTime}, spans: make(chan server.Span, maxQueued),
+		closing: make(chan struct{}), done: make(chan struct{})}
+	go e.run()
+	return e
+}
+
+// FromEnvironment reads the variables of OpenTelemetry's specification that say where spans go: OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, _HEADERS, _PROTOCOL, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_EXPORTER and
+// OTEL_SDK_DISABLED. False where none is to be sent.
+func FromEnvironment(get func(string) string) (Options, bool, error) {
+	either := func(name string) string {
+		if value := get("OTEL_EXPORTER_OTLP_TRACES_" + name); value != "" {
+			return value
+		}
+		return get("OTEL_EXPORTER_OTLP_" + name)
+	}
+	options := Options{Resource: map[string]string{"service.name": "quire-server"}}
+	options.URL = get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	if base := get("OTEL_EXPORTER_OTLP_ENDPOINT"); options.URL == "" && base != "" {
+		options.URL = strings.TrimRight(base, "/") + "/v1/traces"
+	}
+	if options.URL == "" || strings.EqualFold(get("OTEL_SDK_DISABLED"), "true") || get("OTEL_TRACES_EXPORTER") == "none" {
+		return options, false, nil
+	}
+	if target, err := url.Parse(options.URL); err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return options, false, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %q is no URL of a collector, such as http://localhost:4318", options.URL)
+	}
+	if protocol := either("PROTOCOL"); protocol != "" && protocol != "http/json" {
+		return options, false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q; spans are sent as http/json, which collectors take where they take http/protobuf", protocol)
+	}
+	var err error
+	if options.Headers, err = pairs("OTEL_EXPORTER_OTLP_HEADERS", either("HEADERS")); err != nil {
+		return options, false, err
+	}
+	resource, err := pairs("OTEL_RESOURCE_ATTRIBUTES", get("OTEL_RESOURCE_ATTRIBUTES"))
+	for name, value := range resource {
+		options.Resource[name] = value
+	}
+	if name := get("OTEL_SERVICE_NAME"); name != "" {
+		options.Resource["service.name"] = name
+	}
+	return options, err == nil, err
+}
+
+// pairs reads a=b,c=d, whose values are percent-encoded.
+func pairs(variable, text string) (map[string]string, error) {
+	found := map[string]string{}
+	for _, pair := range strings.Split(text, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		name, value, is := strings.Cut(pair, "=")
+		plain, err := url.PathUnescape(strings.TrimSpace(value))
+		if !is || err != nil || strings.TrimSpace(name) == "" {
+			return nil, fmt.Errorf("%s: %q is not NAME=VALUE", variable, pair)
+		}
+		found[strings.TrimSpace(name)] = plain
+	}
+	return found, nil
+}
+
+// Record takes a span, or drops it where too many wait.
+func (e *Exporter) Record(span server.Span) {
+	select {
+	case e.spans <- span:
+	default:
+	}
+}
+
+// Close sends what is left, for as long as ctx lasts.
+func (e *Exporter) Close(ctx context.Context) {
+	e.once.Do(func() { close(e.closing) })
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+	}
+}
+
+func (e *Exporter) run() {
+	defer close(e.done)
+	ticker := time.NewTicker(e.options.Interval)
+	defer ticker.Stop()
+	var batch []server.Span
+	for {
+		select {
+		case span := <-e.spans:
+			if batch = append(batch, span); len(batch) == maxBatch {
+				batch = e.send(batch)
+			}
+		case <-ticker.C:
+			batch = e.send(batch)
+		case <-e.closing:
+			for len(e.spans) > 0 {
+				batch = append(batch, <-e.spans)
+			}
+			e.send(batch)
+			return
+		}
+	}
+}
+
+// send leaves nothing: what a collector does not take is lost, and nothing waits for it.
+func (e *Exporter) send(batch []server.Span) []server.Span {
+	if len(batch) == 0 {
+		return batch
+	}
+	err := e.post(batch)
+	if err != nil && !e.failing && e.options.Failed != nil {
+		e.options.Failed(err)
+	}
+	e.failing = err != nil
+	return batch[:0]
+}
+
+func (e *Exporter) post(batch []server.Span) error {
+	body, err := json.Marshal(request(e.options.Resource, batch))
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequest(http.MethodPost, e.options.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for name, value := range e.options.Headers {
+		r.Header.Set(name, value)
+	}
+	response, err := e.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("the collector answers %s", response.Status)
+	}
+	return nil
+}
+
+type object = map[string]interface{}
+
+// request is an ExportTraceServiceRequest: ids in hexadecimal, 64-bit numbers as text.
+func request(resource map[string]string, batch []server.Span) object {
+	spans := make([]object, len(batch))
+	for i, span := range batch {
+		spans[i] = spanObject(span)
+	}
+	attributes := []object{}
+	for name, value := range resource {
+		attributes = append(attributes, attribute(server.Attribute{Name: name, Value: value}))
+	}
+	return object{"resourceSpans": []object{{"resource": object{"attributes": attributes},
+		"scopeSpans": []object{{"scope": object{"name": "quire.dev/quire/server"}, "spans": spans}}}}}
+}
+
+// Of the enumerations of the protocol.
+const (
+	kindServer  = 2
+	statusError = 2
+)
+
+func spanObject(span server.Span) object {
+	attributes := make([]object, len(span.Attributes))
+	for i, of := range span.Attributes {
+		attributes[i] = attribute(of)
+	}
+	events := make([]object, len(span.Events))
+	for i, event := range span.Events {
+		events[i] = object{"name": event.Name, "timeUnixNano": nanoseconds(event.Time)}
+	}
+	out := object{"traceId": hex.EncodeToString(span.TraceID[:]), "spanId": hex.EncodeToString(span.SpanID[:]), "name": span.Name,
+		"kind": kindServer, "startTimeUnixNano": nanoseconds(span.Start), "endTimeUnixNano": nanoseconds(span.End),
+		"attributes": attributes, "events": events}
+	if span.ParentID != [8]byte{} {
+		out["parentSpanId"] = hex.EncodeToString(span.ParentID[:])
+	}
+	if span.State != "" {
+		out["traceState"] = span.State
+	}
+	if span.Failed {
+		out["status"] = object{"code": statusError}
+	}
+	return out
+}
+
+func nanoseconds(at time.Time) string { return strconv.FormatInt(at.UnixNano(), 10) }
+
+func attribute(of server.Attribute) object {
+	var value object
+	switch v := of.Value.(type) {
+	case int64:
+		value = object{"intValue": strconv.FormatInt(v, 10)}
+	case []string:
+		values := make([]object, len(v))
+		for i, text := range v {
+			values[i] = object{"stringValue": text}
+		}
+		value = object{"arrayValue": object{"values": values}}
+	default:
+		value = object{"stringValue": fmt.Sprint(v)}
+	}
+	return object{"key": of.Name, "value": value}
+}
