@@ -12,6 +12,7 @@ public static class OptionsTest
     public static int Main(string[] arguments)
     {
         return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsArrive, QuotasHold, PinsKeepPages,
+            AQueueFollowsWhatBecomesOfPages,
             PlansTellBytesByKindAndDevice, AModelSplitByBytesTellsTheSameStory, ModelOptionsAreRefusedByName,
             AScopeLoadsNoMoreThanItSays, ATokenEndsALoad, ALoadTellsItsProgress,
             ReferencesThatMayBeNullSaySo);
@@ -124,6 +125,39 @@ public static class OptionsTest
             using (Job job = cache.Submit(request)) Drain(job, FinishReason.Length);
             Stats figures = cache.Stats().Namespaces["large"];
             Check(figures.JobsFinished == 1 && figures.NewTokens == 64, figures.NewTokens);
+        }
+    }
+
+    private static void AQueueFollowsWhatBecomesOfPages(Fixture with)
+    {
+        int[] tokens = with.Model.Encode(string.Concat(Enumerable.Repeat("one two three four ", 40))).Take(40).ToArray();
+        using (EventQueue queue = with.Runtime.CreateQueue())
+        using (Cache cache = with.Model.CreateCache(new CacheOptions { MaxTokens = 1024, PageTokens = 16 }))
+        {
+            var warm = new Request { Tokens = tokens, Kind = JobKind.Warm, Namespace = "books" };
+            using (Job job = cache.Submit(warm)) Drain(job, FinishReason.Completed);
+            for (int round = 0; round < 2; round++) // the second begins anew
+            {
+                cache.FollowPages(queue, 7);
+                ulong parent = 0;
+                for (int number = 0; number < 3; number++)
+                {
+                    Event page = queue.Next();
+                    Check(page.Kind == EventKind.Page && page.UserData == 7 && page.PageNumber == number, page);
+                    if (number == 0)
+                    {
+                        Check(page.PageChange == PageChange.Cleared && page.PageMedium == PageMedium.None, page);
+                        continue;
+                    }
+                    Check(page.PageChange == PageChange.Stored && page.PageMedium == PageMedium.Device, page);
+                    Check(page.PageNamespace == "books" && page.PageHash != 0 && page.PageParent == parent, page);
+                    Check(page.Tokens.SequenceEqual(tokens.Skip(16 * number - 16).Take(16)), page);
+                    parent = page.PageHash;
+                }
+            }
+            cache.Dispose();
+            Event last = queue.Next();
+            Check(last.PageChange == PageChange.Cleared && last.PageNumber == 3, last);
         }
     }
 

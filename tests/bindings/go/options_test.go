@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -336,4 +337,51 @@ func TestAMemoryBudgetIsKept(t *testing.T) {
 	defer runtime.Close()
 	_, err := runtime.LoadModel(modelPath())
 	expectRefused(t, err, quire.OutOfMemory, "")
+}
+
+func TestAQueueFollowsWhatBecomesOfPages(t *testing.T) {
+	runtime := newRuntime(t)
+	model := must(runtime.LoadModel(modelPath()))
+	defer model.Close()
+	queue := must(runtime.NewQueue())
+	defer queue.Close()
+	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 1024, PageTokens: 16}))
+	tokens := must(model.Encode(strings.Repeat("one two three four ", 40), true, false))[:40]
+	job := must(cache.Submit(quire.Request{Tokens: tokens, Kind: quire.KindWarm, Namespace: "books"}))
+	drain(t, job)
+	job.Close()
+	for round := 0; round < 2; round++ { // the second begins anew
+		if err := cache.FollowPages(queue, 7); err != nil {
+			t.Fatal(err)
+		}
+		parent := uint64(0)
+		for number := 0; number < 3; number++ {
+			event := must(queue.Next(context.Background()))
+			if event.Kind != quire.EventPage || event.UserData != 7 || event.PageNumber != int64(number) {
+				t.Fatalf("%+v", event)
+			}
+			if number == 0 {
+				if event.PageChange != quire.PageCleared || event.PageMedium != quire.MediumNone {
+					t.Errorf("%+v", event)
+				}
+				continue
+			}
+			if event.PageChange != quire.PageStored || event.PageMedium != quire.MediumDevice || event.PageNamespace != "books" ||
+				event.PageHash == 0 || event.PageParent != parent {
+				t.Errorf("%+v", event)
+			}
+			if !reflect.DeepEqual(event.Tokens, tokens[16*number-16:16*number]) {
+				t.Errorf("%v", event.Tokens)
+			}
+			parent = event.PageHash
+		}
+	}
+	cache.Close()
+	last := must(queue.Next(context.Background()))
+	if last.PageChange != quire.PageCleared || last.PageNumber != 3 {
+		t.Errorf("%+v", last)
+	}
+	if err := cache.FollowPages(queue, 7); !errors.Is(err, quire.Closed) {
+		t.Error(err)
+	}
 }

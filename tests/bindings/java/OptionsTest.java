@@ -10,11 +10,16 @@ import dev.quire.CacheOptions;
 import dev.quire.KvFormat;
 import dev.quire.Quota;
 import dev.quire.Cancel;
+import dev.quire.Event;
+import dev.quire.EventKind;
+import dev.quire.EventQueue;
 import dev.quire.Job;
 import dev.quire.Model;
 import dev.quire.ModelOptions;
 import dev.quire.MemoryPlan;
 import dev.quire.DevicePlan;
+import dev.quire.PageChange;
+import dev.quire.PageMedium;
 import dev.quire.Plan;
 import dev.quire.FinishReason;
 import dev.quire.JobKind;
@@ -38,6 +43,7 @@ public final class OptionsTest {
     Fixture.run(arguments, "cache options arrive", OptionsTest::cacheOptionsArrive);
     Fixture.run(arguments, "quotas hold but where a namespace has its own", OptionsTest::quotasHold);
     Fixture.run(arguments, "pins keep pages within their limit", OptionsTest::pinsKeepPages);
+    Fixture.run(arguments, "a queue follows what becomes of pages", OptionsTest::followsPages);
     Fixture.run(arguments, "a plan tells bytes by kind and device", OptionsTest::plans);
     Fixture.run(arguments, "a model split by bytes tells the same story", OptionsTest::splits);
     Fixture.run(arguments, "model options are refused by name", OptionsTest::modelOptionsAreRefused);
@@ -98,6 +104,36 @@ public final class OptionsTest {
       }
       Stats large = cache.stats().namespaces().get("large");
       check(large.jobsFinished() == 1 && large.newTokens() == 64, large);
+    }
+  }
+
+  private static void followsPages(Fixture with) {
+    int[] tokens = Arrays.copyOf(with.model.encode("one two three four ".repeat(40), true, false), 40);
+    Cache cache = with.model.createCache(options().maxTokens(1024).pageTokens(16));
+    try (EventQueue queue = with.runtime.createQueue()) {
+      try (Job job = cache.submit(new Request(tokens).kind(JobKind.WARM).namespace("books"))) {
+        drain(job, FinishReason.COMPLETED);
+      }
+      for (int round = 0; round < 2; round++) { // the second begins anew
+        cache.followPages(queue, 7);
+        long parent = 0;
+        for (int number = 0; number < 3; number++) {
+          Event event = queue.poll(FOREVER).get();
+          check(event.kind() == EventKind.PAGE && event.userData() == 7 && event.pageNumber() == number, event);
+          if (number == 0) {
+            check(event.pageChange() == PageChange.CLEARED && event.pageMedium() == PageMedium.NONE, event);
+            continue;
+          }
+          check(event.pageChange() == PageChange.STORED && event.pageMedium() == PageMedium.DEVICE, event);
+          check(event.pageNamespace().equals("books") && event.pageHash() != 0 && event.pageParent() == parent, event);
+          check(Arrays.equals(event.tokens(), Arrays.copyOfRange(tokens, 16 * number - 16, 16 * number)), event);
+          parent = event.pageHash();
+        }
+      }
+      cache.close();
+      Event last = queue.poll(FOREVER).get();
+      check(last.pageChange() == PageChange.CLEARED && last.pageNumber() == 3, last);
+      check(queue.poll(Duration.ZERO).isEmpty(), "more after the end of the cache");
     }
   }
 
