@@ -129,6 +129,17 @@ uint64_t room_of_groups(const char* root, const GroupFiles& files, std::string_v
   }
 }
 
+// Of a list such as "cpu,memory".
+bool names_memory(std::string_view controllers) {
+  constexpr std::string_view kName = "memory";
+  for (size_t begin = 0; begin <= controllers.size();) {
+    const size_t end = std::min(controllers.find(',', begin), controllers.size());
+    if (controllers.substr(begin, end - begin) == kName) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
 // Lines of cgroups(7): "4:memory:/a/b" of version 1, "0::/a/b" of version 2.
 uint64_t room_of_all_groups(const char* root) {
   uint64_t room = kNoMemoryLimit;
@@ -139,7 +150,7 @@ uint64_t room_of_all_groups(const char* root) {
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const std::string_view group = line.substr(second + 1);
     if (controllers.empty()) room = std::min(room, room_of_groups(root, kVersion2, group));
-    if (controllers == "memory") room = std::min(room, room_of_groups(root, kVersion1, group));
+    if (names_memory(controllers)) room = std::min(room, room_of_groups(root, kVersion1, group));
   });
   return room;
 }

@@ -90,6 +90,11 @@ TEST_F(MemoryRoom, IsWhatAGroupOfVersion1Leaves) {
   put("/sys/fs/cgroup/memory/memory.stat",
       "inactive_file 1\ntotal_inactive_file " + std::to_string(6 * kMiB) + "\n");
   EXPECT_EQ(room(), 206 * kMiB);
+  put("/proc/self/cgroup", "4:cpu,memory:/docker/abc\n");
+  EXPECT_EQ(room(), 206 * kMiB);
+  put("/proc/self/cgroup", "4:cpu,memory2,:/docker/abc\n");
+  EXPECT_EQ(room(), 1100 * kMiB);
+  put("/proc/self/cgroup", "4:memory:/docker/abc\n");
   put("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "9223372036854771712\n");
   put("/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "4096\n");
   EXPECT_EQ(room(), 206 * kMiB);
