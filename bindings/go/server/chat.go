@@ -338,7 +338,17 @@ func (s *Server) streamChat(c *call, request *chatRequest, head chatHead, stream
 			return err
 		}
 	}
+	texts := make([]chunk, len(streams))
+	for i := range texts {
+		if err := texts[i].encode(chatChunk{chatHead: head, Choices: []chunkChoice{{Index: i, Delta: chatDelta{
+			Content: &inText}}}}); err != nil {
+			return err
+		}
+	}
 	err := c.relay(streams, c.heartbeat(), out.heartbeat, func(item indexed) error {
+		if !item.end && item.piece.Kind == PieceText && len(item.piece.LogProbs) == 0 {
+			return out.sendChunk(&texts[item.choice], item.piece.Text)
+		}
 		choice := chunkChoice{Index: item.choice}
 		if item.end {
 			results[item.choice] = item.result

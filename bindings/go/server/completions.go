@@ -206,7 +206,18 @@ func (s *Server) streamCompletion(c *call, request *completionRequest, body comp
 	offsets := make([]int, len(streams))
 	perPrompt := len(streams) / len(request.Prompt)
 	begun := make([]bool, len(streams))
+	texts := make([]chunk, len(streams))
+	for i := range texts {
+		text := body
+		text.Choices = []completionChoice{{Index: i, Text: inText}}
+		if err := texts[i].encode(text); err != nil {
+			return err
+		}
+	}
 	err := c.relay(streams, c.heartbeat(), out.heartbeat, func(item indexed) error {
+		if begun[item.choice] && !item.end && len(item.piece.LogProbs) == 0 {
+			return out.sendChunk(&texts[item.choice], item.piece.Text)
+		}
 		choice := completionChoice{Index: item.choice, Text: item.piece.Text}
 		if !begun[item.choice] {
 			begun[item.choice] = true

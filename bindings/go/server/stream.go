@@ -47,10 +47,44 @@ func (s *sse) sendText(event, text string) error {
 	}
 	s.event.WriteString("data: ")
 	s.event.WriteString(text)
+	return s.end()
+}
+
+// end writes the event that was begun.
+func (s *sse) end() error {
 	s.event.WriteString("\n\n")
 	_, err := s.w.Write(s.event.Bytes())
 	s.flush()
 	return err
+}
+
+// chunk is an event that comes for each piece of text, of which all but the text is encoded once: encoding the whole of it
+// takes longer than sending it.
+type chunk struct{ before, after []byte }
+
+// inText stands for the text while a chunk is encoded; nobody can have it in a name.
+var inText = newID("text_")
+
+// encode encodes the chunk from an event whose text is inText.
+func (c *chunk) encode(value interface{}) error {
+	whole, err := json.Marshal(value)
+	if err == nil {
+		c.before, c.after, _ = bytes.Cut(whole, []byte(`"`+inText+`"`))
+	}
+	return err
+}
+
+func (s *sse) sendChunk(c *chunk, text string) error {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return err
+	}
+	s.event.Reset()
+	s.event.WriteString("data: ")
+	s.event.Write(c.before)
+	s.event.Write(quoted)
+	s.event.Write(c.after)
+	return s.end()
 }
 
 func (s *sse) heartbeat() error {

@@ -200,6 +200,46 @@ func TestSeveralAnswersHaveIndicesAndSeedsOfTheirOwn(t *testing.T) {
 	expect(t, len(at(body, "choices", 1, "logprobs", "content", 0, "top_logprobs").([]interface{})), 2)
 }
 
+func TestWhateverIsInATextComesWhole(t *testing.T) {
+	f := start(t, nil)
+	text := "say \"a\" \\n <b>&amp; \x01\u2028 \u00e9\U0001F600 text_ \"content\":\"x\" \t end"
+	quoted, _ := json.Marshal(text)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model":"m","n":2,"stream":true,"messages":[{"role":"user","content":` + string(quoted) + `}]}`,
+		"/v1/completions":      `{"model":"m","n":2,"stream":true,"prompt":` + string(quoted) + `}`,
+	} {
+		texts, last := [2]string{}, [2]string{}
+		for _, event := range f.stream(path, body) {
+			if event == "[DONE]" {
+				continue
+			}
+			var chunk struct {
+				ID, Object, Model string
+				Choices           []struct {
+					Index        int
+					Text         string
+					Delta        struct{ Content string }
+					FinishReason *string `json:"finish_reason"`
+				}
+			}
+			if err := json.Unmarshal([]byte(event), &chunk); err != nil || chunk.ID == "" || chunk.Object == "" || chunk.Model != "m" {
+				t.Fatalf("%v: %s", err, event)
+			}
+			for _, choice := range chunk.Choices {
+				texts[choice.Index] += choice.Text + choice.Delta.Content
+				if choice.FinishReason != nil {
+					last[choice.Index] = *choice.FinishReason
+				}
+			}
+		}
+		for i := range texts {
+			if texts[i] != text || last[i] != "stop" {
+				t.Errorf("%s: %q, %s", path, texts[i], last[i])
+			}
+		}
+	}
+}
+
 func TestAnErrorInsideAStreamEndsItWithAnErrorEvent(t *testing.T) {
 	f := start(t, nil)
 	events := f.stream("/v1/chat/completions", chat("fail", `,"stream":true`))
