@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/core.h>
+
 #include "capi/src/guard.h"
 #include "capi/src/response_dialect.h"
 #include "core/base/utf8.h"
@@ -33,6 +35,18 @@ TokenId special_token(const Tokenizer& tokenizer, const std::string& spelling) {
   const auto token = tokenizer.find_token(spelling);
   if (token && tokenizer.is_special(*token)) return *token;
   throw Error(ErrorCode::not_found, "prompt: the tokenizer has no special token \"{}\"", printable(spelling));
+}
+
+// What `body` encodes; where its text is no UTF-8, the words begin with the field or the part that it stands
+// in.
+template <typename Body>
+TokenIds encode_named(const std::string& name, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& failure) {
+    if (failure.code() != ErrorCode::encoding) throw;
+    throw Error(ErrorCode::encoding, "{}: {}", name, failure.what());
+  }
 }
 
 TokenIds encode_part(const Model& model, const PromptPart& part, bool parse_special) {
@@ -79,7 +93,8 @@ std::string conversation_input(const ConversationSettings& settings, gsl::span<c
   return input += "}";
 }
 
-// What is for a template. Tools also say how an answer is read.
+// What is for a template. Tools also say how an answer is read, and so does a template where the dialect is
+// "auto".
 void refuse_without_messages(const RequestSettings& settings) {
   const ConversationSettings& made = settings.conversation;
   const bool is_read = !settings.response.dialect.empty();
@@ -87,9 +102,10 @@ void refuse_without_messages(const RequestSettings& settings) {
     throw Error(ErrorCode::invalid_argument,
                 "tools: does not count for a prompt without messages, but with a response_dialect");
   }
-  const char* const name = !made.arguments.empty()          ? "template_arguments"
-                           : made.chat.templates != nullptr ? "chat_template"
-                                                            : nullptr;
+  const char* const name = !made.arguments.empty() ? "template_arguments"
+                           : made.chat.templates != nullptr && settings.response.dialect != kAutoDialect
+                               ? "chat_template"
+                               : nullptr;
   if (name == nullptr) return;
   throw Error(ErrorCode::invalid_argument, "{}: does not count for a prompt without messages", name);
 }
@@ -111,7 +127,9 @@ TokenIds encode_parts(const std::vector<PromptPart>& parts, const RequestSetting
     prompt.insert(prompt.end(), tokens.begin(), tokens.end());
   };
   if (text_first) append(around.before);
-  for (const PromptPart& part : parts) append(encode_part(model, part, settings.parse_special));
+  for (const PromptPart& part : parts)
+    append(encode_named(fmt::format("part {}", &part - parts.data()),
+                        [&] { return encode_part(model, part, settings.parse_special); }));
   if (text_last) append(around.after);
   return prompt;
 }
@@ -221,7 +239,8 @@ TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model,
   const gsl::span<const PromptPart> messages = messages_of(settings.prompt);
   if (messages.empty()) {
     refuse_without_messages(settings);
-    const TokenIds prompt = encode_parts(settings.prompt, settings, *model.model);
+    const TokenIds prompt =
+        encode_named("prompt", [&] { return encode_parts(settings.prompt, settings, *model.model); });
     if (words != nullptr) *words = model.model->tokenizer().decode(prompt, false);
     return prompt;
   }
@@ -230,7 +249,8 @@ TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model,
   for (const PromptPart& part : settings.prompt) {
     TokenIds tokens;
     if (!is_messages(part)) {
-      tokens = encode_part(*model.model, part, settings.parse_special);
+      tokens = encode_named(fmt::format("prompt: part {}", &part - settings.prompt.data()),
+                            [&] { return encode_part(*model.model, part, settings.parse_special); });
       if (words != nullptr) *words += tokenizer.decode(tokens, false);
     } else if (&part == &messages.front()) {
       const chat::RenderedChat rendered = render_conversation(settings, model);
@@ -265,7 +285,9 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
   std::string words;
   job.prompt = encode_prompt(settings, *cache.model, is_read ? &words : nullptr);
   if (!settings.negative_prompt.empty())
-    job.negative_prompt = encode_parts(settings.negative_prompt, settings, *cache.model->model);
+    job.negative_prompt = encode_named("negative_prompt", [&] {
+      return encode_parts(settings.negative_prompt, settings, *cache.model->model);
+    });
   if (is_read) job.response = reader_for(settings, *cache.model, words);
   if (settings.queue.events != nullptr && settings.queue.runtime != cache.model->runtime) {
     throw Error(ErrorCode::invalid_argument, "queue: it belongs to another runtime than the cache");

@@ -202,12 +202,13 @@ class PatternReader {
     }
   }
 
-  // {2}, {2,} or {2,3}; anything else is text.
+  // {2}, {2,} or {2,3}, of Python {,3} too; anything else is text.
   bool read_counts(uint32_t& min, uint32_t& max) {
     const size_t begin = pos_;
     if (!take("{")) return false;
-    const auto low = read_number();
+    auto low = read_number();
     auto high = low;
+    if (!low && options_.dialect == PatternDialect::python && peek() == ',') low = 0;
     const bool open = low && take(",");
     if (open) high = read_number();
     if (!low || !take("}")) {

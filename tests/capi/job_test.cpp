@@ -238,7 +238,11 @@ TEST_F(JobTest, AQueueGivesSeveralEventsAtOnce) {
 
 TEST_F(JobTest, RefusesWhatCannotBe) {
   expect_refused(make_request("", 5), QUIRE_ERROR_INVALID_ARGUMENT, "prompt");
-  expect_refused(make_request("ab\xff", 5), QUIRE_ERROR_ENCODING, "2");
+  expect_refused(make_request("ab\xff", 5), QUIRE_ERROR_ENCODING,
+                 "prompt: text is not valid UTF-8 at byte 2");
+  const OwnedRequest parts = make_request("Hello", 5);
+  quire_job_request_add_prompt_text(parts.get(), "a\xff", 2, nullptr);
+  expect_refused(parts, QUIRE_ERROR_ENCODING, "prompt: part 1: text is not valid UTF-8 at byte 1");
   expect_refused(make_request(std::string(5000, 'x'), 5), QUIRE_ERROR_TOO_LARGE, "");
   for (const int32_t id : {-1, 160, INT32_MAX}) {
     const OwnedRequest request = make_request("Hello", 5);

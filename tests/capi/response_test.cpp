@@ -79,6 +79,23 @@ TEST_F(CapiResponseTest, TheTemplateTellsTheDialect) {
   EXPECT_EQ(name, "hermes");
 }
 
+TEST_F(CapiResponseTest, ATemplateCountsBesideTokensWhereItTellsTheDialect) {
+  const World world;
+  const std::string source = "{{ messages }}<tool_call>";
+  const OwnedChatTemplate chat(quire_chat_template_create(source.data(), source.size(), nullptr));
+  const OwnedRequest request = make_request("Hello", 4);
+  const std::vector<int32_t> prompt = {5, 6, 7};
+  quire_job_request_set_prompt_tokens(request.get(), prompt.data(), prompt.size(), nullptr);
+  quire_job_request_set_chat_template(request.get(), chat.get(), nullptr);
+  EXPECT_FALSE(OwnedJob(quire_job_submit(world.cache.get(), request.get(), report.out())));
+  EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(report.message().find("chat_template"), std::string::npos) << report.message();
+  quire_job_request_set_response_dialect(request.get(), "auto", 4, nullptr);
+  const OwnedJob job(quire_job_submit(world.cache.get(), request.get(), report.out()));
+  ASSERT_TRUE(job) << report.message();
+  EXPECT_EQ(collect(job.get()).tokens.size(), 4U);
+}
+
 TEST_F(CapiResponseTest, AConstraintLetsThroughWhatItsParserReadsAsACall) {
   const World world;
   const std::string rules = R"({"dialect": "hermes", "tool_choice": "required", "tools": [{"type": "function",

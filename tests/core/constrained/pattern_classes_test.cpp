@@ -44,6 +44,29 @@ TEST(PatternClasses, ThoseOfRegularExpressionsAndLarkAreThoseOfPython) {
   compare("python", PatternDialect::python);
 }
 
+// Python's re reads a missing least count as 0; ECMA 262 takes such braces for text.
+TEST(PatternCounts, AreThoseOfTheirReference) {
+  struct Case {
+    const char* pattern;
+    const char* text;
+    bool in_schema;
+    bool elsewhere;
+  };
+  for (const Case& each :
+       {Case{"a{,3}", "aaa", false, true}, Case{"a{,3}", "", false, true},
+        Case{"a{,3}", "aaaa", false, false}, Case{"a{,3}", "a{,3}", true, false},
+        Case{"a{,}", "aaaaa", false, true}, Case{"a{,}", "a{,}", true, false}, Case{"a{}", "a{}", true, true},
+        Case{"a{,x}", "a{,x}", true, true}, Case{"a{2,}", "aaa", true, true}, Case{"a{2}", "a", false, false},
+        Case{"a{,", "a{,", true, true}}) {
+    const Json schema = {{"type", "string"}, {"pattern", std::string("^(?:") + each.pattern + ")$"}};
+    EXPECT_EQ(accepts(compile(ConstraintKind::json_schema, schema.dump()), Json(each.text).dump()),
+              each.in_schema)
+        << each.pattern << " of a schema, " << each.text;
+    EXPECT_EQ(accepts(compile(ConstraintKind::regex, each.pattern), each.text), each.elsewhere)
+        << each.pattern << ", " << each.text;
+  }
+}
+
 TEST(PatternClasses, EachKindOfConstraintFollowsItsReference) {
   struct Case {
     const char* text;
