@@ -10,6 +10,7 @@
 #include <iostream>
 #include <iterator>
 #include <random>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -21,8 +22,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kFreeSteps = 40;     // with logits that favour nothing
-constexpr size_t kMostSteps = 4'000;  // a text that is longer counts as one without end
+constexpr size_t kFreeSteps = 40;   // with logits that favour nothing
+constexpr size_t kMostSteps = 800;  // a text that is longer counts as one without end
 
 ConstraintKind kind_of(const std::string& name) {
   const std::pair<const char*, ConstraintKind> kinds[] = {{"schema", ConstraintKind::json_schema},
@@ -35,22 +36,54 @@ ConstraintKind kind_of(const std::string& name) {
   throw Error(ErrorCode::invalid_argument, "the kind {} is not known", name);
 }
 
-// How much a token helps a text to its end: what closes before what goes on, and what opens last.
+// How much a token helps a text to its end: a quote before a bracket, which may stand in a string without
+// end; what closes before what goes on, and what opens last.
 int closing(std::string_view bytes) {
   const char first = bytes.front();
+  if (bytes == "\"" || bytes == "'") return 6;
   if (first == '}' || first == ']') return bytes.size() == 1 ? 5 : 4;
-  if (first == '"' || first == ')') return bytes.size() == 1 ? 4 : 2;
+  if (first == ')') return bytes.size() == 1 ? 4 : 2;
   if (first == '{' || first == '[' || first == '(') return 0;
-  if (first == ',' || static_cast<unsigned char>(first) <= ' ') return 1;
-  return bytes.find_first_of("{[(,") == std::string_view::npos ? 3 : 1;
+  if (first == ',') return 2;
+  if (static_cast<unsigned char>(first) <= ' ' ||
+      bytes.find_first_not_of("0123456789") == std::string_view::npos)
+    return 1;
+  return bytes.find_first_of("{[(,\"") == std::string_view::npos ? 3 : 1;
 }
+
+// Gumbel noise: the token whose logit with it is the highest is one drawn by the softmax of the logits. From
+// a table, since thousands of tokens are allowed at most steps.
+class Noise {
+ public:
+  explicit Noise(uint64_t seed) : random_(seed) {
+    std::mt19937_64 random(1);
+    std::uniform_real_distribution<double> unit(1e-12, 1);
+    for (float& value : values_) value = static_cast<float>(-std::log(-std::log(unit(random))));
+  }
+  float next() {
+    if (left_ == 0) {
+      bits_ = random_();
+      left_ = 4;
+    }
+    --left_;
+    const auto at = static_cast<uint16_t>(bits_);
+    bits_ >>= 16;
+    return values_[at];
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::vector<float> values_ = std::vector<float>(size_t{1} << 16);
+  uint64_t bits_ = 0;
+  int left_ = 0;
+};
 
 // The largest of random logits, which are the same for all tokens at first. With the length of the text,
 // those that close are favoured more and more.
 class Drawer {
  public:
   Drawer(std::shared_ptr<const Constraint> constraint, uint64_t seed)
-      : constraint_(std::move(constraint)), random_(seed), mask_(constraint_->vocabulary().num_words()) {}
+      : constraint_(std::move(constraint)), noise_(seed), mask_(constraint_->vocabulary().num_words()) {}
 
   Json draw() {
     Matcher matcher(constraint_);
@@ -70,16 +103,13 @@ class Drawer {
     const TokenVocabulary& vocabulary = constraint_->vocabulary();
     const size_t num_steps = matcher.num_steps();
     const double bias = num_steps < kFreeSteps ? 0.2 : static_cast<double>(num_steps - kFreeSteps) * 0.2;
-    std::uniform_real_distribution<double> unit(1e-12, 1);
     TokenId best = -1;
     double highest = 0;
     for (size_t word = 0; word < mask_.size(); ++word) {
       for (uint32_t bits = mask_[word]; bits != 0; bits &= bits - 1) {
         const auto token = static_cast<TokenId>(word * 32 + static_cast<size_t>(__builtin_ctz(bits)));
         const std::string_view bytes = vocabulary.bytes(token);
-        // Gumbel noise: the token with the highest sum is one drawn by the softmax of the logits.
-        const double noise = -std::log(-std::log(unit(random_)));
-        const double logit = noise + bias * (bytes.empty() ? 8 : closing(bytes));
+        const double logit = noise_.next() + bias * favour(bytes);
         if (best >= 0 && logit <= highest) continue;
         best = token;
         highest = logit;
@@ -88,8 +118,12 @@ class Drawer {
     return best;
   }
 
+  static int favour(std::string_view bytes) {
+    return bytes.empty() ? 8 : closing(bytes);  // empty: the end
+  }
+
   std::shared_ptr<const Constraint> constraint_;
-  std::mt19937_64 random_;
+  Noise noise_;
   TokenBits mask_;
 };
 

@@ -6,7 +6,9 @@
 
 Schemas and the arguments of tools by jsonschema, with decimal numbers in place of floating point and patterns of ECMA 262 by
 regress; regular expressions by re; Lark by lark where it reads the dialect, else by llguidance; GBNF by llguidance. Prints what
-was drawn and each text that is not valid or has no end; exit code 1 where there is one.
+was drawn and each text that is not valid; exit code 1 where there is one. Texts without
+end are counted apart: nothing favours the members that a schema wants over others that it allows. Of members that a schema does not name
+one may come twice, and the last counts.
 """
 import argparse
 import collections
@@ -89,15 +91,8 @@ def is_integer(checker, instance):
     return isinstance(instance, int) or (isinstance(instance, decimal.Decimal) and instance == instance.to_integral_value())
 
 
-def members(pairs):
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a member comes twice")
-    return found
-
-
 def parsed(text):
-    return json.loads(text, parse_float=decimal.Decimal, object_pairs_hook=members)
+    return json.loads(text, parse_float=decimal.Decimal)
 
 
 def schema_checker(source):
@@ -182,6 +177,9 @@ def check_source(name, kind, source, lines):
         checker, check = "nothing", None
     for line in lines:
         wrong = None
+        if line.get("why") == "too long":
+            tally[f"{kind}: texts without end"] += 1
+            continue
         if not line["ended"]:
             wrong = line["why"]
         elif check is not None:
