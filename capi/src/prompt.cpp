@@ -239,7 +239,7 @@ TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model,
   const gsl::span<const PromptPart> messages = messages_of(settings.prompt);
   if (messages.empty()) {
     refuse_without_messages(settings);
-    const TokenIds prompt =
+    TokenIds prompt =
         encode_named("prompt", [&] { return encode_parts(settings.prompt, settings, *model.model); });
     if (words != nullptr) *words = model.model->tokenizer().decode(prompt, false);
     return prompt;

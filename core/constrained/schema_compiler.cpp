@@ -224,6 +224,7 @@ class KeywordShapes {
     for (const JsonValue& part : parts) literals.push_back(literal_of(part));
     if (negative_) {
       std::vector<Literal> none;
+      none.reserve(literals.size());
       for (const Literal literal : literals) none.push_back(negated(literal));
       Shape shape = shape_of(std::move(none));
       for (size_t i = 0; i < literals.size(); ++i) {

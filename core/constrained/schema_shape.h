@@ -25,6 +25,7 @@ struct KeyRule {
   LanguageId keys = 0;
   uint32_t name = kNoName;  // where it is one name
   GoalId goal = kAnyValue;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   auto operator<=>(const KeyRule&) const = default;
 };
 
