@@ -186,8 +186,8 @@ struct KernelTable {
   Status (*copy_page)(Context* context, const CopyPageParams* params) = nullptr;
   Status (*sample)(Context* context, const SampleParams* params) = nullptr;
   // Waits for the call to sample that was given `outcomes`, the last or the one before, and for no step
-  // issued after it; with it come the rows that read_rows was asked for before it. Needs
-  // kCapabilityFollowingSteps.
+  // issued after it; with it come the rows that read_rows was asked for before it. Whatever synchronize has
+  // waited for meanwhile is there. Needs kCapabilityFollowingSteps.
   Status (*wait_for_draws)(Context* context, const SampleOutcome* outcomes) = nullptr;
 
   // Composites.

@@ -32,6 +32,9 @@ collect_engine() {
       mkdir -p "$carry$(dirname "${path#/usr}")"
       cp "$path" "$carry${path#/usr}"
     done
+  # Packed: what travels with the sources may be 64 MiB in all.
+  tar -C "$carry" -cJf "$carry/prefix.tar.xz" include lib share
+  rm -r "$carry/include" "$carry/lib" "$carry/share"
   collect_models
 }
 

@@ -21,7 +21,7 @@ failed=0
 programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test device_loss_test)
 
 build_all() {
-  { unpack models && unpack families; } || return 1
+  { unpack prefix && unpack models && unpack families; } || return 1
   # The embedded model is one of the trained ones; its references lie beside the other fixtures.
   local embedded=$carry/models/story-15m-exl2-4.0bpw
   mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"
