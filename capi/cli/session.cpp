@@ -83,9 +83,9 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
                  "Memory of devices that is left alone: 512M, or 512M,2G for each (default: 256M)")
       ->type_name("BYTES");
   app.add_option("--activation-dtype", choice.activation_dtype,
-                 "As what quantized products take activations; i8 is faster and less exact (full)")
-      ->type_name("full|i8")
-      ->check(CLI::IsMember({"full", "i8"}));
+                 "As what quantized products take activations; i8 and f8 are faster and less exact (full)")
+      ->type_name("full|i8|f8")
+      ->check(CLI::IsMember({"full", "i8", "f8"}));
   app.add_option("--shards", choice.num_shards,
                  "Shards that each layer is cut into, side by side: on the CPU they share its threads "
                  "(default: 1)")
@@ -133,6 +133,8 @@ ModelOptions choose_model(const ModelChoice& choice, const std::string& path) {
     call(quire_model_options_set_reserve, options.get(), choice.reserve.data(), choice.reserve.size());
   if (choice.activation_dtype == "i8")
     call(quire_model_options_set_activation_dtype, options.get(), QUIRE_ACTIVATION_I8);
+  if (choice.activation_dtype == "f8")
+    call(quire_model_options_set_activation_dtype, options.get(), QUIRE_ACTIVATION_F8);
   if (choice.num_shards != 1) call(quire_model_options_set_num_shards, options.get(), choice.num_shards);
   return options;
 }

@@ -77,8 +77,6 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   const quire::FileSystem& files = runtime->runtime()->files();
   quire::ModelHomeOptions options;
   options.scope = static_cast<quire::ModelScope>(settings.scope);
-  if (settings.activation_dtype == QUIRE_ACTIVATION_I8)
-    options.activations = quire::kernels::ActivationDtype::i8;
   options.plan.source = open_model_source(files, settings.path);
   if (options.scope == quire::ModelScope::full)
     options.plan = plan_options(*runtime, settings, options.plan.source);

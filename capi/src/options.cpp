@@ -154,7 +154,7 @@ int32_t quire_model_options_set_activation_dtype(quire_model_options* options, i
                                                  quire_error** error) {
   return set_option(options, "options", error, [&](ModelSettings& settings) {
     settings.activation_dtype =
-        range_argument(activation_dtype, QUIRE_ACTIVATION_FULL, QUIRE_ACTIVATION_I8, "activation_dtype");
+        range_argument(activation_dtype, QUIRE_ACTIVATION_FULL, QUIRE_ACTIVATION_F8, "activation_dtype");
   });
 }
 

@@ -42,6 +42,10 @@ ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settin
   }
   options.split = settings.split.layers;
   options.num_shards = settings.num_shards;
+  if (settings.activation_dtype == QUIRE_ACTIVATION_I8)
+    options.activations = quire::kernels::ActivationDtype::i8;
+  if (settings.activation_dtype == QUIRE_ACTIVATION_F8)
+    options.activations = quire::kernels::ActivationDtype::f8;
   if (settings.cache) options.cache = engine_options(*settings.cache);
   return options;
 }

@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, kernels::kNumMechanisms> kNames = {
     "differential attention",
     "a scale at the end of a layer",
     "activations of 8 bits",
+    "FP8 activations",
 };
 
 uint64_t of_norm(const std::optional<NormPart>& norm, kernels::Mechanism where) {

@@ -32,9 +32,9 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
       model->placement_ = placement_or_default(options.placement, *model->config_);
       model->num_shards_ = options.num_shards;
       model->activations_ = options.activations;
-      auto made = options.without_weights
-                      ? outline_model(source, model->devices_, model->placement_, model->num_shards_)
-                      : model->read_weights(options);
+      auto made = options.without_weights ? outline_model(source, model->devices_, model->placement_,
+                                                          model->num_shards_, model->activations_)
+                                          : model->read_weights(options);
       const MutexLock lock(model->mutex_);
       (options.without_weights ? model->outline_ : model->weights_) = std::move(made);
     }
@@ -81,7 +81,7 @@ void Model::drop_weights(ModelSource& source) {
     has_outline = outline_ != nullptr;
   }
   std::shared_ptr<const Transformer> outline;
-  if (!has_outline) outline = outline_model(source, devices_, placement_, num_shards_);
+  if (!has_outline) outline = outline_model(source, devices_, placement_, num_shards_, activations_);
   std::shared_ptr<const Transformer> gone;  // after the lock
   const MutexLock lock(mutex_);
   if (outline != nullptr) outline_ = std::move(outline);
@@ -90,9 +90,11 @@ void Model::drop_weights(ModelSource& source) {
 
 std::shared_ptr<const Transformer> outline_model(ModelSource& source,
                                                  const std::vector<std::shared_ptr<Device>>& devices,
-                                                 const Placement& placement, int32_t num_shards) {
+                                                 const Placement& placement, int32_t num_shards,
+                                                 kernels::ActivationDtype activations) {
   BuildOptions options;
   options.num_shards = num_shards;
+  options.activations = activations;
   options.mode = BuildMode::plan;
   return build_transformer(source.config(), *source.weights(ReadScope::layout, {}), devices,
                            placement_or_default(placement, source.config()), options);

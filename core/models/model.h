@@ -41,9 +41,9 @@ struct ModelOptions {
 
 // A transformer that says how large it would be on those devices and has no weights: configuration, headers
 // and what decides the layout of matrices are read. Throws what a load throws.
-std::shared_ptr<const Transformer> outline_model(ModelSource& source,
-                                                 const std::vector<std::shared_ptr<Device>>& devices,
-                                                 const Placement& placement, int32_t num_shards = 1);
+std::shared_ptr<const Transformer> outline_model(
+    ModelSource& source, const std::vector<std::shared_ptr<Device>>& devices, const Placement& placement,
+    int32_t num_shards = 1, kernels::ActivationDtype activations = kernels::ActivationDtype::full);
 
 // Immutable once loaded, but for its weights, which may leave their devices and come back; any thread. Caches
 // keep it alive.

@@ -14,6 +14,16 @@ void require_mechanisms(const Device& device, uint64_t needed) {
               device.backend_name(), mechanism_names(lacking));
 }
 
+void require_activations(const Device& device, kernels::ActivationDtype activations) {
+  using kernels::ActivationDtype;
+  const uint64_t needed = kernels::mechanisms_of(activations);
+  if ((needed & ~device.table().mechanisms) == 0) return;
+  throw Error(ErrorCode::unsupported,
+              "activation_dtype: {} has no {}; leave it full, or load the model on {}", device.backend_name(),
+              mechanism_names(needed),
+              activations == ActivationDtype::i8 ? "the CPU" : "a card of compute capability 9.0");
+}
+
 // What layers take from each other lies on one device.
 void require_together(const ModelSpec& model, const TransformerStage& stage) {
   const auto first = static_cast<size_t>(stage.first_layer);
@@ -50,9 +60,9 @@ void require_shards(const ModelSpec& model, const TransformerStage& stage, int32
 
 void require_stage(const ModelSpec& model, const TransformerStage& stage, const BuildOptions& options) {
   uint64_t needed = mechanisms_of_ends(model);
-  if (options.activations == kernels::ActivationDtype::i8) needed |= kernels::kMechanismByteActivations;
   for (size_t i = 0; i < stage.layers.size(); ++i)
     needed |= mechanisms_of(model.layers[static_cast<size_t>(stage.first_layer) + i]);
+  require_activations(*stage.device, options.activations);
   require_mechanisms(*stage.device, needed);
   require_shards(model, stage, options.num_shards);
   require_together(model, stage);

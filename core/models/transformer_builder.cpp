@@ -261,19 +261,29 @@ class PieceBuilder {
   void add_expert_mlps(const MlpPart& part, int32_t num_experts, ExpertsLayer& layer) {
     layer.gate_up.matrices.resize(static_cast<size_t>(num_experts));
     layer.down.matrices.resize(static_cast<size_t>(num_experts));
+    const size_t first = requests_.size();
     for (int32_t e = 0; e < num_experts; ++e) {
       LinearWeight& down = linear(part.down, e);
       request_folded(layer.gate_up.matrices[static_cast<size_t>(e)], part.gate_up, down, e);
       requests_.push_back({{down.source()}, &layer.down.matrices[static_cast<size_t>(e)]});
     }
+    mark_experts(first);
     collected_.push_back(&layer.gate_up);
     collected_.push_back(&layer.down);
   }
 
   void add_expert_matrices(const MatrixParts& parts, int32_t num_experts, ExpertMatrices& experts) {
     experts.matrices.resize(static_cast<size_t>(num_experts));
+    const size_t first = requests_.size();
     for (int32_t e = 0; e < num_experts; ++e) request(experts.matrices[static_cast<size_t>(e)], parts, e);
+    mark_experts(first);
     collected_.push_back(&experts);
+  }
+
+  // The requests from `first` on.
+  void mark_experts(size_t first) {
+    for (size_t i = first; i < requests_.size(); ++i)
+      for (WeightSource& part : requests_[i].parts) part.is_expert = true;
   }
 
   // ---- streams ----

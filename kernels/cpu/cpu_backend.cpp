@@ -23,7 +23,7 @@ constexpr KernelTable make_table(const char* name) {
   KernelTable table;
   table.capabilities =
       kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityDeterministic | kCapabilityShards;
-  table.mechanisms = (uint64_t{1} << kNumMechanisms) - 1;
+  table.mechanisms = ((uint64_t{1} << kNumMechanisms) - 1) & ~uint64_t{kMechanismFloat8Activations};
   table.activation_dtype = DType::f32;
   table.name = name;
   table.map_unit = kHostMapUnit;

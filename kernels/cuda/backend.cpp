@@ -12,7 +12,9 @@
 #include "kernels/cuda/device/limits.h"
 #include "kernels/cuda/experts/experts.h"
 #include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/gemm/gemm_float8.h"
 #include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/cuda/pointwise/float8_rows.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/sample/sample.h"
 #include "kernels/cuda/step/context.h"
@@ -204,10 +206,13 @@ cudaError_t setup_kernels(Device& device) {
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step :
        {setup_attention_decode, setup_attention_prefill, setup_attention_any, setup_select_keys, setup_append,
-        setup_pointwise, setup_rows, setup_experts, setup_sample})
+        setup_pointwise, setup_float8_rows, setup_rows, setup_experts, setup_sample})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;
+  if (const cudaError_t error = setup_gemm_float8(limit, &device.float8_products); error != cudaSuccess)
+    return error;
+  if (device.float8_products) device.table.mechanisms |= kMechanismFloat8Activations;
   // Dependent launch and bulk copies take the card and kernels that were compiled for them.
   int version = 0;
   const cudaError_t error = gemm_code_version(&version);

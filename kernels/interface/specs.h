@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/interface/weight_source.h"
+
 namespace quire::kernels {
 
 enum class NormKind : uint8_t { rms, layer, none };  // none: y = x
@@ -163,9 +165,15 @@ enum Mechanism : uint64_t {
   kMechanismHeadExperts = 1U << 20,
   kMechanismDifferential = 1U << 21,
   kMechanismLayerScale = 1U << 22,
-  kMechanismByteActivations = 1U << 23,  // ActivationDtype::i8
-  kNumMechanisms = 24,
+  kMechanismByteActivations = 1U << 23,    // ActivationDtype::i8
+  kMechanismFloat8Activations = 1U << 24,  // ActivationDtype::f8
+  kNumMechanisms = 25,
 };
+
+constexpr uint64_t mechanisms_of(ActivationDtype activations) {
+  if (activations == ActivationDtype::i8) return kMechanismByteActivations;
+  return activations == ActivationDtype::f8 ? uint64_t{kMechanismFloat8Activations} : 0U;
+}
 
 constexpr uint64_t mechanisms_of(const NormSpec& norm) {
   return norm.kind == NormKind::layer ? uint64_t{kMechanismLayerNorm}

@@ -13,9 +13,11 @@ namespace quire::kernels {
 enum class WeightFormat : uint8_t { dense, exl2, coded };
 
 // As what a product takes its activations. `full`: as exactly as the backend has them. `i8`: as integers of 8
-// bits, a scale for each 128 of a row: x = code * amax / 127; in products with exl2 and coded matrices, and
-// on backends that can. What a row gives never depends on other rows.
-enum class ActivationDtype : uint8_t { full, i8 };
+// bits, a scale for each 128 of a row: x = code * amax / 127; in products with exl2 and coded matrices. `f8`:
+// as E4M3, x = code * amax / 448 for each 128 of a row, in products with f8_e4m3 matrices whose scales are
+// shared by all rows or by multiples of 128. Each on backends that can (kMechanismByteActivations,
+// kMechanismFloat8Activations). What a row gives never depends on other rows.
+enum class ActivationDtype : uint8_t { full, i8, f8 };
 
 // nn.Linear.weight as stored: [N, K], K contiguous.
 struct DenseSource {
@@ -112,6 +114,7 @@ struct WeightSource {
   const float* bias = nullptr;                          // in stored column order, as far as outputs read
   float prescale = 1.0f;                                // multiplies the matrix, not the bias
   ActivationDtype activations = ActivationDtype::full;  // the same for all parts of a matrix
+  bool is_expert = false;  // one of several matrices, chosen among while a step runs
 };
 
 // A matrix whose parts have their input in common.

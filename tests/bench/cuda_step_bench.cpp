@@ -1,10 +1,11 @@
 // Decode and prefill steps of Llama shapes with random weights, through the kernel table alone, and the
-// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [fp8|f16] [quick] [only=TEXT]
+// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [fp8|float8|f16] [quick]
+// [only=TEXT]
 //
 // EXL2 weights are 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of
 // q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and
-// their head is F16. All layers share one layer's pages, which exceed the L2 many times where the context is
-// long. Times are host times of whole steps, medians.
+// their head is F16; float8: the same by FP8 activations. All layers share one layer's pages, which exceed
+// the L2 many times where the context is long. Times are host times of whole steps, medians.
 //
 // Long file: one tool; its steps and its single kernels share the making of weights.
 #include <algorithm>
@@ -53,7 +54,7 @@ struct Results {
   }
 };
 
-enum class Format { exl2, fp8, f16 };
+enum class Format { exl2, fp8, float8, f16 };
 
 // Raw words for any matrix of the model, made once. Where they are no codes of EXL2, they are moderate
 // numbers both as F16 and as E4M3.
@@ -180,8 +181,9 @@ class Model {
     WeightSource s;
     s.num_in = in;
     s.num_out = s.padded_out = out;
-    s.dense = {format_ == Format::fp8 && !is_head ? DType::f8_e4m3 : DType::f16, raw_.data(),
-               block_scales_.data(), 128, 128};
+    const bool is_fp8 = (format_ == Format::fp8 || format_ == Format::float8) && !is_head;
+    s.dense = {is_fp8 ? DType::f8_e4m3 : DType::f16, raw_.data(), block_scales_.data(), 128, 128};
+    s.activations = format_ == Format::float8 ? ActivationDtype::f8 : ActivationDtype::full;
     s.column_order = columns != nullptr ? columns->data() : nullptr;
     stored_bytes += static_cast<uint64_t>(in) * static_cast<uint64_t>(out) * dtype_bytes(s.dense.dtype);
     return s;
@@ -610,7 +612,7 @@ struct Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [fp8|f16] [quick] [only=TEXT]");
+  if (argc < 3) stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [fp8|float8|f16] [quick] [only=TEXT]");
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) stop(dlerror());
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
@@ -627,6 +629,7 @@ int main(int argc, char** argv) {
     bench.quick |= word == "quick";
     if (word.rfind("only=", 0) == 0) bench.only.push_back(word.substr(5));
     if (word == "fp8") bench.weight_format = Format::fp8;
+    if (word == "float8") bench.weight_format = Format::float8;
     if (word == "f16") bench.weight_format = Format::f16;
   }
   const RawWords raw = raw_words(bench.weight_format);

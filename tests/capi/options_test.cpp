@@ -78,8 +78,8 @@ TEST(ModelOptions, ActivationsAreOneOfThose) {
   EXPECT_EQ(quire_model_options_set_activation_dtype(options, QUIRE_ACTIVATION_I8, nullptr), 1);
   EXPECT_EQ(Pinned(options, "options")->read().activation_dtype, QUIRE_ACTIVATION_I8);
   Report report;
-  EXPECT_EQ(quire_model_options_set_activation_dtype(options, 2, &report.error), 0);
-  EXPECT_EQ(report.message(), "activation_dtype: 2 is not in 0 to 1");
+  EXPECT_EQ(quire_model_options_set_activation_dtype(options, 3, &report.error), 0);
+  EXPECT_EQ(report.message(), "activation_dtype: 3 is not in 0 to 2");
   quire_model_options_free(options, nullptr);
 }
 

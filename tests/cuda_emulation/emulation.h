@@ -83,6 +83,7 @@ template <typename... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Parameters...)) {
   *attributes = {};
   attributes->binaryVersion = 80;
+  attributes->maxThreadsPerBlock = 1024;
   return cudaSuccess;
 }
 

@@ -36,6 +36,7 @@
 /* As what the products of layers take their activations. */
 #define QUIRE_ACTIVATION_FULL 0 /* as exactly as the device computes: 16 bits or more */
 #define QUIRE_ACTIVATION_I8 1   /* integers of 8 bits, a scale for each 128 of a token */
+#define QUIRE_ACTIVATION_F8 2   /* floats of 8 bits (E4M3), a scale for each 128 of a token */
 
 /* What the jobs of one namespace may take of a cache. */
 #define QUIRE_QUOTA_RUNNING_JOBS 0 /* jobs that run at the same time; others of the namespace wait */
@@ -174,9 +175,11 @@ QUIRE_API int32_t quire_model_options_set_num_shards(quire_model_options* option
 
 /**
  * One of QUIRE_ACTIVATION_*. QUIRE_ACTIVATION_I8 makes prompts and batches faster and results less exact, in
- * products with matrices of EXL2, GPTQ, AWQ and the other formats of integer codes; all others, and the one
- * that gives logits, stay as they are. Results still depend on nothing but the job. A device that cannot:
- * quire_model_load refuses it with QUIRE_ERROR_UNSUPPORTED. Default: QUIRE_ACTIVATION_FULL.
+ * products with matrices of EXL2, GPTQ, AWQ and the other formats of integer codes, on the CPU.
+ * QUIRE_ACTIVATION_F8 does so with matrices of FP8 (E4M3) whose scales are shared by all rows or by multiples
+ * of 128, on NVIDIA cards of compute capability 9.0; experts stay as they are. All others, and the one that
+ * gives logits, stay too. Results still depend on nothing but the job. A device that cannot: quire_model_load
+ * refuses it with QUIRE_ERROR_UNSUPPORTED. Default: QUIRE_ACTIVATION_FULL.
  */
 QUIRE_API int32_t quire_model_options_set_activation_dtype(quire_model_options* options,
                                                            int32_t activation_dtype, quire_error** error);

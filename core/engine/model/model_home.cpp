@@ -48,10 +48,7 @@ BytesByDevice left_alone(const ModelPlan& plan, const ModelPlanOptions& options)
 class WeightsOnTheMove final : public Movable {
  public:
   WeightsOnTheMove(std::shared_ptr<Runtime> runtime, const ModelHomeOptions& options)
-      : runtime_(std::move(runtime)),
-        plan_(options.plan),
-        activations_(options.activations),
-        path_(plan_.source->path()) {
+      : runtime_(std::move(runtime)), plan_(options.plan), path_(plan_.source->path()) {
     for (ModelDevice& device : plan_.devices) device.idle_bytes = runtime_->idle_bytes(device.device->name());
   }
 
@@ -75,7 +72,6 @@ class WeightsOnTheMove final : public Movable {
 
   const std::shared_ptr<Runtime> runtime_;
   ModelPlanOptions plan_;  // its source is null while the model is on disk
-  const kernels::ActivationDtype activations_;
   const std::string path_;
   std::vector<MemoryLease> leases_;  // go after the weights
   std::shared_ptr<Model> model_;
@@ -87,7 +83,7 @@ ModelOptions WeightsOnTheMove::load_options() const {
   load.source = plan_.source;
   for (const ModelDevice& device : plan_.devices) load.devices.push_back(device.device);
   load.num_shards = plan_.num_shards;
-  load.activations = activations_;
+  load.activations = plan_.activations;
   load.threads = &runtime_->threads();
   load.num_helpers = num_load_helpers(plan_.devices);
   return load;

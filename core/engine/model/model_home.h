@@ -14,8 +14,6 @@ namespace quire {
 struct ModelHomeOptions {
   ModelPlanOptions plan;  // the source, and for the full scope the devices
   ModelScope scope = ModelScope::full;
-  // Of this load, and of each that brings the weights back.
-  kernels::ActivationDtype activations = kernels::ActivationDtype::full;
   bool is_lazy = false;  // of the full scope: declared, and loaded by its first job
   LoadMonitor monitor;   // of this load
 };

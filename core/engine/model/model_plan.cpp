@@ -64,7 +64,8 @@ std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options) {
     if (twin_idx < rooms.size()) {
       room.demand = rooms[twin_idx].demand;
     } else {
-      const auto outline = outline_model(*options.source, {device.device}, {}, options.num_shards);
+      const auto outline =
+          outline_model(*options.source, {device.device}, {}, options.num_shards, options.activations);
       room.demand = demand_of(*outline, crosses, executor_options(config, cache_of(options)));
     }
     rooms.push_back(std::move(room));
@@ -94,7 +95,8 @@ ModelPlan plan_model(const ModelPlanOptions& options) {
   if (options.devices.empty()) throw Error(ErrorCode::invalid_argument, "device: there is none");
   const ModelConfig& config = options.source->config();
   const Placement placement = choose_placement(options);
-  const auto outline = outline_model(*options.source, devices_of(options), placement, options.num_shards);
+  const auto outline =
+      outline_model(*options.source, devices_of(options), placement, options.num_shards, options.activations);
   ModelPlan plan;
   plan.memory =
       plan_memory(*outline, placement, options.devices.size(), executor_options(config, cache_of(options)));

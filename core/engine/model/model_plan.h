@@ -27,6 +27,7 @@ struct ModelPlanOptions {
   std::vector<ModelDevice> devices;  // layers run in their order; the cpu takes what the others cannot hold
   std::vector<int32_t> split;        // layers of each device; empty: automatically, within the budgets
   int32_t num_shards = 1;            // of each stage
+  kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // of the layers' products
   std::optional<ModelCacheOptions> cache;  // that room is left for; none: one of kPlannedTokens
 };
 

@@ -73,6 +73,7 @@ struct Device : CardLimits {
   bool deterministic = true;
   // Card and kernels are of compute capability 9.0 or later: dependent launch, bulk copies.
   bool is_hopper = false;
+  bool float8_products = false;  // and kernels compiled for them
   std::string name;
   std::string detail;
   std::unique_ptr<MatrixLibrary> library;  // null where cuBLASLt is not to be had

@@ -140,6 +140,15 @@ __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes)
                : "memory");
 }
 
+// Brings `bytes` that the barrier already expects.
+__device__ __forceinline__ void copy_bulk_expected(uint32_t target, const void* source, uint32_t bytes,
+                                                   uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
+      "l"(source), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // Of a pair of blocks (a cluster of two). Brings `bytes` to the same place in both, whose barriers must
 // expect them.
 __device__ __forceinline__ void copy_bulk_to_pair(uint32_t target, const void* source, uint32_t bytes,

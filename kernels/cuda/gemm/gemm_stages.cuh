@@ -170,11 +170,11 @@ __device__ __forceinline__ int weight_arrivals(int strips) {
 // The stage whose turn it is, for those that fill and for those that read.
 class StageRing {
  public:
+  __device__ __forceinline__ StageRing(uint32_t stages, uint32_t barriers, uint32_t stage_bytes,
+                                       int num_stages)
+      : stages_(stages), barriers_(barriers), stage_bytes_(stage_bytes), num_stages_(num_stages) {}
   __device__ __forceinline__ StageRing(const GemmShape& s, uint32_t base)
-      : stages_(base + s.activations_at),
-        barriers_(base + kStageBarriersAt),
-        stage_bytes_(s.stage_bytes),
-        num_stages_(s.stages) {}
+      : StageRing(base + s.activations_at, base + kStageBarriersAt, s.stage_bytes, s.stages) {}
   // By one thread, before all meet.
   __device__ __forceinline__ void create(int strips) const {
     create_with(32 + weight_arrivals(strips), 64 * strips);  // 32: of one warp's activations

@@ -1,8 +1,11 @@
-// Which kernel multiplies: the streaming kernel for tiles of up to 64 tokens, or slabs of expanded weights
-// and cuBLASLt for many, where results may depend on the number of tokens.
+// Which kernel multiplies: the streaming kernel for tiles of up to 64 tokens, the one of E4M3 by E4M3 where
+// the matrix is of that kind, or slabs of expanded weights and cuBLASLt for many tokens, where results may
+// depend on their number.
 #include <algorithm>
 
+#include "kernels/cuda/gemm/gemm_float8.h"
 #include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/cuda/pointwise/float8_rows.h"
 #include "kernels/cuda/step/context.h"
 #include "kernels/cuda/weights/weight_repack.h"
 
@@ -134,6 +137,53 @@ Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t 
   return Status::ok;
 }
 
+// What a product of E4M3 reads, with room for its rows, which are to be put there first.
+struct Float8Product {
+  Float8Arguments arguments;
+  Float8Rows rows;
+};
+
+Status plan_float8(Context& c, const Matrix& m, int32_t rows, const Epilogue& e, Float8Product& product) {
+  Float8Arguments& a = product.arguments;
+  a.tiles = m.parts[0].strips;
+  a.column_tiles = m.parts[0].num_strips;
+  a.num_blocks = m.num_blocks;
+  a.num_columns = m.num_columns;
+  a.paired = m.paired;
+  a.bias = m.bias;
+  a.rows = rows;
+  a.epilogue = e;
+  a.shape = float8_shape(*c.device, a.column_tiles, a.num_blocks, rows);
+  a.padded_rows = a.shape.token_tiles * a.shape.octets * kFloat8Octet;
+  const size_t codes = static_cast<size_t>(a.padded_rows) * static_cast<size_t>(m.num_blocks) * kBlockRows;
+  if (codes + codes / kBlockRows * sizeof(float) > c.gathered_elements * sizeof(__half))
+    return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
+  Float8Rows& to = product.rows;
+  to.rows = rows;
+  to.columns = m.num_rows;
+  to.padded_rows = a.padded_rows;
+  to.codes = reinterpret_cast<uint8_t*>(c.gathered);
+  to.scales = reinterpret_cast<float*>(to.codes + codes);
+  a.codes = to.codes;
+  a.scales = to.scales;
+  return Status::ok;
+}
+
+Status run_float8(Context& c, const Float8Product& product) {
+  const Launch l = c.launch();
+  return c.device->check(launch_gemm_float8(product.arguments, l.stream, l.dependent),
+                         "multiplying by weights");
+}
+
+Status multiply_float8(Context& c, const Matrix& m, const StreamedInput& input, int32_t rows,
+                       const Epilogue& e) {
+  Float8Product product;
+  if (const Status s = plan_float8(c, m, rows, e, product); s != Status::ok) return s;
+  const Status s = c.device->check(launch_round_float8(input.rows, input.stride, product.rows, c.launch()),
+                                   "rounding activations");
+  return s == Status::ok ? run_float8(c, product) : s;
+}
+
 // One slab of a part: expands it and multiplies. unsupported where the library refuses.
 Status multiply_slab(Context& c, const Matrix& m, const Slab& slab, const StreamedInput& input, int32_t rows,
                      const Epilogue& e) {
@@ -228,6 +278,10 @@ Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t ac
   for (const WeightGroup& group : weight.groups) {
     const Matrix& m = group.matrix;
     StreamedInput input{static_cast<const __half*>(p.input), m.num_rows};
+    if (m.kind == TileKind::float8) {
+      if (const Status s = multiply_float8(c, m, input, p.rows, epilogue); s != Status::ok) return s;
+      continue;
+    }
     if (!in_row_order && (!group.row_order.empty() || m.num_rows % kBlockRows != 0))
       input.gathered_for = &group;
     const bool library = uses_library(c, p.rows) && activation < 0;
@@ -238,17 +292,33 @@ Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t ac
   return Status::ok;
 }
 
+namespace {
+
+bool is_float8(const Weight& weight) {
+  return !weight.groups.empty() && weight.groups.front().matrix.kind == TileKind::float8;
+}
+
+}  // namespace
+
 bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) {
+  if (is_float8(weight)) return norm_float8_fits(norm);
   return norm.rows == 1 && norm.kind == NormKind::rms && takes_row_order(weight) && !uses_library(c, 1) &&
          gemm_shape(*c.device, weight.groups.front().matrix, 1).tiles == 1;
 }
 
 Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p, int32_t activation) {
   const Matrix& m = p.weight->groups.front().matrix;
+  const Epilogue epilogue = epilogue_of(p, p.weight->num_columns, activation);
+  if (is_float8(*p.weight)) {
+    Float8Product product;
+    if (const Status s = plan_float8(c, m, p.rows, epilogue, product); s != Status::ok) return s;
+    const Status s = c.device->check(launch_norm_float8(norm, product.rows, c.launch()), "normalising");
+    return s == Status::ok ? run_float8(c, product) : s;
+  }
   StreamedInput input;
   input.norm = &norm;
   input.norm_place = row_place(*p.weight);
-  return stream_weights(c, m, input, p.rows, epilogue_of(p, p.weight->num_columns, activation));
+  return stream_weights(c, m, input, p.rows, epilogue);
 }
 
 }  // namespace quire::kernels

@@ -39,7 +39,8 @@ constexpr int kNumChains = 16;
 constexpr int kMaxRuns = 12;
 constexpr int kMaxParts = 3;
 
-enum class TileKind : int32_t { exl2, gptq, fp8, dense };
+// float8: no tiles of these but those of float8_shape.h, all of them in the first part.
+enum class TileKind : int32_t { exl2, gptq, fp8, dense, float8 };
 
 // Bytes of a record of scales. exl2: [8] u16, nibble q of number g is column g + 8q, then q_scale_max *
 // prescale / 256 as f16, twice, and 12 bytes unused. gptq: f16 scales [8][4], then f16 zeros [8][4]. fp8: f32

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernels/cuda/plan/coded_form.h"
+#include "kernels/cuda/plan/float8_shape.h"
 #include "kernels/interface/half.h"
 
 namespace quire::kernels {
@@ -185,6 +186,20 @@ bool plan_coded(PartPlan& plan) {
   return place_segments(plan, groups);
 }
 
+// Each block of 128 rows has one scale in a column.
+bool fits_float8(const WeightSource& source) {
+  return source.activations == ActivationDtype::f8 && !source.is_expert &&
+         source.format == WeightFormat::dense && source.dense.dtype == DType::f8_e4m3 &&
+         (source.dense.scale_in % kBlockRows == 0 || source.dense.scale_in >= source.num_in);
+}
+
+bool plan_float8(PartPlan& plan) {
+  plan.kind = TileKind::float8;
+  const int64_t blocks = (int64_t{plan.source->num_in} + kBlockRows - 1) / kBlockRows;
+  plan.strip_bytes = static_cast<uint32_t>(blocks * kFloat8BlockBytes);
+  return blocks <= std::numeric_limits<uint32_t>::max() / kFloat8BlockBytes;
+}
+
 // Groups of rows that share their scales, whatever columns do.
 bool plan_fp8(PartPlan& plan) {
   const int32_t group_rows = plan.source->dense.scale_in;
@@ -198,20 +213,25 @@ bool plan_fp8(PartPlan& plan) {
   return place_segments(plan, groups);
 }
 
-bool plan_unquantized(PartPlan& plan) {
+bool plan_unquantized(PartPlan& plan, bool float8) {
   if (!is_sound_dense(*plan.source)) return false;
+  if (float8) return plan_float8(plan);
   return plan.source->dense.dtype == DType::f8_e4m3 ? plan_fp8(plan) : make_dense(plan);
 }
 
 }  // namespace
 
-bool plan_part(const WeightSource& source, PartPlan& plan) {
+bool takes_float8(const MatrixSource& matrix) {
+  return std::all_of(matrix.parts, matrix.parts + matrix.num_parts, fits_float8);
+}
+
+bool plan_part(const WeightSource& source, PartPlan& plan, bool float8) {
   plan.source = &source;
   if (source.num_in <= 0 || source.num_out <= 0) return false;
   plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
   const bool sound = source.format == WeightFormat::exl2    ? plan_exl2(plan)
                      : source.format == WeightFormat::coded ? plan_coded(plan)
-                                                            : plan_unquantized(plan);
+                                                            : plan_unquantized(plan, float8);
   if (!sound) return false;
   if (plan.row_order.empty() && source.row_order != nullptr) {
     plan.row_order.assign(source.row_order, source.row_order + source.num_in);
@@ -223,6 +243,19 @@ bool plan_part(const WeightSource& source, PartPlan& plan) {
 bool shares_launch(const PartPlan& a, const PartPlan& b) {
   if (a.kind != b.kind || a.source->num_in != b.source->num_in || a.row_order != b.row_order) return false;
   return a.kind == TileKind::exl2 || a.runs == b.runs;
+}
+
+bool is_pair(const std::vector<PartPlan>& parts) {
+  return parts.size() == 2 && parts[0].source->num_out == parts[1].source->num_out;
+}
+
+void join_float8(std::vector<PartPlan>& parts) {
+  int32_t columns = 0;
+  for (PartPlan& part : parts) {
+    columns += part.source->num_out;
+    part.num_strips = 0;
+  }
+  parts.front().num_strips = float8_tiles(columns, is_pair(parts));
 }
 
 }  // namespace quire::kernels

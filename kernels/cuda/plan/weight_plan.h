@@ -40,11 +40,19 @@ struct PartPlan {
   int32_t num_strips = 0;
 };
 
-// False where the source is malformed.
-bool plan_part(const WeightSource& source, PartPlan& plan);
+// Whether a matrix is for products of E4M3 by E4M3: all of its parts or none.
+bool takes_float8(const MatrixSource& matrix);
+
+// False where the source is malformed. `float8`: what takes_float8 says of the matrix.
+bool plan_part(const WeightSource& source, PartPlan& plan, bool float8 = false);
 
 // Parts that may share a launch: they have the same rows in the same order, and, but for exl2, the same forms
 // of segments.
 bool shares_launch(const PartPlan& a, const PartPlan& b);
+
+// Whether the parts of a matrix are a gate and its up, of one width.
+bool is_pair(const std::vector<PartPlan>& parts);
+// The tiles of a matrix of float8 parts belong to the first.
+void join_float8(std::vector<PartPlan>& parts);
 
 }  // namespace quire::kernels

@@ -131,7 +131,7 @@ Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 // `in_row_order`: the input's columns are already in the stored row order of the weight's only group.
 // `activation`: an Activation for a paired weight (gate, up) whose output is act(gate) * up, or -1.
 Status multiply(Context& context, const LinearParams& params, bool in_row_order, int32_t activation);
-// One row, its norm taken on the way in; only where fuses_norm says so.
+// With its norm taken on the way in; only where fuses_norm says so.
 Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
                        int32_t activation);
 bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);
@@ -146,8 +146,10 @@ Status attend(Context& context, const AttentionParams& params, const AppendKvPar
 bool fuses_append(const Context& context, const AttentionParams& params);
 
 // What the operations obey; models that ask for more are refused when they are loaded.
+// FP8 activations are added where the card has such products.
 constexpr uint64_t kMechanisms =
-    ((uint64_t{1} << kNumMechanisms) - 1) & ~static_cast<uint64_t>(kMechanismByteActivations);
+    ((uint64_t{1} << kNumMechanisms) - 1) &
+    ~static_cast<uint64_t>(kMechanismByteActivations | kMechanismFloat8Activations);
 
 // Table entries (operations.cpp, blocks.cpp).
 Status embed(Context* context, const EmbedParams* params);

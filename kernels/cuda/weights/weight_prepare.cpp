@@ -1,10 +1,12 @@
 // From stored matrices to tiles on the card: raw bytes travel through pinned staging, kernels repack them.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/plan/coded_form.h"
+#include "kernels/cuda/plan/float8_shape.h"
 #include "kernels/cuda/plan/weight_plan.h"
 #include "kernels/cuda/weights/weight_repack.h"
 #include "kernels/interface/half.h"
@@ -64,7 +66,8 @@ class Preparer {
   Preparer(Device& device, Weight& weight, StageLease& stage, uint8_t* memory)
       : device_(device), weight_(weight), stage_(stage), next_(memory), left_(weight.bytes) {}
 
-  Status part(const PartPlan& plan, Part& part);
+  // float8: where tiles of that kind are, if there are any.
+  Status part(const PartPlan& plan, const Float8Target& float8, Part& part);
   Status group_rows(WeightGroup& group);
   Status bias(const WeightSource* parts, int32_t num_parts);
 
@@ -88,6 +91,7 @@ class Preparer {
                          what);
   }
   Status send(const std::vector<Piece*>& pieces);
+  Status float8_part(const StoredMatrix& stored, const PartPlan& plan, Float8Target target, uint8_t* tiles);
   const void* at(const Piece& piece) const {
     return piece.bytes == 0 ? nullptr : stage_->scratch() + piece.offset;
   }
@@ -111,7 +115,7 @@ Status Preparer::send(const std::vector<Piece*>& pieces) {
   return Status::ok;
 }
 
-Status Preparer::part(const PartPlan& plan, Part& part) {
+Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& part) {
   const WeightSource& source = *plan.source;
   const auto rows = static_cast<size_t>(source.num_in);
   const auto padded = static_cast<size_t>(source.padded_out);
@@ -186,6 +190,7 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   if (status != Status::ok) return status;
   part.strips = static_cast<const uint8_t*>(strips);
 
+  if (plan.kind == TileKind::float8) return float8_part(stored, plan, float8, static_cast<uint8_t*>(strips));
   RepackTarget target;
   target.strips = static_cast<uint8_t*>(strips);
   target.strip_bytes = plan.strip_bytes;
@@ -204,6 +209,20 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   if (status != Status::ok) return status;
   // The scratch is used again for the next part, and the vectors here end with this call.
   return device_.check(cudaStreamSynchronize(stage_->stream()), "repacking weights");
+}
+
+// The first part clears the tiles of all.
+Status Preparer::float8_part(const StoredMatrix& stored, const PartPlan& plan, Float8Target target,
+                             uint8_t* tiles) {
+  const size_t bytes = static_cast<size_t>(plan.num_strips) * plan.strip_bytes;
+  cudaError_t error = cudaSuccess;
+  if (target.first_column == 0) {
+    target.tiles = tiles;
+    error = cudaMemsetAsync(tiles, 0, bytes, stage_->stream());
+  }
+  if (error == cudaSuccess) error = repack_float8(stored, target, stage_->stream());
+  if (error == cudaSuccess) error = cudaStreamSynchronize(stage_->stream());
+  return device_.check(error, "repacking weights");
 }
 
 Status Preparer::group_rows(WeightGroup& group) {
@@ -270,10 +289,11 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
   const int32_t num_parts = matrix.num_parts;
   if (num_parts < 1 || num_parts > kMaxParts)
     return device.fail(Status::invalid_argument, "a matrix of more than three parts");
+  const bool float8 = takes_float8(matrix);
   layout.plans.resize(static_cast<size_t>(num_parts));
   for (size_t p = 0; p < layout.plans.size(); ++p) {
     PartPlan& plan = layout.plans[p];
-    if (!plan_part(parts[p], plan) || parts[p].num_in != parts[0].num_in)
+    if (!plan_part(parts[p], plan, float8) || parts[p].num_in != parts[0].num_in)
       return device.fail(Status::invalid_argument, "a matrix whose groups or shapes do not fit together");
     size_t g = 0;
     while (g < layout.first_of_group.size() && !shares_launch(layout.plans[layout.first_of_group[g]], plan))
@@ -283,6 +303,7 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
     layout.has_bias = layout.has_bias || parts[p].bias != nullptr;
     layout.num_columns += parts[p].num_out;
   }
+  if (float8) join_float8(layout.plans);
   return Status::ok;
 }
 
@@ -298,7 +319,11 @@ Status build(Device& device, const MatrixSource& matrix, const WeightLayout& lay
     Matrix& m = weight.groups[layout.group_of_part[static_cast<size_t>(p)]].matrix;
     Part& part = m.parts[m.num_parts++];
     part.first_column = weight.num_columns;
-    if (const Status s = preparer.part(layout.plans[static_cast<size_t>(p)], part); s != Status::ok) return s;
+    const Float8Target float8 = {const_cast<uint8_t*>(m.parts[0].strips),
+                                 (parts[0].num_in + kBlockRows - 1) / kBlockRows, part.first_column,
+                                 layout.num_columns, is_pair(layout.plans)};
+    if (const Status s = preparer.part(layout.plans[static_cast<size_t>(p)], float8, part); s != Status::ok)
+      return s;
     weight.part_columns.push_back(parts[p].num_out);
     weight.column_orders.emplace_back();
     if (parts[p].column_order != nullptr)
@@ -309,7 +334,7 @@ Status build(Device& device, const MatrixSource& matrix, const WeightLayout& lay
     Matrix& m = weight.groups[g].matrix;
     const PartPlan& first = layout.plans[layout.first_of_group[g]];
     weight.groups[g].row_order = first.row_order;
-    m.paired = num_parts == 2 && m.num_parts == 2 && m.parts[0].num_columns == m.parts[1].num_columns ? 1 : 0;
+    m.paired = m.num_parts == num_parts && is_pair(layout.plans) ? 1 : 0;
     finish_matrix(m, first);
     m.num_columns = weight.num_columns;
     if (const Status s = preparer.group_rows(weight.groups[g]); s != Status::ok) return s;
@@ -422,10 +447,48 @@ uint64_t weight_bytes(const Weight* weight) {
   return weight->bytes;
 }
 
+namespace {
+
+// A tile at a time.
+Status dequantize_float8(Device& device, const Weight& weight, float* host) {
+  const Matrix& m = weight.groups.front().matrix;
+  std::vector<uint8_t> tile(m.parts[0].strip_bytes);
+  std::vector<int32_t> orders;  // output column of each column of the product
+  for (size_t p = 0, first = 0; p < weight.part_columns.size();
+       first += static_cast<size_t>(weight.part_columns[p++]))
+    for (int32_t c = 0; c < weight.part_columns[p]; ++c)
+      orders.push_back(static_cast<int32_t>(first) + (weight.column_orders[p].empty()
+                                                          ? c
+                                                          : weight.column_orders[p][static_cast<size_t>(c)]));
+  for (int32_t t = 0; t < m.parts[0].num_strips; ++t) {
+    const uint8_t* from = m.parts[0].strips + static_cast<size_t>(t) * tile.size();
+    const cudaError_t error = cudaMemcpy(tile.data(), from, tile.size(), cudaMemcpyDeviceToHost);
+    if (const Status s = device.check(error, "reading a matrix"); s != Status::ok) return s;
+    for (int32_t column = 0; column < m.num_columns; ++column) {
+      const Float8Place place = float8_column(column, m.num_columns, m.paired != 0);
+      if (place.tile != t) continue;
+      const auto row = static_cast<uint32_t>(place.row);
+      for (uint32_t k = 0; k < static_cast<uint32_t>(m.num_rows); ++k) {
+        const uint8_t* block = tile.data() + k / kBlockRows * kFloat8BlockBytes;
+        float scale = 0.0f;
+        std::memcpy(&scale, block + kFloat8CodeBytes + row * sizeof(float), sizeof scale);
+        host[size_t{k} * static_cast<size_t>(m.num_columns) +
+             static_cast<size_t>(orders[static_cast<size_t>(column)])] =
+            e4m3_to_float(block[row / 8 * kFloat8OctetBytes + float8_place(row, k % kBlockRows)]) * scale;
+      }
+    }
+  }
+  return Status::ok;
+}
+
+}  // namespace
+
 Status dequantize(Device* device, const Weight* weight, float* host) {
   if (weight->table != nullptr)
     return device->fail(Status::invalid_argument, "an embedding table is not a matrix");
   if (const Status s = device->enter(); s != Status::ok) return s;
+  if (weight->groups.front().matrix.kind == TileKind::float8)
+    return dequantize_float8(*device, *weight, host);
   const int32_t stride = (weight->num_rows + 7) / 8 * 8;
   constexpr int32_t kStripsAtOnce = 32;
   const size_t bytes = static_cast<size_t>(kStripsAtOnce) * kStripColumns * static_cast<size_t>(stride) * 2;

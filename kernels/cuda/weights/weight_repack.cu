@@ -1,6 +1,7 @@
 #include <cuda_bf16.h>
 
 #include "kernels/cuda/gemm/plane.cuh"
+#include "kernels/cuda/plan/float8_shape.h"
 #include "kernels/cuda/weights/weight_repack.h"
 #include "kernels/interface/types.h"
 
@@ -214,6 +215,27 @@ __global__ void repack_fp8_scales_kernel(StoredMatrix m, RepackTarget target) {
                              : 0.0f;
 }
 
+// A warp takes a block of a column.
+__global__ void repack_float8_kernel(StoredMatrix m, Float8Target target) {
+  const int block = blockIdx.y, lane = threadIdx.x & 31;
+  const int column = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  if (column >= m.num_columns) return;
+  const int stored = stored_column(m, column), first = block * kBlockRows + 4 * lane;
+  const Float8Place place = float8_column(target.first_column + column, target.num_columns, target.paired);
+  uint8_t* to =
+      target.tiles + (static_cast<size_t>(place.tile) * target.num_blocks + block) * kFloat8BlockBytes;
+  const auto* from = static_cast<const uint8_t*>(m.dense) + static_cast<size_t>(stored) * m.num_rows;
+  uint32_t codes = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (first + i < m.num_rows) codes |= static_cast<uint32_t>(__ldg(from + first + i)) << (8 * i);
+  const uint32_t octet = static_cast<uint32_t>(place.row) / 8 * kFloat8OctetBytes;
+  *reinterpret_cast<uint32_t*>(to + octet + float8_place(place.row, 4 * lane)) = codes;
+  if (lane != 0) return;
+  reinterpret_cast<float*>(to + kFloat8CodeBytes)[place.row] =
+      fp8_scale(m, block * kBlockRows / m.scale_in, stored) * m.prescale;
+}
+
 // No code is NaN.
 __device__ __forceinline__ float e4m3_value(uint32_t code) {
   return __half2float(__ushort_as_half(static_cast<uint16_t>(e4m3_field(code, true)))) * kE4m3Unit;
@@ -394,6 +416,12 @@ cudaError_t repack_fp8(const StoredMatrix& source, const RepackTarget& target, c
 
 cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream) {
   repack_dense_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
+      source, target);
+  return cudaGetLastError();
+}
+
+cudaError_t repack_float8(const StoredMatrix& source, const Float8Target& target, cudaStream_t stream) {
+  repack_float8_kernel<<<tile_grid(source.num_columns, target.num_blocks), 32 * kRepackWarps, 0, stream>>>(
       source, target);
   return cudaGetLastError();
 }

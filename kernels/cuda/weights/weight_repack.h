@@ -51,6 +51,15 @@ cudaError_t repack_gptq(const StoredMatrix& source, const RepackTarget& target,
                         const int32_t* group_first_row, cudaStream_t stream);
 // E4M3 codes of a matrix of f8_e4m3.
 cudaError_t repack_fp8(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
+// The same into tiles of float8_shape.h, of which a part has the columns from `first_column` on.
+struct Float8Target {
+  uint8_t* tiles = nullptr;  // zeros so far
+  int32_t num_blocks = 0;
+  int32_t first_column = 0;
+  int32_t num_columns = 0;  // of all parts
+  bool paired = false;
+};
+cudaError_t repack_float8(const StoredMatrix& source, const Float8Target& target, cudaStream_t stream);
 // Any stored matrix as f16 tiles.
 cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
 

@@ -12,6 +12,7 @@
 #include "core/loader/safetensors_file.h"
 #include "kernels/interface/half.h"
 #include "tests/core/models/golden_file.h"
+#include "tests/core/models/perplexity.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/quantized_fixture.h"
 #include "tests/support/temp_directory.h"
@@ -210,6 +211,40 @@ TEST(Fp8Story, EqualsTheModelOfItsWeights) {
     RecordProperty(std::string("relative_rms_") + scheme.name, std::to_string(error));
     EXPECT_LE(error, 0.1);
     expect_as_planned(pair.fp8_path());
+  }
+}
+
+// A row is the same bits in any chunks, alone and beside others.
+void expect_independence(const std::shared_ptr<const Model>& model, const TokenIds& ids) {
+  const auto vocab = static_cast<size_t>(TransformerRunner(model, {}).vocab_size());
+  const std::vector<float> alone = TransformerRunner(model, {}).logits(ids, 512);
+  for (const int32_t chunk : {1, 3, 17, 64})
+    EXPECT_EQ(TransformerRunner(model, {}).logits(ids, chunk), alone) << chunk;
+  TransformerRunner runner(model, {});
+  const std::vector<float> both = runner.step({{0, 0, TokenIds(150, ids.back())}, {2, 0, ids}});
+  EXPECT_EQ(std::vector<float>(both.begin() + static_cast<ptrdiff_t>(150 * vocab), both.end()), alone);
+}
+
+TEST(Fp8Story, FloatActivationsCostLittleAndDependOnNothing) {
+  using kernels::ActivationDtype;
+  const std::string models = std::string(QUIRE_SHARED_DIR) + "/models";
+  if (!runs_activations(ActivationDtype::f8)) GTEST_SKIP() << "the device has no FP8 activations";
+  if (!exists(models + "/story-15m/config.json")) GTEST_SKIP() << models << "/story-15m is absent";
+  const TokenIds ids = read_json_ids(models + "/eval_ids.json");
+  for (const Scheme& scheme : {kSchemes[0], kSchemes[1], kSchemes[2]}) {
+    const Fp8Pair pair(models + "/story-15m", scheme);
+    const auto rounded = load_model(pair.fp8_path(), ActivationDtype::f8);
+    const double full = perplexity(load_model(pair.fp8_path()), ids, 80),
+                 cost = perplexity(rounded, ids, 80) / full - 1.0;
+    std::cout << "scales of a " << scheme.name << ": " << full << ", with FP8 activations " << 100.0 * cost
+              << " % more\n";
+    EXPECT_NE(cost, 0.0) << "they are not in use";
+    EXPECT_LE(std::abs(cost), 0.02);
+    expect_independence(rounded, TokenIds(ids.begin(), ids.begin() + 90));
+    const auto device = open_test_device();
+    const auto source = open_model_source(posix_file_system(), pair.fp8_path());
+    EXPECT_EQ(outline_model(*source, {device}, {}, 1, ActivationDtype::f8)->taken_bytes(),
+              rounded->weight_bytes());
   }
 }
 

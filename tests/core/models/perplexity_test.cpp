@@ -1,6 +1,6 @@
 // Perplexity of the trained models over the first 40,960 ids of the evaluation text: 80 windows of 512, each
 // alone, 511 predictions each. The references are transformers (F16 weights in fp32) and ExLlamaV2 (fp16).
-#include <cmath>
+#include "tests/core/models/perplexity.h"
 
 #include <gtest/gtest.h>
 
@@ -12,32 +12,7 @@ namespace {
 
 using kernels::ActivationDtype;
 
-constexpr int32_t kWindow = 512;
 constexpr int32_t kNumWindows = 80;
-
-// Sum of -log p(ids[i + 1] | ids[0..i]).
-double negative_log_likelihood(const TokenIds& ids, const std::vector<float>& logits, int32_t vocab) {
-  double sum = 0.0;
-  for (size_t i = 0; i + 1 < ids.size(); ++i) {
-    const float* row = logits.data() + i * static_cast<size_t>(vocab);
-    const double largest = row[arg_max(row, vocab)];
-    double mass = 0.0;
-    for (int32_t v = 0; v < vocab; ++v) mass += std::exp(static_cast<double>(row[v]) - largest);
-    sum += largest + std::log(mass) - static_cast<double>(row[ids[i + 1]]);
-  }
-  return sum;
-}
-
-double perplexity(const std::string& directory, const TokenIds& ids, int32_t num_windows,
-                  ActivationDtype activations = ActivationDtype::full) {
-  TransformerRunner runner(load_model(directory, activations), {});
-  double sum = 0.0;
-  for (int32_t w = 0; w < num_windows; ++w) {
-    const TokenIds window(ids.begin() + w * kWindow, ids.begin() + (w + 1) * kWindow);
-    sum += negative_log_likelihood(window, runner.logits(window, kWindow), runner.vocab_size());
-  }
-  return std::exp(sum / (num_windows * (kWindow - 1)));
-}
 
 void expect_perplexity(const std::string& name, double value, double reference, double max_difference) {
   ::testing::Test::RecordProperty("perplexity", std::to_string(value));
@@ -60,7 +35,8 @@ TEST_P(Perplexity, AgreesWithTheReference) {
   if (!exists(directory + "/config.json")) GTEST_SKIP() << directory << " is absent";
   if (!runs_activations(GetParam().activations)) GTEST_SKIP() << "the device has no such activations";
   const TokenIds ids = read_json_ids(models + "eval_ids.json");
-  expect_perplexity(GetParam().model, perplexity(directory, ids, kNumWindows, GetParam().activations),
+  expect_perplexity(GetParam().model,
+                    perplexity(load_model(directory, GetParam().activations), ids, kNumWindows),
                     GetParam().reference, tolerance(GetParam().max_difference, 0.1));
 }
 
@@ -84,9 +60,9 @@ TEST(RealModel, PerplexityOfSmolLm2AgreesWithTransformers) {
   const std::string directory = smollm2_directory();
   if (directory.empty() || !exists(golden_path)) GTEST_SKIP() << "no SmolLM2, or no " << golden_path;
   const GoldenPerplexity golden = read_golden_perplexity(golden_path);
-  const auto num_windows = static_cast<int32_t>(golden.ids.size()) / kWindow;
-  expect_perplexity("SmolLM2-135M-Instruct", perplexity(directory, golden.ids, num_windows), golden.value,
-                    tolerance(0.02, 0.1));
+  const auto num_windows = static_cast<int32_t>(golden.ids.size()) / kPerplexityWindow;
+  expect_perplexity("SmolLM2-135M-Instruct", perplexity(load_model(directory), golden.ids, num_windows),
+                    golden.value, tolerance(0.02, 0.1));
 }
 
 }  // namespace

@@ -83,8 +83,7 @@ std::shared_ptr<const Model> load_model(const std::string& path, kernels::Activa
 }
 
 bool runs_activations(kernels::ActivationDtype activations) {
-  return activations == kernels::ActivationDtype::full ||
-         (open_test_device()->table().mechanisms & kernels::kMechanismByteActivations) != 0;
+  return (kernels::mechanisms_of(activations) & ~open_test_device()->table().mechanisms) == 0;
 }
 
 std::shared_ptr<const Model> load_shards(const std::string& path, int32_t num_shards) {

@@ -1,0 +1,532 @@
+// Both operands come from shared memory as they lie there, so that a warp issues four products for a block of
+// K and then scales their sums: 64 multiply-adds and 64 scales for 64 columns by 128 tokens, while the
+// products of other warpgroups run. Bytes: the weights once for each tile of tokens, the activations once for
+// each pair of blocks. A block of K of 128 columns by 128 tokens is 512 clocks of the tensor cores.
+#include "kernels/cuda/gemm/gemm_float8.h"
+
+#include <cuda_fp8.h>
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/gemm/gemm_stages.cuh"
+#include "kernels/cuda/gemm/gemm_wide.cuh"
+
+// The emulation has plain code in their place.
+#if QUIRE_WARPGROUP_PRODUCTS || defined(QUIRE_CUDA_EMULATION)
+#define QUIRE_FLOAT8_PRODUCTS 1
+#else
+#define QUIRE_FLOAT8_PRODUCTS 0
+#endif
+
+namespace quire::kernels {
+namespace {
+
+constexpr bool kHasPairs = QUIRE_WARPGROUP_PRODUCTS != 0;
+// How a block works: tiles of kOctets by kGroups warpgroups, each with a tile of columns.
+template <int kOctetsOf, int kGroupsOf>
+struct Float8Kind {
+  static constexpr int kOctets = kOctetsOf, kGroups = kGroupsOf;
+  static constexpr bool kPairs = kHasPairs && kOctets == kMostFloat8Octets;
+  static constexpr int kReaders = 4 * kGroups;  // warps
+  // In a stage.
+  static constexpr uint32_t kActivationsAt = kGroups * kFloat8TileStride;
+  static constexpr uint32_t kScalesAt = kActivationsAt + kOctets * kFloat8OctetBytes;
+  // Of those that multiply, where they are more than what a launch gives to all.
+  static constexpr int kRegisters = kGroups == kMostFloat8Groups ? 160 : 0;
+};
+
+// A block's share of the work: its first tile of columns, and one of tokens.
+struct Float8Task {
+  int column_tile;
+  int token_tile;
+};
+
+__device__ __forceinline__ Float8Task task_at(const Float8Arguments& a, int number) {
+  const int columns = number / a.shape.token_tiles, rank = static_cast<int>(blockIdx.y) & a.shape.pairs;
+  return {((columns << a.shape.pairs) + rank) * a.shape.groups, number - columns * a.shape.token_tiles};
+}
+__device__ __forceinline__ int first_task(const Float8Arguments& a) {
+  return static_cast<int>(blockIdx.y) >> a.shape.pairs;
+}
+__device__ __forceinline__ int task_step(const Float8Arguments& a) {
+  return static_cast<int>(gridDim.y) >> a.shape.pairs;
+}
+
+template <typename Kind>
+class Float8Ring : public StageRing {
+ public:
+  __device__ __forceinline__ Float8Ring(const Float8Shape& s, uint32_t base)
+      : StageRing(base + kFloat8StagesAt, base, kStageBytes, s.stages) {}
+  // A stage is full when those have arrived that fill it, and free when all warps have that read it: of a
+  // pair those of both blocks.
+  __device__ __forceinline__ void create() const {
+#if __CUDA_ARCH__ >= 900
+    create_with(1, Kind::kReaders * (Kind::kPairs ? 2 : 1));
+#else
+    create_with(32, Kind::kReaders);
+#endif
+  }
+  // By a whole warp.
+  __device__ __forceinline__ void release(int lane) const {
+    __syncwarp();
+    if (lane != 0) return;
+    barrier_arrive(free_barrier());
+#if QUIRE_WARPGROUP_PRODUCTS
+    if constexpr (Kind::kPairs) arrive_at_block(free_barrier(), (blockIdx.y & 1) ^ 1);
+#endif
+  }
+
+ private:
+  static constexpr uint32_t kStageBytes = float8_stage_bytes(Kind::kOctets, Kind::kGroups);
+};
+
+// What a stage is filled with.
+struct Float8Block {
+  const uint8_t* weights;  // of the first tile
+  size_t tile_stride;
+  int num_tiles;  // that are there
+  const uint8_t* codes;
+  const float* scales;
+};
+
+template <typename Kind>
+__device__ __forceinline__ Float8Block block_at(const Float8Arguments& a, const Float8Task& task, int block) {
+  const size_t rows = static_cast<size_t>(block) * a.padded_rows +
+                      static_cast<size_t>(task.token_tile) * (Kind::kOctets * kFloat8Octet);
+  const size_t stride = static_cast<size_t>(a.num_blocks) * kFloat8BlockBytes;
+  return {a.tiles + task.column_tile * stride + static_cast<size_t>(block) * kFloat8BlockBytes, stride,
+          min(Kind::kGroups, a.column_tiles - task.column_tile), a.codes + rows * kBlockRows,
+          a.scales + rows};
+}
+
+#if __CUDA_ARCH__ >= 900
+// By one lane. Of a pair each block brings half of the activations for both.
+template <typename Kind>
+__device__ __forceinline__ void bring_weights(const Float8Block& b, uint32_t stage, uint32_t full) {
+  constexpr uint32_t kActivationBytes = Kind::kOctets * (kFloat8OctetBytes + kFloat8Octet * 4);
+  barrier_expect(full, kActivationBytes + max(0, b.num_tiles) * kFloat8BlockBytes);
+#pragma unroll
+  for (int g = 0; g < Kind::kGroups; ++g)
+    if (g < b.num_tiles)
+      copy_bulk_expected(stage + g * kFloat8TileStride, b.weights + g * b.tile_stride, kFloat8BlockBytes,
+                         full);
+}
+template <typename Kind>
+__device__ __forceinline__ void bring_activations(const Float8Block& b, uint32_t stage, uint32_t full) {
+  constexpr uint32_t kCodes = Kind::kOctets * kFloat8OctetBytes, kScales = Kind::kOctets * kFloat8Octet * 4;
+  const uint32_t codes = stage + Kind::kActivationsAt, scales = stage + Kind::kScalesAt;
+  if constexpr (Kind::kPairs) {
+    const uint32_t rank = blockIdx.y & 1;
+    copy_bulk_to_pair(codes + rank * (kCodes / 2), b.codes + rank * (kCodes / 2), kCodes / 2, full);
+    copy_bulk_to_pair(scales + rank * (kScales / 2),
+                      reinterpret_cast<const uint8_t*>(b.scales) + rank * (kScales / 2), kScales / 2, full);
+  } else {
+    copy_bulk_expected(codes, b.codes, kCodes, full);
+    copy_bulk_expected(scales, b.scales, kScales, full);
+  }
+}
+#else
+__device__ __forceinline__ void bring(uint32_t target, const void* source, uint32_t bytes, int lane) {
+  for (uint32_t i = lane * 16; i < bytes; i += 512)
+    copy_async_16(target + i, static_cast<const uint8_t*>(source) + i);
+}
+#endif
+
+// All that the warp does that fills stages. Weights need not wait for the predecessor.
+template <typename Kind>
+__device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t base, int lane) {
+  Float8Ring<Kind> ring(a.shape, base);
+  bool waited = false;
+#pragma unroll 1
+  for (int number = first_task(a); number < a.shape.tasks; number += task_step(a)) {
+    const Float8Task task = task_at(a, number);
+#pragma unroll 1
+    for (int block = 0; block < a.num_blocks; ++block, ring.next()) {
+      if (!ring.is_new()) ring.wait_until_free();
+      const Float8Block of = block_at<Kind>(a, task, block);
+#if __CUDA_ARCH__ >= 900
+      if (lane == 0) bring_weights<Kind>(of, ring.address(), ring.full_barrier());
+      if (!waited) wait_for_predecessor();
+      if (lane == 0) bring_activations<Kind>(of, ring.address(), ring.full_barrier());
+      __syncwarp();
+#else
+      if (!waited) wait_for_predecessor();
+      for (int g = 0; g < of.num_tiles; ++g)
+        bring(ring.address() + g * kFloat8TileStride, of.weights + g * of.tile_stride, kFloat8BlockBytes,
+              lane);
+      bring(ring.address() + Kind::kActivationsAt, of.codes, Kind::kOctets * kFloat8OctetBytes, lane);
+      bring(ring.address() + Kind::kScalesAt, of.scales, Kind::kOctets * kFloat8Octet * 4, lane);
+      barrier_arrive_after_copies(ring.full_barrier());
+#endif
+      waited = true;
+    }
+  }
+}
+
+#if QUIRE_WARPGROUP_PRODUCTS
+
+// Eight rows follow each other after 1,024 bytes; swizzled by 128 bytes.
+__device__ __forceinline__ uint64_t float8_operand(uint32_t address) {
+  return (address & 0x3ffffU) >> 4 | uint64_t{1} << 16 | uint64_t{kFloat8OctetBytes >> 4} << 32 |
+         uint64_t{1} << 62;
+}
+
+// d = a b: a [64, 32] and b [32, 8 kOctets] as their descriptors say.
+template <int kOctets>
+__device__ __forceinline__ void begin_float8(HalfSums<kOctets>& d, uint64_t a, uint64_t b) {
+  if constexpr (kOctets == 1) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3"
+        "}, %4, %5, add, 1, 1;\n}\n"
+        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3])
+        : "l"(a), "l"(b));
+  } else if constexpr (kOctets == 2) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7"
+        "}, %8, %9, add, 1, 1;\n}\n"
+        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]), "=f"(d[1][0]), "=f"(d[1][1]),
+          "=f"(d[1][2]), "=f"(d[1][3])
+        : "l"(a), "l"(b));
+  } else if constexpr (kOctets == 4) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+        "}, %16, %17, add, 1, 1;\n}\n"
+        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]), "=f"(d[1][0]), "=f"(d[1][1]),
+          "=f"(d[1][2]), "=f"(d[1][3]), "=f"(d[2][0]), "=f"(d[2][1]), "=f"(d[2][2]), "=f"(d[2][3]),
+          "=f"(d[3][0]), "=f"(d[3][1]), "=f"(d[3][2]), "=f"(d[3][3])
+        : "l"(a), "l"(b));
+  } else if constexpr (kOctets == 8) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+        "%23,%24,%25,%26,%27,%28,%29,%30,%31"
+        "}, %32, %33, add, 1, 1;\n}\n"
+        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]), "=f"(d[1][0]), "=f"(d[1][1]),
+          "=f"(d[1][2]), "=f"(d[1][3]), "=f"(d[2][0]), "=f"(d[2][1]), "=f"(d[2][2]), "=f"(d[2][3]),
+          "=f"(d[3][0]), "=f"(d[3][1]), "=f"(d[3][2]), "=f"(d[3][3]), "=f"(d[4][0]), "=f"(d[4][1]),
+          "=f"(d[4][2]), "=f"(d[4][3]), "=f"(d[5][0]), "=f"(d[5][1]), "=f"(d[5][2]), "=f"(d[5][3]),
+          "=f"(d[6][0]), "=f"(d[6][1]), "=f"(d[6][2]), "=f"(d[6][3]), "=f"(d[7][0]), "=f"(d[7][1]),
+          "=f"(d[7][2]), "=f"(d[7][3])
+        : "l"(a), "l"(b));
+  } else {
+    static_assert(kOctets == 16);
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+        "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,"
+        "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+        "}, %64, %65, add, 1, 1;\n}\n"
+        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]), "=f"(d[1][0]), "=f"(d[1][1]),
+          "=f"(d[1][2]), "=f"(d[1][3]), "=f"(d[2][0]), "=f"(d[2][1]), "=f"(d[2][2]), "=f"(d[2][3]),
+          "=f"(d[3][0]), "=f"(d[3][1]), "=f"(d[3][2]), "=f"(d[3][3]), "=f"(d[4][0]), "=f"(d[4][1]),
+          "=f"(d[4][2]), "=f"(d[4][3]), "=f"(d[5][0]), "=f"(d[5][1]), "=f"(d[5][2]), "=f"(d[5][3]),
+          "=f"(d[6][0]), "=f"(d[6][1]), "=f"(d[6][2]), "=f"(d[6][3]), "=f"(d[7][0]), "=f"(d[7][1]),
+          "=f"(d[7][2]), "=f"(d[7][3]), "=f"(d[8][0]), "=f"(d[8][1]), "=f"(d[8][2]), "=f"(d[8][3]),
+          "=f"(d[9][0]), "=f"(d[9][1]), "=f"(d[9][2]), "=f"(d[9][3]), "=f"(d[10][0]), "=f"(d[10][1]),
+          "=f"(d[10][2]), "=f"(d[10][3]), "=f"(d[11][0]), "=f"(d[11][1]), "=f"(d[11][2]), "=f"(d[11][3]),
+          "=f"(d[12][0]), "=f"(d[12][1]), "=f"(d[12][2]), "=f"(d[12][3]), "=f"(d[13][0]), "=f"(d[13][1]),
+          "=f"(d[13][2]), "=f"(d[13][3]), "=f"(d[14][0]), "=f"(d[14][1]), "=f"(d[14][2]), "=f"(d[14][3]),
+          "=f"(d[15][0]), "=f"(d[15][1]), "=f"(d[15][2]), "=f"(d[15][3])
+        : "l"(a), "l"(b));
+  }
+}
+// d += a b.
+template <int kOctets>
+__device__ __forceinline__ void add_float8(HalfSums<kOctets>& d, uint64_t a, uint64_t b) {
+  if constexpr (kOctets == 1) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3"
+        "}, %4, %5, add, 1, 1;\n}\n"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3])
+        : "l"(a), "l"(b));
+  } else if constexpr (kOctets == 2) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7"
+        "}, %8, %9, add, 1, 1;\n}\n"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3])
+        : "l"(a), "l"(b));
+  } else if constexpr (kOctets == 4) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+        "}, %16, %17, add, 1, 1;\n}\n"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
+        : "l"(a), "l"(b));
+  } else if constexpr (kOctets == 8) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+        "%23,%24,%25,%26,%27,%28,%29,%30,%31"
+        "}, %32, %33, add, 1, 1;\n}\n"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+          "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+          "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+          "+f"(d[7][2]), "+f"(d[7][3])
+        : "l"(a), "l"(b));
+  } else {
+    static_assert(kOctets == 16);
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+        "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,"
+        "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+        "}, %64, %65, add, 1, 1;\n}\n"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+          "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+          "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+          "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
+          "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
+          "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
+          "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]),
+          "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
+          "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
+        : "l"(a), "l"(b));
+  }
+}
+
+#endif
+
+// sums = a tile of columns by a tile of tokens, in a block of K. Runs on by itself: see wait_for_products.
+template <int kOctets>
+__device__ __forceinline__ void start_float8(HalfSums<kOctets>& sums, uint32_t weights, uint32_t codes,
+                                             int warp, int lane) {
+#if QUIRE_WARPGROUP_PRODUCTS
+  constexpr int kAtOnce = 32;  // bytes of K
+  const uint64_t a = float8_operand(weights), b = float8_operand(codes);
+  begin_products();
+  begin_float8<kOctets>(sums, a, b);
+#pragma unroll
+  for (int k = 1; k < kBlockRows / kAtOnce; ++k)
+    add_float8<kOctets>(sums, a + k * (kAtOnce >> 4), b + k * (kAtOnce >> 4));
+  commit_products();
+#else
+  // Slow and plain, for the emulation; a card without these products is refused when a model is loaded.
+  const auto value = [](uint32_t address) {
+    const __half_raw half =
+        __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(load_shared_1(address)), __NV_E4M3);
+    return __half2float(__half(half));
+  };
+#pragma unroll 1
+  for (int i = 0; i < 4 * kOctets; ++i) {
+    const int n = i >> 2, x = i & 3;
+    const uint32_t row = 16 * (warp & 3) + (lane >> 2) + 8 * (x >> 1), token = 2 * (lane & 3) + (x & 1);
+    const uint32_t of_row = weights + (row >> 3) * kFloat8OctetBytes,
+                   of_token = codes + n * kFloat8OctetBytes;
+    float sum = 0.0f;
+    for (int k = 0; k < kBlockRows; ++k)
+      sum += value(of_row + float8_place(row, k)) * value(of_token + float8_place(token, k));
+    sums[n][x] = sum;
+  }
+#endif
+}
+
+// Where a lane's sums belong: two columns of the output, as far as they are there, by tokens as HalfSums has
+// them.
+struct Float8Columns {
+  int column[2];
+  bool there[2];
+};
+
+__device__ __forceinline__ Float8Columns columns_of(const Float8Arguments& a, int column_tile, int warp,
+                                                    int lane) {
+  const bool has_tile = column_tile < a.column_tiles;
+  const int of_warp = warp & 3, g = lane >> 2;
+  if (a.paired == 0) {
+    const int column = column_tile * kFloat8Columns + 16 * of_warp + g;
+    return {{column, column + 8},
+            {has_tile && column < a.num_columns, has_tile && column + 8 < a.num_columns}};
+  }
+  const int half = a.num_columns / 2, column = column_tile * (kFloat8Columns / 2) + 8 * of_warp + g;
+  const bool there = has_tile && column < half;
+  return {{column, half + column}, {there, there}};
+}
+
+// What becomes of a lane's sums.
+template <int kOctets>
+__device__ __forceinline__ void finish_float8(const Float8Arguments& a, const Float8Columns& at,
+                                              int first_token, HalfSums<kOctets>& sums) {
+  if (a.bias != nullptr) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const float b = at.there[c] ? a.bias[at.column[c]] : 0.0f;
+#pragma unroll
+      for (int n = 0; n < kOctets; ++n) {
+        sums[n][2 * c] += b;
+        sums[n][2 * c + 1] += b;
+      }
+    }
+  }
+  const bool gated = a.paired != 0 && a.epilogue.activation >= 0;
+  if (gated) {
+    const auto each = [&](auto function) {
+#pragma unroll
+      for (int n = 0; n < kOctets; ++n) {
+#pragma unroll
+        for (int x = 0; x < 2; ++x) sums[n][x] = function(sums[n][x]) * sums[n][2 + x];
+      }
+    };
+    if (a.epilogue.activation == 0) {
+      each([](float v) { return activate(0, v); });
+    } else {
+      each([&](float v) { return activate_seldom(a.epilogue.activation, v); });
+    }
+  }
+  with_store(a.epilogue, [&](auto store) {
+#pragma unroll
+    for (int n = 0; n < kOctets; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        const int row = first_token + 8 * n + (x & 1);
+        if (row < a.rows && at.there[x >> 1] && (x < 2 || !gated))
+          store(static_cast<size_t>(row) * a.epilogue.stride + at.column[x >> 1], sums[n][x]);
+      }
+    }
+  });
+}
+
+// sums += those of the blocks of K, each scaled.
+template <typename Kind>
+__device__ __forceinline__ void multiply_blocks(const Float8Arguments& a, Float8Ring<Kind>& ring, int warp,
+                                                int lane, HalfSums<Kind::kOctets>& sums) {
+  constexpr int kOctets = Kind::kOctets;
+  const uint32_t weights_at = (warp >> 2) * kFloat8TileStride;
+  const uint32_t columns_at = weights_at + kFloat8CodeBytes + 4 * (16 * (warp & 3) + (lane >> 2));
+#pragma unroll 1
+  for (int block = 0; block < a.num_blocks; ++block, ring.next()) {
+    ring.wait_until_full();
+    const uint32_t stage = ring.address();
+    HalfSums<kOctets> products;
+    start_float8<kOctets>(products, stage + weights_at, stage + Kind::kActivationsAt, warp, lane);
+    const float column[2] = {__uint_as_float(load_shared_4(stage + columns_at)),
+                             __uint_as_float(load_shared_4(stage + columns_at + 32))};
+    const uint32_t of_tokens = stage + Kind::kScalesAt + 8 * (lane & 3);
+    wait_for_products<0>();
+#pragma unroll
+    for (int n = 0; n < kOctets; ++n) {
+      const uint2 tokens = load_shared_8(of_tokens + 32 * n);
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        const float token = __uint_as_float((x & 1) == 0 ? tokens.x : tokens.y);
+        sums[n][x] = __fmaf_rn(products[n][x], __fmul_rn(column[x >> 1], token), sums[n][x]);
+      }
+    }
+    ring.release(lane);
+  }
+}
+
+// All that a warp does that multiplies: 16 columns of its warpgroup's tile by the tokens.
+template <typename Kind>
+__device__ __forceinline__ void read_float8(const Float8Arguments& a, uint32_t base, int warp, int lane) {
+  Float8Ring<Kind> ring(a.shape, base);
+  wait_for_predecessor();
+#pragma unroll 1
+  for (int number = first_task(a); number < a.shape.tasks; number += task_step(a)) {
+    const Float8Task task = task_at(a, number);
+    HalfSums<Kind::kOctets> sums;
+    fill_half<Kind::kOctets>(sums, 0.0f);
+    multiply_blocks<Kind>(a, ring, warp, lane, sums);
+    finish_float8<Kind::kOctets>(a, columns_of(a, task.column_tile + (warp >> 2), warp, lane),
+                                 task.token_tile * (Kind::kOctets * kFloat8Octet) + 2 * (lane & 3), sums);
+  }
+}
+
+// Code for a card without these products is none, and takes no block: see setup_gemm_float8.
+template <typename Kind>
+constexpr int kBounds = QUIRE_FLOAT8_PRODUCTS ? float8_threads(Kind::kGroups) : 32;
+
+template <typename Kind>
+__global__ void __launch_bounds__(kBounds<Kind>, float8_blocks_at_once(Kind::kOctets, Kind::kGroups))
+    gemm_float8_kernel(const __grid_constant__ Float8Arguments a) {
+#if QUIRE_FLOAT8_PRODUCTS
+  extern __shared__ __align__(1024) uint8_t shared[];
+  release_successor();
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);
+  const uint32_t base = shared_address(shared);
+  if (threadIdx.x == 0) Float8Ring<Kind>(a.shape, base).create();
+#if QUIRE_WARPGROUP_PRODUCTS
+  if constexpr (Kind::kPairs) meet_pair();
+#endif
+  __syncthreads();
+  if (warp < Kind::kReaders) {
+#if QUIRE_WARPGROUP_PRODUCTS
+    if constexpr (Kind::kRegisters > 0) take_registers<Kind::kRegisters>();
+#endif
+    read_float8<Kind>(a, base, warp, lane);
+  } else {
+#if QUIRE_WARPGROUP_PRODUCTS
+    if constexpr (Kind::kRegisters > 0) give_registers<24>();
+#endif
+    if (warp == Kind::kReaders) fill_float8<Kind>(a, base, lane);
+  }
+#if QUIRE_WARPGROUP_PRODUCTS
+  if constexpr (Kind::kPairs) meet_pair();  // a block that has gone has no memory for the other's copies
+#endif
+#endif
+}
+
+// Calls with the kernel of every kind.
+template <typename Call>
+void each_kind(Call call) {
+  call(gemm_float8_kernel<Float8Kind<1, 1>>, 1, 1);
+  call(gemm_float8_kernel<Float8Kind<1, 2>>, 1, 2);
+  call(gemm_float8_kernel<Float8Kind<2, 1>>, 2, 1);
+  call(gemm_float8_kernel<Float8Kind<2, 2>>, 2, 2);
+  call(gemm_float8_kernel<Float8Kind<4, 1>>, 4, 1);
+  call(gemm_float8_kernel<Float8Kind<4, 2>>, 4, 2);
+  call(gemm_float8_kernel<Float8Kind<8, 1>>, 8, 1);
+  call(gemm_float8_kernel<Float8Kind<8, 2>>, 8, 2);
+  call(gemm_float8_kernel<Float8Kind<16, 1>>, 16, 1);
+  call(gemm_float8_kernel<Float8Kind<16, 2>>, 16, 2);
+  call(gemm_float8_kernel<Float8Kind<16, 3>>, 16, 3);
+}
+
+}  // namespace
+
+cudaError_t launch_gemm_float8(const Float8Arguments& a, cudaStream_t stream, bool dependent) {
+  const Float8Shape& s = a.shape;
+  const dim3 cluster(1, s.pairs != 0 ? 2 : 1), grid(1, static_cast<unsigned>(s.blocks)),
+      block(static_cast<unsigned>(float8_threads(s.groups)));
+  cudaError_t error = cudaErrorNotSupported;
+  each_kind([&](auto kernel, int octets, int groups) {
+    if (octets == s.octets && groups == s.groups)
+      error = launch_clusters(cluster, kernel, grid, block, s.shared_bytes, stream, dependent, a);
+  });
+  return error;
+}
+
+cudaError_t setup_gemm_float8(int shared_limit, bool* available) {
+  cudaError_t error = cudaSuccess;
+  *available = true;
+  each_kind([&](auto kernel, int, int groups) {
+    if (error == cudaSuccess)
+      error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
+    cudaFuncAttributes attributes = {};
+    if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+    if (attributes.maxThreadsPerBlock < float8_threads(groups)) *available = false;
+  });
+  return error;
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,29 @@
+// y = x W with both as E4M3: float8_shape.h. What host and kernels share.
+#pragma once
+
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/plan/float8_shape.h"
+
+namespace quire::kernels {
+
+struct Float8Arguments {
+  Float8Shape shape;
+  const uint8_t* tiles = nullptr;  // [column tiles][blocks of K][kFloat8BlockBytes]
+  int32_t column_tiles = 0;
+  int32_t num_blocks = 0;
+  int32_t num_columns = 0;
+  int32_t paired = 0;
+  const float* bias = nullptr;  // [num_columns] or nullptr
+  const uint8_t* codes = nullptr;
+  const float* scales = nullptr;
+  int32_t rows = 0;
+  int32_t padded_rows = 0;
+  Epilogue epilogue;
+};
+cudaError_t launch_gemm_float8(const Float8Arguments&, cudaStream_t, bool dependent);
+
+// Once per device, with the device current. `available`: whether the card has such products, and kernels
+// compiled for them.
+cudaError_t setup_gemm_float8(int shared_limit, bool* available);
+
+}  // namespace quire::kernels

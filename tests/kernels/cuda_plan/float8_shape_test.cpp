@@ -1,0 +1,97 @@
+#include "kernels/cuda/plan/float8_shape.h"
+
+#include <set>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace quire::kernels {
+namespace {
+
+CardLimits hopper() {
+  CardLimits card;
+  card.num_multiprocessors = 132;
+  card.shared_per_block = 227 << 10;
+  card.shared_per_multiprocessor = 228 << 10;
+  card.warpgroup_products = true;
+  return card;
+}
+
+TEST(Float8ShapeTest, EightRowsFillTheirKilobyteOnce) {
+  std::set<uint32_t> places;
+  for (uint32_t row = 0; row < 8; ++row)
+    for (uint32_t k = 0; k < 128; ++k) places.insert(float8_place(row, k));
+  EXPECT_EQ(places.size(), kFloat8OctetBytes);
+  EXPECT_EQ(*places.rbegin(), kFloat8OctetBytes - 1);
+}
+
+// Each has a row of a tile of its own, also where the last tile is not full.
+TEST(Float8ShapeTest, EveryColumnHasItsOwnRow) {
+  for (const auto& [columns, paired] :
+       {std::pair{1, false}, {64, false}, {300, false}, {2, true}, {64, true}, {66, true}, {1000, true}}) {
+    std::set<std::pair<int32_t, int32_t>> places;
+    for (int32_t c = 0; c < columns; ++c) {
+      const Float8Place place = float8_column(c, columns, paired);
+      EXPECT_LT(place.tile, float8_tiles(columns, paired));
+      EXPECT_GE(place.row, 0);
+      EXPECT_LT(place.row, kFloat8Columns);
+      places.insert({place.tile, place.row});
+    }
+    EXPECT_EQ(places.size(), static_cast<size_t>(columns)) << columns;
+  }
+}
+
+// A lane has rows g and g + 8 of 16: a gate there, and its up.
+TEST(Float8ShapeTest, AGateIsEightRowsBeforeItsUp) {
+  for (int32_t c = 0; c < 500; ++c) {
+    const Float8Place gate = float8_column(c, 1000, true), up = float8_column(500 + c, 1000, true);
+    EXPECT_EQ(gate.tile, up.tile);
+    EXPECT_EQ(gate.row + 8, up.row);
+    EXPECT_EQ(gate.row % 16, c % 8);
+  }
+}
+
+TEST(Float8ShapeTest, EveryShapeIsSoundOnEveryCard) {
+  CardLimits emulated = hopper();
+  emulated.warpgroup_products = false;
+  emulated.num_multiprocessors = 1;
+  emulated.shared_per_block = 163 << 10;
+  emulated.shared_per_multiprocessor = 164 << 10;
+  for (const CardLimits& card : {hopper(), emulated}) {
+    for (const int32_t tiles : {1, 32, 33, 48, 224}) {
+      for (const int32_t rows : {1, 8, 9, 17, 64, 65, 128, 129, 256, 2048}) {
+        SCOPED_TRACE(std::to_string(tiles) + " tiles, " + std::to_string(rows) + " rows");
+        const Float8Shape s = float8_shape(card, tiles, 32, rows);
+        EXPECT_TRUE(s.octets == 1 || s.octets == 2 || s.octets == 4 || s.octets == 8 || s.octets == 16);
+        EXPECT_GE(s.groups, 1);
+        EXPECT_LE(s.groups, s.octets == kMostFloat8Octets ? kMostFloat8Groups : 2)
+            << "there is no such kernel";
+        EXPECT_GE(s.token_tiles * s.octets * kFloat8Octet, rows);
+        EXPECT_LT((s.token_tiles - 1) * s.octets * kFloat8Octet, rows);
+        EXPECT_EQ(s.pairs, card.warpgroup_products && s.octets == kMostFloat8Octets ? 1 : 0);
+        EXPECT_GE(s.tasks * (1 + s.pairs) * s.groups, tiles * s.token_tiles);
+        EXPECT_EQ(s.blocks % (1 + s.pairs), 0);
+        EXPECT_GT(s.blocks, 0);
+        EXPECT_LE(s.blocks, s.tasks * (1 + s.pairs));
+        EXPECT_GE(s.stages, 2);
+        EXPECT_LE(s.stages, kMostFloat8Stages);
+        EXPECT_EQ(s.shared_bytes,
+                  kFloat8StagesAt + static_cast<uint32_t>(s.stages) * float8_stage_bytes(s.octets, s.groups));
+        const auto at_once = static_cast<uint32_t>(float8_blocks_at_once(s.octets, s.groups));
+        EXPECT_LE(s.shared_bytes, card.shared_per_block);
+        EXPECT_LE(at_once * (s.shared_bytes + 1024), card.shared_per_multiprocessor);
+      }
+    }
+  }
+}
+
+// A block of many warpgroups shares activations among them, but few tiles would leave most of a card without
+// work.
+TEST(Float8ShapeTest, FewTilesAreDealtOutOneByOne) {
+  EXPECT_EQ(float8_shape(hopper(), 64, 112, 1).groups, 1);
+  EXPECT_EQ(float8_shape(hopper(), 64, 32, 256).groups, 1);
+  EXPECT_EQ(float8_shape(hopper(), 448, 32, 2048).groups, kMostFloat8Groups);
+}
+
+}  // namespace
+}  // namespace quire::kernels
