@@ -2,12 +2,13 @@
 // K and then scales their sums: 64 multiply-adds and 64 scales for 64 columns by 128 tokens, while the
 // products of other warpgroups run. Bytes: the weights once for each tile of tokens, the activations once for
 // each pair of blocks. A block of K of 128 columns by 128 tokens is 512 clocks of the tensor cores.
-#include "kernels/cuda/gemm/gemm_float8.h"
-
 #include <cuda_fp8.h>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/gemm/gemm_float8.h"
 #include "kernels/cuda/gemm/gemm_stages.cuh"
 #include "kernels/cuda/gemm/gemm_wide.cuh"
 
@@ -31,6 +32,7 @@ struct Float8Kind {
   // In a stage.
   static constexpr uint32_t kActivationsAt = kGroups * kFloat8TileStride;
   static constexpr uint32_t kScalesAt = kActivationsAt + kOctets * kFloat8OctetBytes;
+  static constexpr int kBlocksAtOnce = kOctets > 8 ? 1 : kOctets > 2 ? 2 : 4;  // of K
   // Of those that multiply, where they are more than what a launch gives to all.
   static constexpr int kRegisters = kGroups == kMostFloat8Groups ? 160 : 0;
 };
@@ -406,33 +408,76 @@ __device__ __forceinline__ void finish_float8(const Float8Arguments& a, const Fl
   });
 }
 
-// sums += those of the blocks of K, each scaled.
+// Where a warp finds in a stage what is its own.
+struct Float8Places {
+  uint32_t weights;
+  uint32_t columns;  // scales of a lane's columns; 8 columns on is the other
+  uint32_t tokens;   // scales of a lane's tokens
+
+  template <typename Kind>
+  static __device__ __forceinline__ Float8Places of(int warp, int lane) {
+    const uint32_t weights = (warp >> 2) * kFloat8TileStride;
+    return {weights, weights + kFloat8CodeBytes + 4 * (16 * (warp & 3) + (lane >> 2)),
+            Kind::kScalesAt + 8 * (lane & 3)};
+  }
+};
+
+// sums += products of a block, scaled.
+template <int kOctets>
+__device__ __forceinline__ void add_scaled(uint32_t stage, const Float8Places& at,
+                                           const HalfSums<kOctets>& products, HalfSums<kOctets>& sums) {
+  const float column[2] = {__uint_as_float(load_shared_4(stage + at.columns)),
+                           __uint_as_float(load_shared_4(stage + at.columns + 32))};
+#pragma unroll
+  for (int n = 0; n < kOctets; ++n) {
+    const uint2 tokens = load_shared_8(stage + at.tokens + 32 * n);
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      const float token = __uint_as_float((x & 1) == 0 ? tokens.x : tokens.y);
+      sums[n][x] = __fmaf_rn(products[n][x], __fmul_rn(column[x >> 1], token), sums[n][x]);
+    }
+  }
+}
+
+// The next kCount blocks of K: all of their products are on their way before the first is scaled.
+template <typename Kind, int kCount>
+__device__ __forceinline__ void multiply_some(Float8Ring<Kind>& ring, const Float8Places& at, int warp,
+                                              int lane, HalfSums<Kind::kOctets>& sums) {
+  constexpr int kOctets = Kind::kOctets;
+  HalfSums<kOctets> products[kCount];
+  Float8Ring<Kind> done = ring;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i, ring.next()) {
+    ring.wait_until_full();
+    start_float8<kOctets>(products[i], ring.address() + at.weights, ring.address() + Kind::kActivationsAt,
+                          warp, lane);
+  }
+  const auto finish = [&]<int i>(std::integral_constant<int, i>) {
+    wait_for_products<kCount - 1 - i>();
+    add_scaled<kOctets>(done.address(), at, products[i], sums);
+    done.release(lane);
+    done.next();
+  };
+  [&]<int... i>(std::integer_sequence<int, i...>) {
+    (finish(std::integral_constant<int, i>{}), ...);
+  }
+  (std::make_integer_sequence<int, kCount>{});
+}
+
+// sums += those of all blocks of K in their order. A tile of few tokens has registers for the products of
+// several: one by one it would wait for each.
 template <typename Kind>
 __device__ __forceinline__ void multiply_blocks(const Float8Arguments& a, Float8Ring<Kind>& ring, int warp,
                                                 int lane, HalfSums<Kind::kOctets>& sums) {
-  constexpr int kOctets = Kind::kOctets;
-  const uint32_t weights_at = (warp >> 2) * kFloat8TileStride;
-  const uint32_t columns_at = weights_at + kFloat8CodeBytes + 4 * (16 * (warp & 3) + (lane >> 2));
+  constexpr int kAtOnce = Kind::kBlocksAtOnce;
+  const auto at = Float8Places::of<Kind>(warp, lane);
+  int block = 0;
 #pragma unroll 1
-  for (int block = 0; block < a.num_blocks; ++block, ring.next()) {
-    ring.wait_until_full();
-    const uint32_t stage = ring.address();
-    HalfSums<kOctets> products;
-    start_float8<kOctets>(products, stage + weights_at, stage + Kind::kActivationsAt, warp, lane);
-    const float column[2] = {__uint_as_float(load_shared_4(stage + columns_at)),
-                             __uint_as_float(load_shared_4(stage + columns_at + 32))};
-    const uint32_t of_tokens = stage + Kind::kScalesAt + 8 * (lane & 3);
-    wait_for_products<0>();
-#pragma unroll
-    for (int n = 0; n < kOctets; ++n) {
-      const uint2 tokens = load_shared_8(of_tokens + 32 * n);
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        const float token = __uint_as_float((x & 1) == 0 ? tokens.x : tokens.y);
-        sums[n][x] = __fmaf_rn(products[n][x], __fmul_rn(column[x >> 1], token), sums[n][x]);
-      }
-    }
-    ring.release(lane);
+  for (; block + kAtOnce <= a.num_blocks; block += kAtOnce)
+    multiply_some<Kind, kAtOnce>(ring, at, warp, lane, sums);
+  if constexpr (kAtOnce > 1) {
+#pragma unroll 1
+    for (; block < a.num_blocks; ++block) multiply_some<Kind, 1>(ring, at, warp, lane, sums);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/cuda/plan/float8_shape.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -77,7 +78,9 @@ TEST(Float8ShapeTest, EveryShapeIsSoundOnEveryCard) {
         EXPECT_LE(s.stages, kMostFloat8Stages);
         EXPECT_EQ(s.shared_bytes,
                   kFloat8StagesAt + static_cast<uint32_t>(s.stages) * float8_stage_bytes(s.octets, s.groups));
-        const auto at_once = static_cast<uint32_t>(float8_blocks_at_once(s.octets, s.groups));
+        const int32_t there = (s.blocks + card.num_multiprocessors - 1) / card.num_multiprocessors;
+        const auto at_once =
+            static_cast<uint32_t>(std::min(there, float8_blocks_at_once(s.octets, s.groups)));
         EXPECT_LE(s.shared_bytes, card.shared_per_block);
         EXPECT_LE(at_once * (s.shared_bytes + 1024), card.shared_per_multiprocessor);
       }
