@@ -82,49 +82,50 @@ class Float8Ring : public StageRing {
   static constexpr uint32_t kStageBytes = float8_stage_bytes(Kind::kOctets, Kind::kGroups);
 };
 
-// What a stage is filled with.
-struct Float8Block {
-  const uint8_t* weights;  // of the first tile
+// Where a task's blocks of K come from: weights of its first tile, of the next ones, and activations, each
+// block behind the one before.
+struct Float8Source {
+  const uint8_t* weights;
   size_t tile_stride;
   int num_tiles;  // that are there
-  const uint8_t* codes;
-  const float* scales;
-};
+  const uint8_t* tokens;
+  size_t token_stride;
 
-template <typename Kind>
-__device__ __forceinline__ Float8Block block_at(const Float8Arguments& a, const Float8Task& task, int block) {
-  const size_t rows = static_cast<size_t>(block) * a.padded_rows +
-                      static_cast<size_t>(task.token_tile) * (Kind::kOctets * kFloat8Octet);
-  const size_t stride = static_cast<size_t>(a.num_blocks) * kFloat8BlockBytes;
-  return {a.tiles + task.column_tile * stride + static_cast<size_t>(block) * kFloat8BlockBytes, stride,
-          min(Kind::kGroups, a.column_tiles - task.column_tile), a.codes + rows * kBlockRows,
-          a.scales + rows};
-}
+  template <typename Kind>
+  static __device__ __forceinline__ Float8Source of(const Float8Arguments& a, const Float8Task& task) {
+    constexpr uint32_t kTokens = float8_token_bytes(Kind::kOctets);
+    const size_t stride = static_cast<size_t>(a.num_blocks) * kFloat8BlockBytes;
+    return {a.tiles + task.column_tile * stride, stride,
+            min(Kind::kGroups, a.column_tiles - task.column_tile),
+            a.tokens + static_cast<size_t>(task.token_tile) * kTokens,
+            static_cast<size_t>(a.shape.token_tiles) * kTokens};
+  }
+  __device__ __forceinline__ void next() {
+    weights += kFloat8BlockBytes;
+    tokens += token_stride;
+  }
+};
 
 #if __CUDA_ARCH__ >= 900
 // By one lane. Of a pair each block brings half of the activations for both.
 template <typename Kind>
-__device__ __forceinline__ void bring_weights(const Float8Block& b, uint32_t stage, uint32_t full) {
-  constexpr uint32_t kActivationBytes = Kind::kOctets * (kFloat8OctetBytes + kFloat8Octet * 4);
-  barrier_expect(full, kActivationBytes + max(0, b.num_tiles) * kFloat8BlockBytes);
+__device__ __forceinline__ void bring_weights(const Float8Source& from, uint32_t stage, uint32_t full) {
+  barrier_expect(full, float8_token_bytes(Kind::kOctets) + max(0, from.num_tiles) * kFloat8BlockBytes);
 #pragma unroll
   for (int g = 0; g < Kind::kGroups; ++g)
-    if (g < b.num_tiles)
-      copy_bulk_expected(stage + g * kFloat8TileStride, b.weights + g * b.tile_stride, kFloat8BlockBytes,
-                         full);
+    if (g < from.num_tiles)
+      copy_bulk_expected(stage + g * kFloat8TileStride, from.weights + g * from.tile_stride,
+                         kFloat8BlockBytes, full);
 }
 template <typename Kind>
-__device__ __forceinline__ void bring_activations(const Float8Block& b, uint32_t stage, uint32_t full) {
-  constexpr uint32_t kCodes = Kind::kOctets * kFloat8OctetBytes, kScales = Kind::kOctets * kFloat8Octet * 4;
-  const uint32_t codes = stage + Kind::kActivationsAt, scales = stage + Kind::kScalesAt;
+__device__ __forceinline__ void bring_activations(const Float8Source& from, uint32_t stage, uint32_t full) {
+  constexpr uint32_t kBytes = float8_token_bytes(Kind::kOctets);
+  const uint32_t target = stage + Kind::kActivationsAt;
   if constexpr (Kind::kPairs) {
-    const uint32_t rank = blockIdx.y & 1;
-    copy_bulk_to_pair(codes + rank * (kCodes / 2), b.codes + rank * (kCodes / 2), kCodes / 2, full);
-    copy_bulk_to_pair(scales + rank * (kScales / 2),
-                      reinterpret_cast<const uint8_t*>(b.scales) + rank * (kScales / 2), kScales / 2, full);
+    const uint32_t half = (blockIdx.y & 1) * (kBytes / 2);
+    copy_bulk_to_pair(target + half, from.tokens + half, kBytes / 2, full);
   } else {
-    copy_bulk_expected(codes, b.codes, kCodes, full);
-    copy_bulk_expected(scales, b.scales, kScales, full);
+    copy_bulk_expected(target, from.tokens, kBytes, full);
   }
 }
 #else
@@ -141,23 +142,21 @@ __device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t b
   bool waited = false;
 #pragma unroll 1
   for (int number = first_task(a); number < a.shape.tasks; number += task_step(a)) {
-    const Float8Task task = task_at(a, number);
+    Float8Source from = Float8Source::of<Kind>(a, task_at(a, number));
 #pragma unroll 1
-    for (int block = 0; block < a.num_blocks; ++block, ring.next()) {
+    for (int block = 0; block < a.num_blocks; ++block, ring.next(), from.next()) {
       if (!ring.is_new()) ring.wait_until_free();
-      const Float8Block of = block_at<Kind>(a, task, block);
 #if __CUDA_ARCH__ >= 900
-      if (lane == 0) bring_weights<Kind>(of, ring.address(), ring.full_barrier());
+      if (lane == 0) bring_weights<Kind>(from, ring.address(), ring.full_barrier());
       if (!waited) wait_for_predecessor();
-      if (lane == 0) bring_activations<Kind>(of, ring.address(), ring.full_barrier());
+      if (lane == 0) bring_activations<Kind>(from, ring.address(), ring.full_barrier());
       __syncwarp();
 #else
       if (!waited) wait_for_predecessor();
-      for (int g = 0; g < of.num_tiles; ++g)
-        bring(ring.address() + g * kFloat8TileStride, of.weights + g * of.tile_stride, kFloat8BlockBytes,
+      for (int g = 0; g < from.num_tiles; ++g)
+        bring(ring.address() + g * kFloat8TileStride, from.weights + g * from.tile_stride, kFloat8BlockBytes,
               lane);
-      bring(ring.address() + Kind::kActivationsAt, of.codes, Kind::kOctets * kFloat8OctetBytes, lane);
-      bring(ring.address() + Kind::kScalesAt, of.scales, Kind::kOctets * kFloat8Octet * 4, lane);
+      bring(ring.address() + Kind::kActivationsAt, from.tokens, float8_token_bytes(Kind::kOctets), lane);
       barrier_arrive_after_copies(ring.full_barrier());
 #endif
       waited = true;

@@ -13,11 +13,9 @@ struct Float8Arguments {
   int32_t num_blocks = 0;
   int32_t num_columns = 0;
   int32_t paired = 0;
-  const float* bias = nullptr;  // [num_columns] or nullptr
-  const uint8_t* codes = nullptr;
-  const float* scales = nullptr;
+  const float* bias = nullptr;      // [num_columns] or nullptr
+  const uint8_t* tokens = nullptr;  // Float8Rows::tiles
   int32_t rows = 0;
-  int32_t padded_rows = 0;
   Epilogue epilogue;
 };
 cudaError_t launch_gemm_float8(const Float8Arguments&, cudaStream_t, bool dependent);

@@ -154,18 +154,17 @@ Status plan_float8(Context& c, const Matrix& m, int32_t rows, const Epilogue& e,
   a.rows = rows;
   a.epilogue = e;
   a.shape = float8_shape(*c.device, a.column_tiles, a.num_blocks, rows);
-  a.padded_rows = a.shape.token_tiles * a.shape.octets * kFloat8Octet;
-  const size_t codes = static_cast<size_t>(a.padded_rows) * static_cast<size_t>(m.num_blocks) * kBlockRows;
-  if (codes + codes / kBlockRows * sizeof(float) > c.gathered_elements * sizeof(__half))
+  const size_t bytes = static_cast<size_t>(m.num_blocks) * static_cast<size_t>(a.shape.token_tiles) *
+                       float8_token_bytes(a.shape.octets);
+  if (bytes > c.gathered_elements * sizeof(__half))
     return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
   Float8Rows& to = product.rows;
   to.rows = rows;
   to.columns = m.num_rows;
-  to.padded_rows = a.padded_rows;
-  to.codes = reinterpret_cast<uint8_t*>(c.gathered);
-  to.scales = reinterpret_cast<float*>(to.codes + codes);
-  a.codes = to.codes;
-  a.scales = to.scales;
+  to.octets = a.shape.octets;
+  to.token_tiles = a.shape.token_tiles;
+  to.tiles = reinterpret_cast<uint8_t*>(c.gathered);
+  a.tokens = to.tiles;
   return Status::ok;
 }
 

@@ -2,11 +2,12 @@
 // memory, and how a product is dealt out to the blocks of a card. Knows no CUDA.
 //
 // K goes in blocks of 128 rows. Weights come in tiles of 64 columns: for each block of K 64 rows of 128
-// bytes, a column each, and after them the f32 scales of the columns. Activations come in octets of 8 tokens:
-// for each block of K all octets, a row of 128 bytes for each token; their scales are [block][token]. The 16
-// bytes at place c of row r lie at place c ^ (r & 7), which is how the tensor cores read without meeting in a
-// bank (the 128-byte swizzle of wgmma). Where a gate and its up are multiplied together, a tile has 32
-// columns of each, in turns of eight, so that a lane has the sums of both.
+// bytes, a column each, and after them the f32 scales of the columns. Activations come in tiles of 1 to 16
+// octets of 8 tokens: for each block of K and tile a row of 128 bytes for each token, and after them the
+// scales of the tokens. So one copy brings what a stage has of either. The 16 bytes at place c of row r lie
+// at place c ^ (r & 7), which is how the tensor cores read without meeting in a bank (the 128-byte swizzle of
+// wgmma). Where a gate and its up are multiplied together, a tile has 32 columns of each, in turns of eight,
+// so that a lane has the sums of both.
 //
 // The product of a block is what the tensor cores make of its codes; times the scales of its column and token
 // it is added to those before. So a row's result depends on no tile.
@@ -63,12 +64,15 @@ QUIRE_HOST_AND_DEVICE constexpr int32_t float8_threads(int32_t groups) {
 }
 constexpr uint32_t kFloat8StagesAt = 1024;  // before them the barriers of the stages
 static_assert(16 * kMostFloat8Stages <= kFloat8StagesAt);
-// In a stage: a tile of weights for each warpgroup, with its scales; then activations; then their scales.
-// Codes begin at multiples of 1,024.
+// Of a block of K: the activations of a tile of so many octets, with their scales.
+QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_token_bytes(int32_t octets) {
+  return static_cast<uint32_t>(octets) * (kFloat8OctetBytes + kFloat8Octet * 4);
+}
+// In a stage: a tile of weights for each warpgroup, then activations. Codes begin at multiples of 1,024.
 constexpr uint32_t kFloat8TileStride = (kFloat8BlockBytes + 1023) / 1024 * 1024;
-constexpr uint32_t float8_stage_bytes(int32_t octets, int32_t groups) {
-  const auto n = static_cast<uint32_t>(octets), g = static_cast<uint32_t>(groups);
-  return (g * kFloat8TileStride + n * (kFloat8OctetBytes + kFloat8Octet * 4) + 1023) / 1024 * 1024;
+QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_stage_bytes(int32_t octets, int32_t groups) {
+  const uint32_t bytes = static_cast<uint32_t>(groups) * kFloat8TileStride + float8_token_bytes(octets);
+  return (bytes + 1023) / 1024 * 1024;
 }
 // Blocks side by side on a multiprocessor, so that some begin while others end: as many as registers and
 // stages allow.

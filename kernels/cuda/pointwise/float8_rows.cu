@@ -23,10 +23,13 @@ __device__ __forceinline__ void round_block(const Float8Rows& to, int row, int b
   for (int i = 0; i < 4; ++i)
     codes |= static_cast<uint32_t>(__nv_cvt_float_to_fp8(__fmul_rn(v[i], factor), __NV_SATFINITE, __NV_E4M3))
              << (8 * i);
-  const size_t octet = static_cast<size_t>(block) * (to.padded_rows / kFloat8Octet) + row / kFloat8Octet;
-  *reinterpret_cast<uint32_t*>(to.codes + octet * kFloat8OctetBytes + float8_place(row, 4 * lane)) = codes;
-  if (lane == 0)
-    to.scales[static_cast<size_t>(block) * to.padded_rows + row] = __fmul_rn(largest, 1.0f / kLargestE4m3);
+  const int octet = row / kFloat8Octet, tile = octet / to.octets, in_tile = octet - tile * to.octets;
+  uint8_t* at =
+      to.tiles + (static_cast<size_t>(block) * to.token_tiles + tile) * float8_token_bytes(to.octets);
+  *reinterpret_cast<uint32_t*>(at + in_tile * kFloat8OctetBytes + float8_place(row, 4 * lane)) = codes;
+  if (lane != 0) return;
+  auto* scales = reinterpret_cast<float*>(at + to.octets * kFloat8OctetBytes);
+  scales[in_tile * kFloat8Octet + row % kFloat8Octet] = __fmul_rn(largest, 1.0f / kLargestE4m3);
 }
 
 // Four numbers of a row from `first` on, zeros where there are none.
@@ -92,7 +95,7 @@ constexpr size_t kMostStaged = size_t{47} << 10;
 cudaError_t launch_round_float8(const __half* source, int32_t stride, const Float8Rows& to, Launch l) {
   const int blocks = (to.columns + kBlockRows - 1) / kBlockRows;
   const dim3 grid(static_cast<unsigned>((blocks + kWarps - 1) / kWarps),
-                  static_cast<unsigned>(to.padded_rows));
+                  static_cast<unsigned>(to.padded_rows()));
   return launch_kernel(round_float8_kernel, grid, dim3(32 * kWarps), 0, l.stream, l.dependent, source, stride,
                        to);
 }
@@ -103,7 +106,7 @@ bool norm_float8_fits(const NormParams& p) {
 
 cudaError_t launch_norm_float8(const NormParams& p, const Float8Rows& to, Launch l) {
   const auto kernel = p.kind == NormKind::layer ? norm_float8_kernel<true> : norm_float8_kernel<false>;
-  return launch_kernel(kernel, dim3(static_cast<unsigned>(to.padded_rows)), dim3(kNormThreads),
+  return launch_kernel(kernel, dim3(static_cast<unsigned>(to.padded_rows())), dim3(kNormThreads),
                        static_cast<size_t>(p.columns) * sizeof(__half), l.stream, l.dependent, p, to);
 }
 

@@ -6,14 +6,15 @@
 
 namespace quire::kernels {
 
-// Where rows lie as octets of codes.
+// Where rows lie as tiles of codes.
 struct Float8Rows {
   int32_t rows = 0;
-  int32_t columns = 0;  // zeros after them up to whole blocks
-  // Whole tiles of tokens: those that are not there are zeros.
-  int32_t padded_rows = 0;
-  uint8_t* codes = nullptr;  // [blocks of K][octets][kFloat8OctetBytes]
-  float* scales = nullptr;   // [blocks of K][padded_rows]
+  int32_t columns = 0;       // zeros after them up to whole blocks
+  int32_t octets = 1;        // of a tile
+  int32_t token_tiles = 1;   // tokens that are not there are zeros
+  uint8_t* tiles = nullptr;  // [blocks of K][token_tiles][float8_token_bytes(octets)]
+
+  int32_t padded_rows() const { return token_tiles * octets * kFloat8Octet; }
 };
 
 // Code = E4M3(x * (448 / largest of the block)), nearest, and scale = largest / 448, of rows of f16.
