@@ -205,6 +205,7 @@ struct Load {
   int32_t tokens;   // of each job in the step
   int32_t context;  // before it
   KvFormat format = KvFormat::f16;
+  int32_t prompt = 0;  // tokens of one more sequence, which has no context
 };
 
 // A context with its buffers, and steps of one kind over it.
@@ -213,11 +214,11 @@ class Runner {
   Runner(const KernelTable& table, Device* device, const Model& model, const Load& load)
       : table_(table), device_(device), model_(model), load_(load) {
     const Shape& s = model.shape();
-    const int32_t total = load.jobs * load.tokens;
-    pages_each_ = (load.context + load.tokens + 255) / 256 + 1;
+    const int32_t total = load.jobs * load.tokens + load.prompt, sequences = load.jobs + 1;
+    pages_each_ = (std::max(load.context + load.tokens, load.prompt) + 255) / 256 + 1;
     ContextLimits limits;
     limits.max_tokens = std::max(total, 64);
-    limits.max_sequences = load.jobs;
+    limits.max_sequences = sequences;
     limits.max_logit_rows = load.jobs;
     limits.max_pages_per_sequence = pages_each_;
     limits.max_columns = 2 * s.inner;
@@ -236,7 +237,7 @@ class Runner {
     space_.rope_cos = static_cast<float*>(take(tokens * columns(s.dim / 2) * 4));
     space_.rope_sin = static_cast<float*>(take(tokens * columns(s.dim / 2) * 4));
     space_.logits = static_cast<float*>(take(columns(load.jobs) * columns(s.vocabulary) * 4));
-    kv_shape_ = {load.format, load.format, 256, load.jobs * pages_each_, s.kv_heads, s.dim};
+    kv_shape_ = {load.format, load.format, 256, sequences * pages_each_, s.kv_heads, s.dim};
     kv_.keys = random_pages(kv_data_bytes(kv_shape_, load.format), load.format == KvFormat::f16);
     kv_.values = random_pages(kv_data_bytes(kv_shape_, load.format), load.format == KvFormat::f16);
     if (kv_scale_bytes(kv_shape_, load.format) > 0) {
@@ -370,24 +371,28 @@ class Runner {
                    "pages");
     return memory;
   }
+  void add_sequence(int32_t number, int32_t context, int32_t tokens) {
+    for (int32_t t = 0; t < tokens; ++t) {
+      ids_.push_back((number * 977 + t * 131) % model_.shape().vocabulary);
+      positions_.push_back(context + t);
+      sequence_of_.push_back(number);
+    }
+    starts_.push_back(static_cast<int32_t>(ids_.size()));
+    lengths_.push_back(context + tokens);
+    for (int32_t p = 0; p < pages_each_; ++p) pages_.push_back(p * (load_.jobs + 1) + number);
+  }
   void make_batch() {
     starts_.push_back(0);
     for (int32_t j = 0; j < load_.jobs; ++j) {
-      for (int32_t t = 0; t < load_.tokens; ++t) {
-        ids_.push_back((j * 977 + t * 131) % model_.shape().vocabulary);
-        positions_.push_back(load_.context + t);
-        sequence_of_.push_back(j);
-      }
-      starts_.push_back(static_cast<int32_t>(ids_.size()));
+      add_sequence(j, load_.context, load_.tokens);
       rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
-      lengths_.push_back(load_.context + load_.tokens);
-      for (int32_t p = 0; p < pages_each_; ++p) pages_.push_back(p * load_.jobs + j);
     }
+    if (load_.prompt > 0) add_sequence(load_.jobs, 0, load_.prompt);
     host_.num_tokens = static_cast<int32_t>(ids_.size());
-    host_.num_sequences = load_.jobs;
+    host_.num_sequences = static_cast<int32_t>(lengths_.size());
     host_.num_logit_rows = load_.jobs;
-    host_.max_query_tokens = load_.tokens;
-    host_.max_kv_tokens = load_.context + load_.tokens;
+    host_.max_query_tokens = std::max(load_.tokens, load_.prompt);
+    host_.max_kv_tokens = std::max(load_.context + load_.tokens, load_.prompt);
     host_.page_table_stride = pages_each_;
     host_.token_ids = ids_.data();
     host_.positions = positions_.data();
@@ -577,6 +582,14 @@ struct Bench {
         if (jobs == 64 && !quick) kernels(table, model, runner, mode, {64, 32, 16, 8, 1});
         if ((jobs == 1 || jobs == 8 || jobs == 32) && !quick) beside(table, device, model, runner, name);
       }
+    }
+    for (const int32_t prompt : {64, 256, 1024}) {
+      const std::string what = "256 x 256 and a prompt of " + std::to_string(prompt);
+      if (!deterministic || !wanted(mode + " decode " + what)) continue;
+      Runner runner(table, device, model, {256, 1, 255, KvFormat::f16, prompt});
+      line(mode + " decode " + what, runner.measure(20, true), 256 + prompt, weights);
+      line(mode + " attention " + what, runner.measure_attention(), 256 + prompt,
+           static_cast<double>(runner.kv_bytes()));
     }
     if (wanted(mode + " prefill 2048") || wanted(mode + " many linear")) {
       Runner runner(table, device, model, {1, 2048, 0});

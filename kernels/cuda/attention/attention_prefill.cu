@@ -7,8 +7,6 @@
 // values once the values are.
 //
 // Operations: 4 * rows * keys * head_dim for the visible part plus up to one chunk per row.
-#include <algorithm>
-
 #include "kernels/cuda/attention/attention_rows.cuh"
 
 namespace quire::kernels {
@@ -142,10 +140,7 @@ cudaError_t launch_prefill(const RowsArguments& a, dim3 grid, Launch l) {
 }  // namespace
 
 cudaError_t launch_attention_prefill(const AttentionParams& p, const int32_t* place, bool all, Launch l) {
-  const int group = p.heads.num_heads / p.heads.num_kv_heads;
-  const int64_t rows = int64_t{p.batch.num_tokens} * group;
-  const dim3 grid(static_cast<unsigned>(rows / kRows + p.batch.num_sequences),
-                  static_cast<unsigned>(p.heads.num_kv_heads));
+  const dim3 grid(most_row_tiles<kRows>(p, all), static_cast<unsigned>(p.heads.num_kv_heads));
   const RowsArguments a{p, place, all ? 1 : 0};
   if (p.heads.head_dim <= 64) return launch_prefill<64>(a, grid, l);
   if (p.heads.head_dim <= 128) return launch_prefill<128>(a, grid, l);

@@ -2,6 +2,8 @@
 // the way of the results.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/attention/attention.cuh"
 
 namespace quire::kernels {
@@ -11,6 +13,18 @@ struct RowsArguments {
   const int32_t* place;
   int32_t all;  // also the sequences that fit a tile of launch_attention_decode
 };
+
+// Tiles of kRows rows that the sequences of a batch can have at most, each a last one that is not full. Those
+// that fit a tile of launch_attention_decode count only where `all`: each of the others has several tokens
+// more than one, and there are only so many tokens.
+template <int kRows>
+unsigned most_row_tiles(const AttentionParams& p, bool all) {
+  const int64_t group = p.heads.num_heads / p.heads.num_kv_heads, tokens = p.batch.num_tokens;
+  const int64_t decode_rows = (group + kTileRows - 1) / kTileRows * kTileRows;
+  const int64_t sequences = p.batch.num_sequences, spare = decode_rows / group;
+  const int64_t partial = all ? sequences : std::min(sequences, (tokens - sequences) / spare);
+  return static_cast<unsigned>(std::max<int64_t>(1, tokens * group / kRows + partial));
+}
 
 // The rows of a block: kRows of one sequence and kv head.
 struct RowBlock {
@@ -23,27 +37,45 @@ struct RowBlock {
   int first_position;
 };
 
-// False where there are no rows for the block.
+// False where there are no rows for the block. Every warp looks through 32 sequences at a time: one after the
+// other they would take longer than a chunk, and steps have hundreds of them.
 template <int kRows>
 __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int kv_head, bool last_first,
                                           RowBlock& block) {
   const AttentionParams& p = a.p;
   const int group = p.heads.num_heads / p.heads.num_kv_heads, dim = p.heads.head_dim;
   const int decode_rows = max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
-  int begin = 0, tokens = 0;
-  for (int sequence = 0;; ++sequence) {
-    if (sequence == p.batch.num_sequences) return false;
-    begin = p.batch.sequence_starts[sequence];
-    tokens = p.batch.sequence_starts[sequence + 1] - begin;
-    if (!a.all && tokens * group <= decode_rows) continue;
-    const int tiles = (tokens * group + kRows - 1) / kRows;
-    if (tile < tiles) {
-      block.sequence = sequence;
-      if (last_first) tile = tiles - 1 - tile;
-      break;
+  const int lane = threadIdx.x & 31, num_sequences = p.batch.num_sequences;
+  int sequence = 0;
+  for (int first = 0;; first += 32) {
+    if (first >= num_sequences) return false;
+    const int mine = first + lane;
+    int tiles = 0;
+    if (mine < num_sequences) {
+      const int rows = (p.batch.sequence_starts[mine + 1] - p.batch.sequence_starts[mine]) * group;
+      if (a.all || rows > decode_rows) tiles = (rows + kRows - 1) / kRows;
     }
-    tile -= tiles;
+    int end = tiles;  // of this lane's sequence and those before it
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+      const int before = __shfl_up_sync(0xffffffffU, end, d);
+      if (lane >= d) end += before;
+    }
+    const unsigned found = __ballot_sync(0xffffffffU, end > tile);
+    if (found == 0) {
+      tile -= __shfl_sync(0xffffffffU, end, 31);
+      continue;
+    }
+    const int at = __ffs(static_cast<int>(found)) - 1;
+    sequence = first + at;
+    const int tiles_there = __shfl_sync(0xffffffffU, tiles, at);
+    tile -= __shfl_sync(0xffffffffU, end, at) - tiles_there;
+    if (last_first) tile = tiles_there - 1 - tile;
+    break;
   }
+  block.sequence = sequence;
+  const int begin = p.batch.sequence_starts[sequence];
+  const int tokens = p.batch.sequence_starts[sequence + 1] - begin;
   block.queries = {static_cast<const __half*>(p.qkv),
                    begin,
                    tokens * group,

@@ -8,8 +8,6 @@
 // bits.
 //
 // Operations: 4 * rows * keys * head_dim for the visible part plus up to one chunk per row.
-#include <algorithm>
-
 #include "kernels/cuda/attention/attention_rows.cuh"
 #include "kernels/cuda/gemm/warpgroup.cuh"
 
@@ -241,10 +239,7 @@ bool warpgroup_fits(const AttentionParams& p) {
 }
 
 cudaError_t launch_attention_warpgroup(const AttentionParams& p, const int32_t* place, bool all, Launch l) {
-  const int group = p.heads.num_heads / p.heads.num_kv_heads;
-  const int64_t rows = int64_t{p.batch.num_tokens} * group;
-  const dim3 grid(static_cast<unsigned>(p.heads.num_kv_heads),
-                  static_cast<unsigned>(rows / kRows + p.batch.num_sequences));
+  const dim3 grid(static_cast<unsigned>(p.heads.num_kv_heads), most_row_tiles<kRows>(p, all));
   const RowsArguments a{p, place, all ? 1 : 0};
   return p.heads.head_dim == 64 ? launch_warpgroup<64>(a, grid, l) : launch_warpgroup<128>(a, grid, l);
 }
