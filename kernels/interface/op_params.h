@@ -21,6 +21,7 @@ struct BatchView {
   int32_t num_logit_rows = 0;                  // L
   int32_t max_query_tokens = 0;                // of any sequence in this step
   int32_t max_kv_tokens = 0;                   // of any sequence, after this step
+  int32_t num_single = 0;                      // a backend's: the first sequences that have one token each
   int32_t page_table_stride = 0;               // entries per sequence
   int32_t num_page_tables = 1;                 // one for all layers that have the same pages
   const int32_t* token_ids = nullptr;          // [T]

@@ -11,9 +11,9 @@
 
 namespace quire::kernels {
 
-// What tells two steps apart that replay one recording: tokens, sequences, logit rows, the most query tokens
-// and the chunks of keys that the grids are sized for.
-using StepKey = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>;
+// What tells two steps apart that replay one recording: tokens, sequences, logit rows, the most query tokens,
+// the chunks of keys that the grids are sized for, and the sequences of one token in front of all others.
+using StepKey = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t>;
 
 // Recordings by what they were made for, the last used first. A recording takes memory with each of its
 // kernels, so there is a bound on the kernels of all of them. It takes as long as ten steps gain by it, so a

@@ -282,6 +282,17 @@ Status synchronize(Context* context) {
   return status;
 }
 
+namespace {
+
+// Jobs that decode come first in a step, and then prompts.
+int32_t num_single(const BatchView& host) {
+  int32_t s = 0;
+  while (s < host.num_sequences && host.sequence_starts[s + 1] == s + 1) ++s;
+  return s;
+}
+
+}  // namespace
+
 Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   Context& c = *context;
   if (const Status s = c.device->enter(); s != Status::ok) return s;
@@ -322,6 +333,7 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
     std::fill_n(to + used, rest, 0);
     used += rest;
   }
+  device->num_single = num_single(*host);
   device->max_kv_tokens = chunk_bucket(host->max_kv_tokens) * kChunkTokens;
   device->drawn_rows = nullptr;
   cudaError_t error = cudaMemcpyAsync(c.batch, to, used * sizeof(int32_t), cudaMemcpyHostToDevice, c.stream);
@@ -336,8 +348,8 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   c.recording.reset();
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
-  const StepKey key{batch->num_tokens, batch->num_sequences, batch->num_logit_rows, batch->max_query_tokens,
-                    batch->max_kv_tokens};
+  const StepKey key{batch->num_tokens,       batch->num_sequences, batch->num_logit_rows,
+                    batch->max_query_tokens, batch->max_kv_tokens, batch->num_single};
   if (const StepGraph* recorded = c.recorded.find(key); recorded != nullptr) {
     *action = StepAction::replayed;
     return c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step");

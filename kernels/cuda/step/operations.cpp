@@ -64,6 +64,25 @@ int32_t most_chunks(const AttentionParams& p) {
                   (p.sliding_window + p.batch.max_query_tokens + kChunkTokens - 1) / kChunkTokens + 1);
 }
 
+// The first sequences of a step, each of one token, and those behind them. Tokens keep their rows.
+AttentionParams singles_of(const AttentionParams& p) {
+  AttentionParams first = p;
+  first.batch.num_tokens = first.batch.num_sequences = p.batch.num_single;
+  first.batch.max_query_tokens = 1;
+  return first;
+}
+AttentionParams without_singles(const AttentionParams& p) {
+  AttentionParams rest = p;
+  const int32_t gone = p.batch.num_single;
+  rest.batch.num_single = 0;
+  rest.batch.num_tokens -= gone;
+  rest.batch.num_sequences -= gone;
+  rest.batch.sequence_starts += gone;
+  rest.batch.kv_lengths += gone;
+  rest.batch.page_table += static_cast<ptrdiff_t>(gone) * p.batch.page_table_stride;
+  return rest;
+}
+
 }  // namespace
 
 bool fuses_append(const Context& c, const AttentionParams& p) {
@@ -80,6 +99,15 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   if (single_fits(p, max_chunks, c.attention))
     return check(c, launch_attention_single(p, append, place, max_chunks, c.attention, *c.device, c.launch()),
                  "attending");
+  if (p.batch.num_single > 0 && p.batch.num_single < p.batch.num_sequences) {
+    const AttentionParams first = singles_of(p);
+    if (single_fits(first, max_chunks, c.attention)) {
+      const Status s = check(
+          c, launch_attention_single(first, nullptr, place, max_chunks, c.attention, *c.device, c.launch()),
+          "attending");
+      return s == Status::ok ? attend(c, without_singles(p), nullptr, place) : s;
+    }
+  }
   const int32_t group = p.heads.num_heads / p.heads.num_kv_heads;
   const int32_t decode_rows = std::max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
   const bool splits = decode_fits(p, max_chunks, c.attention);

@@ -97,6 +97,37 @@ TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
   EXPECT_EQ(std::memcmp(pieces.data(), whole.data() + 300 * out_width, 150 * out_width * 2), 0);
 }
 
+// Jobs that decode before prompts, and one behind them: a step of several kernels.
+TEST_P(AttentionBitsTest, TheSameBesidePromptsAndAlone) {
+  AttentionCase c = case_of(pages());
+  c.heads = {8, 2, head_dim()};
+  c.lengths = {300, 1, 513, 140, 1, 90, 5};
+  c.queries = {1, 1, 1, 40, 1, 90, 3};
+  narrow(c, 200);
+  const size_t out_width = static_cast<size_t>(c.heads.num_heads * c.heads.head_dim);
+  std::vector<std::vector<float>> all;
+  std::vector<int32_t> before;
+  for (size_t s = 0; s < c.lengths.size(); ++s) {
+    all.push_back(random_rows(c, c.lengths[s]));
+    before.push_back(c.lengths[s] - c.queries[s]);
+  }
+  const Cache together = make_cache(c);
+  fill_cache(c, together, all, before);
+  const std::vector<uint16_t> whole = step(c, together, all, before, c.lengths);
+  size_t row = 0;
+  for (size_t s = 0; s < c.lengths.size(); ++s) {
+    AttentionCase one = c;
+    one.lengths = {c.lengths[s]};
+    one.queries = {c.queries[s]};
+    const Cache alone = make_cache(one);
+    fill_cache(one, alone, {all[s]}, {before[s]});
+    const std::vector<uint16_t> mine = step(one, alone, {all[s]}, {before[s]}, {c.lengths[s]});
+    EXPECT_EQ(std::memcmp(mine.data(), whole.data() + row * out_width, mine.size() * 2), 0)
+        << "sequence " << s;
+    row += static_cast<size_t>(c.queries[s]);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Pages, AttentionBitsTest,
                          testing::Combine(testing::Values(kF16Pages, kQ8Pages, kQ6Pages, kQ4Pages),
                                           testing::Bool()),

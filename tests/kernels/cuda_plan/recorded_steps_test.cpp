@@ -14,7 +14,7 @@ using Steps = RecordedSteps<int32_t>;
 constexpr size_t kKernels = 10;
 
 StepKey step_of(int32_t tokens) {
-  return {tokens, tokens, tokens, 1, 256};
+  return {tokens, tokens, tokens, 1, 256, tokens};
 }
 
 // A step as a context takes it. Recordings are numbers; those that went are told.
