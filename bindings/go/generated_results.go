@@ -197,6 +197,9 @@ const (
 
 	// Integers of 8 bits, a scale for each 128 of a token.
 	ActivationI8 = ActivationDtype(native.QUIRE_ACTIVATION_I8)
+
+	// Floats of 8 bits (E4M3), a scale for each 128 of a token.
+	ActivationF8 = ActivationDtype(native.QUIRE_ACTIVATION_F8)
 )
 
 // QuotaKind: what the jobs of one namespace may take of a cache.

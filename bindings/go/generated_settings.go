@@ -77,9 +77,11 @@ type ModelOptions struct {
 	NumShards int
 
 	// One of ActivationDtype. ActivationI8 makes prompts and batches faster and results less exact, in products with
-	// matrices of EXL2, GPTQ, AWQ and the other formats of integer codes; all others, and the one that gives logits,
-	// stay as they are. Results still depend on nothing but the job. A device that cannot: Runtime.Ad refuses it with
-	// Unsupported. Default: ActivationFull.
+	// matrices of EXL2, GPTQ, AWQ and the other formats of integer codes, on the CPU. ActivationF8 does so with
+	// matrices of FP8 (E4M3) whose scales are shared by all rows or by multiples of 128, on NVIDIA cards of compute
+	// capability 9.0; experts stay as they are. All others, and the one that gives logits, stay too. Results still
+	// depend on nothing but the job. A device that cannot: Runtime.Ad refuses it with Unsupported. Default:
+	// ActivationFull.
 	ActivationDtype ActivationDtype
 }
 

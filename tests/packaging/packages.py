@@ -132,7 +132,7 @@ def reference(options):
     offered = run("bash", "-c", f"source {places['bash']}; COMP_WORDS=(quire gen); COMP_CWORD=1; _quire; "
                   "echo ${COMPREPLY[@]}; COMP_WORDS=(quire generate --activation-dtype ''); COMP_CWORD=3; _quire; "
                   "echo ${COMPREPLY[@]}")
-    require(offered == "generate\nfull i8\n", f"bash offers {offered!r}")
+    require(offered == "generate\nfull i8 f8\n", f"bash offers {offered!r}")
 
 
 def limits(options):

@@ -83,7 +83,7 @@ class Float8Ring : public StageRing {
 };
 
 // Where a task's blocks of K come from: weights of its first tile, of the next ones, and activations, each
-// block behind the one before.
+// block after the last one.
 struct Float8Source {
   const uint8_t* weights;
   size_t tile_stride;

@@ -12,7 +12,7 @@
 namespace quire::kernels {
 
 // What tells two steps apart that replay one recording: tokens, sequences, logit rows, the most query tokens,
-// the chunks of keys that the grids are sized for, and the sequences of one token in front of all others.
+// the chunks of keys that the grids are sized for, and how many sequences of one token come first.
 using StepKey = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t>;
 
 // Recordings by what they were made for, the last used first. A recording takes memory with each of its

@@ -64,7 +64,7 @@ int32_t most_chunks(const AttentionParams& p) {
                   (p.sliding_window + p.batch.max_query_tokens + kChunkTokens - 1) / kChunkTokens + 1);
 }
 
-// The first sequences of a step, each of one token, and those behind them. Tokens keep their rows.
+// The first sequences of a step, each of one token, and those after them. Tokens keep their rows.
 AttentionParams singles_of(const AttentionParams& p) {
   AttentionParams first = p;
   first.batch.num_tokens = first.batch.num_sequences = p.batch.num_single;

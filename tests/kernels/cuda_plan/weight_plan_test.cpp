@@ -237,6 +237,50 @@ TEST(WeightPlanTest, Fp8WithoutASoundScaleIsRefused) {
   EXPECT_FALSE(plan_part(source, plan));
 }
 
+bool takes_float8(const std::vector<WeightSource>& parts) {
+  return takes_float8(MatrixSource{parts.data(), static_cast<int32_t>(parts.size())});
+}
+
+// What a row's scales are shared by decides, and whether somebody asked; all parts of a matrix, or none.
+TEST(WeightPlanTest, FloatActivationsAreForBlocksOfOneScaleAlone) {
+  WeightSource sound = fp8_source(512, 64, 128);
+  EXPECT_FALSE(takes_float8({sound})) << "nobody asked";
+  sound.activations = ActivationDtype::i8;
+  EXPECT_FALSE(takes_float8({sound}));
+  sound.activations = ActivationDtype::f8;
+  EXPECT_TRUE(takes_float8({sound, sound}));
+  for (const int32_t scale_in : {32, 64, 96, 192}) {
+    WeightSource fine = sound;
+    fine.dense.scale_in = scale_in;
+    EXPECT_FALSE(takes_float8({fine})) << scale_in;
+    EXPECT_FALSE(takes_float8({sound, fine})) << scale_in;
+  }
+  for (const int32_t scale_in : {256, 512}) {
+    WeightSource coarse = sound;
+    coarse.dense.scale_in = scale_in;
+    EXPECT_TRUE(takes_float8({coarse})) << scale_in;
+  }
+  WeightSource short_rows = sound;
+  short_rows.num_in = short_rows.dense.scale_in = 96;
+  EXPECT_TRUE(takes_float8({short_rows})) << "one scale for all rows";
+  WeightSource expert = sound, half = sound, gptq = gptq_source(std::vector<int32_t>(512, 0), 1);
+  expert.is_expert = true;
+  half.dense.dtype = DType::f16;
+  gptq.activations = ActivationDtype::f8;
+  EXPECT_FALSE(takes_float8({expert}));
+  EXPECT_FALSE(takes_float8({half}));
+  EXPECT_FALSE(takes_float8({gptq}));
+}
+
+TEST(WeightPlanTest, AStripOfFloat8HasItsCodesAndAScaleForEachBlock) {
+  WeightSource source = fp8_source(300, 100, 128);
+  source.activations = ActivationDtype::f8;
+  PartPlan plan;
+  ASSERT_TRUE(plan_part(source, plan, true));
+  EXPECT_EQ(plan.kind, TileKind::float8);
+  EXPECT_EQ(plan.strip_bytes, 3 * (64 * 128 + 64 * 4)) << "300 rows are three blocks of 128";
+}
+
 // The warps of a warpgroup multiply together: parts in one launch have segments of the same forms, but for
 // exl2, whose kernel knows what to do.
 TEST(WeightPlanTest, PartsShareALaunchWhereTheirSegmentsAreAlike) {
