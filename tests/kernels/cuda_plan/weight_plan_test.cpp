@@ -263,12 +263,15 @@ TEST(WeightPlanTest, FloatActivationsAreForBlocksOfOneScaleAlone) {
   WeightSource short_rows = sound;
   short_rows.num_in = short_rows.dense.scale_in = 96;
   EXPECT_TRUE(takes_float8({short_rows})) << "one scale for all rows";
-  WeightSource expert = sound, half = sound, gptq = gptq_source(std::vector<int32_t>(512, 0), 1);
+  WeightSource expert = sound;
   expert.is_expert = true;
-  half.dense.dtype = DType::f16;
-  gptq.activations = ActivationDtype::f8;
   EXPECT_FALSE(takes_float8({expert}));
+  WeightSource half = sound;
+  half.dense.dtype = DType::f16;
   EXPECT_FALSE(takes_float8({half}));
+  const std::vector<int32_t> one_group(512, 0);
+  WeightSource gptq = gptq_source(one_group, 1);
+  gptq.activations = ActivationDtype::f8;
   EXPECT_FALSE(takes_float8({gptq}));
 }
 
