@@ -1,5 +1,5 @@
 """Java's adapters: for each a jar of classes, one of sources, and its pom. They are compiled against the artifacts of their
-frameworks in the folders LANGCHAIN4J_JARS and SPRING_JARS (docs/adapters.md); one without that folder is left out, with a word."""
+frameworks, which `./dev artifacts` brings (docs/adapters.md); one whose framework is not there is left out, with a word."""
 import dataclasses
 import os
 import pathlib
@@ -12,12 +12,12 @@ import maven
 @dataclasses.dataclass(frozen=True)
 class Adapter:
     folder: str    # below bindings/java
-    variable: str  # of the environment
+    jars: str      # below QUIRE_ARTIFACTS, by default build/artifacts
     module: str
 
 
-ADAPTERS = (Adapter("langchain4j", "LANGCHAIN4J_JARS", "dev.quire.langchain4j"),
-            Adapter("spring-ai", "SPRING_JARS", "dev.quire.springai"))
+ADAPTERS = (Adapter("langchain4j", "langchain4j", "dev.quire.langchain4j"),
+            Adapter("spring-ai", "spring", "dev.quire.springai"))
 
 
 def _files(folder, pattern="*"):
@@ -45,9 +45,10 @@ def _make_one(context, adapter, jars):
 
 
 def make(context):
+    artifacts = pathlib.Path(os.environ.get("QUIRE_ARTIFACTS", shared.ROOT / "build/artifacts"))
     for adapter in ADAPTERS:
-        jars = sorted(pathlib.Path(os.environ.get(adapter.variable) or "/nonexistent").glob("*.jar"))
+        jars = sorted((artifacts / adapter.jars).glob("*.jar"))
         if jars:
             _make_one(context, adapter, jars)
         else:
-            print(f"dist: quire-{adapter.folder} is left out: {adapter.variable} names no folder with artifacts")
+            print(f"dist: quire-{adapter.folder} is left out: {artifacts / adapter.jars} has no jars; ./dev artifacts brings them")

@@ -15,7 +15,7 @@ NUSPEC = """<?xml version="1.0" encoding="utf-8"?>
     <projectUrl>https://quire.dev</projectUrl>
     <description>In-process LLM inference engine, with its native library for linux-x64</description>
     <repository type="git" url="https://quire.dev/quire" commit="{commit}" />
-    <dependencies><group targetFramework=".NETFramework4.7.2" /></dependencies>
+    <dependencies><group targetFramework=".NETFramework4.7.2" /><group targetFramework="net8.0" /></dependencies>
   </metadata>
 </package>
 """
@@ -50,8 +50,9 @@ PROPERTIES = """<?xml version="1.0" encoding="utf-8"?>
 
 def contents(context):
     """What the package carries, without what describes it."""
-    found = {"LICENSE": shared.licence(), "NOTICES": shared.notices(context),
-             "lib/net472/Quire.dll": (context.build / "lib/Quire.dll").read_bytes()}
+    found = {"LICENSE": shared.licence(), "NOTICES": shared.notices(context)}
+    for framework in ("net472", "net8.0"):  # one assembly: the tests run it under Mono and under CoreCLR
+        found[f"lib/{framework}/Quire.dll"] = (context.build / "lib/Quire.dll").read_bytes()
     for name, content in (natives.libquire(context.build), natives.binding(context.build, "csharp")):
         found[f"runtimes/linux-x64/native/{name}"] = content
     return found

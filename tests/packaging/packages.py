@@ -242,7 +242,7 @@ def adapters(options):
     found = {"quire-langchain4j": "langchain4j-core", "quire-spring-ai": "spring-ai-model"}
     poms = {path: needs for name, needs in found.items() for path in options.dist.rglob(f"{name}-*.pom")}
     if not poms:
-        skip("the distribution has no adapters: LANGCHAIN4J_JARS and SPRING_JARS name no folders")
+        skip("the distribution has no adapters: ./dev artifacts brings what they stand on")
     for pom, needs in poms.items():
         require({"quire", needs} <= {entry.text for entry in ElementTree.parse(pom).iter(POM + "artifactId")}, pom)
         classes = set(zipfile.ZipFile(pom.with_suffix(".jar")).namelist())

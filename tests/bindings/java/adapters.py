@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """An adapter of Java compiled against the real artifacts of its framework, with its tests and the examples of docs/adapters.md.
 
-usage: adapters.py (langchain4j | spring-ai) LIB_DIR TEST_CLASSES FOLDER MODEL PROMPT EXPECTED. Exit status 77 with a word where the artifacts are
-not there: the folders LANGCHAIN4J_JARS and SPRING_JARS (mvn dependency:copy-dependencies of what the adapter's pom.xml names).
-Nothing is fetched."""
+usage: adapters.py (langchain4j | spring-ai) LIB_DIR TEST_CLASSES FOLDER MODEL PROMPT EXPECTED. The artifacts are in folders of
+QUIRE_ARTIFACTS, by default build/artifacts (./dev artifacts); exit status 77 with a word where they are not. Nothing is fetched."""
 import os
 import pathlib
 import re
@@ -12,6 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+ARTIFACTS = pathlib.Path(os.environ.get("QUIRE_ARTIFACTS", ROOT / "build/artifacts"))
 
 
 class Adapter:
@@ -19,7 +19,7 @@ class Adapter:
 
     def __init__(self, name, needs, artifact, test, imports):
         self.name, self.needs, self.artifact, self.test, self.imports = name, needs, artifact, test, imports
-        self.variable = name.split("-", maxsplit=1)[0].upper() + "_JARS"
+        self.jars = ARTIFACTS / name.split("-", maxsplit=1)[0]
 
 
 ADAPTERS = {
@@ -37,10 +37,9 @@ ADAPTERS = {
 
 
 def jars(adapter):
-    folder = os.environ.get(adapter.variable, "")
-    found = sorted(pathlib.Path(folder).glob("*.jar")) if folder else []
+    found = sorted(adapter.jars.glob("*.jar"))
     if shutil.which("javac") is None or not any(re.fullmatch(adapter.artifact, jar.name) for jar in found):
-        print(f"skipped: {adapter.variable} names no folder with {adapter.needs}")
+        print(f"skipped: {adapter.jars} has no {adapter.needs}; ./dev artifacts brings them")
         sys.exit(77)
     return [str(jar) for jar in found]
 

@@ -2,9 +2,8 @@
 """quire-server driven by OpenAI's official clients of Go and Node, and by langchain4j.
 
 usage: other_clients.py go GO MODEL_DIR | other_clients.py (node | langchain4j) SERVER MODEL_DIR. Exit status 77 with a word where
-the client is not there: for Go in the cache of modules (go mod download in openai_go), for Node in NODE_PATH (npm install
-openai), for langchain4j in the folder LANGCHAIN4J_JARS (mvn dependency:copy-dependencies of langchain4j-open-ai). Nothing is
-fetched."""
+the client is not there: for Go in the cache of modules, for Node in NODE_PATH, for langchain4j in the folder langchain4j of
+QUIRE_ARTIFACTS, by default build/artifacts. ./dev artifacts brings them; here nothing is fetched."""
 import os
 import pathlib
 import shutil
@@ -14,7 +13,8 @@ import tempfile
 
 import serving
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+ARTIFACTS = pathlib.Path(os.environ.get("QUIRE_ARTIFACTS", HERE.parents[4] / "build/artifacts"))
 
 
 def skip(reason):
@@ -43,9 +43,9 @@ def node_client(server, model):
 
 
 def langchain4j_client(server, model):
-    java, jars = shutil.which("java"), os.environ.get("LANGCHAIN4J_JARS", "")
-    if java is None or not list(pathlib.Path(jars or ".").glob("langchain4j-open-ai-*.jar")):
-        skip("LANGCHAIN4J_JARS names no folder with langchain4j-open-ai")
+    java, jars = shutil.which("java"), ARTIFACTS / "langchain4j"
+    if java is None or not list(jars.glob("langchain4j-open-ai-*.jar")):
+        skip(f"{jars} has no langchain4j-open-ai; ./dev artifacts brings it")
     with serving.served(server, model) as base:
         subprocess.run([java, "-cp", f"{jars}/*", HERE / "Langchain4jClient.java", base], check=True)
 

@@ -1,0 +1,27 @@
+using System;
+using Microsoft.Extensions.AI;
+using Microsoft.Extensions.DependencyInjection;
+using Microsoft.Extensions.DependencyInjection.Extensions;
+
+namespace Quire.Extensions.AI
+{
+    /// <summary>The engine, its chat client and its embedding generator as services of a program.</summary>
+    public static class QuireServices
+    {
+        /// <summary>Loads the model of a directory when it is needed first; the container disposes it.</summary>
+        public static IServiceCollection AddQuire(this IServiceCollection services, string path,
+            ModelOptions? modelOptions = null, CacheOptions? cacheOptions = null) =>
+            services.AddQuire(provider => ChatEngine.Load(path, modelOptions, cacheOptions));
+
+        /// <summary>The same with an engine that the program makes; the container disposes it.</summary>
+        public static IServiceCollection AddQuire(this IServiceCollection services,
+            Func<IServiceProvider, ChatEngine> create)
+        {
+            if (services == null) throw new ArgumentNullException(nameof(services));
+            services.TryAddSingleton(create ?? throw new ArgumentNullException(nameof(create)));
+            services.TryAddSingleton(provider => provider.GetRequiredService<ChatEngine>().AsChatClient());
+            services.TryAddSingleton(provider => provider.GetRequiredService<ChatEngine>().AsEmbeddingGenerator());
+            return services;
+        }
+    }
+}

