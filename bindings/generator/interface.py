@@ -271,7 +271,7 @@ FIGURES = [
     Figures("CacheGroupPlan", "quire_plan", "The pages of the layers that see back equally far.",
             "window num_pages num_layers bytes", "cache_group_", "group_idx"),
     Figures("Plan", "quire_plan", "What a model and its cache will take of memory, in all and on each device.",
-            base="MemoryPlan", parts=(Part("devices", "DevicePlan", "num_devices"),
+            "model_path kv_format", base="MemoryPlan", parts=(Part("devices", "DevicePlan", "num_devices"),
                                       Part("layers", "LayerPlan", "num_layers"),
                                       Part("cache_groups", "CacheGroupPlan", "num_cache_groups"))),
     Figures("Histogram", "quire_stats", "The sizes of what was counted. A quantile is at most twice too high.",

@@ -137,7 +137,8 @@ func (o *Model) NewResponseConstraint(text string) (*Constraint, error) {
 }
 
 // CacheBytes: How many bytes Model.Create would take on the device of the model, by the same arithmetic, without
-// taking them. `options` may be NULL. Works for a model loaded with ScopeMetadata.
+// taking them: with KVAuto the most that it may be. `options` may be NULL. Works for a model loaded with
+// ScopeMetadata.
 func (o *Model) CacheBytes(options CacheOptions) (int64, error) {
 	optionsFilled, err := options.native()
 	if err != nil {
@@ -270,6 +271,14 @@ func (o *Model) TokenizerSize() (int, error) {
 	return int(result), err
 }
 
+// Path: The path that it was loaded from, of several precisions that of the chosen one.
+func (o *Model) Path() (string, error) {
+	result, err := measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_model_path(value, out, e)
+	})
+	return string(result), err
+}
+
 // Info: what is known of it now.
 func (o *Model) Info() (ModelInfo, error) {
 	var info ModelInfo
@@ -330,6 +339,14 @@ func (o *Cache) SetDeviceWeight(weight float64) error {
 		return native.Quire_cache_set_device_weight(value, weight, e)
 	})
 	return err
+}
+
+// KVFormat: How keys and values are stored: one of KVFormat, never KVAuto.
+func (o *Cache) KVFormat() (KVFormat, error) {
+	result, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_cache_kv_format(value, e)
+	})
+	return KVFormat(result), err
 }
 
 // MaxSeqLen: Tokens that one job may have, prompt and generated ones together.

@@ -185,6 +185,9 @@ const (
 
 	// 8 bits, without a scale.
 	KVFP8 = KVFormat(native.QUIRE_KV_FP8)
+
+	// The first of F16, Q8, Q6 and Q4 that there is memory for, and that every device of the model has.
+	KVAuto = KVFormat(native.QUIRE_KV_AUTO)
 )
 
 // ActivationDtype: as what the products of layers take their activations.
@@ -759,6 +762,12 @@ func (o *CacheGroupPlan) read(f *figures[native.PlanHandle], i int32) {
 type Plan struct {
 	MemoryPlan
 
+	// The path of the model, of several precisions that of the chosen one.
+	ModelPath string
+
+	// How the planned cache stores keys and values: one of KVFormat, never KVAuto.
+	KVFormat KVFormat
+
 	Devices []DevicePlan
 
 	Layers []LayerPlan
@@ -774,6 +783,8 @@ func (o *Plan) read(f *figures[native.PlanHandle]) {
 	o.KVBytes = get(f, native.Quire_plan_kv_bytes)
 	o.WorkspaceBytes = get(f, native.Quire_plan_workspace_bytes)
 	o.StagingBytes = get(f, native.Quire_plan_staging_bytes)
+	o.ModelPath = getText(f, native.Quire_plan_model_path)
+	o.KVFormat = KVFormat(get(f, native.Quire_plan_kv_format))
 	for i, n := int32(0), get(f, native.Quire_plan_num_devices); i < n && f.err == nil; i++ {
 		var one DevicePlan
 		one.read(f, i)

@@ -146,7 +146,8 @@ type CacheOptions struct {
 	// Jobs that may wait, 1 to 1000000; one more is refused with Capacity. Default: 1024.
 	MaxQueue int
 
-	// One of KVFormat; Unsupported from Model.Create where the device cannot. Default: KVF16.
+	// One of KVFormat; Unsupported from Model.Create where the device cannot. With KVAuto models that nobody uses
+	// leave before a smaller format is taken; Cache.KVFormat tells which it is. Default: KVF16.
 	KVFormat KVFormat
 
 	// One of QuotaKind for every namespace that has none of its own: 0 to 2^31 - 1. 0, the default, is no limit. A job

@@ -68,13 +68,13 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   call(quire_cache_options_set_max_tokens, cache.get(), options.context * options.batch);
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
   call(quire_cache_options_set_kv_format, cache.get(), kv_format_of(options.kv_format));
+  const Plan plan(call(quire_plan_create, runtime, model.get(), cache.get()));
   Json json;
-  json["model"] = path;
+  json["model"] = text_of(quire_plan_model_path, plan.get());
   json["context"] = options.context;
   json["batch"] = options.batch;
-  json["kv_format"] = options.kv_format;
+  json["kv_format"] = kv_format_name(call(quire_plan_kv_format, plan.get()));
   json["num_shards"] = options.model.num_shards;
-  const Plan plan(call(quire_plan_create, runtime, model.get(), cache.get()));
   add_plan_to(json, plan.get());
   return json;
 }
@@ -121,7 +121,9 @@ void print_plan(const Json& plan) {
   print_groups(plan);
   const auto num_shards = plan.at("num_shards").get<int64_t>();
   const std::string of_shards = num_shards > 1 ? " of " + std::to_string(num_shards) + " shards" : "";
-  print_line("\ntotal " + bytes_text(plan, "total_bytes") + of_shards + ", and " +
+  print_line("\n" + plan.at("model").get<std::string>() + ", keys and values as " +
+             plan.at("kv_format").get<std::string>());
+  print_line("total " + bytes_text(plan, "total_bytes") + of_shards + ", and " +
              bytes_text(plan, "staging_bytes") + " of host memory for copies");
 }
 

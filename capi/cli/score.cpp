@@ -28,6 +28,7 @@ struct ScoreOptions {
 };
 
 struct Score {
+  std::string kv_format;
   std::vector<int32_t> tokens;
   std::vector<float> log_probs;  // NaN where a window begins
   int64_t window = 0;
@@ -119,7 +120,7 @@ void print_as_json(const ScoreOptions& options, const Score& score) {
   json["num_tokens"] = score.tokens.size();
   json["num_predictions"] = score.num_predictions();
   json["window"] = score.window;
-  json["kv_format"] = options.kv_format;
+  json["kv_format"] = score.kv_format;
   json["num_windows"] = score.num_windows();
   json["mean_log_prob"] = score.mean_log_prob();
   json["perplexity"] = score.perplexity();
@@ -155,6 +156,7 @@ int score_text(const ScoreOptions& options, Interrupt& interrupt) {
   score.tokens = read_tokens(options, model.get(), interrupt);
   score.window = choose_window(options, model.get(), score.tokens.size());
   const Cache cache = open_cache(model.get(), score.window, options.kv_format);
+  score.kv_format = kv_format_name(call(quire_cache_kv_format, cache.get()));
   compute(score, cache.get(), interrupt);
   if (!options.logits_file.empty()) {
     write_logits(score, options.logits_file, cache.get(), interrupt);

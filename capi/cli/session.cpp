@@ -41,18 +41,25 @@ struct KvFormatName {
   const char* name;
   int32_t format;
 };
-constexpr std::array<KvFormatName, 5> kKvFormats = {{{"f16", QUIRE_KV_F16},
+constexpr std::array<KvFormatName, 6> kKvFormats = {{{"f16", QUIRE_KV_F16},
                                                      {"q8", QUIRE_KV_Q8},
                                                      {"q6", QUIRE_KV_Q6},
                                                      {"q4", QUIRE_KV_Q4},
-                                                     {"fp8", QUIRE_KV_FP8}}};
+                                                     {"fp8", QUIRE_KV_FP8},
+                                                     {"auto", QUIRE_KV_AUTO}}};
 
 }  // namespace
 
 void add_kv_format_option(CLI::App& app, std::string& name) {
   app.add_option("--kv-format", name, "How keys and values are stored (f16)")
-      ->type_name("f16|q8|q6|q4|fp8")
-      ->check(CLI::IsMember({"f16", "q8", "q6", "q4", "fp8"}));
+      ->type_name("f16|q8|q6|q4|fp8|auto")
+      ->check(CLI::IsMember({"f16", "q8", "q6", "q4", "fp8", "auto"}));
+}
+
+std::string kv_format_name(int32_t format) {
+  const auto* const found = std::find_if(kKvFormats.begin(), kKvFormats.end(),
+                                         [&](const KvFormatName& entry) { return entry.format == format; });
+  return found->name;
 }
 
 int32_t kv_format_of(const std::string& name) {

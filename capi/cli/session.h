@@ -38,6 +38,7 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice);
 // --kv-format, and the QUIRE_KV_* of a name that the parser has let through.
 void add_kv_format_option(CLI::App& app, std::string& name);
 int32_t kv_format_of(const std::string& name);
+std::string kv_format_name(int32_t format);
 
 // More than any model has.
 inline constexpr int64_t kMaxTokens = int64_t{1} << 31;

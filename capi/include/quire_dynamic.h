@@ -36,6 +36,7 @@
   X(int32_t, cache_follow_namespace_pages, (quire_cache* cache, const char* text, size_t text_len, quire_queue* queue, uint64_t user_data, quire_error** error)) \
   X(int32_t, cache_follow_pages, (quire_cache* cache, quire_queue* queue, uint64_t user_data, quire_error** error)) \
   X(int32_t, cache_free, (quire_cache* handle, quire_error** error)) \
+  X(int32_t, cache_kv_format, (quire_cache* cache, quire_error** error)) \
   X(int64_t, cache_logits, (quire_cache* cache, quire_job_request* request, int64_t timeout_ns, quire_cancel* cancel, float* out_values, size_t out_capacity, quire_error** error)) \
   X(int64_t, cache_max_seq_len, (quire_cache* cache, quire_error** error)) \
   X(int64_t, cache_metrics, (quire_cache* cache, const char* text, size_t text_len, char* out_text, size_t out_capacity, quire_error** error)) \
@@ -299,6 +300,7 @@
   X(int32_t, model_options_set_lazy, (quire_model_options* options, int32_t lazy, quire_error** error)) \
   X(int32_t, model_options_set_scope, (quire_model_options* options, int32_t scope, quire_error** error)) \
   X(int32_t, model_options_set_split, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
+  X(int64_t, model_path, (quire_model* model, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, model_render_chat, (quire_model* model, quire_job_request* request, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, model_render_chat_tokens, (quire_model* model, quire_job_request* request, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
   X(int32_t, model_set_idle_timeout_ns, (quire_model* model, int64_t idle_timeout_ns, quire_error** error)) \
@@ -335,8 +337,10 @@
   X(int32_t, plan_free, (quire_plan* handle, quire_error** error)) \
   X(int64_t, plan_head_bytes, (quire_plan* plan, quire_error** error)) \
   X(int64_t, plan_kv_bytes, (quire_plan* plan, quire_error** error)) \
+  X(int32_t, plan_kv_format, (quire_plan* plan, quire_error** error)) \
   X(int64_t, plan_layer_bytes, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_layer_device, (quire_plan* plan, int32_t layer_idx, quire_error** error)) \
+  X(int64_t, plan_model_path, (quire_plan* plan, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int32_t, plan_num_cache_groups, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_num_devices, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_num_layers, (quire_plan* plan, quire_error** error)) \

@@ -13,7 +13,7 @@
 #include "core/base/checked_math.h"
 #include "core/base/utf8.h"
 #include "core/engine/events/page_followers.h"
-#include "core/engine/model/model_cache.h"
+#include "core/engine/model/precision.h"
 
 using namespace quire::capi;
 
@@ -63,8 +63,11 @@ quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options
     share->model->transformer();  // refuses a model without weights in its own words
     CacheShare parts;
     parts.model = share;
-    parts.device_bytes = required_bytes(*share, settings);
-    parts.cache = create_model_cache(share->runtime->runtime(), share->model, settings, share->home);
+    quire::CacheByRoom made_by_room =
+        create_cache_by_room(share->runtime->runtime(), share->model, settings, share->home);
+    parts.cache = std::move(made_by_room.cache);
+    parts.device_bytes = required_bytes(*share, made_by_room.options);
+    parts.kv_format = kv_format_of(made_by_room.options);
     parts.name = options == nullptr ? std::string() : Pinned(options, "options")->read().name;
     const std::shared_ptr<const CacheShare> made = share_cache(std::move(parts));
     share->runtime->add_cache(made);
@@ -122,6 +125,10 @@ int64_t quire_cache_required_bytes(quire_model* model, quire_cache_options* opti
     const std::shared_ptr<const ModelShare> share = Pinned(model, "model")->share;
     return static_cast<int64_t>(required_bytes(*share, cache_options(options)));
   });
+}
+
+int32_t quire_cache_kv_format(quire_cache* cache, quire_error** error) {
+  return get(cache, error, -1, [](const CacheShare& of) { return of.kv_format; });
 }
 
 int64_t quire_cache_max_seq_len(quire_cache* cache, quire_error** error) {

@@ -59,6 +59,14 @@ int32_t& limit_of(NamespaceQuota& quotas, int32_t quota) {
   }
 }
 
+int32_t kv_format_of(const ModelCacheOptions& options) {
+  for (int32_t format = QUIRE_KV_F16; format < QUIRE_KV_AUTO; ++format) {
+    const KvFormats formats = kv_formats(format);
+    if (formats.keys == options.key_format && formats.values == options.value_format) return format;
+  }
+  throw Error(ErrorCode::internal, "the cache has formats of keys and values without a name");
+}
+
 ModelCacheOptions engine_options(const CacheSettings& settings) {
   ModelCacheOptions out;
   out.max_tokens = settings.max_tokens;
@@ -72,6 +80,7 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   const KvFormats formats = kv_formats(settings.kv_format);
   out.key_format = formats.keys;
   out.value_format = formats.values;
+  out.kv_by_room = settings.kv_format == QUIRE_KV_AUTO;
   out.engine.max_queued_jobs = settings.max_queue;
   out.engine.max_overtakes = settings.max_overtakes;
   out.engine.ageing_interval = settings.ageing;

@@ -8,6 +8,9 @@ namespace quire::capi {
 
 ModelCacheOptions engine_options(const CacheSettings& settings);
 
+// The QUIRE_KV_* of the formats that a cache has.
+int32_t kv_format_of(const ModelCacheOptions& options);
+
 // The one that a QUIRE_QUOTA_* names.
 int32_t& limit_of(NamespaceQuota& quotas, int32_t quota);
 

@@ -11,6 +11,8 @@
 #include "capi/src/model_object.h"
 #include "capi/src/model_plan.h"
 #include "core/engine/deadline.h"
+#include "core/engine/model/precision.h"
+#include "core/models/model_variants.h"
 
 using namespace quire::capi;
 using quire::Error;
@@ -69,15 +71,13 @@ quire::LoadMonitor make_monitor(const ModelSettings& settings, LoadWait& wait) {
   return monitor;
 }
 
-std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runtime,
-                                       const ModelSettings& settings, LoadWait& wait) {
-  if (settings.path.empty()) throw Error(ErrorCode::invalid_argument, "path: not set");
-  wait.look_at_clock();
-  if (wait.stopped()) throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
+std::shared_ptr<const ModelShare> load_path(const std::shared_ptr<RuntimeShare>& runtime,
+                                            const ModelSettings& settings, const std::string& path,
+                                            LoadWait& wait) {
   const quire::FileSystem& files = runtime->runtime()->files();
   quire::ModelHomeOptions options;
   options.scope = static_cast<quire::ModelScope>(settings.scope);
-  options.plan.source = open_model_source(files, settings.path);
+  options.plan.source = open_model_source(files, path);
   if (options.scope == quire::ModelScope::full)
     options.plan = plan_options(*runtime, settings, options.plan.source);
   options.is_lazy = settings.is_lazy;
@@ -89,8 +89,20 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   share->home = quire::ModelHome::load(runtime->runtime(), options);
   share->model = share->home->model();
   share->generation_config = options.plan.source->generation_config();
-  if (files.is_directory(settings.path)) share->chat = std::make_shared<ModelChat>(files, settings.path);
+  if (files.is_directory(path)) share->chat = std::make_shared<ModelChat>(files, path);
   return share;
+}
+
+std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runtime,
+                                       const ModelSettings& settings, LoadWait& wait) {
+  if (settings.path.empty()) throw Error(ErrorCode::invalid_argument, "path: not set");
+  wait.look_at_clock();
+  if (wait.stopped()) throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
+  if (settings.is_lazy)
+    return load_path(runtime, settings, plan_variants(*runtime, settings).options.source->path(), wait);
+  return quire::first_that_fits(
+      model_variants(runtime->runtime()->files(), settings.path),
+      [&](const std::string& path) { return load_path(runtime, settings, path, wait); });
 }
 
 // Runs `read` on the model.
@@ -304,6 +316,11 @@ int32_t quire_model_tokenizer_size(quire_model* model, quire_error** error) {
 
 int32_t quire_model_vocab_size(quire_model* model, quire_error** error) {
   return get(model, error, -1, [](const Model& of) { return of.config().vocab_size; });
+}
+
+int64_t quire_model_path(quire_model* model, char* out_text, size_t out_capacity, quire_error** error) {
+  return get_text(model, out_text, out_capacity, error,
+                  [](const Model& of) -> std::string_view { return of.path(); });
 }
 
 int64_t quire_model_architecture(quire_model* model, char* out_text, size_t out_capacity,

@@ -11,4 +11,12 @@ namespace quire::capi {
 ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settings,
                               std::shared_ptr<ModelSource> source);
 
+struct PlannedModel {
+  ModelPlanOptions options;
+  ModelPlan plan;
+};
+
+// Of a model in several precisions: the first that fits now, or the last.
+PlannedModel plan_variants(RuntimeShare& runtime, const ModelSettings& settings);
+
 }  // namespace quire::capi

@@ -239,7 +239,7 @@ int32_t quire_cache_options_set_max_queue(quire_cache_options* options, int32_t 
 int32_t quire_cache_options_set_kv_format(quire_cache_options* options, int32_t kv_format,
                                           quire_error** error) {
   return set_option(options, "options", error, [&](CacheSettings& settings) {
-    settings.kv_format = range_argument(kv_format, QUIRE_KV_F16, QUIRE_KV_FP8, "kv_format");
+    settings.kv_format = range_argument(kv_format, QUIRE_KV_F16, QUIRE_KV_AUTO, "kv_format");
   });
 }
 

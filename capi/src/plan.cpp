@@ -8,6 +8,8 @@
 #include "capi/src/guard.h"
 #include "capi/src/model_plan.h"
 #include "capi/src/plan_object.h"
+#include "core/engine/model/precision.h"
+#include "core/models/model_variants.h"
 
 namespace quire::capi {
 namespace {
@@ -48,6 +50,19 @@ ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settin
     options.activations = quire::kernels::ActivationDtype::f8;
   if (settings.cache) options.cache = engine_options(*settings.cache);
   return options;
+}
+
+PlannedModel plan_variants(RuntimeShare& runtime, const ModelSettings& settings) {
+  const FileSystem& files = runtime.runtime()->files();
+  const std::vector<std::string> paths = model_variants(files, settings.path);
+  return first_that_fits(paths, [&](const std::string& path) {
+    PlannedModel planned;
+    planned.options = plan_options(runtime, settings, open_model_source(files, path));
+    planned.plan = plan_model(planned.options);
+    if (&path != &paths.back() && !fits(planned.plan, planned.options))
+      throw Error(ErrorCode::out_of_memory, "{} does not fit", path);
+    return planned;
+  });
 }
 
 }  // namespace quire::capi
@@ -103,21 +118,30 @@ quire_plan* quire_plan_create(quire_runtime* runtime, quire_model_options* model
                               quire_error** error) {
   return guard(error, static_cast<quire_plan*>(nullptr), [&] {
     const std::shared_ptr<RuntimeShare> share = Pinned(runtime, "runtime")->share;
-    const ModelSettings settings = Pinned(model, "model")->read();
-    const CacheSettings planned = cache == nullptr ? CacheSettings{} : Pinned(cache, "cache")->read();
+    ModelSettings settings = Pinned(model, "model")->read();
+    settings.cache = cache == nullptr ? CacheSettings{} : Pinned(cache, "cache")->read();
     refuse_in_callback("quire_plan_create");
     if (settings.path.empty()) throw quire::Error(quire::ErrorCode::invalid_argument, "path: not set");
-    quire::ModelPlanOptions options =
-        plan_options(*share, settings, open_model_source(share->runtime()->files(), settings.path));
-    options.cache = engine_options(planned);
+    PlannedModel planned = plan_variants(*share, settings);
     std::vector<std::string> names;
-    for (const quire::ModelDevice& device : options.devices) names.push_back(device.name);
-    return make_handle<quire_plan>(plan_model(options), std::move(names));
+    for (const quire::ModelDevice& device : planned.options.devices) names.push_back(device.name);
+    return make_handle<quire_plan>(std::move(planned.plan), std::move(names), planned.options.source->path());
   });
 }
 
 int32_t quire_plan_free(quire_plan* handle, quire_error** error) {
   return free_handle(handle, error);
+}
+
+int64_t quire_plan_model_path(quire_plan* plan, char* out_text, size_t out_capacity, quire_error** error) {
+  return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    return out.write({of.path.data(), of.path.size()});
+  });
+}
+
+int32_t quire_plan_kv_format(quire_plan* plan, quire_error** error) {
+  return get(plan, error, -1, [](const PlanObject& of) { return kv_format_of(of.plan.cache); });
 }
 
 int64_t quire_plan_total_bytes(quire_plan* plan, quire_error** error) {

@@ -11,10 +11,11 @@
 namespace quire::capi {
 
 struct PlanObject final : Object {
-  PlanObject(ModelPlan the_plan, std::vector<std::string> device_names)
-      : plan(std::move(the_plan)), names(std::move(device_names)) {}
+  PlanObject(ModelPlan the_plan, std::vector<std::string> device_names, std::string model_path)
+      : plan(std::move(the_plan)), names(std::move(device_names)), path(std::move(model_path)) {}
   const ModelPlan plan;
   const std::vector<std::string> names;  // of the devices
+  const std::string path;                // of the model
 };
 
 template <>

@@ -47,7 +47,7 @@ struct MemoryWish {
   // given of these bytes is a promise until it is settled, so that two that load at once cannot both count on
   // the same bytes.
   std::function<uint64_t()> free_bytes = nullptr;
-  bool may_leave = false;  // of a model whose residence may give the bytes up for others
+  bool may_leave = false;  // may be given up for others: by a residence, or by a cache once its jobs are over
 };
 
 // What the first pages of a cache take, a wish for each of its devices.

@@ -19,7 +19,7 @@ struct MemoryHolder {
   std::string name;  // "the weights of story-15m"
   uint64_t bytes = 0;
   bool is_promised = false;  // not taken of the device yet
-  bool may_leave = false;    // some day, for others: the weights of a model
+  bool may_leave = false;    // some day, for others: weights of a model, pages of a cache that has grown
 };
 
 struct MemoryState {

@@ -97,7 +97,7 @@ TEST(CacheOptions, HaveRanges) {
   EXPECT_EQ(quire_cache_options_set_min_tokens(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_page_idle_ns(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_queue(options, 0, nullptr), 0) << "every job passes through it";
-  EXPECT_EQ(quire_cache_options_set_kv_format(options, QUIRE_KV_FP8 + 1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_kv_format(options, QUIRE_KV_AUTO + 1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_overtakes(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_pinned_pages(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_prefix_bytes(options, -1, nullptr), 0);

@@ -72,12 +72,14 @@ void plan_model(CWorld& w, const Calls& call) {
         quire_plan_cache_group_bytes}) {
     call(get, plan, 0);
   }
-  for (auto* get : {quire_plan_num_devices, quire_plan_num_layers, quire_plan_num_cache_groups})
+  for (auto* get :
+       {quire_plan_num_devices, quire_plan_num_layers, quire_plan_num_cache_groups, quire_plan_kv_format})
     call(get, plan);
   for (auto* get : {quire_plan_device_num_layers, quire_plan_layer_device, quire_plan_cache_group_window,
                     quire_plan_cache_group_num_pages, quire_plan_cache_group_num_layers})
     call(get, plan, 0);
   call(quire_plan_device_name, plan, 0, nullptr, 0);
+  call(quire_plan_model_path, plan, nullptr, 0);
   call(quire_plan_free, plan);
 }
 void change_limits(CWorld& w, const Calls& call) {
@@ -180,6 +182,7 @@ void tell_model(CWorld& w, const Calls& call) {
   call(quire_model_set_idle_timeout_ns, w.model, 0);
   call(quire_model_figure, w.model, QUIRE_MODEL_FIGURE_WAKES);
   call(quire_model_architecture, w.model, nullptr, 0);
+  call(quire_model_path, w.model, nullptr, 0);
   call(quire_model_tensor_name, w.model, 0, nullptr, 0);
   call(quire_model_tensor_format, w.model, 0, nullptr, 0);
   call(quire_model_tensor_shape, w.model, 0, nullptr, 0);
@@ -228,6 +231,7 @@ void free_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_free, w.cache_options);
 }
 void tell_cache(CWorld& w, const Calls& call) {
+  call(quire_cache_kv_format, w.cache);
   call(quire_cache_max_seq_len, w.cache);
   call(quire_cache_vocab_size, w.cache);
   call(quire_cache_metrics, w.cache, "c", 1, nullptr, 0);

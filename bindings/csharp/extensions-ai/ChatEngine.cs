@@ -38,7 +38,7 @@ namespace Quire.Extensions.AI
             {
                 model = runtime.LoadModel(path, modelOptions, cancel);
                 var engine = new ChatEngine(model, model.CreateCache(cacheOptions ?? new CacheOptions()), runtime);
-                engine.OpenTemplate(path);
+                engine.OpenTemplate(model.Path());
                 engine.Name = System.IO.Path.GetFileName(System.IO.Path.GetFullPath(path).TrimEnd('/', '\\'));
                 return engine;
             }

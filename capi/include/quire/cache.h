@@ -63,11 +63,14 @@ QUIRE_API int32_t quire_cache_set_device_weight(quire_cache* cache, double weigh
 
 /**
  * How many bytes quire_cache_create would take on the device of the model, by the same arithmetic, without
- * taking them. `options` may be NULL. Works for a model loaded with QUIRE_MODEL_SCOPE_METADATA. -1 on
- * failure.
+ * taking them: with QUIRE_KV_AUTO the most that it may be. `options` may be NULL. Works for a model loaded
+ * with QUIRE_MODEL_SCOPE_METADATA. -1 on failure.
  */
 QUIRE_API int64_t quire_cache_required_bytes(quire_model* model, quire_cache_options* options,
                                              quire_error** error);
+
+/** How keys and values are stored: one of QUIRE_KV_*, never QUIRE_KV_AUTO; -1 on failure. */
+QUIRE_API int32_t quire_cache_kv_format(quire_cache* cache, quire_error** error);
 
 /** Tokens that one job may have, prompt and generated ones together; -1 on failure. */
 QUIRE_API int64_t quire_cache_max_seq_len(quire_cache* cache, quire_error** error);

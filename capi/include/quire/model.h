@@ -144,6 +144,11 @@ QUIRE_API int32_t quire_model_tokenizer_size(quire_model* model, quire_error** e
 /** How many logits the model computes; may exceed quire_model_tokenizer_size. -1 on failure. */
 QUIRE_API int32_t quire_model_vocab_size(quire_model* model, quire_error** error);
 
+/** The path that it was loaded from, of several precisions that of the chosen one. Returns its bytes, -1 on
+ * failure. */
+QUIRE_API int64_t quire_model_path(quire_model* model, char* out_text, size_t out_capacity,
+                                   quire_error** error);
+
 /** The name of the architecture as config.json has it. Returns its bytes, -1 on failure. */
 QUIRE_API int64_t quire_model_architecture(quire_model* model, char* out_text, size_t out_capacity,
                                            quire_error** error);

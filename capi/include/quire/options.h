@@ -32,6 +32,8 @@
 #define QUIRE_KV_Q6 2  /* keys as in Q8, values as in Q4: 6.5 bits */
 #define QUIRE_KV_Q4 3  /* 4.5 bits */
 #define QUIRE_KV_FP8 4 /* 8 bits, without a scale */
+/* The first of F16, Q8, Q6 and Q4 that there is memory for, and that every device of the model has. */
+#define QUIRE_KV_AUTO 5
 
 /* As what the products of layers take their activations. */
 #define QUIRE_ACTIVATION_FULL 0 /* as exactly as the device computes: 16 bits or more */
@@ -110,9 +112,12 @@ QUIRE_API quire_model_options* quire_model_options_create(quire_error** error);
 QUIRE_API int32_t quire_model_options_free(quire_model_options* handle, quire_error** error);
 
 /**
- * The model: a directory with config.json, tokenizer.json and *.safetensors. With QUIRE_MODEL_SCOPE_TOKENIZER
- * also a tokenizer.json, *.model or *.tiktoken itself. A path of the file system in UTF-8, or whatever bytes
- * it has. Required.
+ * The model: a directory with config.json, tokenizer.json and *.safetensors. Or one whose directories are
+ * such models, of one shape and in several precisions: that with the most bytes of weights that there is
+ * memory for beside the planned cache is taken (of a lazy model: by what is free when it is declared), the
+ * smallest where none is, whose failure is told; quire_model_path says which. With
+ * QUIRE_MODEL_SCOPE_TOKENIZER also a tokenizer.json, *.model or *.tiktoken itself. A path of the file system
+ * in UTF-8, or whatever bytes it has. Required.
  */
 QUIRE_API int32_t quire_model_options_set_path(quire_model_options* options, const char* text,
                                                size_t text_len, quire_error** error);
@@ -252,8 +257,9 @@ QUIRE_API int32_t quire_cache_options_set_max_queue(quire_cache_options* options
                                                     quire_error** error);
 
 /**
- * One of QUIRE_KV_*; QUIRE_ERROR_UNSUPPORTED from quire_cache_create where the device cannot. Default:
- * QUIRE_KV_F16.
+ * One of QUIRE_KV_*; QUIRE_ERROR_UNSUPPORTED from quire_cache_create where the device cannot. With
+ * QUIRE_KV_AUTO models that nobody uses leave before a smaller format is taken; quire_cache_kv_format tells
+ * which it is. Default: QUIRE_KV_F16.
  */
 QUIRE_API int32_t quire_cache_options_set_kv_format(quire_cache_options* options, int32_t kv_format,
                                                     quire_error** error);

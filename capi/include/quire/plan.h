@@ -28,6 +28,14 @@ QUIRE_API quire_plan* quire_plan_create(quire_runtime* runtime, quire_model_opti
 /** Frees a plan. NULL does nothing. Returns 1, or 0 on failure. */
 QUIRE_API int32_t quire_plan_free(quire_plan* handle, quire_error** error);
 
+/** The path of the model, of several precisions that of the chosen one. Returns its bytes (base.h: results).
+ */
+QUIRE_API int64_t quire_plan_model_path(quire_plan* plan, char* out_text, size_t out_capacity,
+                                        quire_error** error);
+
+/** How the planned cache stores keys and values: one of QUIRE_KV_*, never QUIRE_KV_AUTO; -1 on failure. */
+QUIRE_API int32_t quire_plan_kv_format(quire_plan* plan, quire_error** error);
+
 /** Device memory of all devices. */
 QUIRE_API int64_t quire_plan_total_bytes(quire_plan* plan, quire_error** error);
 

@@ -101,13 +101,27 @@ int32_t num_tokens(const Model& model) {
   return static_cast<int32_t>(std::min<size_t>(static_cast<size_t>(vocab), model.tokenizer().vocab_size()));
 }
 
-void require_kv_format(const Device& device, kernels::KvFormat format) {
+bool is_quantized(kernels::KvFormat format) {
+  return format == kernels::KvFormat::q8 || format == kernels::KvFormat::q4;
+}
+
+void require_on_device(const Device& device, kernels::KvFormat format) {
   using kernels::KvFormat;
   const bool supported =
       format == KvFormat::f16 || (format == KvFormat::fp8 ? device.has(kernels::kCapabilityKvFp8)
                                                           : device.has(kernels::kCapabilityKvQuantized));
   if (!supported) {
     throw Error(ErrorCode::unsupported, "the backend {} has no such KV format; use f16", device.table().name);
+  }
+}
+
+// Elements of a head share scales by 32.
+void require_whole_scales(kernels::KvFormat format, int32_t head_dim, const char* what) {
+  if (is_quantized(format) && head_dim % 32 != 0) {
+    throw Error(ErrorCode::unsupported,
+                "kv_format: heads have {} of {} elements, and formats of 8 bits and fewer with scales take "
+                "multiples of 32; use f16 or fp8",
+                what, head_dim);
   }
 }
 
@@ -155,6 +169,15 @@ std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
 
 }  // namespace
 
+void require_kv_formats(const Device& device, const ModelConfig& config, const ModelCacheOptions& options) {
+  require_on_device(device, options.key_format);
+  require_on_device(device, options.value_format);
+  for (const KvSpec& kv : config.spec.kvs) {
+    require_whole_scales(options.key_format, kv.head_dim, "keys");
+    require_whole_scales(options.value_format, kv.value_dim == 0 ? kv.head_dim : kv.value_dim, "values");
+  }
+}
+
 MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device) {
   const TransformerExecutorOptions sizes = executor_options(model.config(), options);
   if (!model.is_loaded())
@@ -173,10 +196,8 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   const CacheSizes sizes = settle_sizes(model->config(), options);
   const std::shared_ptr<const Transformer> transformer = model->transformer();
   const Stay stay(home != nullptr ? home->shared_residence() : nullptr);
-  for (const TransformerStage& stage : transformer->stages) {
-    require_kv_format(*stage.device, options.key_format);
-    require_kv_format(*stage.device, options.value_format);
-  }
+  for (const TransformerStage& stage : transformer->stages)
+    require_kv_formats(*stage.device, model->config(), options);
   TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
   executor.threads = &runtime->threads();
   CacheParts parts;

@@ -23,7 +23,8 @@ struct ModelCacheOptions {
   int32_t window_sequences = 0;
   kernels::KvFormat key_format = kernels::KvFormat::f16;
   kernels::KvFormat value_format = kernels::KvFormat::f16;
-  CacheOptions engine;  // max_running_jobs, max_chunk_tokens and max_seq_len are taken from above
+  bool kv_by_room = false;  // in place of these two the most exact that there is room for (precision.h)
+  CacheOptions engine;      // max_running_jobs, max_chunk_tokens and max_seq_len are taken from above
 };
 
 // The sizes that such a cache has. Throws ErrorCode::invalid_argument naming the option.
@@ -34,11 +35,15 @@ TransformerExecutorOptions executor_options(const ModelConfig& config, const Mod
 // option.
 MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device);
 
+// Throws ErrorCode::unsupported where the device, or a layer of the model, cannot have keys and values in
+// these formats.
+void require_kv_formats(const Device& device, const ModelConfig& config, const ModelCacheOptions& options);
+
 class ModelHome;
 
-// Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported where the device lacks the KV
-// format, ErrorCode::out_of_memory with the bytes needed; nothing stays taken then. `home`: of a model whose
-// weights may leave while the cache has no jobs; null: they stay.
+// Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported as require_kv_formats,
+// ErrorCode::out_of_memory with the bytes needed; nothing stays taken then. `home`: of a model whose weights
+// may leave while the cache has no jobs; null: they stay.
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
                                           const std::shared_ptr<const Model>& model,
                                           const ModelCacheOptions& options,

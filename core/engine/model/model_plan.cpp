@@ -1,8 +1,10 @@
 #include "core/engine/model/model_plan.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/error.h"
+#include "core/engine/model/precision.h"
 #include "core/models/transformer_builder.h"
 
 namespace quire {
@@ -49,7 +51,7 @@ ModelCacheOptions cache_of(const ModelPlanOptions& options) {
 }
 
 // Devices of one backend lay matrices out alike: one outline for each backend.
-std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options) {
+std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
   const ModelConfig& config = options.source->config();
   const Device& first = *options.devices.front().device;
   const bool crosses = std::any_of(options.devices.begin(), options.devices.end(),
@@ -66,14 +68,14 @@ std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options) {
     } else {
       const auto outline =
           outline_model(*options.source, {device.device}, {}, options.num_shards, options.activations);
-      room.demand = demand_of(*outline, crosses, executor_options(config, cache_of(options)));
+      room.demand = demand_of(*outline, crosses, executor_options(config, cache));
     }
     rooms.push_back(std::move(room));
   }
   return rooms;
 }
 
-Placement choose_placement(const ModelPlanOptions& options) {
+Placement choose_placement(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
   const int32_t num_layers = options.source->config().num_layers;
   if (!options.split.empty()) {
     if (options.split.size() != options.devices.size()) {
@@ -86,23 +88,44 @@ Placement choose_placement(const ModelPlanOptions& options) {
     if (options.devices.size() == 1) return place_on_one_device(num_layers);
     refuse_twins(options);
   }
-  return split_automatically(rooms_for(options));
+  return split_automatically(rooms_for(options, cache));
+}
+
+ModelPlan plan_with(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
+  const ModelConfig& config = options.source->config();
+  const Placement placement = choose_placement(options, cache);
+  const auto outline =
+      outline_model(*options.source, devices_of(options), placement, options.num_shards, options.activations);
+  ModelPlan plan;
+  plan.cache = cache;
+  plan.memory = plan_memory(*outline, placement, options.devices.size(), executor_options(config, cache));
+  for (const ModelDevice& device : options.devices)
+    plan.usable_bytes.push_back(room_of(device).usable_bytes());
+  return plan;
 }
 
 }  // namespace
 
+bool fits(const ModelPlan& plan, const ModelPlanOptions& options) {
+  std::map<const Device*, uint64_t> taken;  // a device may have several parts
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    uint64_t& bytes = taken[options.devices[i].device.get()];
+    bytes += plan.memory.devices[i].total();
+    if (bytes > plan.usable_bytes[i]) return false;
+  }
+  return true;
+}
+
 ModelPlan plan_model(const ModelPlanOptions& options) {
   if (options.devices.empty()) throw Error(ErrorCode::invalid_argument, "device: there is none");
-  const ModelConfig& config = options.source->config();
-  const Placement placement = choose_placement(options);
-  const auto outline =
-      outline_model(*options.source, devices_of(options), placement, options.num_shards, options.activations);
-  ModelPlan plan;
-  plan.memory =
-      plan_memory(*outline, placement, options.devices.size(), executor_options(config, cache_of(options)));
-  for (const ModelDevice& device : options.devices)
-    plan.usable_bytes.push_back(room_of(device).usable_bytes());
-  return plan;
+  const std::vector<ModelCacheOptions> choices =
+      kv_choices(cache_of(options), options.source->config(), devices_of(options));
+  return first_that_fits(choices, [&](const ModelCacheOptions& cache) {
+    ModelPlan plan = plan_with(options, cache);
+    if (&cache != &choices.back() && !fits(plan, options))
+      throw Error(ErrorCode::out_of_memory, "a cache with keys and values of this format does not fit");
+    return plan;
+  });
 }
 
 }  // namespace quire

@@ -33,12 +33,17 @@ struct ModelPlanOptions {
 
 struct ModelPlan {
   MemoryPlan memory;
+  ModelCacheOptions cache;             // that was planned for, with the KV formats chosen
   std::vector<uint64_t> usable_bytes;  // of each device, at that moment: free and not in reserve
 };
 
-// Reads configuration, headers and what decides the layout of matrices. Throws what a load of the metadata
-// throws, ErrorCode::invalid_argument naming the option, ErrorCode::out_of_memory with the bytes needed and
-// free where an automatic split over several devices does not go.
+// Whether all of it goes into what is usable now.
+bool fits(const ModelPlan& plan, const ModelPlanOptions& options);
+
+// Where the KV format is chosen by room: the first that fits, or the last. Reads configuration, headers and
+// what decides the layout of matrices. Throws what a load of the metadata throws, ErrorCode::invalid_argument
+// naming the option, ErrorCode::out_of_memory with the bytes needed and free where an automatic split over
+// several devices does not go.
 ModelPlan plan_model(const ModelPlanOptions& options);
 
 }  // namespace quire

@@ -52,6 +52,7 @@ bool ElasticPages::lease_chunk(int32_t from, int32_t to, Leases& leases) {
   const std::vector<MemoryWish> had = options_.memory(from);
   for (size_t i = 0; i < wishes.size(); ++i) {
     wishes[i].bytes -= had[i].bytes;
+    wishes[i].may_leave = true;
     std::optional<MemoryLease> lease = runtime_.lease_if_free(wishes[i]);
     if (!lease) return false;
     leases.push_back(std::move(*lease));

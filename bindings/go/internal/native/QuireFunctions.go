@@ -123,6 +123,7 @@ const (
 	QUIRE_KV_Q6 int32 = 2
 	QUIRE_KV_Q4 int32 = 3
 	QUIRE_KV_FP8 int32 = 4
+	QUIRE_KV_AUTO int32 = 5
 	QUIRE_ACTIVATION_FULL int32 = 0
 	QUIRE_ACTIVATION_I8 int32 = 1
 	QUIRE_ACTIVATION_F8 int32 = 2
@@ -181,6 +182,7 @@ type functions struct {
 	Quire_cache_follow_namespace_pages func(CacheHandle, *byte, uint, QueueHandle, uint64, *ErrorHandle) int32
 	Quire_cache_follow_pages func(CacheHandle, QueueHandle, uint64, *ErrorHandle) int32
 	Quire_cache_free func(CacheHandle, *ErrorHandle) int32
+	Quire_cache_kv_format func(CacheHandle, *ErrorHandle) int32
 	Quire_cache_logits func(CacheHandle, JobRequestHandle, int64, CancelHandle, *float32, uint, *ErrorHandle) int64
 	Quire_cache_max_seq_len func(CacheHandle, *ErrorHandle) int64
 	Quire_cache_metrics func(CacheHandle, *byte, uint, *byte, uint, *ErrorHandle) int64
@@ -443,6 +445,7 @@ type functions struct {
 	Quire_model_options_set_lazy func(ModelOptionsHandle, int32, *ErrorHandle) int32
 	Quire_model_options_set_scope func(ModelOptionsHandle, int32, *ErrorHandle) int32
 	Quire_model_options_set_split func(ModelOptionsHandle, *byte, uint, *ErrorHandle) int32
+	Quire_model_path func(ModelHandle, *byte, uint, *ErrorHandle) int64
 	Quire_model_render_chat func(ModelHandle, JobRequestHandle, *byte, uint, *ErrorHandle) int64
 	Quire_model_render_chat_tokens func(ModelHandle, JobRequestHandle, *int32, uint, *ErrorHandle) int64
 	Quire_model_set_idle_timeout_ns func(ModelHandle, int64, *ErrorHandle) int32
@@ -479,8 +482,10 @@ type functions struct {
 	Quire_plan_free func(PlanHandle, *ErrorHandle) int32
 	Quire_plan_head_bytes func(PlanHandle, *ErrorHandle) int64
 	Quire_plan_kv_bytes func(PlanHandle, *ErrorHandle) int64
+	Quire_plan_kv_format func(PlanHandle, *ErrorHandle) int32
 	Quire_plan_layer_bytes func(PlanHandle, *ErrorHandle) int64
 	Quire_plan_layer_device func(PlanHandle, int32, *ErrorHandle) int32
+	Quire_plan_model_path func(PlanHandle, *byte, uint, *ErrorHandle) int64
 	Quire_plan_num_cache_groups func(PlanHandle, *ErrorHandle) int32
 	Quire_plan_num_devices func(PlanHandle, *ErrorHandle) int32
 	Quire_plan_num_layers func(PlanHandle, *ErrorHandle) int32
@@ -627,6 +632,10 @@ func Quire_cache_follow_pages(cache CacheHandle, queue QueueHandle, userData uin
 
 func Quire_cache_free(handle CacheHandle, error *ErrorHandle) int32 {
 	return quire().Quire_cache_free(handle, error)
+}
+
+func Quire_cache_kv_format(cache CacheHandle, error *ErrorHandle) int32 {
+	return quire().Quire_cache_kv_format(cache, error)
 }
 
 func Quire_cache_logits(cache CacheHandle, request JobRequestHandle, timeoutNs int64, cancel CancelHandle, outValues []float32, error *ErrorHandle) int64 {
@@ -1693,6 +1702,10 @@ func Quire_model_options_set_split(options ModelOptionsHandle, text string, erro
 	return quire().Quire_model_options_set_split(options, textOf(text), uint(len(text)), error)
 }
 
+func Quire_model_path(model ModelHandle, outText []byte, error *ErrorHandle) int64 {
+	return quire().Quire_model_path(model, sliceOf(outText), uint(len(outText)), error)
+}
+
 func Quire_model_render_chat(model ModelHandle, request JobRequestHandle, outText []byte, error *ErrorHandle) int64 {
 	return quire().Quire_model_render_chat(model, request, sliceOf(outText), uint(len(outText)), error)
 }
@@ -1837,12 +1850,20 @@ func Quire_plan_kv_bytes(plan PlanHandle, error *ErrorHandle) int64 {
 	return quire().Quire_plan_kv_bytes(plan, error)
 }
 
+func Quire_plan_kv_format(plan PlanHandle, error *ErrorHandle) int32 {
+	return quire().Quire_plan_kv_format(plan, error)
+}
+
 func Quire_plan_layer_bytes(plan PlanHandle, error *ErrorHandle) int64 {
 	return quire().Quire_plan_layer_bytes(plan, error)
 }
 
 func Quire_plan_layer_device(plan PlanHandle, layerIdx int32, error *ErrorHandle) int32 {
 	return quire().Quire_plan_layer_device(plan, layerIdx, error)
+}
+
+func Quire_plan_model_path(plan PlanHandle, outText []byte, error *ErrorHandle) int64 {
+	return quire().Quire_plan_model_path(plan, sliceOf(outText), uint(len(outText)), error)
 }
 
 func Quire_plan_num_cache_groups(plan PlanHandle, error *ErrorHandle) int32 {

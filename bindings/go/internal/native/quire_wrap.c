@@ -1634,6 +1634,25 @@ int _wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(quire_model *_swig_go_0
 }
 
 
+long long _wrap_quire_model_path_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_model_path(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 long long _wrap_quire_model_architecture_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
@@ -2013,6 +2032,21 @@ long long _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(quire_model *
   arg3 = (quire_error **)_swig_go_2; 
   
   result = (int64_t)quire_cache_required_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_kv_format_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_cache_kv_format(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }
@@ -5777,6 +5811,40 @@ int _wrap_quire_plan_free_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_
   arg2 = (quire_error **)_swig_go_1; 
   
   result = (int32_t)quire_plan_free(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_model_path_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_model_path(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_kv_format_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_plan_kv_format(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }

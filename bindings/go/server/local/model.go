@@ -41,7 +41,11 @@ func load(ctx context.Context, e *Engine, name string, config server.ModelConfig
 	if m.model, err = e.runtime.LoadModelContext(ctx, config.Path, options); err != nil {
 		return nil, err
 	}
-	if err = m.prepare(config, cacheOptions); err != nil {
+	config.Path, err = m.model.Path() // of several precisions the one that was taken
+	if err == nil {
+		err = m.prepare(config, cacheOptions)
+	}
+	if err != nil {
 		m.free()
 		return nil, err
 	}
@@ -66,12 +70,12 @@ func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) e
 }
 
 var kvFormats = map[string]quire.KVFormat{"": quire.KVF16, "f16": quire.KVF16, "q8": quire.KVQ8, "q6": quire.KVQ6,
-	"q4": quire.KVQ4, "fp8": quire.KVFP8}
+	"q4": quire.KVQ4, "fp8": quire.KVFP8, "auto": quire.KVAuto}
 
 func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, error) {
 	format, known := kvFormats[config.KvFormat]
 	if !known {
-		return quire.CacheOptions{}, fmt.Errorf("kv_format must be f16, q8, q6, q4 or fp8, not %q", config.KvFormat)
+		return quire.CacheOptions{}, fmt.Errorf("kv_format must be f16, q8, q6, q4, fp8 or auto, not %q", config.KvFormat)
 	}
 	return quire.CacheOptions{Name: name, MaxTokens: int64(config.CacheTokens), MinTokens: int64(config.MinCacheTokens), MaxBatchSize: config.MaxJobs,
 		MaxSeqLen: int64(config.ContextTokens), KVFormat: format, PrefixBytes: config.PrefixBytes,

@@ -50,7 +50,7 @@ public final class ChatEngine implements AutoCloseable {
     try {
       model = runtime.loadModel(path, modelOptions);
       ChatEngine made = new ChatEngine(model, model.createCache(cacheOptions), runtime);
-      return made.openTemplate(path);
+      return made.openTemplate(model.path());
     } catch (RuntimeException failure) {
       if (model != null) {
         model.close();

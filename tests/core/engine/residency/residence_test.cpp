@@ -45,7 +45,8 @@ class ResidenceTest : public ::testing::Test {
     runtime = Runtime::create(std::move(options));
   }
 
-  Model make(std::string name, uint64_t bytes) {
+  // With `page_bytes` a cache of 4 to 20 pages that grows by four.
+  Model make(std::string name, uint64_t bytes, uint64_t page_bytes = 0) {
     Model model;
     model.weights = std::make_shared<FakeWeights>();
     model.weights->name = std::move(name);
@@ -56,6 +57,13 @@ class ResidenceTest : public ::testing::Test {
     options.runtime = runtime;
     options.cache.start_thread = false;
     options.residence = model.residence;
+    if (page_bytes > 0) {
+      options.limits.num_pages = 20;
+      options.limits.least_pages = options.limits.chunk_pages = 4;
+      options.page_memory = [page_bytes](int32_t num_pages) {
+        return std::vector<MemoryWish>{{"card", page_bytes * static_cast<uint64_t>(num_pages), "the cache"}};
+      };
+    }
     model.engine = std::make_unique<FakeEngine>(options);
     return model;
   }
@@ -162,6 +170,32 @@ TEST_F(ResidenceTest, AModelWithJobsStaysAndTheOtherWaitsForIt) {
   EXPECT_EQ(a.residence->state(), ResidenceState::resident);
   a.run();
   EXPECT_EQ(first->result().new_tokens, 50);
+  b.run();
+  threads.run_one();
+  b.run();
+  EXPECT_EQ(second->result().new_tokens, 4);
+}
+
+TEST_F(ResidenceTest, PagesThatJobsHoldAreWaitedForToo) {
+  const Model a = make("a", 20, 8);
+  const Model b = make("b", 60);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < 4; ++i) {
+    JobRequest request = greedy({i, i + 1, i + 2, i + 3}, 12);
+    jobs.push_back(a.engine->cache->submit(std::move(request)));
+  }
+  a.run();
+  threads.run_one();
+  while (runtime->leased_bytes("card") < 84 && a.engine->cache->core().run_once() == StepOutcome::advanced) {
+  }
+  ASSERT_EQ(runtime->leased_bytes("card"), 84U)
+      << "two chunks more; without a's weights alone there is no room";
+  const auto second = b.submit();
+  b.run();
+  threads.run_one();
+  b.run();
+  EXPECT_EQ(second->state(), JobState::queued) << "there is room once the jobs are over";
+  a.run();
   b.run();
   threads.run_one();
   b.run();

@@ -1,0 +1,58 @@
+#include "core/models/model_variants.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/models/model_source.h"
+#include "core/models/synthetic_model.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMostVariants = 64;
+
+// What models that answer alike have in common.
+auto shape_of(const ModelConfig& config) {
+  return std::tuple(config.architecture->name, config.num_layers, config.hidden_size, config.vocab_size,
+                    config.heads.num_heads, config.heads.num_kv_heads);
+}
+
+std::vector<std::string> directories_of_models(const FileSystem& files, const std::string& path) {
+  std::vector<std::string> found;
+  for (const std::string& name : files.list(path)) {
+    std::string inner = path + "/" + name;
+    if (files.is_directory(inner) && files.is_file(inner + "/config.json")) found.push_back(std::move(inner));
+  }
+  if (found.size() > kMostVariants)
+    throw Error(ErrorCode::unsupported, "{}: holds {} models; at most {} may be the precisions of one", path,
+                found.size(), kMostVariants);
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::string> model_variants(const FileSystem& files, const std::string& path) {
+  if (is_synthetic(path) || !files.is_directory(path) || files.is_file(path + "/config.json")) return {path};
+  const std::vector<std::string> found = directories_of_models(files, path);
+  if (found.empty()) return {path};
+  std::vector<std::pair<uint64_t, std::string>> sized;
+  const auto first = open_model_source(files, found.front());
+  for (const std::string& inner : found) {
+    const auto source = open_model_source(files, inner);
+    if (shape_of(source->config()) != shape_of(first->config()))
+      throw Error(ErrorCode::unsupported,
+                  "{}: holds models of different shapes ({} and {}), not one in several precisions; name the "
+                  "directory of one",
+                  path, found.front(), inner);
+    sized.emplace_back(source->tensors().size_bytes, inner);
+  }
+  std::stable_sort(sized.begin(), sized.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> variants;
+  for (auto& [bytes, inner] : sized) variants.push_back(std::move(inner));
+  return variants;
+}
+
+}  // namespace quire
