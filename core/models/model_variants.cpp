@@ -22,7 +22,8 @@ auto shape_of(const ModelConfig& config) {
 std::vector<std::string> directories_of_models(const FileSystem& files, const std::string& path) {
   std::vector<std::string> found;
   for (const std::string& name : files.list(path)) {
-    std::string inner = path + "/" + name;
+    std::string inner = path;
+    inner.append("/").append(name);
     if (files.is_directory(inner) && files.is_file(inner + "/config.json")) found.push_back(std::move(inner));
   }
   if (found.size() > kMostVariants)
@@ -51,6 +52,7 @@ std::vector<std::string> model_variants(const FileSystem& files, const std::stri
   std::stable_sort(sized.begin(), sized.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> variants;
+  variants.reserve(sized.size());
   for (auto& [bytes, inner] : sized) variants.push_back(std::move(inner));
   return variants;
 }

@@ -205,6 +205,20 @@ TypedAnswer typed_answer(quire_job* job) {
   }
 }
 
+// The next event's tokens, those that it takes back first; false after the last.
+bool take_tokens(quire_job* job, std::vector<int32_t>& tokens, int& num_rewinds) {
+  const OwnedEvent event{next_event(job, QUIRE_WAIT_FOREVER, nullptr)};
+  if (!event) return false;
+  if (quire_event_type(event.get(), nullptr) == QUIRE_EVENT_REWIND) {
+    tokens.resize(static_cast<size_t>(quire_event_kept_tokens(event.get(), nullptr)));
+    ++num_rewinds;
+  }
+  const size_t known = tokens.size();
+  tokens.resize(known + static_cast<size_t>(quire_event_tokens(event.get(), nullptr, 0, nullptr)));
+  quire_event_tokens(event.get(), tokens.data() + known, tokens.size() - known, nullptr);
+  return true;
+}
+
 // What a job says that may say nothing else.
 class TypedEventsTest : public CapiResponseTest {
  protected:
@@ -280,6 +294,39 @@ TEST_F(TypedEventsTest, ReasoningEndsWithItsBudget) {
     EXPECT_GE(end + 1, static_cast<size_t>(size)) << read.raw;
     EXPECT_NE(read.events.find("1 "), std::string::npos) << read.events;
   }
+}
+
+// Greedy: whatever is taken back comes again, and a fork says the same rest, before, in and after the end
+// that the budget brings.
+TEST_F(TypedEventsTest, ABudgetIsKeptThroughRewindsAndForks) {
+  int num_rewinds = 0;
+  int num_forks = 0;
+  for (const int32_t budget : {0, 3, 10}) {
+    const OwnedRequest request = make_request("Once <think>", 160);
+    quire_job_request_set_response_dialect(request.get(), "hermes", 6, nullptr);
+    quire_job_request_set_reasoning_budget(request.get(), budget, nullptr);
+    quire_job_request_set_max_unread_events(request.get(), 2, nullptr);  // it does not run ahead of this test
+    const std::vector<int32_t> expected = run(request.get()).tokens;
+    ASSERT_EQ(expected.size(), 160U);
+    for (int32_t known = 1; known < 24; ++known) {
+      const OwnedJob job(quire_job_submit(world_.cache.get(), request.get(), report.out()));
+      std::vector<int32_t> tokens;
+      while (tokens.size() < static_cast<size_t>(known)) take_tokens(job.get(), tokens, num_rewinds);
+      quire_job_pause(job.get(), nullptr);
+      const OwnedRequest settings(quire_job_request_create(nullptr));
+      const OwnedJob fork(quire_job_fork(job.get(), settings.get(), nullptr));
+      quire_job_rewind(job.get(), known * 7 % 11, nullptr);
+      quire_job_resume(job.get(), nullptr);
+      while (take_tokens(job.get(), tokens, num_rewinds)) {
+      }
+      ASSERT_EQ(tokens, expected) << "budget " << budget << ", rewound at " << known;
+      const std::vector<int32_t> rest = typed_answer(fork.get()).tokens;
+      ASSERT_TRUE(std::equal(rest.rbegin(), rest.rend(), expected.rbegin())) << "forked at " << known;
+      num_forks += rest.empty() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(num_rewinds, 20);
+  EXPECT_GT(num_forks, 20);
 }
 
 TEST_F(TypedEventsTest, AfterItsBudgetTheAnswerIsWhatTheConstraintSays) {
