@@ -1,29 +1,17 @@
 #include "capi/src/cache_settings.h"
 
+#include <string_view>
+
+#include "core/engine/model/precision.h"
+
 namespace quire::capi {
 namespace {
 
-// How keys and values are stored. Q6 is the name for keys of 8 and values of 4 bits.
-struct KvFormats {
-  kernels::KvFormat keys;
-  kernels::KvFormat values;
-};
-
-KvFormats kv_formats(int32_t format) {
-  using kernels::KvFormat;
-  switch (format) {
-    case QUIRE_KV_Q8:
-      return {KvFormat::q8, KvFormat::q8};
-    case QUIRE_KV_Q6:
-      return {KvFormat::q8, KvFormat::q4};
-    case QUIRE_KV_Q4:
-      return {KvFormat::q4, KvFormat::q4};
-    case QUIRE_KV_FP8:
-      return {KvFormat::fp8, KvFormat::fp8};
-    default:
-      return {KvFormat::f16, KvFormat::f16};
-  }
+constexpr std::string_view name_of(int32_t kv_format) {
+  return kKvFormats[static_cast<size_t>(kv_format)].name;
 }
+static_assert(name_of(QUIRE_KV_F16) == "F16" && name_of(QUIRE_KV_Q8) == "Q8" &&
+              name_of(QUIRE_KV_Q6) == "Q6" && name_of(QUIRE_KV_Q4) == "Q4" && name_of(QUIRE_KV_FP8) == "FP8");
 
 NamespaceQuota quota_of(const CacheSettings& cache, const NamespaceSettings& own) {
   NamespaceQuota out;
@@ -60,11 +48,7 @@ int32_t& limit_of(NamespaceQuota& quotas, int32_t quota) {
 }
 
 int32_t kv_format_of(const ModelCacheOptions& options) {
-  for (int32_t format = QUIRE_KV_F16; format < QUIRE_KV_AUTO; ++format) {
-    const KvFormats formats = kv_formats(format);
-    if (formats.keys == options.key_format && formats.values == options.value_format) return format;
-  }
-  throw Error(ErrorCode::internal, "the cache has formats of keys and values without a name");
+  return static_cast<int32_t>(kv_formats_of(options));
 }
 
 ModelCacheOptions engine_options(const CacheSettings& settings) {
@@ -77,10 +61,11 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   out.window_sequences = settings.window_sequences;
   out.max_chunk_tokens = settings.max_chunk_tokens;
   out.max_seq_len = settings.max_seq_len;
-  const KvFormats formats = kv_formats(settings.kv_format);
+  out.kv_by_room = settings.kv_format == QUIRE_KV_AUTO;
+  const KvFormats& formats =
+      kKvFormats[out.kv_by_room ? QUIRE_KV_F16 : static_cast<size_t>(settings.kv_format)];
   out.key_format = formats.keys;
   out.value_format = formats.values;
-  out.kv_by_room = settings.kv_format == QUIRE_KV_AUTO;
   out.engine.max_queued_jobs = settings.max_queue;
   out.engine.max_overtakes = settings.max_overtakes;
   out.engine.ageing_interval = settings.ageing;

@@ -54,15 +54,14 @@ ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settin
 
 PlannedModel plan_variants(RuntimeShare& runtime, const ModelSettings& settings) {
   const FileSystem& files = runtime.runtime()->files();
-  const std::vector<std::string> paths = model_variants(files, settings.path);
-  return first_that_fits(paths, [&](const std::string& path) {
+  const auto plan = [&](const std::string& path) {
     PlannedModel planned;
     planned.options = plan_options(runtime, settings, open_model_source(files, path));
     planned.plan = plan_model(planned.options);
-    if (&path != &paths.back() && !fits(planned.plan, planned.options))
-      throw Error(ErrorCode::out_of_memory, "{} does not fit", path);
     return planned;
-  });
+  };
+  return first_that_fits(model_variants(files, settings.path), plan,
+                         [](const PlannedModel& planned) { return fits(planned.plan, planned.options); });
 }
 
 }  // namespace quire::capi

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include "core/base/checked_math.h"
 #include "core/engine/model/model_fingerprint.h"
 #include "core/engine/model/model_home.h"
@@ -105,24 +107,20 @@ bool is_quantized(kernels::KvFormat format) {
   return format == kernels::KvFormat::q8 || format == kernels::KvFormat::q4;
 }
 
-void require_on_device(const Device& device, kernels::KvFormat format) {
+bool is_on_device(const Device& device, kernels::KvFormat format) {
   using kernels::KvFormat;
-  const bool supported =
-      format == KvFormat::f16 || (format == KvFormat::fp8 ? device.has(kernels::kCapabilityKvFp8)
-                                                          : device.has(kernels::kCapabilityKvQuantized));
-  if (!supported) {
-    throw Error(ErrorCode::unsupported, "the backend {} has no such KV format; use f16", device.table().name);
-  }
+  return format == KvFormat::f16 || (format == KvFormat::fp8 ? device.has(kernels::kCapabilityKvFp8)
+                                                             : device.has(kernels::kCapabilityKvQuantized));
 }
 
 // Elements of a head share scales by 32.
-void require_whole_scales(kernels::KvFormat format, int32_t head_dim, const char* what) {
-  if (is_quantized(format) && head_dim % 32 != 0) {
-    throw Error(ErrorCode::unsupported,
-                "kv_format: heads have {} of {} elements, and formats of 8 bits and fewer with scales take "
-                "multiples of 32; use f16 or fp8",
-                what, head_dim);
-  }
+std::string refusal_of_heads(kernels::KvFormat format, int32_t head_dim, const char* what) {
+  if (!is_quantized(format) || head_dim % 32 == 0) return {};
+  return fmt::format(
+      "kv_format: heads have {} of {} elements, and formats of 8 bits and fewer with scales take multiples "
+      "of "
+      "32; use f16 or fp8",
+      what, head_dim);
 }
 
 }  // namespace
@@ -169,13 +167,17 @@ std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
 
 }  // namespace
 
-void require_kv_formats(const Device& device, const ModelConfig& config, const ModelCacheOptions& options) {
-  require_on_device(device, options.key_format);
-  require_on_device(device, options.value_format);
+std::string kv_refusal(const Device& device, const ModelConfig& config, const ModelCacheOptions& options) {
+  if (!is_on_device(device, options.key_format) || !is_on_device(device, options.value_format))
+    return fmt::format("the backend {} has no such KV format; use f16", device.table().name);
   for (const KvSpec& kv : config.spec.kvs) {
-    require_whole_scales(options.key_format, kv.head_dim, "keys");
-    require_whole_scales(options.value_format, kv.value_dim == 0 ? kv.head_dim : kv.value_dim, "values");
+    std::string refusal = refusal_of_heads(options.key_format, kv.head_dim, "keys");
+    if (refusal.empty())
+      refusal =
+          refusal_of_heads(options.value_format, kv.value_dim == 0 ? kv.head_dim : kv.value_dim, "values");
+    if (!refusal.empty()) return refusal;
   }
+  return {};
 }
 
 MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device) {
@@ -196,8 +198,10 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   const CacheSizes sizes = settle_sizes(model->config(), options);
   const std::shared_ptr<const Transformer> transformer = model->transformer();
   const Stay stay(home != nullptr ? home->shared_residence() : nullptr);
-  for (const TransformerStage& stage : transformer->stages)
-    require_kv_formats(*stage.device, model->config(), options);
+  for (const TransformerStage& stage : transformer->stages) {
+    const std::string refusal = kv_refusal(*stage.device, model->config(), options);
+    if (!refusal.empty()) throw Error(ErrorCode::unsupported, "{}", refusal);
+  }
   TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
   executor.threads = &runtime->threads();
   CacheParts parts;

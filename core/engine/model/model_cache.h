@@ -1,13 +1,30 @@
 // A cache on a loaded model: where models meet the engine.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <string>
 
 #include "core/engine/cache.h"
 #include "core/models/memory_plan.h"
 #include "core/models/model.h"
 
 namespace quire {
+
+// Keys and values as they are stored together, by the name that they have for users.
+struct KvFormats {
+  kernels::KvFormat keys, values;
+  const char* name;
+};
+
+// The most exact first, but for FP8, which is as large as Q8 and less exact.
+inline constexpr std::array<KvFormats, 5> kKvFormats = {{
+    {kernels::KvFormat::f16, kernels::KvFormat::f16, "F16"},
+    {kernels::KvFormat::q8, kernels::KvFormat::q8, "Q8"},
+    {kernels::KvFormat::q8, kernels::KvFormat::q4, "Q6"},
+    {kernels::KvFormat::q4, kernels::KvFormat::q4, "Q4"},
+    {kernels::KvFormat::fp8, kernels::KvFormat::fp8, "FP8"},
+}};
 
 // Sizes that cost memory, and the policy of the engine. 0 takes the default named beside it.
 struct ModelCacheOptions {
@@ -35,13 +52,13 @@ TransformerExecutorOptions executor_options(const ModelConfig& config, const Mod
 // option.
 MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device);
 
-// Throws ErrorCode::unsupported where the device, or a layer of the model, cannot have keys and values in
-// these formats.
-void require_kv_formats(const Device& device, const ModelConfig& config, const ModelCacheOptions& options);
+// Why the device, or a layer of the model, cannot have keys and values in these formats; empty where they
+// can.
+std::string kv_refusal(const Device& device, const ModelConfig& config, const ModelCacheOptions& options);
 
 class ModelHome;
 
-// Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported as require_kv_formats,
+// Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported with a kv_refusal,
 // ErrorCode::out_of_memory with the bytes needed; nothing stays taken then. `home`: of a model whose weights
 // may leave while the cache has no jobs; null: they stay.
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,

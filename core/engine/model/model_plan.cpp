@@ -120,12 +120,9 @@ ModelPlan plan_model(const ModelPlanOptions& options) {
   if (options.devices.empty()) throw Error(ErrorCode::invalid_argument, "device: there is none");
   const std::vector<ModelCacheOptions> choices =
       kv_choices(cache_of(options), options.source->config(), devices_of(options));
-  return first_that_fits(choices, [&](const ModelCacheOptions& cache) {
-    ModelPlan plan = plan_with(options, cache);
-    if (&cache != &choices.back() && !fits(plan, options))
-      throw Error(ErrorCode::out_of_memory, "a cache with keys and values of this format does not fit");
-    return plan;
-  });
+  return first_that_fits(
+      choices, [&](const ModelCacheOptions& cache) { return plan_with(options, cache); },
+      [&](const ModelPlan& plan) { return fits(plan, options); });
 }
 
 }  // namespace quire

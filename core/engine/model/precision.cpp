@@ -1,56 +1,33 @@
 #include "core/engine/model/precision.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/models/transformer.h"
 
 namespace quire {
-namespace {
 
-using kernels::KvFormat;
-
-struct KvFormats {
-  KvFormat keys, values;
-  const char* name;
-};
-
-// FP8 is as large as Q8 and less exact.
-constexpr std::array<KvFormats, 4> kFromTheBest = {{{KvFormat::f16, KvFormat::f16, "F16"},
-                                                    {KvFormat::q8, KvFormat::q8, "Q8"},
-                                                    {KvFormat::q8, KvFormat::q4, "Q6"},
-                                                    {KvFormat::q4, KvFormat::q4, "Q4"}}};
-
-const char* name_of(const ModelCacheOptions& choice) {
-  return std::find_if(kFromTheBest.begin(), kFromTheBest.end(),
-                      [&](const KvFormats& formats) {
-                        return formats.keys == choice.key_format && formats.values == choice.value_format;
-                      })
-      ->name;
+size_t kv_formats_of(const ModelCacheOptions& options) {
+  const auto* const found = std::find_if(kKvFormats.begin(), kKvFormats.end(), [&](const KvFormats& formats) {
+    return formats.keys == options.key_format && formats.values == options.value_format;
+  });
+  if (found == kKvFormats.end())
+    throw Error(ErrorCode::internal, "the cache has formats of keys and values without a name");
+  return static_cast<size_t>(found - kKvFormats.begin());
 }
-
-bool may_have(const ModelCacheOptions& options, const ModelConfig& config,
-              gsl::span<const std::shared_ptr<Device>> devices) {
-  try {
-    for (const auto& device : devices) require_kv_formats(*device, config, options);
-    return true;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;
-    return false;
-  }
-}
-
-}  // namespace
 
 std::vector<ModelCacheOptions> kv_choices(const ModelCacheOptions& options, const ModelConfig& config,
                                           gsl::span<const std::shared_ptr<Device>> devices) {
   if (!options.kv_by_room) return {options};
   std::vector<ModelCacheOptions> choices;
-  for (const KvFormats& formats : kFromTheBest) {
+  for (const KvFormats& formats : kKvFormats) {
+    if (formats.keys == kernels::KvFormat::fp8) continue;  // Q8 is as small
     ModelCacheOptions choice = options;
     choice.key_format = formats.keys;
     choice.value_format = formats.values;
-    if (may_have(choice, config, devices)) choices.push_back(std::move(choice));
+    const bool is_had = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
+      return kv_refusal(*device, config, choice).empty();
+    });
+    if (is_had) choices.push_back(std::move(choice));
   }
   return choices;
 }
@@ -67,7 +44,7 @@ CacheByRoom create_cache_by_room(const std::shared_ptr<Runtime>& runtime,
     if (&choice != &choices.front())
       runtime->log()(LogLevel::info,
                      "the cache of {} keeps keys and values as {}: there is no room for more bits",
-                     model->path(), name_of(choice));
+                     model->path(), kKvFormats[kv_formats_of(choice)].name);
     return made;
   });
 }

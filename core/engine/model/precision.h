@@ -13,17 +13,28 @@
 namespace quire {
 
 // What `attempt` returns for the first of the choices (at least one) that it does not refuse with
-// ErrorCode::out_of_memory. Throws what it throws for the last, and anything else at once.
-template <typename Choices, typename Attempt>
-auto first_that_fits(const Choices& choices, const Attempt& attempt) {
+// ErrorCode::out_of_memory, and that `goes` says goes; the last needs no such word. Throws what `attempt`
+// throws for the last, and anything else at once.
+template <typename Choices, typename Attempt, typename Goes>
+auto first_that_fits(const Choices& choices, const Attempt& attempt, const Goes& goes) {
   for (auto choice = choices.begin();; ++choice) {
+    const bool is_last = std::next(choice) == choices.end();
     try {
-      return attempt(*choice);
+      auto made = attempt(*choice);
+      if (is_last || goes(made)) return made;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory || std::next(choice) == choices.end()) throw;
+      if (error.code() != ErrorCode::out_of_memory || is_last) throw;
     }
   }
 }
+
+template <typename Choices, typename Attempt>
+auto first_that_fits(const Choices& choices, const Attempt& attempt) {
+  return first_that_fits(choices, attempt, [](const auto&) { return true; });
+}
+
+// The place in kKvFormats. Throws ErrorCode::internal where there is none.
+size_t kv_formats_of(const ModelCacheOptions& options);
 
 // The same cache in each KV format that the model may have on these devices, the most exact first; as it is
 // where `kv_by_room` is not set.

@@ -12,11 +12,12 @@ import os
 import pathlib
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from streams import complete, free_port, stream, wait_until_served
 
 REPLICAS = 3
 PREFIXES = 9
@@ -38,12 +39,6 @@ if ROUTER is None:
     sys.exit(77)
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 class Replica:
     def __init__(self, server, model, folder, number):
         self.events, self.replay, self.port = free_port(), free_port(), free_port()
@@ -54,6 +49,9 @@ class Replica:
         self.log = open(folder / f"{number}.log", "w", encoding="utf-8")
         self.process = subprocess.Popen([server, "--config", str(config), "--listen", f"127.0.0.1:{self.port}"],
                                         stderr=self.log)
+
+    def has_ended(self):
+        return self.process.poll() is not None
 
     @property
     def url(self):
@@ -75,7 +73,7 @@ def replicated(server, model):
             replicas.append(Replica(server, model, folder, number))
             stack.callback(replicas[-1].end)
         for replica in replicas:
-            wait_until_served(replica.port, replica.process)
+            wait_until_served(replica.port, replica.has_ended)
         yield replicas, folder
 
 
@@ -89,37 +87,11 @@ def routed(replicas, folder):
     with open(folder / "router.log", "w", encoding="utf-8") as log:
         router = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            wait_until_served(port, router)
+            wait_until_served(port, lambda: router.poll() is not None)
             yield port
         finally:
             router.kill()
             router.wait()
-
-
-def wait_until_served(port, process):
-    for _ in range(300):
-        with contextlib.suppress(OSError):
-            if complete(port, "Hello", 1)[0] == 200:
-                return
-        assert process.poll() is None, "it has ended"
-        time.sleep(0.2)
-    raise AssertionError("it does not answer")
-
-
-def request(port, prompt, tokens, stream):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    body = {"model": "m", "prompt": prompt, "max_tokens": tokens, "temperature": 0, "stream": stream}
-    connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
-    return connection.getresponse()
-
-
-def complete(port, prompt, tokens):
-    """The status, and how many tokens of the prompt were found."""
-    answer = request(port, prompt, tokens, False)
-    text = answer.read()
-    if answer.status != 200:
-        return answer.status, 0
-    return 200, json.loads(text)["usage"].get("prompt_tokens_details", {}).get("cached_tokens", 0)
 
 
 def prefix(number):
@@ -176,24 +148,6 @@ def found_tokens(server, model, by_events):
         for one in pages:
             one.socket.close(linger=0)
     return found
-
-
-def stream(port, number):
-    """What came of one request: whole, cut after its stream had begun, or lost before."""
-    begun = False
-    try:
-        answer = request(port, f"Once upon a time {number}", 64, True)
-        if answer.status != 200:
-            return f"lost: {answer.status} {answer.read()[:200]}"
-        text = b""
-        while piece := answer.read1():
-            begun = begun or b"data:" in piece
-            text += piece
-        if text.endswith(b"data: [DONE]\n\n"):
-            return "whole"
-        return "cut" if begun else "lost: nothing came"
-    except (OSError, http.client.HTTPException) as error:
-        return "cut" if begun else f"lost: {error!r}"
 
 
 def kill_one(server, model):
