@@ -32,6 +32,7 @@ struct BenchOptions {
   int32_t new_tokens = 128;
   double temperature = 0.0;
   double top_p = 1.0;
+  std::string kv_format = "f16";
   WorkloadOptions workload;
 };
 
@@ -145,6 +146,7 @@ class Bench {
     call(quire_cache_options_set_page_tokens, options.get(), 256);
     call(quire_cache_options_set_max_tokens, options.get(), rounded * batch_size);
     call(quire_cache_options_set_max_batch_size, options.get(), batch_size);
+    call(quire_cache_options_set_kv_format, options.get(), kv_format_of(options_.kv_format));
     return Cache(call(quire_cache_create, model_.get(), options.get()));
   }
 
@@ -194,6 +196,7 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
   Json json;
   json["model"] = resolve_model_path(options.model);
   json["num_shards"] = options.model.num_shards;
+  json["kv_format"] = options.kv_format;
   json["prompt_tokens"] = options.prompt_tokens;
   json["new_tokens"] = options.new_tokens;
   json["temperature"] = options.temperature;
@@ -351,12 +354,14 @@ Command add_bench(CLI::App& root) {
       ->type_name("T")
       ->capture_default_str();
   app->add_option("--top-p", options->top_p, "Of the draws")->type_name("P")->capture_default_str();
+  add_kv_format_option(*app, options->kv_format);
   add_synthetic_options(*app, options->synthetic);
   add_workload_options(*app, options->workload);
   return {app, [options](Interrupt& interrupt) {
             if (!options->synthetic.shape.empty()) options->model.path = synthetic_path(options->synthetic);
             if (!options->workload.name.empty())
-              return run_workload_bench(options->model, options->workload, interrupt);
+              return run_workload_bench(options->model, kv_format_of(options->kv_format), options->workload,
+                                        interrupt);
             return run_bench(*options, interrupt);
           }};
 }

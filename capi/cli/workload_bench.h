@@ -20,6 +20,8 @@ struct WorkloadOptions {
 };
 
 void add_workload_options(CLI::App& app, WorkloadOptions& options);
-int run_workload_bench(const ModelChoice& model, const WorkloadOptions& options, Interrupt& interrupt);
+// kv_format: QUIRE_KV_*.
+int run_workload_bench(const ModelChoice& model, int32_t kv_format, const WorkloadOptions& options,
+                       Interrupt& interrupt);
 
 }  // namespace quire::cli

@@ -479,6 +479,14 @@ class Runner {
   BatchView host_;
 };
 
+struct LongContexts {
+  const char* name;
+  int32_t jobs;
+  int32_t tokens;
+};
+constexpr LongContexts kLongContexts[] = {
+    {"16 x 16k", 16, 16384}, {"1 x 16k", 1, 16384}, {"64 x 2k", 64, 2048}, {"256 x 2k", 256, 2048}};
+
 struct Bench {
   const Backend* backend;
   double bandwidth;
@@ -612,12 +620,15 @@ struct Bench {
         line(mode + " attention " + what, runner.measure_attention(), jobs,
              static_cast<double>(runner.kv_bytes()));
       }
-      if (!wanted(mode + " decode 16 x 16k " + name)) continue;
-      Runner runner(table, device, model, {16, 1, 16383, format});
-      const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
-      line(mode + " decode 16 x 16k " + name, runner.measure(10, true), 16, bytes);
-      line(mode + " attention 16 x 16k " + name, runner.measure_attention(), 16,
-           static_cast<double>(runner.kv_bytes()));
+      for (const LongContexts& contexts : kLongContexts) {
+        const std::string what = contexts.name + (" " + name);
+        if (!wanted(mode + " decode " + what)) continue;
+        Runner runner(table, device, model, {contexts.jobs, 1, contexts.tokens - 1, format});
+        const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
+        line(mode + " decode " + what, runner.measure(10, true), contexts.jobs, bytes);
+        line(mode + " attention " + what, runner.measure_attention(), contexts.jobs,
+             static_cast<double>(runner.kv_bytes()));
+      }
     }
   }
 };

@@ -137,6 +137,12 @@ class Bench(command.CommandTest):
                               "--batch", "1", "--prompt-tokens", "4", "--new-tokens", "2")
         self.assertGreater(result["results"][0]["decode_tokens_per_second"], 0)
 
+    def test_pages_take_the_format_that_is_named(self):
+        sizes = {name: self.json_of("bench", "--batch", "1", "--prompt-tokens", "8", "--new-tokens", "4", "--kv-format", name)
+                 for name in ("f16", "q8")}
+        self.assertEqual([result["kv_format"] for result in sizes.values()], ["f16", "q8"])
+        self.assertLess(sizes["q8"]["results"][0]["cache_bytes"], sizes["f16"]["results"][0]["cache_bytes"])
+
     def test_shards_are_named(self):
         result = self.json_of("bench", "--shards", 2, "--batch", "1", "--prompt-tokens", "8", "--new-tokens", "4")
         self.assertEqual(result["num_shards"], 2)

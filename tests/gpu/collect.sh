@@ -5,6 +5,7 @@
 #   tests/gpu/collect.sh built    .carry-engine: the programs of build/release and build/gpu instead of the libraries,
 #                                 packed, so that no time of the card goes into building; and of build/gpu80, where
 #                                 that is, the library for compute capability 8.0
+#                                 WORDS=…/tekken_240911.json (of mistral-common) brings a vocabulary and schemas too
 #   tests/gpu/collect.sh families the same with the tiny models of all families instead of the trained ones
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -46,7 +47,8 @@ collect_built() {
     mkdir "$carry/built/lib80"
     cp "$root/build/gpu80/lib/libquire_cuda.so" "$carry/built/lib80/"
   fi
-  for name in quire core_models_test model_families_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test; do
+  for name in quire core_models_test model_families_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test \
+      company_bench share_bench; do
     strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
   done
   for name in kernels_cuda_test cuda_step_bench; do
@@ -63,6 +65,25 @@ collect_families() {
   du -sh "$carry"
 }
 
+# A vocabulary of a true size and schemas, where the words of mistral-common lie (WORDS), so that masks take what they take in use.
+collect_words() {
+  [ -n "${WORDS:-}" ] || return 0
+  mkdir -p "$carry/words"
+  python3 - "$WORDS" "$root/../shared/golden/json_schema/real" "$carry/words" <<'PY'
+import json, pathlib, sys
+words, schemas, out = map(pathlib.Path, sys.argv[1:])
+with open(out / "tokenizer.model", "w", encoding="ascii") as file:
+    for rank, entry in enumerate(json.loads(words.read_text())["vocab"][:128000]):
+        file.write(f"{entry['token_bytes']} {rank}\n")
+for path in sorted(schemas.glob("*.json")):
+    schema = json.dumps(json.loads(path.read_text()).get("schema"))
+    if 300 < len(schema) < 6000:
+        (out / path.name).write_text(schema)
+PY
+  tar -C "$carry" -cJf "$carry/words.tar.xz" words
+  rm -r "$carry/words"
+}
+
 collect_models() {
   tar -C "$root/../shared" -cJf "$carry/models.tar.xz" models/eval_ids.json models/story-15m \
     models/story-3m-exl2-5.0bpw models/story-3m-gptq-g64-act
@@ -72,7 +93,7 @@ collect_models() {
 case ${1:-run} in
   run) collect_googletest ;;
   engine) collect_engine ;;
-  built) collect_built && collect_models ;;
+  built) collect_built && collect_words && collect_models ;;
   families) collect_built && collect_families ;;
   *) echo "collect.sh [engine|built|families]" >&2; exit 2 ;;
 esac

@@ -2,7 +2,7 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine on it: the tests of
 # the models, of draws and of a card that breaks, the same text on the CPU and on the card, a model over several
 # devices, loading from files, and the speed of models of true shapes. Results into $OUT.
-#   tests/gpu/engine.sh [build|test|generate|split|load|bench|launches ...]      all but launches by default
+#   tests/gpu/engine.sh [build|test|generate|split|load|bench|company|share|launches ...]      all but the last three by default
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes from .carry-engine (tests/gpu/collect.sh engine, or built) what the machine lacks.
 set -uo pipefail
@@ -21,7 +21,7 @@ failed=0
 programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test device_loss_test)
 
 build_all() {
-  { unpack prefix && unpack models && unpack families; } || return 1
+  { unpack prefix && unpack models && unpack families && unpack words; } || return 1
   # The embedded model is one of the trained ones; its references lie beside the other fixtures.
   local embedded=$carry/models/story-15m-exl2-4.0bpw
   mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"
@@ -94,6 +94,24 @@ bench() {
   done
 }
 
+# Jobs that differ, and jobs with schemas, beside equal ones; a vocabulary of a true size where one was brought.
+company() {
+  local model=/dev/shm/quire-words schemas=
+  python3 tests/gpu/make_exl2.py "$model" llama-3.1-8b
+  [ ! -d "$carry/words" ] || { cp "$carry/words/tokenizer.model" "$model/" && schemas=$(echo "$carry"/words/*.json); }
+  # shellcheck disable=SC2086  # names of files without blanks
+  "$build/bin/company_bench" "$model" "$device" "${JOBS:-32}" "${SECONDS_EACH:-4}" $schemas | tee "$out/company.txt" || failed=1
+  rm -r "$model"
+}
+
+# Two models on one card: shares of the device, and streams beside a long prompt.
+share() {
+  local small=synthetic:llama-3.2-1b,format=exl2,bits=4.0,head_bits=6 large=synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6
+  "$build/bin/share_bench" shares "$small" "$large" "${SECONDS_EACH:-3}" "$device" | tee "$out/share-1b-8b.txt" || failed=1
+  "$build/bin/share_bench" shares "$large" "$large" "${SECONDS_EACH:-3}" "$device" | tee "$out/share-8b-8b.txt" || failed=1
+  "$build/bin/share_bench" rhythm "$small" "$large" "${SECONDS_EACH:-3}" "$device" | tee "$out/rhythm.txt" || failed=1
+}
+
 # Kernels of a decoding step of the embedded model (8 layers), replayed as a graph, by name.
 launches() {
   timeout 100 ncu --graph-profiling node --metrics launch__grid_size --csv "$build/bin/quire" generate --device "$device" \
@@ -118,8 +136,10 @@ for stage in ${*:-build test generate split load bench}; do
     split) split ;;
     load) load ;;
     bench) bench ;;
+    company) company ;;
+    share) share ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|generate|split|load|bench|launches ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|generate|split|load|bench|company|share|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done
