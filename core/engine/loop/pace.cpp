@@ -103,10 +103,11 @@ void Pace::wait_for_turn() {
   watch_.begin(clock.now());
 }
 
-int32_t Pace::step_tokens(int32_t num_streams) const noexcept {
+int32_t Pace::step_tokens(int32_t num_streams, int32_t num_prompts) noexcept {
   const TurnNeighbours neighbours = seat_.neighbours();
   StepDemand demand;
   demand.num_streams = num_streams;
+  demand.num_prompts = num_prompts;
   demand.num_breaks = grounds_.executor.num_breaks;
   demand.has_neighbours = neighbours.any;
   demand.neighbours_turn = neighbours.shortest_turn;

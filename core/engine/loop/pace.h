@@ -37,8 +37,8 @@ class Pace final : public StepBreaks {
   // Whether the step was given up: its jobs are gone, or the cache closes.
   bool gave_up() const { return gave_up_; }
 
-  // Tokens of the next step where so many jobs generate.
-  int32_t step_tokens(int32_t num_streams) const noexcept;
+  // Tokens of the next step where so many jobs generate, and so many wait for their first token.
+  int32_t step_tokens(int32_t num_streams, int32_t num_prompts) noexcept;
   TimePoint ask_again() const noexcept { return seat_.ask_again(); }
 
   // Any thread.

@@ -21,7 +21,7 @@ Duration pause_after_failure(int32_t num_failures) {
 
 }  // namespace
 
-StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, const Pace& pace)
+StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, Pace& pace)
     : jobs_(jobs), kv_(kv), limits_(limits), pace_(pace) {}
 
 // A plan that finds no memory is tried again with the next step, or a little later where nothing else wakes
@@ -70,15 +70,26 @@ void StepPlanning::decide() {
 }
 
 // The step of the jobs in running_views_ takes its time, and no more tokens than that.
-PolicyLimits StepPlanning::sized_limits() const {
+PolicyLimits StepPlanning::sized_limits() {
   int32_t num_streams = 0;
+  int32_t num_prompts = 0;
+  int32_t num_lanes = 0;
   for (const RunningView& view : running_views_) {
-    if (!view.runnable || !generates(view, guide_views_)) continue;
     const Lanes lanes = lanes_of(view, guide_views_);
-    num_streams += lanes.count() * lanes.num_last;
+    num_lanes += lanes.count();
+    if (!view.runnable) continue;
+    if (generates(view, guide_views_)) {
+      num_streams += lanes.count() * lanes.num_last;
+    } else {
+      ++num_prompts;
+    }
   }
+  const auto num_waiting = std::count_if(waiting_views_.begin(), waiting_views_.end(),
+                                         [](const WaitingView& view) { return view.runnable; });
+  num_prompts +=
+      std::min(static_cast<int32_t>(num_waiting), std::max(0, limits_.max_running_lanes - num_lanes));
   PolicyLimits limits = limits_;
-  limits.max_step_tokens = std::min(limits.max_step_tokens, pace_.step_tokens(num_streams));
+  limits.max_step_tokens = std::min(limits.max_step_tokens, pace_.step_tokens(num_streams, num_prompts));
   return limits;
 }
 

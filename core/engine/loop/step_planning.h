@@ -13,7 +13,7 @@ namespace quire {
 // One thread at a time.
 class StepPlanning {
  public:
-  StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, const Pace& pace);
+  StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, Pace& pace);
 
   // False where nothing can run. Throws ErrorCode::out_of_memory where there was none again and again.
   bool plan(StepPlan& plan);
@@ -28,7 +28,7 @@ class StepPlanning {
 
  private:
   void decide();
-  PolicyLimits sized_limits() const;
+  PolicyLimits sized_limits();
   void carry_out(StepPlan& plan);
   void view_jobs();
   bool view_jobs_after(const StepPlan& plan);
@@ -49,7 +49,7 @@ class StepPlanning {
   LiveJobs& jobs_;
   KvCache& kv_;
   const PolicyLimits limits_;
-  const Pace& pace_;
+  Pace& pace_;
   std::vector<RunningView> running_views_;
   std::vector<LaneView> guide_views_;
   std::vector<WaitingView> waiting_views_;

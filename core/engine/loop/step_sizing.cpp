@@ -16,7 +16,9 @@ constexpr Duration kShortestStep = std::chrono::milliseconds(5);
 constexpr Duration kShortestPiece = std::chrono::milliseconds(4);
 // Where a step has no breaks it is one piece, and a very short one computes hardly any prompt.
 constexpr Duration kShortestWhole = std::chrono::milliseconds(12);
+constexpr double kNoise = 1.05;  // of rates
 constexpr Duration kLongestStep = std::chrono::seconds(1);
+constexpr Duration kLongestCatchUp = std::chrono::milliseconds(100);
 // Prompt tokens that a step has in any case.
 constexpr int32_t kFewestPromptTokens = 8;
 
@@ -28,12 +30,18 @@ double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// 1, 2, 3, 4-5, 6-7, 8-11, 12-15, ...
+// 1, 2, 3, 4, 5-6, 7-8, 9-12, 13-16, ...
 size_t size_index(int32_t num_tokens) {
-  const auto tokens = static_cast<uint32_t>(std::max(num_tokens, 1));
-  const auto power = static_cast<uint32_t>(std::bit_width(tokens)) - 1;
-  const uint32_t half = power == 0 ? 0 : (tokens >> (power - 1)) & 1U;
-  return 2 * power + half;
+  const auto before = static_cast<uint32_t>(std::max(num_tokens, 1)) - 1;
+  if (before < 2) return before;
+  const auto power = static_cast<uint32_t>(std::bit_width(before)) - 1;
+  return 2 * power + ((before >> (power - 1)) & 1U);
+}
+
+// The most tokens of a size.
+int32_t last_of_size(size_t index) {
+  if (index < 2) return static_cast<int32_t>(index) + 1;
+  return static_cast<int32_t>((index % 2 == 0 ? 3U : 4U) << (index / 2 - 1));
 }
 
 }  // namespace
@@ -83,18 +91,36 @@ int32_t StepTimes::tokens_within(Duration longest, int32_t limit) const noexcept
   return static_cast<int32_t>(std::min(tokens, double(limit)));
 }
 
+int32_t StepTimes::quickest_within(Duration longest, int32_t limit, int32_t num_streams) const noexcept {
+  int32_t quickest = tokens_within(longest, limit);
+  const auto rate = [&](int32_t tokens) {
+    const double seconds = to_seconds(of(tokens));
+    return seconds > 0.0 ? (tokens - num_streams) / seconds : 0.0;
+  };
+  double best = rate(quickest);
+  for (size_t index = size_index(quickest); index-- > size_index(num_streams);) {
+    const double other = rate(last_of_size(index));
+    if (other <= kNoise * best) continue;
+    quickest = last_of_size(index);
+    best = other;
+  }
+  return quickest;
+}
+
 void StepSizing::observe(int32_t num_tokens, int32_t num_streams, Duration took) noexcept {
   all_.observe(num_tokens, took);
   if (num_tokens == num_streams) of_streams_.observe(num_tokens, took);
 }
 
-int32_t StepSizing::tokens(const StepDemand& demand) const noexcept {
+int32_t StepSizing::tokens(const StepDemand& demand) noexcept {
   if (options_.stretch <= 0.0) return options_.max_tokens;
+  catches_up_ = demand.num_prompts > (catches_up_ ? 0 : demand.num_streams);
   Duration longest = kLongestStep;
   if (demand.num_streams > 0) {
     const Duration alone = of_streams_.of(demand.num_streams);
     const Duration rhythm = alone > Duration{0} ? alone : all_.of(demand.num_streams);
-    longest = std::max(kShortestStep, to_duration(options_.stretch * to_seconds(rhythm)));
+    longest = std::max(catches_up_ ? kLongestCatchUp : kShortestStep,
+                       to_duration(options_.stretch * to_seconds(rhythm)));
   }
   if (demand.has_neighbours && demand.neighbours_turn > Duration{0}) {
     const double given_up = std::max(options_.stretch - 1.0, 0.0);
@@ -103,7 +129,7 @@ int32_t StepSizing::tokens(const StepDemand& demand) const noexcept {
     longest = std::min(longest, piece * std::max(demand.num_breaks, 1));
   }
   const int32_t fewest = std::min(demand.num_streams + kFewestPromptTokens, options_.max_tokens);
-  return std::max(all_.tokens_within(longest, options_.max_tokens), fewest);
+  return std::max(all_.quickest_within(longest, options_.max_tokens, demand.num_streams), fewest);
 }
 
 }  // namespace quire

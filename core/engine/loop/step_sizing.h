@@ -18,9 +18,12 @@ class StepTimes {
   // The largest number of tokens that take no longer; at most the limit, and the limit where nothing is
   // known.
   int32_t tokens_within(Duration longest, int32_t limit) const noexcept;
+  // The number of tokens, no more than that, whose share beside those of streams is computed fastest. Devices
+  // compute in tiles: a token more than a tile holds may take as long as a tile.
+  int32_t quickest_within(Duration longest, int32_t limit, int32_t num_streams) const noexcept;
 
  private:
-  static constexpr int kNumSizes = 40;  // two to each power of two
+  static constexpr int kNumSizes = 40;  // two to each power of two, which is the last of its size
   struct Size {
     double tokens = 0.0;  // mean of what was seen; 0: nothing
     double seconds = 0.0;
@@ -36,6 +39,7 @@ class StepTimes {
 // What a step would be made for.
 struct StepDemand {
   int32_t num_streams = 0;  // jobs that generate: they get a token each
+  int32_t num_prompts = 0;  // jobs that wait for their first token and have or get a place
   int32_t num_breaks = 0;   // places in a step at which another cache may go first
   bool has_neighbours = false;
   Duration neighbours_turn{0};  // the usual one of the quickest cache beside this one; 0: not known
@@ -56,16 +60,19 @@ class StepSizing {
   void observe(int32_t num_tokens, int32_t num_streams, Duration took) noexcept;
   // Tokens of the next step, those of the streams among them: 1 to max_tokens. Rules:
   // - Beside streams a step takes at most `stretch` times what their own takes.
+  // - Where more jobs wait for their first token than generate, prompts catch up until none waits: a step may
+  //   take kLongestCatchUp, which a reader hardly sees.
   // - Beside another cache it takes so little between two breaks that the quickest one's steps come no later
   //   than `stretch` times its own.
   // - Alone at most a second, so that what comes does not wait long.
   // - Some prompt tokens are always in it.
-  int32_t tokens(const StepDemand& demand) const noexcept;
+  int32_t tokens(const StepDemand& demand) noexcept;
 
  private:
   const SizingOptions options_;
   StepTimes all_;
   StepTimes of_streams_;  // of steps without a prompt
+  bool catches_up_ = false;
 };
 
 }  // namespace quire

@@ -55,7 +55,7 @@ StepSizing sizing(double stretch, int32_t max_tokens = 512) {
 TEST(StepSizing, IsUnboundedWhereItIsTurnedOff) {
   StepSizing off = sizing(0.0);
   off.observe(512, 0, std::chrono::seconds(5));
-  EXPECT_EQ(off.tokens({8, 60, true, milliseconds(1)}), 512);
+  EXPECT_EQ(off.tokens({8, 1, 60, true, milliseconds(1)}), 512);
 }
 
 TEST(StepSizing, KeepsTheRhythmOfStreamsOnWhateverDevice) {
@@ -66,7 +66,7 @@ TEST(StepSizing, KeepsTheRhythmOfStreamsOnWhateverDevice) {
       int32_t tokens = 0;
       double longest_ratio = 0.0;
       for (int i = 0; i < 100; ++i) {
-        tokens = steps.tokens({num_streams, 0, false, Duration{0}});
+        tokens = steps.tokens({num_streams, 1, 0, false, Duration{0}});
         ASSERT_GE(tokens, num_streams + 8);
         const double ratio = double(device.takes(tokens).count()) / double(device.takes(num_streams).count());
         if (tokens > num_streams + 8) longest_ratio = std::max(longest_ratio, ratio);
@@ -92,7 +92,7 @@ TEST(StepSizing, FindsItsWayBackAfterASlowTime) {
   const auto run = [&](const Device& device, int num_steps) {
     int32_t tokens = 0;
     for (int i = 0; i < num_steps; ++i) {
-      tokens = steps.tokens({8, 0, false, Duration{0}});
+      tokens = steps.tokens({8, 1, 0, false, Duration{0}});
       steps.observe(tokens, 9, device.takes(tokens));
     }
     return tokens;
@@ -101,13 +101,55 @@ TEST(StepSizing, FindsItsWayBackAfterASlowTime) {
   EXPECT_GT(run(fast, 400), 24);
 }
 
+// Milliseconds of a step of 8B on a card, where products take tiles of 32, 64 and 128 tokens.
+Duration takes_in_tiles(int32_t num_tokens) {
+  const double ms = num_tokens <= 8    ? 2.4
+                    : num_tokens <= 32 ? 2.9
+                    : num_tokens <= 64 ? 6.2
+                                       : 8.8 * ((num_tokens + 127) / 128);
+  return microseconds(static_cast<int64_t>(1e3 * ms));
+}
+
+TEST(StepSizing, FillsATileInsteadOfBeginningTheNext) {
+  StepSizing steps = sizing(2.5, 2048);
+  for (int i = 0; i < 5; ++i) steps.observe(8, 8, takes_in_tiles(8));
+  double num_prompt_tokens = 0.0;
+  int num_long = 0;
+  Duration time{0};
+  for (int i = 0; i < 400; ++i) {
+    const int32_t tokens = steps.tokens({8, 1, 0, false, Duration{0}});
+    const Duration took = takes_in_tiles(tokens);
+    if (i >= 20) {
+      num_prompt_tokens += tokens - 8;
+      time += took;
+    }
+    num_long += took > 3 * takes_in_tiles(8) ? 1 : 0;
+    steps.observe(tokens, 9, took);
+  }
+  EXPECT_LE(num_long, 3) << "a larger tile is tried now and then";
+  const double rate = num_prompt_tokens / std::chrono::duration<double, std::milli>(time).count();
+  EXPECT_GE(rate, 24 / 2.9 * 0.9) << "tokens a millisecond; 28 in 6.2 where a tile is begun";
+}
+
+TEST(StepSizing, PromptsCatchUpWhereMoreWaitThanGenerate) {
+  StepSizing steps = sizing(2.5, 2048);
+  for (const int32_t tokens : {8, 32, 64, 128, 2048}) steps.observe(tokens, tokens, takes_in_tiles(tokens));
+  EXPECT_LE(takes_in_tiles(steps.tokens({8, 8, 0, false, Duration{0}})), milliseconds(7));
+  const int32_t many = steps.tokens({8, 9, 0, false, Duration{0}});
+  EXPECT_GT(takes_in_tiles(many), milliseconds(80));
+  EXPECT_LE(takes_in_tiles(many), milliseconds(110));
+  EXPECT_EQ(steps.tokens({16, 1, 0, false, Duration{0}}), many) << "until none waits";
+  EXPECT_LE(takes_in_tiles(steps.tokens({17, 0, 0, false, Duration{0}})), milliseconds(10));
+  EXPECT_LE(takes_in_tiles(steps.tokens({16, 1, 0, false, Duration{0}})), milliseconds(10));
+}
+
 TEST(StepSizing, AloneAStepTakesASecondAtMost) {
   StepSizing steps = sizing(2.5);
   const Device device{20.0, 10.0};
   steps.observe(512, 0, device.takes(512));
   int32_t tokens = 0;
   for (int i = 0; i < 20; ++i) {
-    tokens = steps.tokens({0, 0, false, Duration{0}});
+    tokens = steps.tokens({0, 1, 0, false, Duration{0}});
     steps.observe(tokens, 0, device.takes(tokens));
   }
   EXPECT_LE(device.takes(tokens), milliseconds(1050));
@@ -118,9 +160,9 @@ TEST(StepSizing, BesideAnotherCacheThePieceBetweenTwoBreaksCounts) {
   StepSizing steps = sizing(2.5);
   const Device device{20.0, 4.0};
   for (const int32_t tokens : {1, 16, 64, 512}) steps.observe(tokens, 0, device.takes(tokens));
-  const int32_t whole = steps.tokens({0, 0, true, milliseconds(40)});
+  const int32_t whole = steps.tokens({0, 1, 0, true, milliseconds(40)});
   EXPECT_LE(device.takes(whole), milliseconds(61));
-  const int32_t in_pieces = steps.tokens({0, 10, true, milliseconds(40)});
+  const int32_t in_pieces = steps.tokens({0, 1, 10, true, milliseconds(40)});
   EXPECT_GT(device.takes(in_pieces), milliseconds(500));
   EXPECT_LE(device.takes(in_pieces), milliseconds(610));
 }
@@ -135,8 +177,9 @@ TEST(StepSizing, StaysInRangeUnderAnyMeasurements) {
       const auto took = Duration(static_cast<int64_t>(random() % (uint64_t{1} << (random() % 62))) - 5);
       steps.observe(static_cast<int32_t>(random() % 70000), static_cast<int32_t>(random() % 70), took);
       const int32_t tokens =
-          steps.tokens({static_cast<int32_t>(random() % 70), static_cast<int32_t>(random() % 100),
-                        random() % 2 == 0, Duration(static_cast<int64_t>(random() % 100000000))});
+          steps.tokens({static_cast<int32_t>(random() % 70), static_cast<int32_t>(random() % 90),
+                        static_cast<int32_t>(random() % 100), random() % 2 == 0,
+                        Duration(static_cast<int64_t>(random() % 100000000))});
       ASSERT_GE(tokens, 1);
       ASSERT_LE(tokens, max_tokens);
     }
