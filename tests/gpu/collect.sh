@@ -77,7 +77,7 @@ with open(out / "tokenizer.model", "w", encoding="ascii") as file:
         file.write(f"{entry['token_bytes']} {rank}\n")
 for path in sorted(schemas.glob("*.json")):
     schema = json.dumps(json.loads(path.read_text()).get("schema"))
-    if 300 < len(schema) < 6000:
+    if 300 < len(schema) < 6000 and "$ref" not in schema:
         (out / path.name).write_text(schema)
 PY
   tar -C "$carry" -cJf "$carry/words.tar.xz" words
