@@ -24,10 +24,11 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// The same value, kept in a register: not made again from what it came from.
-__device__ __forceinline__ int kept(int value) {
-  asm volatile("" : "+r"(value));
-  return value;
+// The thread's place in its warp, as a value that the compiler cannot make again from where it came: it would
+// ask for the thread's number each time, which takes as long as a load.
+__device__ __forceinline__ int own_lane() {
+  const int lane = static_cast<int>(threadIdx.x & 31);
+  return __shfl_sync(0xffffffffU, lane, lane);
 }
 
 // A value that all lanes of the warp have, in a register of the warp: branches on it keep the warp together,

@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(broad_threads(broad_strips(kTiles)), 1)
 #if QUIRE_WARPGROUP_PRODUCTS
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
-  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);
-  const uint32_t base = shared_address(shared);
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
+  const uint32_t base = uniform(shared_address(shared));
   const TaskDeal deal = deal_of_pair();
   const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
   table.fill(a.matrix);

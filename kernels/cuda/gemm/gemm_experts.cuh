@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
 
 // kTiles: tiles of 8 rows.
 template <TileKind kKind, int kTiles>
-__global__ void __launch_bounds__(wide_threads(wide_strips(kTiles)), 1)
+__global__ void __launch_bounds__(kWideThreads<kTiles>, 1)
     expert_wide_kernel(const __grid_constant__ ExpertArguments arguments) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();

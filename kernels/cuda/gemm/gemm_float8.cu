@@ -506,7 +506,7 @@ __global__ void __launch_bounds__(kBounds<Kind>, float8_blocks_at_once(Kind::kOc
 #if QUIRE_FLOAT8_PRODUCTS
   extern __shared__ __align__(1024) uint8_t shared[];
   release_successor();
-  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
   const uint32_t base = shared_address(shared);
   if (threadIdx.x == 0) Float8Ring<Kind>(a.shape, base).create();
 #if QUIRE_WARPGROUP_PRODUCTS

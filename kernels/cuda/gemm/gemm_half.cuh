@@ -42,24 +42,40 @@ __device__ __forceinline__ void add_half(const HalfSums<kTiles>& sums, HalfSums<
   }
 }
 
+// What a lane finds of its two columns in a record of scales.
+template <TileKind kKind>
+__device__ __forceinline__ uint2 fetch_half_record(uint32_t record, int g, int half) {
+  if constexpr (kKind == TileKind::exl2) {
+    return make_uint2(load_shared_2(record + 2 * g), load_shared_4(record + 16));
+  } else if constexpr (kKind == TileKind::gptq) {
+    return make_uint2(load_shared_4(record + 8 * g + 4 * half),
+                      load_shared_4(record + 64 + 8 * g + 4 * half));
+  } else if constexpr (kKind == TileKind::fp8) {
+    return load_shared_8(record + 16 * g + 8 * half);
+  } else {
+    return make_uint2(0, 0);
+  }
+}
+
 // What a lane knows of a group: the scales of its two columns and, for gptq, what is to be added to a code.
 template <TileKind kKind>
 struct HalfScales {
   float scale[2];
   __half2 offset[kKind == TileKind::gptq ? 2 : 1];
 
-  __device__ __forceinline__ void read(uint32_t record, int g, int half) {
+  __device__ __forceinline__ void make(uint2 found, int half) {
     if constexpr (kKind == TileKind::exl2) {
-      const uint32_t nibbles = load_shared_2(record + 2 * g) >> (8 * half);
-      exl2_two_scales(nibbles | nibbles << 12, load_shared_4(record + 16), scale[0], scale[1]);
+      const uint32_t nibbles = found.x >> (8 * half);
+      exl2_two_scales(nibbles | nibbles << 12, found.y, scale[0], scale[1]);
     } else if constexpr (kKind == TileKind::gptq) {
-      gptq_two_columns(load_shared_4(record + 8 * g + 4 * half),
-                       load_shared_4(record + 64 + 8 * g + 4 * half), scale, offset);
+      gptq_two_columns(found.x, found.y, scale, offset);
     } else if constexpr (kKind == TileKind::fp8) {
-      const uint2 s = load_shared_8(record + 16 * g + 8 * half);
-      scale[0] = __uint_as_float(s.x);
-      scale[1] = __uint_as_float(s.y);
+      scale[0] = __uint_as_float(found.x);
+      scale[1] = __uint_as_float(found.y);
     }
+  }
+  __device__ __forceinline__ void read(uint32_t record, int g, int half) {
+    make(fetch_half_record<kKind>(record, g, half), half);
   }
 
   // totals += scale * sums.
@@ -100,10 +116,8 @@ template <int kTiles>
 __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __half2* w, uint32_t pieces,
                                                   bool add) {
   static_assert(kTiles == 2 || kTiles == 4 || kTiles == 8 || kTiles == 16);
-  // From the pieces of 8 rows to those of the next, and of 8 tokens to those of the next, in 16 bytes. Above
-  // 256 KB an address says which block of a pair is meant.
-  const uint64_t descriptor = ((pieces & 0x3fffU) + ((kPieceStride<kTiles> >> 4) << 16)) | uint64_t{128 >> 4}
-                                                                                               << 32;
+  // From the pieces of 8 rows to those of the next, and of 8 tokens to those of the next, in 16 bytes.
+  const uint64_t descriptor = (pieces + ((kPieceStride<kTiles> >> 4) << 16)) | uint64_t{128 >> 4} << 32;
   if constexpr (kTiles == 2) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.s32 add, %13, 0;\n"
@@ -131,21 +145,12 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
   }
 }
 
-#endif
-
-// sums = weights of a half step by the activations at `step`, in 16 bytes, plus sums where `add`. All warps
-// of a warpgroup call this at the same time. Weights and sums belong to the products until they have been
-// waited for.
-template <int kTiles>
-__device__ __forceinline__ void start_products(HalfSums<kTiles>& sums, const __half2 (&w)[8], uint32_t step,
-                                               bool add, int lane) {
-#if QUIRE_WARPGROUP_PRODUCTS
-  begin_products();
-  warpgroup_product<kTiles>(sums, w, step, add);
-  warpgroup_product<kTiles>(sums, w + 4, step + (2 * kPieceStride<kTiles> >> 4), true);
-  commit_products();
 #else
-  if (!add) fill_half<kTiles>(sums, 0.0f);
+
+// sums += weights of a half step by the activations at `step`, in 16 bytes.
+template <int kTiles>
+__device__ __forceinline__ void multiply_in_warp(HalfSums<kTiles>& sums, const __half2* w, uint32_t step,
+                                                 int lane) {
   const uint32_t low[4] = {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])};
   const uint32_t high[4] = {bits_of(w[4]), bits_of(w[5]), bits_of(w[6]), bits_of(w[7])};
   const uint32_t pieces = 16 * step + (lane >> 3) * kPieceStride<kTiles> + (lane & 7) * 16;
@@ -156,7 +161,36 @@ __device__ __forceinline__ void start_products(HalfSums<kTiles>& sums, const __h
     mma_16x8x16(sums[n], low, b[0], b[1]);
     mma_16x8x16(sums[n], high, b[2], b[3]);
   }
+}
+
 #endif
+
+// sums = weights of kSteps steps of a half strip, 8 of a lane each, by the activations at `step`, in 16
+// bytes, plus sums where `add`. All warps of a warpgroup call this at the same time. Weights and sums belong
+// to the products until they have been waited for.
+template <int kTiles, int kSteps>
+__device__ __forceinline__ void start_products_of(HalfSums<kTiles>& sums, const __half2* w, uint32_t step,
+                                                  bool add, int lane) {
+#if QUIRE_WARPGROUP_PRODUCTS
+  begin_products();
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+    warpgroup_product<kTiles>(sums, w + 8 * i, step + i * (kStepBytes<kTiles> >> 4), i > 0 || add);
+    warpgroup_product<kTiles>(sums, w + 8 * i + 4,
+                              step + i * (kStepBytes<kTiles> >> 4) + (2 * kPieceStride<kTiles> >> 4), true);
+  }
+  commit_products();
+#else
+  if (!add) fill_half<kTiles>(sums, 0.0f);
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i)
+    multiply_in_warp<kTiles>(sums, w + 8 * i, step + i * (kStepBytes<kTiles> >> 4), lane);
+#endif
+}
+template <int kTiles>
+__device__ __forceinline__ void start_products(HalfSums<kTiles>& sums, const __half2 (&w)[8], uint32_t step,
+                                               bool add, int lane) {
+  start_products_of<kTiles, 1>(sums, w, step, add, lane);
 }
 
 }  // namespace quire::kernels

@@ -84,11 +84,17 @@ __device__ __forceinline__ void put_sums(float* place, const Sums& totals, int t
 }
 
 // Sum of all chains for one column; `stride` floats from one chain to the next.
-__device__ __forceinline__ float add_all_chains(const float* first, int stride) {
-  constexpr int kHalf = kNumChains / 2;
+__device__ __forceinline__ float add_16_chains(const float* first, int stride) {
+  constexpr int kHalf = 8;
   float total = first[0] + first[kHalf * stride];
 #pragma unroll
   for (int c = 1; c < kHalf; ++c) total += first[c * stride] + first[(c + kHalf) * stride];
+  return total;
+}
+__device__ __forceinline__ float add_8_chains(const float* first, int stride) {
+  float total = first[0];
+#pragma unroll
+  for (int c = 1; c < kFewChains; ++c) total += first[c * stride];
   return total;
 }
 
@@ -132,12 +138,14 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
   // What the compiler knows to be the same for a warp needs no register per lane.
   const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   const uint32_t base = shared_address(shared);
-  const int first = chain_begin<kKind>(m, warp), end = chain_begin<kKind>(m, warp + 1);
+  // Of 8 chains the second half of the warps has those of the group's second strip.
+  const int chains = 1 << m.chain_bits, slot = warp >> m.chain_bits, chain = warp & (chains - 1);
+  const int first = chain_begin<kKind>(m, chain), end = chain_begin<kKind>(m, chain + 1);
   constexpr int kSegmentBytes = kRowSegmentBytes<kKind>;
 
   WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes,
                 base + warp * kBarrierBytes, shape.ring_slots, shape.slot_bytes, lane);
-  SegmentRequests<kSegmentPieces<kKind>> requests(a, blockIdx.y, 0, shape.strips, first, end);
+  SegmentRequests<kSegmentPieces<kKind>> requests(a, blockIdx.y, slot, first, end);
 #pragma unroll 1
   for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
 
@@ -159,44 +167,41 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
   const int stride = tokens * kStripColumns;
 #pragma unroll 1
   for (int group = blockIdx.y; group < shape.groups; group += shape.blocks) {
-    float gate = 0.0f;
-#pragma unroll 1
-    for (int slot = 0; slot < shape.strips; ++slot) {
-      const StripPlace place = place_strip(a, group, slot);
-      Sums totals;
-      clear(totals);
-      if (first < end) {
-        RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(row, row_end, (lane >> 2) < tokens);
-        SegmentWalk walk;
-        walk.begin(m, place.part, first, end);
-        do {
-          const uint32_t segment = ring.wait();
-          if constexpr (kSegmentPieces<kKind> == 2) {
-            const auto turn = [&] {
-              __syncwarp();
-              requests.next(ring, lane);
-              return ring.wait();
-            };
-            multiply_pieces<kKind>(segment, walk.records(m), lane, take, turn, totals);
-          } else {
-            multiply_segment<kKind>(segment, walk.bits(m), walk.records(m), lane, take, totals);
-          }
-          __syncwarp();
-          requests.next(ring, lane);
-        } while (walk.next(m));
-      }
-      __syncthreads();  // those who add are done with the strip before
-      put_sums<kOneRow>(sums + warp * stride, totals, tokens, lane);
-      __syncthreads();
-      if (warp >= tokens) continue;
-      const float value = add_all_chains(sums + sum_place(warp, lane), stride);
-      if (!m.paired) {
-        finish_single(a, place, first_token + warp, lane, value);
-      } else if (slot == 0) {
-        gate = value;
-      } else {
-        finish_pair(a, place.strip, first_token + warp, lane, gate, value);
-      }
+    const StripPlace place = place_strip(a, group, slot);
+    Sums totals;
+    clear(totals);
+    if (first < end && place.part >= 0) {
+      RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(row, row_end, (lane >> 2) < tokens);
+      SegmentWalk walk;
+      walk.begin(m, place.part, first, end);
+      do {
+        const uint32_t segment = ring.wait();
+        if constexpr (kSegmentPieces<kKind> == 2) {
+          const auto turn = [&] {
+            __syncwarp();
+            requests.next(ring, lane);
+            return ring.wait();
+          };
+          multiply_pieces<kKind>(segment, walk.records(m), lane, take, turn, totals);
+        } else {
+          multiply_segment<kKind>(segment, walk.bits(m), walk.records(m), lane, take, totals);
+        }
+        __syncwarp();
+        requests.next(ring, lane);
+      } while (walk.next(m));
+    }
+    __syncthreads();  // those who add are done with the group before
+    put_sums<kOneRow>(sums + warp * stride, totals, tokens, lane);
+    __syncthreads();
+    if (chain >= tokens) continue;
+    const float* own = sums + slot * kFewChains * stride + sum_place(chain, lane);
+    if (chains != kFewChains) {
+      finish_single(a, place, first_token + chain, lane, add_16_chains(own, stride));
+    } else if (!m.paired) {
+      finish_single(a, place, first_token + chain, lane, add_8_chains(own, stride));
+    } else if (slot == 0) {
+      finish_pair(a, place.strip, first_token + chain, lane, add_8_chains(own, stride),
+                  add_8_chains(own + kFewChains * stride, stride));
     }
   }
 }

@@ -175,15 +175,15 @@ constexpr int kSegmentSteps = segment_steps(kKind);
 template <TileKind kKind>
 constexpr int kSegmentPieces = segment_pieces(kKind);
 
-// First block of 128 rows of a chain; `chain` may be kNumChains.
-__device__ __forceinline__ int chain_block(int num_blocks, int chain) {
-  return static_cast<int>(static_cast<unsigned>(num_blocks * chain) / kNumChains);
+// First block of 128 rows of a chain; `chain` may be the number of chains.
+__device__ __forceinline__ int chain_block(int num_blocks, int chain, int chain_bits) {
+  return static_cast<int>(static_cast<unsigned>(num_blocks * chain) >> chain_bits);
 }
 
 // Its first segment.
 template <TileKind kKind>
 __device__ __forceinline__ int chain_begin(const Matrix& m, int chain) {
-  return chain_block(m.num_blocks, chain) * (kBlockSteps / kSegmentSteps<kKind>);
+  return chain_block(m.num_blocks, chain, m.chain_bits) * (kBlockSteps / kSegmentSteps<kKind>);
 }
 
 // Along the segments [first, end) of a part, knowing the form of each.
@@ -245,20 +245,13 @@ __device__ __forceinline__ StripPlace place_strip(const GemmArguments& a, int gr
   return {p < m.num_parts ? p : -1, strip};
 }
 
-// Asks for a warp's segments in the order in which they will be worked on: of the slots [slot, slot_end) of
-// each group, the segments [first, end), those with one record in kPieces.
+// Asks for a warp's segments in the order in which they will be worked on: of slot `slot` of each group, the
+// segments [first, end), those with one record in kPieces.
 template <int kPieces>
 class SegmentRequests {
  public:
-  __device__ __forceinline__ SegmentRequests(const GemmArguments& a, int group, int slot, int slot_end,
-                                             int first, int end)
-      : a_(a),
-        group_(first < end ? group : a.shape.groups),
-        slot_(slot),
-        first_slot_(slot),
-        slot_end_(slot_end),
-        first_(first),
-        end_(end) {
+  __device__ __forceinline__ SegmentRequests(const GemmArguments& a, int group, int slot, int first, int end)
+      : a_(a), group_(first < end ? group : a.shape.groups), slot_(slot), first_(first), end_(end) {
     open();
   }
   __device__ __forceinline__ void next(WarpRing& ring, int lane) {
@@ -276,10 +269,7 @@ class SegmentRequests {
       if (is_last_) return;
     }
     if (walk_.next(a_.matrix)) return;
-    if (++slot_ == slot_end_) {
-      slot_ = first_slot_;
-      group_ += a_.shape.blocks;
-    }
+    group_ += a_.shape.blocks;
     open();
   }
 
@@ -300,8 +290,6 @@ class SegmentRequests {
   const GemmArguments& a_;
   int group_;
   int slot_;
-  int first_slot_;
-  int slot_end_;
   int first_;
   int end_;
   const uint8_t* next_ = nullptr;

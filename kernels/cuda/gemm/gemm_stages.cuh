@@ -1,5 +1,5 @@
 // What the tiles of the wide kernel travel through: stages in shared memory, each with the activations of one
-// block of 128 rows and the weights of all strips of a thread block for it. Two warps fill them, all others
+// block of 128 rows and the weights of all strips of a thread block for it. A few warps fill them, all others
 // read them.
 #pragma once
 
@@ -17,11 +17,28 @@ __device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
   return {number >> s.split_bits, number & (s.splits - 1)};
 }
 
-// The chain that comes at `number` among those of a task whose first is `first`: c and c + 8 follow each
-// other.
-__device__ __forceinline__ int wide_chain(int first, int number) {
-  return first + (number >> 1) + (number & 1) * (kNumChains / 2);
-}
+// The chains of a task, in the order in which they are worked on: of 16, c and c + 8 follow each other.
+struct TaskChains {
+  int first;
+  int count;
+  int num_blocks;  // of the matrix
+  int chain_bits;
+
+  // In registers of the warp: what the compiler fetches from the arguments again is waited for each time.
+  __device__ __forceinline__ TaskChains(const GemmShape& s, const Matrix& m, int split)
+      : first(static_cast<int>(uniform(split * s.eighths))),
+        count(static_cast<int>(uniform(s.eighths << (m.chain_bits - kFewChainBits)))),
+        num_blocks(static_cast<int>(uniform(m.num_blocks))),
+        chain_bits(static_cast<int>(uniform(m.chain_bits))) {}
+  __device__ __forceinline__ bool in_pairs() const { return chain_bits != kFewChainBits; }
+  // The blocks of 128 rows of the chain at `number`: [begin, end).
+  __device__ __forceinline__ void find(int number, int& begin, int& end) const {
+    const int pair = chain_bits - kFewChainBits;
+    const int chain = first + (number >> pair) + (number & pair) * kFewChains;
+    begin = chain_block(num_blocks, chain, chain_bits);
+    end = chain_block(num_blocks, chain + 1, chain_bits);
+  }
+};
 
 // Which tasks a thread block takes: every `step` from `first` on. Pairs of blocks take one together, and each
 // of them its half of the group.
@@ -59,14 +76,13 @@ class BlockWalk {
   __device__ __forceinline__ void find() {
 #pragma unroll 1
     while (valid()) {
-      if (++chain_ == 2 * a_.shape.chains) {
+      const TaskChains chains(a_.shape, a_.matrix, wide_task(a_.shape, number_).split);
+      if (++chain_ == chains.count) {
         chain_ = -1;
         number_ += deal_.step;
         continue;
       }
-      const int chain = wide_chain(wide_task(a_.shape, number_).split * a_.shape.chains, chain_);
-      block_ = chain_block(a_.matrix.num_blocks, chain);
-      end_ = chain_block(a_.matrix.num_blocks, chain + 1);
+      chains.find(chain_, block_, end_);
       if (block_ < end_) return;
     }
   }
@@ -175,9 +191,9 @@ class StageRing {
       : stages_(stages), barriers_(barriers), stage_bytes_(stage_bytes), num_stages_(num_stages) {}
   __device__ __forceinline__ StageRing(const GemmShape& s, uint32_t base)
       : StageRing(base + s.activations_at, base + kStageBarriersAt, s.stage_bytes, s.stages) {}
-  // By one thread, before all meet.
-  __device__ __forceinline__ void create(int strips) const {
-    create_with(32 + weight_arrivals(strips), 64 * strips);  // 32: of one warp's activations
+  // By one thread, before all meet. `shares`: warps that bring activations of one stage.
+  __device__ __forceinline__ void create(int strips, int shares) const {
+    create_with(32 * shares + weight_arrivals(strips), 64 * strips);
   }
   __device__ __forceinline__ uint32_t address() const { return stages_ + stage_ * stage_bytes_; }
   __device__ __forceinline__ uint32_t full_barrier() const { return barriers_ + 16 * stage_; }
@@ -264,20 +280,21 @@ __device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormT
 
 // Activations of one block of 128 rows, on their way through a warp's registers into a stage: there a lane's
 // 16 bytes, eight rows of one token, go to the four pieces that they belong to. Tokens that are not there are
-// left out: what lies in their place reaches no sum but their own.
-template <int kTiles>
+// left out: what lies in their place reaches no sum but their own. kOwn of the kTiles tiles of 8 tokens, from
+// `first_tile` on.
+template <int kTiles, int kOwn>
 class ActivationFill {
  public:
-  __device__ __forceinline__ ActivationFill(const GemmArguments& a, int lane) {
-    const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8), token = lane >> 2;
+  __device__ __forceinline__ ActivationFill(const GemmArguments& a, int first_tile, int lane) {
+    const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8, token = lane >> 2;
     row_ = a.input + static_cast<size_t>(first_token + token) * a.input_stride + (lane & 3) * 8;
     tile_stride_ = 8 * a.input_stride;
-    place_ = token * 16 + (lane & 3) * 4;
-    tiles_ = (a.rows - first_token - token + 7) >> 3;
+    place_ = first_tile * 128 + token * 16 + (lane & 3) * 4;
+    tiles_ = min((a.rows - first_token - token + 7) >> 3, kTiles - first_tile);
   }
   __device__ __forceinline__ void load(int block) {
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
+    for (int n = 0; n < kOwn; ++n) {
       if (n >= tiles_) break;
       const __half* from = row_ + block * kBlockRows + n * tile_stride_;
 #pragma unroll
@@ -287,7 +304,7 @@ class ActivationFill {
   }
   __device__ __forceinline__ void store(uint32_t stage) const {
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
+    for (int n = 0; n < kOwn; ++n) {
       if (n >= tiles_) break;
 #pragma unroll
       for (int step = 0; step < kBlockSteps; ++step) {
@@ -307,13 +324,20 @@ class ActivationFill {
   int tile_stride_;
   uint32_t place_;
   int tiles_;  // of this lane's token and every eighth from it
-  uint4 pieces_[kTiles][kBlockSteps];
+  uint4 pieces_[kOwn][kBlockSteps];
 };
 
-// All that a warp does that brings activations. Each brings the stages of its turn, so that as many blocks of
-// rows are on their way as there are such warps.
+// Warps that bring activations of one stage: of large tiles each brings a share, of smaller ones they take
+// turns, so that as many blocks of rows are on their way as there are such warps.
 template <int kTiles>
-__device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_t base, int turn, int lane) {
+constexpr int kFillShares = kTiles == kMostWideTiles ? kFillWarps : 1;
+
+// All that a warp does that brings activations, the one of this number.
+template <int kTiles>
+__device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_t base, int number,
+                                                 int lane) {
+  constexpr int kTurns = kFillWarps / kFillShares<kTiles>;
+  constexpr int kOwn = (kTiles + kFillShares<kTiles> - 1) / kFillShares<kTiles>;
   StageRing ring(a.shape, base);
   BlockWalk walk(a, deal_of_block());
   const auto skip = [&](int stages) {
@@ -323,8 +347,8 @@ __device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_
       ring.next();
     }
   };
-  skip(turn);
-  ActivationFill<kTiles> activations(a, lane);
+  skip(number % kTurns);
+  ActivationFill<kTiles, kOwn> activations(a, number / kTurns * kOwn, lane);
   wait_for_predecessor();
   if (walk.valid()) activations.load(walk.block());
 #pragma unroll 1
@@ -332,7 +356,7 @@ __device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_
     if (!ring.is_new()) ring.wait_until_free();
     activations.store(ring.address());
     barrier_arrive(ring.full_barrier());
-    skip(kFillWarps);
+    skip(kTurns);
     if (walk.valid()) activations.load(walk.block());
   }
 }

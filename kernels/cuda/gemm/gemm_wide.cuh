@@ -7,8 +7,8 @@
 //
 // Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
 // of 4 bits: 4 products of a warpgroup's share (or 16 of a warp for 32 tokens), 36 instructions to make the
-// weights, 2 loads. A tile of 64 tokens makes them once for twice the products; a lane's sums of them are 96
-// registers, so that a block has half the warps.
+// weights, 2 loads. A tile of 64 tokens makes them once for twice the products. A lane's sums of them are 32
+// registers each, of the group and of the chain, and those of the chains before are parked.
 #pragma once
 
 #include <type_traits>
@@ -237,7 +237,6 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
   const auto parked_by = [&](int w) { return base + shape.sums_at + w * (kTiles * 512) + lane * 16; };
   const uint32_t parked = parked_by(warp);
   const uint32_t weights_at = uniform(kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes);
-  const int num_chains = uniform(2 * shape.chains), num_blocks = uniform(m.num_blocks);
   const StageReader reader = {weights_at, lane, half};
   Ring ring(shape, base);
   wait_for_predecessor();
@@ -249,12 +248,11 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     const HalfStrip of = {place, half, lane};
     const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
-    if constexpr (kRunsAhead<kTiles>) {
-      multiply_ahead<kKind, kTiles>(reader, forms, ring,
-                                    {task.split * (num_chains >> 1), num_chains, num_blocks}, parked, sums);
+    const TaskChains chains(shape, m, task.split);
+    if constexpr (kParksSums<kTiles, Ring>) {
+      multiply_parked_chains<kKind, kTiles>(reader, forms, ring, chains, parked, sums);
     } else {
-      multiply_chains<kKind, kTiles>(reader, forms, ring,
-                                     {task.split * (num_chains >> 1), num_chains, num_blocks}, parked, sums);
+      multiply_chains<kKind, kTiles>(reader, forms, ring, chains, parked, sums);
     }
     if (shape.splits > 1) {
       if constexpr (std::is_same_v<Arguments, GemmArguments>) {  // else none are split
@@ -275,28 +273,39 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
   }
 }
 
+// Of tiles of 64 tokens: registers of a thread that multiplies, and of one that fills stages.
+constexpr int kLargeReadRegisters = 104;
+constexpr int kLargeFillRegisters = 64;
+
 // What a thread block does, all of it.
 template <TileKind kKind, int kTiles, typename Arguments>
 __device__ __forceinline__ void multiply_wide(const Arguments& a, uint8_t* shared) {
-  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);
-  const uint32_t base = shared_address(shared);
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
+  const uint32_t base = uniform(shared_address(shared));
   const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
   table.fill(a.matrix);
-  if (threadIdx.x == 0) StageRing(a.shape, base).create(a.shape.strips);
+  if (threadIdx.x == 0) StageRing(a.shape, base).create(a.shape.strips, kFillShares<kTiles>);
   __syncthreads();
   const int helper = warp - 2 * a.shape.strips;
   if (helper < 0) {
+    if constexpr (kTiles == kMostWideTiles) take_registers<kLargeReadRegisters>();
     read_stages<kKind, kTiles, StageRing>(a, table, base, deal_of_block(), warp, lane);
-  } else if (helper == 0) {
+    return;
+  }
+  if constexpr (kTiles == kMostWideTiles) give_registers<kLargeFillRegisters>();
+  if (helper == 0) {
     fill_weights<kKind>(a, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
   } else {
     fill_activations<kTiles>(a, base, helper - 1, lane);
   }
 }
 
+template <int kTiles>
+constexpr int kWideThreads = wide_threads(wide_strips(kTiles, QUIRE_WARPGROUP_PRODUCTS));
+
 // kTiles: tiles of 8 tokens.
 template <TileKind kKind, int kTiles>
-__global__ void __launch_bounds__(wide_threads(wide_strips(kTiles)), 1)
+__global__ void __launch_bounds__(kWideThreads<kTiles>, 1)
     gemm_wide_kernel(const __grid_constant__ GemmArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();

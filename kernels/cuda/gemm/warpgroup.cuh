@@ -32,16 +32,21 @@ __device__ __forceinline__ void wait_for_products() {
 #endif
 }
 
-#if QUIRE_WARPGROUP_PRODUCTS
 // Registers of each thread of a warpgroup from here on: by all of its warps.
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
+#if QUIRE_WARPGROUP_PRODUCTS
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
+#if QUIRE_WARPGROUP_PRODUCTS
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
 }
+
+#if QUIRE_WARPGROUP_PRODUCTS
 
 // d = a b, plus d where `add`: a [64, 16] f16 in registers, d [64, 64] f32; b [16, 64] f16 in shared memory
 // as its descriptor says, where 16 numbers of a column lie side by side, or those of a row if kTransposed.

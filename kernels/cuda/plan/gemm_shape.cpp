@@ -7,9 +7,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kDeepBlocks = 64;  // of 128 rows
-// Below that broad tiles win alone and lose in a step, where arranging is one more kernel between two others:
-// 128 jobs of 8B, 9.6 ms instead of 9.2, though their products alone take 210 us a layer instead of 238.
-constexpr int32_t kFewestBroadRows = 129;
+constexpr int32_t kFewestBroadRows = 65;
 constexpr int64_t kCostUnit = 10;  // 0.085 us of an H200
 
 uint32_t aligned(uint32_t bytes) {
@@ -62,37 +60,57 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
 
 // What a shape costs: blocks of 128 rows that a multiprocessor goes through, each as much as its strips and
 // what it takes besides; for sums to meet, some more. Measured on an H200: a block of eight strips by 32
-// tokens takes 1.03 us, of four by 64 tokens 0.85.
+// tokens takes 1.03 us, of four and eight by 64 tokens 1.04 and 1.57 (0.85 where its four have all
+// registers).
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
-  const int32_t besides = s.tiles == kMostWideTiles ? 6 : 4, meeting = s.tiles == kMostWideTiles ? 5 : 3;
+  const bool large = s.tiles == kMostWideTiles;
+  const int64_t block = !large                 ? (s.strips + 4) * kCostUnit
+                        : d.warpgroup_products ? 60 + 31 * s.strips / 2
+                                               : (s.strips + 6) * kCostUnit;
+  const int32_t meeting = large && !d.warpgroup_products ? 5 : 3;
   const int64_t rounds = (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
   const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? meeting : 0);
-  return rounds * row_blocks * (s.strips + besides) * kCostUnit;
+  return rounds * row_blocks * block;
 }
 
-// The same for broad tiles. A pair of blocks takes 1.26 us for 128 rows by 128 tokens, 0.64, 0.81 and 1.04
+// The same for broad tiles. A pair of blocks takes 1.14 us for 128 rows by 128 tokens, 0.64, 0.81 and 1.04
 // for two, four and six strips by 64; activations must be arranged first, and where sums meet it takes as
 // long as eight blocks.
 int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   constexpr int64_t kArranging = 40 * kCostUnit;
-  const int64_t block = s.tiles == 16 ? 148 : 50 + 12 * s.strips;
+  const int64_t block = s.tiles == 16 ? 134 : 50 + 12 * s.strips;
   const int32_t pairs = std::max(1, d.num_multiprocessors / 2);
   const int64_t rounds = (int64_t{s.tasks} * token_tiles + pairs - 1) / pairs;
   const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? 8 : 1);
   return rounds * row_blocks * block + kArranging;
 }
 
-// Groups and splits that fill the card best. No splits where gates wait for their ups, or where there is no
-// memory for the sums of a tile.
-void deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
+// Where there is memory for the sums of a tile, and no gate waits for its up.
+bool may_split(const Matrix& m, int32_t tiles) {
+  return m.paired == 0 && partial_floats(m, tiles) <= kPartialFloats;
+}
+
+// Wide tiles of 64 tokens with products of a warpgroup have a place for one sum beside that of a chain.
+bool must_split(const CardLimits& d, const Matrix& m, int32_t tiles) {
+  return d.warpgroup_products && tiles == kMostWideTiles && m.chain_bits != kFewChainBits;
+}
+
+void split(GemmShape& s, int32_t bits) {
+  s.splits = 1 << bits;
+  s.split_bits = bits;
+  s.eighths = kMostSplits / s.splits;
+}
+
+// Groups and splits that fill the card best.
+bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
   for (const int32_t bits : {0, kMostSplitBits}) {
-    if (bits > 0 && (m.paired || partial_floats(m, s.tiles) > kPartialFloats)) break;
-    s.splits = 1 << bits;
-    s.split_bits = bits;
-    s.chains = kMostSplits / s.splits;
-    for (int32_t strips = wide_strips(s.tiles); strips >= 4; strips -= kWarpgroupStrips) {
+    if (bits > 0 && !may_split(m, s.tiles)) break;
+    if (bits == 0 && must_split(d, m, s.tiles)) continue;
+    split(s, bits);
+    for (int32_t strips = wide_strips(s.tiles, d.warpgroup_products); strips >= 4;
+         strips -= kWarpgroupStrips) {
       deal(s, m, strips);
       const int64_t cost = wide_cost(s, d, m, token_tiles);
       if (cost >= least) continue;
@@ -101,6 +119,7 @@ void deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token
     }
   }
   s = best;
+  return least != INT64_MAX;
 }
 
 // The same for tiles of 64 or 128 tokens in pairs of blocks, which take twice the strips of a block.
@@ -108,10 +127,8 @@ void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t toke
   int64_t least = INT64_MAX;
   GemmShape best = s;
   for (const int32_t bits : {0, kMostSplitBits}) {
-    if (bits > 0 && (m.paired || partial_floats(m, s.tiles) > kPartialFloats)) break;
-    s.splits = 1 << bits;
-    s.split_bits = bits;
-    s.chains = kMostSplits / s.splits;
+    if (bits > 0 && !may_split(m, s.tiles)) break;
+    split(s, bits);
     for (int32_t strips = broad_strips(s.tiles); strips > 0; strips -= kWarpgroupStrips) {
       if (s.tiles == 16 && strips < broad_strips(s.tiles)) break;  // never the better
       deal(s, m, 2 * strips);
@@ -125,9 +142,9 @@ void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t toke
   s = best;
 }
 
-// Shared memory for a block's work: as many stages as `limit` allows. False where these are fewer than the
-// warps that take turns to fill them: one of them would be two rounds ahead of those who read.
-bool place_wide(GemmShape& s, const Matrix& m, uint32_t limit) {
+// Shared memory for a block's work: as many stages as the card has room for. False where these are fewer than
+// the warps that take turns to fill them: one of them would be two rounds ahead of those who read.
+bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
   const auto strips = static_cast<uint32_t>(s.strips), tiles = static_cast<uint32_t>(s.tiles);
   s.slot_bytes = aligned(m.max_segment_bytes * static_cast<uint32_t>(kBlockSteps / segment_steps(m.kind)));
@@ -135,7 +152,9 @@ bool place_wide(GemmShape& s, const Matrix& m, uint32_t limit) {
   s.table_at = kFreeAt;
   s.sums_at = kFreeAt + aligned(table);
   s.activations_at = s.sums_at + strips * tiles * 8 * kStripColumns * 4;
-  const uint32_t fewest = s.broad ? kFewestBroadStages : kFillWarps;
+  const uint32_t limit = d.shared_per_block;
+  const auto fewest = static_cast<uint32_t>(
+      s.broad || (s.tiles == kMostWideTiles && d.warpgroup_products) ? kFewestStages : kFillWarps);
   if (s.activations_at + fewest * s.stage_bytes > limit) return false;
   s.stages = std::min(kMostStages, static_cast<int32_t>((limit - s.activations_at) / s.stage_bytes));
   s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes;
@@ -148,8 +167,8 @@ int64_t wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t t
   const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
   s = {};
   s.tiles = tiles;
-  deal_wide(s, d, m, token_tiles);
-  while (!place_wide(s, m, d.shared_per_block)) {
+  if (!deal_wide(s, d, m, token_tiles)) return kNoRoom;
+  while (!place_wide(s, d, m)) {
     if (s.strips == kWarpgroupStrips) return kNoRoom;
     deal(s, m, s.strips - kWarpgroupStrips);
   }
@@ -163,7 +182,7 @@ int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t 
   s.tiles = tiles;
   s.broad = true;
   deal_broad(s, d, m, token_tiles);
-  if (!place_wide(s, m, d.shared_per_block)) return kNoRoom;
+  if (!place_wide(s, d, m)) return kNoRoom;
   s.blocks = best_blocks(s.tasks, token_tiles, std::max(1, d.num_multiprocessors / 2));
   return broad_cost(s, d, m, token_tiles);
 }
@@ -181,7 +200,8 @@ bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmSha
     s = shape;
   }
   for (const int32_t tiles : {8, 16}) {
-    if (!d.warpgroup_products || rows < kFewestBroadRows) continue;
+    // Broad tiles of 64 tokens fill the card where columns are few, and a gate and its up have many.
+    if (!d.warpgroup_products || rows < kFewestBroadRows || (tiles == 8 && m.paired != 0)) continue;
     GemmShape shape;
     const int64_t cost = broad_shape(d, m, rows, tiles, shape);
     if (cost >= least) continue;
@@ -195,9 +215,9 @@ bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmSha
 
 GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
-  deal(s, m, m.paired ? 2 : 1);
+  deal(s, m, kNarrowWarps >> m.chain_bits);
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(m.num_blocks * kBlockRows) * 2 : 0;
-  const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNumChains) * 4;
+  const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4;
   // Half of a multiprocessor's memory: room for two blocks, or for one and one of the next kernel's.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
   const bool halves = place(s, m, row, sums, half) && s.ring_slots == kMostSlots;
@@ -224,14 +244,16 @@ GemmShape expert_shape(const CardLimits& card, const Matrix& m, int32_t tiles, i
     best.blocks = (best.groups + rounds - 1) / rounds;
     return best;
   }
+  if (must_split(card, m, tiles)) return best;
   int64_t least = INT64_MAX;
-  for (int32_t strips = wide_strips(tiles); strips >= kWarpgroupStrips; strips -= kWarpgroupStrips) {
+  for (int32_t strips = wide_strips(tiles, card.warpgroup_products); strips >= kWarpgroupStrips;
+       strips -= kWarpgroupStrips) {
     GemmShape s;
     s.tiles = tiles;
-    s.chains = kMostSplits;
+    split(s, 0);
     deal(s, m, strips);
     const int64_t cost = wide_cost(s, d, m, token_tiles);
-    if (cost >= least || !place_wide(s, m, d.shared_per_block)) continue;
+    if (cost >= least || !place_wide(s, d, m)) continue;
     least = cost;
     best = s;
   }

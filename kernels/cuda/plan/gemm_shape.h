@@ -18,17 +18,17 @@ struct CardLimits {
 
 // How a matrix is dealt out to blocks.
 //
-// narrow, up to 8 tokens: a block of 16 warps takes a strip, or a gate and its up one after the other, and
-// each of its warps one chain of K, so that nothing leaves the block. wide, tiles of 16, 32 or 64 tokens: two
-// warps of a block take a strip, one for each half of its columns; four more warps bring weights and
-// activations. broad, tiles of 64 or 128 tokens, where the card has products of a warpgroup: likewise, but
-// activations lie arranged in memory as stages have them, so that one warp brings all with bulk copies, and
-// two blocks that take neighbouring groups share one copy of them.
+// narrow, up to 8 tokens: each of a block's 16 warps takes one chain of K of a strip, so that nothing leaves
+// the block: it takes a strip of 16 chains, or two of 8, among them a gate and its up. wide, tiles of 16, 32
+// or 64 tokens: two warps of a block take a strip, one for each half of its columns; four more warps bring
+// weights and activations. broad, tiles of 64 or 128 tokens, where the card has products of a warpgroup:
+// likewise, but activations lie arranged in memory as stages have them, so that one warp brings all with bulk
+// copies, and two blocks that take neighbouring groups share one copy of them.
 struct GemmShape {
   int32_t tiles = 1;  // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, 8 and 16 broad
   bool broad = false;
-  int32_t chains = 0;        // of each half of K, of a block's task (wide)
-  int32_t splits = 1;        // of the chains of a half over blocks: 1 or kMostSplits (wide)
+  int32_t eighths = 0;       // of K, one chain or two, of a block's task (wide)
+  int32_t splits = 1;        // of K over blocks: 1 or kMostSplits (wide)
   int32_t split_bits = 0;    // splits is 2 to the power of that
   int32_t strips = 0;        // of a group: what a block works on at a time
   int32_t groups = 0;        // broad: pairs of groups
@@ -46,18 +46,18 @@ struct GemmShape {
   uint32_t shared_bytes = 0;
 };
 
-constexpr int kNarrowWarps = kNumChains;
+constexpr int kNarrowWarps = 1 << kMostChainBits;
 constexpr int kNarrowThreads = 32 * kNarrowWarps;
 constexpr int kMostWideTiles = 8;
-// Strips of a block, at most: sums of 64 tokens take the registers of twice as many threads.
-constexpr int wide_strips(int tiles) {
-  return tiles == kMostWideTiles ? 4 : 8;
+// Strips of a block, at most: what their sums leave of the registers of a multiprocessor is for making
+// weights. Without products of a warpgroup, sums of 64 tokens take the registers of twice as many threads.
+constexpr int wide_strips(int tiles, bool warpgroup_products) {
+  return tiles == kMostWideTiles && !warpgroup_products ? 4 : 8;
 }
-// At most: what sums of a block's strips leave of the registers of a multiprocessor is for making weights.
 constexpr int broad_strips(int tiles) {
   return tiles == 16 ? 4 : 6;
 }
-constexpr int kFewestBroadStages = 2;
+constexpr int kFewestStages = 2;
 constexpr int kMostTileTokens = 128;
 constexpr int kWarpgroupStrips = 2;  // which the warps of a warpgroup take
 constexpr int kFillWarps = 3;        // that bring activations; one more brings weights
@@ -72,7 +72,7 @@ constexpr int kMostSlots = 2;
 constexpr int kMostStages = 8;
 constexpr int kMostSplitBits = 3;
 constexpr int kMostSplits = 1 << kMostSplitBits;
-static_assert(2 * kMostSplits == kNumChains);
+static_assert(kMostSplits == kFewChains);
 
 // Where splits meet: the floats that there are, and what a tile of 8 * `tiles` tokens takes.
 constexpr size_t kPartialFloats = size_t{8} << 20;

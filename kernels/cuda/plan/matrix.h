@@ -22,9 +22,10 @@
 // step. Runs are segments of one form that follow each other; all strips of a part have the same runs. After
 // the last row there are weights of zero up to the end of the segment.
 //
-// K is cut into 16 chains of whole blocks of 128 rows. Sums go along a chain in order, then over chains as
-// ((c0 + c8) + (c1 + c9)) + (c2 + c10) + ... + (c7 + c15): a property of the matrix, so that no sum depends
-// on the number of tokens or on which kernel computes it.
+// K is cut into chains of whole blocks of 128 rows: into 8 where a thread block can take two strips and still
+// fill the card, else into 16. Sums go along a chain in order, then over chains: over 8 in order, over 16 as
+// ((c0 + c8) + (c1 + c9)) + (c2 + c10) + ... + (c7 + c15). That is a property of the matrix, so that no sum
+// depends on the number of tokens or on which kernel computes it.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,11 @@ constexpr int kStripColumns = 32;
 constexpr int kStepRows = 32;
 constexpr int kBlockSteps = 4;  // of 128 rows
 constexpr int kBlockRows = kBlockSteps * kStepRows;
-constexpr int kNumChains = 16;
+constexpr int kMostChainBits = 4;  // 16 chains
+constexpr int kFewChainBits = 3;   // 8
+constexpr int kFewChains = 1 << kFewChainBits;
+// Columns from which on two strips a thread block fill a card.
+constexpr int kManyStrips = 512;
 constexpr int kMaxRuns = 12;
 constexpr int kMaxParts = 3;
 
@@ -89,10 +94,16 @@ struct Matrix {
   int32_t num_columns = 0;  // of all parts
   int32_t num_strips = 0;   // of all parts
   int32_t paired = 0;
+  int32_t chain_bits = kMostChainBits;  // K is cut into 2 to the power of that: chain_bits_of
   uint32_t max_segment_bytes = 0;
   const float* bias = nullptr;  // [num_columns] or nullptr
   Part parts[kMaxParts];
 };
+
+// An expert's matrix is never split over blocks.
+constexpr int32_t chain_bits_of(const Matrix& m, bool is_expert) {
+  return m.paired != 0 || is_expert || m.num_strips >= kManyStrips ? kFewChainBits : kMostChainBits;
+}
 
 // A matrix in device memory, for kernels that choose among several.
 struct MatrixRecord {

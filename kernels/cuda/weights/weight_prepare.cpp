@@ -336,6 +336,7 @@ Status build(Device& device, const MatrixSource& matrix, const WeightLayout& lay
     weight.groups[g].row_order = first.row_order;
     m.paired = m.num_parts == num_parts && is_pair(layout.plans) ? 1 : 0;
     finish_matrix(m, first);
+    m.chain_bits = chain_bits_of(m, parts[0].is_expert);
     m.num_columns = weight.num_columns;
     if (const Status s = preparer.group_rows(weight.groups[g]); s != Status::ok) return s;
   }

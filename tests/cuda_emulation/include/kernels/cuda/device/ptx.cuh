@@ -16,8 +16,8 @@ T& shared_place(uint32_t address) {
   return *reinterpret_cast<T*>(emulation::dynamic_shared() + static_cast<int32_t>(address));
 }
 
-inline int kept(int value) {
-  return value;
+inline int own_lane() {
+  return static_cast<int>(threadIdx.x & 31);
 }
 inline uint32_t uniform(uint32_t value) {
   return __reduce_or_sync(0xffffffffU, value);
