@@ -48,7 +48,7 @@ collect_built() {
     cp "$root/build/gpu80/lib/libquire_cuda.so" "$carry/built/lib80/"
   fi
   for name in quire core_models_test model_families_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test \
-      company_bench share_bench; do
+      company_bench share_bench wake_bench; do
     strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
   done
   for name in kernels_cuda_test cuda_step_bench; do
