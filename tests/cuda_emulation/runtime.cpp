@@ -9,8 +9,10 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
+#include "tests/cuda_emulation/card_memory.h"
 #include "tests/cuda_emulation/stream.h"
 
 using Work = std::function<void()>;
@@ -62,6 +64,14 @@ class LateCopies {
 };
 
 constexpr size_t kLateBytes = size_t{1} << 20;
+
+// As far as it costs little.
+void fill_with_nan(void* memory, size_t bytes) {
+  std::memset(memory, 0xff, std::min(bytes, kLateBytes));
+}
+
+std::mutex pieces_mutex;
+std::unordered_map<void*, size_t> pieces;  // bytes of the card; guarded by pieces_mutex
 
 std::mutex streams_mutex;
 std::vector<std::weak_ptr<LateCopies>> streams;  // guarded by streams_mutex
@@ -138,27 +148,47 @@ const char* cudaGetErrorString(cudaError_t) {
 }
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  *total_bytes = size_t{8} << 30;
-  *free_bytes = *total_bytes;
+  *total_bytes = quire_emulated_total();
+  *free_bytes = quire_emulated_free();
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  *memory = bytes > size_t{8} << 30 ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (*memory == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0xff,
-              bytes < size_t{1} << 20 ? bytes : size_t{1} << 20);  // NaN, as far as it costs little
+  *memory = nullptr;
+  const size_t whole = (bytes + 255) / 256 * 256;
+  if (!quire_emulated_take(whole)) return cudaErrorMemoryAllocation;
+  *memory = std::aligned_alloc(256, whole);
+  if (*memory == nullptr) {
+    quire_emulated_give(whole);
+    return cudaErrorMemoryAllocation;
+  }
+  fill_with_nan(*memory, whole);
+  const std::scoped_lock lock(pieces_mutex);
+  pieces[*memory] = whole;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  {
+    const std::scoped_lock lock(pieces_mutex);
+    const auto piece = pieces.find(memory);
+    quire_emulated_give(piece->second);
+    pieces.erase(piece);
+  }
   std::free(memory);
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
+  *memory = nullptr;
   if (--host_allocations_left == 0) return cudaErrorMemoryAllocation;
-  return cudaMalloc(memory, bytes);
+  const size_t whole = (bytes + 255) / 256 * 256;
+  *memory = std::aligned_alloc(256, whole);
+  if (*memory == nullptr) return cudaErrorMemoryAllocation;
+  fill_with_nan(*memory, whole);
+  return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  return cudaFree(memory);
+  std::free(memory);
+  return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind) {
   std::memcpy(target, source, bytes);

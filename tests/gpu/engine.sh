@@ -18,7 +18,7 @@ export QUIRE_BACKEND_DIR=$build/lib
 export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
 failed=0
 # The last breaks the card for its own process.
-programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test device_loss_test)
+programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test standby_test filled_card_test device_loss_test)
 
 build_all() {
   { unpack prefix && unpack models && unpack families && unpack words; } || return 1
