@@ -41,7 +41,7 @@ func Diagnose(format DiagnoseFormat) (string, error) {
 }
 
 // SetMemoryBudget: Changes RuntimeOptions.MemoryBudget of a runtime in use; what is taken beyond it already stays.
-// Fails with NotFound for a device that does not exist.
+// Fails with NotFound for a name that is neither a device nor "pinned".
 func (o *Runtime) SetMemoryBudget(text string, bytes int64) error {
 	_, err := with(o.handle, func(value native.RuntimeHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_runtime_set_memory_budget(value, text, bytes, e)

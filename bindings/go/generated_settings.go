@@ -19,7 +19,8 @@ type RuntimeOptions struct {
 
 	// Bytes of one device, given by its name ("cpu", "cuda:0"), that weights and caches of the runtime may take
 	// together; a load or a cache beyond it fails with OutOfMemory before anything is taken. 0, the default of each
-	// device, is no budget.
+	// device, is no budget. By the name "pinned": bytes of pinned host memory for weights of cards that stand by
+	// (ModelStandingBy); beyond it they come back from their files. 0 is half of what the host has free.
 	MemoryBudgets map[string]int64
 }
 

@@ -36,7 +36,7 @@ RuntimeShare::RuntimeShare(const RuntimeSettings& settings)
   RuntimeOptions options;
   options.log = make_log(log_gate_);
   for (const auto& [device, bytes] : settings.memory_budgets) {
-    options.memory_budgets[full_name(device)] = static_cast<uint64_t>(bytes);
+    options.memory_budgets[budget_name(device)] = static_cast<uint64_t>(bytes);
   }
   for (const BackendReport& report : reports) {
     if (report.backend != nullptr) options.backends.push_back(report.backend);
@@ -196,7 +196,7 @@ int32_t quire_runtime_set_memory_budget(quire_runtime* runtime, const char* text
     const Pinned pinned(runtime, "runtime");
     const std::string device(c_text_argument(text, text_len, "device"));
     const int64_t checked = range_argument(bytes, int64_t{0}, INT64_MAX, "bytes");
-    pinned->share->runtime()->set_memory_budget(pinned->share->full_name(device),
+    pinned->share->runtime()->set_memory_budget(pinned->share->budget_name(device),
                                                 static_cast<uint64_t>(checked));
     return 1;
   });

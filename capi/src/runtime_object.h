@@ -42,6 +42,10 @@ class RuntimeShare {
   std::vector<ModelDevice> open_devices(std::string_view names);
   // The name of a device that may be known by a shorter one; throws as open_device.
   const std::string& full_name(std::string_view name) const { return devices_[find_device(name)].name; }
+  // As full_name, or kPinnedMemory.
+  std::string budget_name(const std::string& name) const {
+    return name == kPinnedMemory ? name : full_name(name);
+  }
   const std::shared_ptr<HandleCensus>& census() const { return census_; }
   LogGate& log_gate() const { return *log_gate_; }
 

@@ -52,13 +52,23 @@ Runtime::LeaseAnswer Runtime::try_lease(const MemoryWish& wish) {
   const std::string of =
       budget.limit > 0 ? fmt::format("its memory budget of {}", budget.limit) : "its memory";
   result.missing_bytes = wish.bytes - answer.left_bytes;
-  result.fits_later = answer.fits_later;
+  result.fits_later = answer.fits_later && others_suffice({budget.limit, free_bytes, budget.holders}, wish);
   result.refusal = fmt::format("{} needs {} bytes of {}, {} of {} are left; held by: {}", wish.what,
                                wish.bytes, wish.device, answer.left_bytes, of, tell_holders(budget.holders));
   return result;
 }
 
-// Throws where nobody has to leave, because it would not do.
+// Once all have left that may, but for what the taker has itself.
+bool Runtime::others_suffice(const MemoryState& state, const MemoryWish& wish) {
+  if (wish.beside == nullptr) return true;
+  std::vector<MemoryHolder> holders(state.holders.begin(), state.holders.end());
+  for (MemoryHolder& holder : holders)
+    for (const MemoryLease& own : *wish.beside)
+      if (holder.id == own.id_) holder.may_leave = false;
+  return plan_residency({state.budget, state.free_bytes, holders}, wish.bytes).fits_later;
+}
+
+// Nobody where it would not do.
 Runtime::Leaving Runtime::choose_leaving(const MemoryWish& wish, const LeaseAnswer& answer) const {
   std::vector<Residences::Found> idle = residences_.on_device(wish.device);
   std::erase_if(idle, [](const Residences::Found& of) { return !of.place.is_idle; });
@@ -68,9 +78,7 @@ Runtime::Leaving Runtime::choose_leaving(const MemoryWish& wish, const LeaseAnsw
   Leaving leaving;
   for (const size_t place : choose_evictions(candidates, answer.missing_bytes))
     leaving.push_back(idle[place].residence);
-  if (!leaving.empty()) return leaving;
-  if (answer.fits_later) throw NoRoomYet(ErrorCode::out_of_memory, answer.refusal);
-  throw Error(ErrorCode::out_of_memory, answer.refusal);
+  return leaving;
 }
 
 // One that has got a job meanwhile stays, and the choice is made anew without it.
@@ -80,7 +88,13 @@ MemoryLease Runtime::lease_with_room(const MemoryWish& wish, Leaving& left) {
     if (answer.lease) return std::move(*answer.lease);
     if (room_givers_.ask(wish.device, answer.missing_bytes)) continue;
     const size_t num_left = left.size();
-    for (auto& residence : choose_leaving(wish, answer)) {
+    Leaving leaving = choose_leaving(wish, answer);
+    if (leaving.empty()) {
+      if (residences_.give_rest(wish.device)) continue;
+      if (answer.fits_later) throw NoRoomYet(ErrorCode::out_of_memory, answer.refusal);
+      throw Error(ErrorCode::out_of_memory, answer.refusal);
+    }
+    for (auto& residence : leaving) {
       left.reserve(left.size() + 1);
       if (residence->leave_now()) left.push_back(std::move(residence));
     }
@@ -145,6 +159,18 @@ void Runtime::give_back(const std::string& device, uint64_t id) noexcept {
   residences_.note_room();
 }
 
+void Runtime::shrink(const std::string& device, uint64_t id, uint64_t bytes) noexcept {
+  {
+    const MutexLock lock(mutex_);
+    const auto budget = budgets_.find(device);
+    if (budget == budgets_.end()) return;
+    for (MemoryHolder& holder : budget->second.holders) {
+      if (holder.id == id) holder.bytes = bytes;
+    }
+  }
+  residences_.note_room();
+}
+
 void Runtime::settle(const std::string& device, uint64_t id) noexcept {
   const MutexLock lock(mutex_);
   const auto budget = budgets_.find(device);
@@ -173,6 +199,11 @@ MemoryLease& MemoryLease::operator=(MemoryLease&& other) noexcept {
 
 void MemoryLease::settle() noexcept {
   if (runtime_ != nullptr) runtime_->settle(device_, id_);
+}
+
+void MemoryLease::shrink(uint64_t bytes) noexcept {
+  bytes_ = std::min(bytes_, bytes);
+  if (runtime_ != nullptr) runtime_->shrink(device_, id_, bytes_);
 }
 
 MemoryLease::~MemoryLease() {

@@ -37,6 +37,10 @@ struct RuntimeOptions {
 };
 
 class Runtime;
+class MemoryLease;
+
+// The host memory that weights stand by in, by the name that its budget has.
+inline constexpr const char* kPinnedMemory = "pinned";
 
 // Some bytes of a device for one taker.
 struct MemoryWish {
@@ -48,6 +52,7 @@ struct MemoryWish {
   // the same bytes.
   std::function<uint64_t()> free_bytes = nullptr;
   bool may_leave = false;  // may be given up for others: by a residence, or by a cache once its jobs are over
+  const std::vector<MemoryLease>* beside = nullptr;  // of the same taker: no room comes of their leaving
 };
 
 // What the first pages of a cache take, a wish for each of its devices.
@@ -63,6 +68,8 @@ class MemoryLease {
   uint64_t bytes() const { return bytes_; }
   // The bytes have been taken of the device: what it says is free has them no more.
   void settle() noexcept;
+  // Gives back all but so many.
+  void shrink(uint64_t bytes) noexcept;
 
  private:
   friend class Runtime;
@@ -95,12 +102,14 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   RoomGivers& room_givers() const { return room_givers_; }
 
   // Where the budget is too small, or the device with what is promised to others, caches give pages that
-  // nobody uses for it, and models that nobody uses leave, which the log tells. Throws
-  // ErrorCode::out_of_memory with the bytes wanted and left, and who holds the others; NoRoomYet where models
-  // that compute or move now would leave enough.
+  // nobody uses for it, models that nobody uses leave, which the log tells, and at last those that stand by
+  // give up what they still hold. Throws ErrorCode::out_of_memory with the bytes wanted and left, and who
+  // holds the others; NoRoomYet where models that compute or move now would leave enough.
   MemoryLease lease_memory(const MemoryWish& wish);
   // Without that, at once; none where there is no room, or while room is made for somebody.
   std::optional<MemoryLease> lease_if_free(const MemoryWish& wish);
+  // Of kPinnedMemory, for which nobody leaves: at once, or none. Also while room is made on a device.
+  std::optional<MemoryLease> lease_pinned(const MemoryWish& wish) { return try_lease(wish).lease; }
   // What models that nobody uses hold of a device.
   uint64_t idle_bytes(const std::string& device) const;
   uint64_t leased_bytes(const std::string& device) const;
@@ -114,6 +123,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   explicit Runtime(RuntimeOptions options);
   void give_back(const std::string& device, uint64_t id) noexcept;
   void settle(const std::string& device, uint64_t id) noexcept;
+  void shrink(const std::string& device, uint64_t id, uint64_t bytes) noexcept;
 
   struct DeviceBudget {
     uint64_t limit = 0;
@@ -130,6 +140,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   LeaseAnswer try_lease(const MemoryWish& wish);
   MemoryLease lease_with_room(const MemoryWish& wish, Leaving& left) QUIRE_REQUIRES(room_mutex_);
+  static bool others_suffice(const MemoryState& state, const MemoryWish& wish);
   Leaving choose_leaving(const MemoryWish& wish, const LeaseAnswer& answer) const;
 
   const RuntimeOptions options_;

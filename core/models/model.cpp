@@ -74,6 +74,38 @@ void Model::take_weights(const ModelOptions& options) {
   weights_ = std::move(weights);
 }
 
+bool Model::can_park() const {
+  const std::shared_ptr<const Transformer> here = weights();
+  return here != nullptr && quire::can_park(*here);
+}
+
+bool Model::is_parked() const {
+  const MutexLock lock(mutex_);
+  return parked_ != nullptr;
+}
+
+// One thread moves them at a time; the lock is for those that look.
+void Model::copy_weights(ParkedBytes& bytes) {
+  quire::copy_weights(*weights(), bytes);
+}
+
+void Model::park_weights(ParkedBytes& bytes) noexcept {
+  quire::park_weights(*weights(), bytes);
+  const MutexLock lock(mutex_);
+  parked_ = std::move(weights_);
+}
+
+void Model::bring_weights(const std::atomic<bool>& stop) {
+  std::shared_ptr<const Transformer> away;
+  {
+    const MutexLock lock(mutex_);
+    away = parked_;
+  }
+  quire::bring_weights(*away, stop);
+  const MutexLock lock(mutex_);
+  weights_ = std::move(parked_);
+}
+
 void Model::drop_weights(ModelSource& source) {
   bool has_outline = false;
   {
@@ -85,7 +117,7 @@ void Model::drop_weights(ModelSource& source) {
   std::shared_ptr<const Transformer> gone;  // after the lock
   const MutexLock lock(mutex_);
   if (outline != nullptr) outline_ = std::move(outline);
-  gone = std::move(weights_);
+  gone = std::move(weights_ != nullptr ? weights_ : parked_);
 }
 
 std::shared_ptr<const Transformer> outline_model(ModelSource& source,
@@ -135,7 +167,8 @@ uint64_t Model::weight_bytes() const {
 std::shared_ptr<const Transformer> Model::transformer() const {
   if (!is_loaded()) not_loaded(path_, "the weights are");
   const MutexLock lock(mutex_);
-  return weights_ != nullptr ? weights_ : outline_;
+  if (weights_ != nullptr) return weights_;
+  return parked_ != nullptr ? parked_ : outline_;
 }
 
 std::shared_ptr<const Transformer> Model::weights() const {

@@ -10,6 +10,7 @@
 #include "core/config/model_config.h"
 #include "core/loader/weight_reader.h"
 #include "core/models/model_source.h"
+#include "core/models/parked_weights.h"
 #include "core/models/placement.h"
 #include "core/models/tensor_description.h"
 #include "core/models/transformer.h"
@@ -57,8 +58,14 @@ class Model {
   // Reads and prepares the weights of a model of the full scope, which has none now: the same as it had.
   // Throws as a load does, and ErrorCode::format where the files are others than those it was loaded from.
   void take_weights(const ModelOptions& options);
-  // Lets them go, to be freed with whatever still computes with them. Throws what reading the layout of the
-  // files throws; they stay then.
+  // Its matrices in host memory: parked_weights.h. Between the last two the weights are away.
+  bool can_park() const;
+  bool is_parked() const;
+  void copy_weights(ParkedBytes& bytes);
+  void park_weights(ParkedBytes& bytes) noexcept;
+  void bring_weights(const std::atomic<bool>& stop);
+  // Lets them go, parked ones too, to be freed with whatever still computes with them. Throws what reading
+  // the layout of the files throws; they stay then.
   void drop_weights(ModelSource& source);
 
   const std::string& path() const { return path_; }
@@ -101,6 +108,7 @@ class Model {
   mutable Mutex mutex_;
   std::shared_ptr<const Transformer> weights_ QUIRE_GUARDED_BY(mutex_);
   std::shared_ptr<const Transformer> outline_ QUIRE_GUARDED_BY(mutex_);  // once they were away
+  std::shared_ptr<const Transformer> parked_ QUIRE_GUARDED_BY(mutex_);   // while they are in host memory
 };
 
 }  // namespace quire

@@ -187,6 +187,25 @@ struct EndBytes {
 
 }  // namespace
 
+void Transformer::each_weight(const std::function<void(const Device&, const PreparedWeight&)>& visit) const {
+  const auto on = [&](const Device& device) {
+    return [&visit, &device](const PreparedWeight& matrix, double) {
+      if (matrix.get() != nullptr) visit(device, matrix);
+    };
+  };
+  const auto on_first = on(*stages.front().device);
+  on_first(embedding.table, 1.0);
+  on_first(embedding.positions, 1.0);
+  if (embedding.layer_inputs) on_first(embedding.layer_inputs->table, 1.0);
+  embedding.each_matrix(on_first);
+  for (const TransformerStage& stage : stages) {
+    for (const TransformerLayer& layer : stage.layers)
+      visit_weights(layer, on(*stage.device), [](const DeviceBuffer&) {});
+  }
+  head.each_matrix(on(*stages.back().device));
+  for (const Transformer& peer : peers) peer.each_weight(visit);
+}
+
 uint64_t Transformer::embedding_taken_bytes() const {
   const Device& device = *stages.front().device;
   EndBytes bytes;

@@ -1,6 +1,7 @@
 // A decoder-only transformer: what it is made of, and one pass through it, top to bottom.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -75,6 +76,8 @@ struct Transformer {
     for (const Transformer& peer : peers) total += amount(peer);
     return total;
   }
+  // The matrices and tables of all shards, each with the device that has it, in the order of a step.
+  void each_weight(const std::function<void(const Device&, const PreparedWeight&)>& visit) const;
   // Device memory that all weights take.
   uint64_t taken_bytes() const;
   uint64_t embedding_taken_bytes() const;

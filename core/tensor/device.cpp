@@ -229,6 +229,18 @@ PreparedWeight PreparedWeight::planned_table(const Device& device, kernels::DTyp
   return planned;
 }
 
+void PreparedWeight::copy(const Device& device) const {
+  device.check(device.table().copy_weight(device.handle(), weight_.get()), "copying weights to host memory");
+}
+
+uint64_t PreparedWeight::park(const Device& device) const noexcept {
+  return device.table().park_weight(device.handle(), weight_.get());
+}
+
+void PreparedWeight::bring(const Device& device) const {
+  device.check(device.table().bring_weight(device.handle(), weight_.get()), "bringing weights back");
+}
+
 DeviceContext::DeviceContext(std::shared_ptr<Device> device, const kernels::ContextLimits& limits)
     : device_(std::move(device)) {
   kernels::Context* context = nullptr;

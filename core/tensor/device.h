@@ -140,6 +140,11 @@ class PreparedWeight {
 
   const kernels::Weight* get() const { return weight_.get(); }
   uint64_t bytes() const { return bytes_; }
+  // With kCapabilityParkedWeights of its device, as kernel_table.h has it: a copy in host memory, for which
+  // the device gets so many bytes back, and on the way from there.
+  void copy(const Device& device) const;
+  uint64_t park(const Device& device) const noexcept;
+  void bring(const Device& device) const;
   // Elements of the matrix: a row of activations is multiplied with each once. 0 for a table.
   int64_t num_products() const { return num_products_; }
 

@@ -43,6 +43,9 @@ constexpr KernelTable make_table(const char* name) {
   table.prepare_table = cpu_entries::prepare_table;
   table.release_weight = cpu_entries::release_weight;
   table.weight_bytes = cpu_entries::weight_bytes;
+  table.copy_weight = cpu_entries::copy_weight;
+  table.park_weight = cpu_entries::park_weight;
+  table.bring_weight = cpu_entries::bring_weight;
   table.plan_weights = cpu_entries::plan_weights;
   table.plan_table = cpu_entries::plan_table;
   table.dequantize = cpu_entries::dequantize;

@@ -236,4 +236,16 @@ uint64_t weight_bytes(const Weight* weight) {
   return bytes;
 }
 
+Status copy_weight(Device*, const Weight*) {
+  return Status::unsupported;
+}
+
+uint64_t park_weight(Device*, const Weight*) {
+  return 0;
+}
+
+Status bring_weight(Device*, const Weight*) {
+  return Status::unsupported;
+}
+
 }  // namespace quire::kernels::cpu_entries

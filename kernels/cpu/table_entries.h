@@ -26,6 +26,10 @@ Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows
                      Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
+// Without kCapabilityParkedWeights: the host's memory is the device's.
+Status copy_weight(Device* device, const Weight* weight);
+uint64_t park_weight(Device* device, const Weight* weight);
+Status bring_weight(Device* device, const Weight* weight);
 Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes);
 Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes);
 

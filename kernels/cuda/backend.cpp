@@ -107,6 +107,51 @@ Status fill(Device* device, void* target, uint8_t byte, size_t bytes) {
   return device->check(error, "filling device memory");
 }
 
+// The weights that an operation reads, which may be on their way.
+template <typename Visit, typename... Arguments>
+void each_weight(const Visit&, const Arguments&...) {}
+template <typename Visit>
+void each_weight(const Visit& visit, const EmbedParams* p) {
+  visit(p->table);
+}
+template <typename Visit>
+void each_weight(const Visit& visit, const LinearParams* p) {
+  visit(p->weight);
+}
+template <typename Visit>
+void each_weight(const Visit& visit, const ExpertLinearParams* p) {
+  for (int32_t e = 0; e < p->num_experts; ++e) visit(p->experts[e]);
+}
+template <typename Visit>
+void each_weight(const Visit& visit, const AttentionBlockParams* p) {
+  visit(p->qkv);
+  visit(p->output);
+}
+template <typename Visit>
+void each_weight(const Visit& visit, const MlpBlockParams* p) {
+  visit(p->gate_up);
+  visit(p->down);
+}
+template <typename Visit>
+void each_weight(const Visit& visit, const HeadParams* p) {
+  visit(p->head);
+}
+
+// While a step is recorded all weights are there: begin_step has looked.
+template <typename... Arguments>
+Status await_weights(Context& context, const Arguments&... arguments) {
+  if (context.recording || !context.device->arrivals.any(false)) return Status::ok;
+  cudaError_t error = cudaSuccess;
+  const WeightMemory* last = nullptr;  // experts share theirs
+  const auto await = [&](const Weight* weight) {
+    if (weight == nullptr || error != cudaSuccess || weight->memory.get() == last) return;
+    last = weight->memory.get();
+    error = last->await(context.stream);
+  };
+  each_weight(await, arguments...);
+  return context.device->check(error, "waiting for weights on their way");
+}
+
 // An operation that fails while a step is recorded ends the recording: left open, it would take in and refuse
 // what comes after the step.
 template <auto operation>
@@ -114,6 +159,7 @@ struct Recordable;
 template <typename... Arguments, Status (*operation)(Context*, Arguments...)>
 struct Recordable<operation> {
   static Status run(Context* context, Arguments... arguments) {
+    if (const Status s = await_weights(*context, arguments...); s != Status::ok) return s;
     const Status status = operation(context, arguments...);
     if (status != Status::ok) discard_recording(*context);
     return status;
@@ -153,6 +199,9 @@ KernelTable make_table(bool deterministic) {
   t.prepare_table = prepare_table;
   t.release_weight = release_weight;
   t.weight_bytes = weight_bytes;
+  t.copy_weight = copy_weight;
+  t.park_weight = park_weight;
+  t.bring_weight = bring_weight;
   t.plan_weights = plan_weights;
   t.plan_table = plan_table;
   t.dequantize = dequantize;
@@ -229,7 +278,10 @@ Status setup(Device& device) {
       s != Status::ok)
     return s;
   device.name = properties.name;
-  if (device.mapped.can_map(device.ordinal)) device.table.map_unit = kPageBytes;
+  if (device.mapped.can_map(device.ordinal)) {
+    device.table.map_unit = kPageBytes;
+    device.table.capabilities |= kCapabilityParkedWeights;
+  }
   device.num_multiprocessors = properties.multiProcessorCount;
   device.compute_major = properties.major;
   device.compute_minor = properties.minor;

@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 16;
+inline constexpr uint32_t kBackendAbi = 17;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -26,6 +26,7 @@ enum Capability : uint64_t {
   kCapabilityDeterministic = 1U << 4,   // results never depend on the batch
   kCapabilityFollowingSteps = 1U << 5,  // see wait_for_draws
   kCapabilityShards = 1U << 6,          // connect_shards and what follows it
+  kCapabilityParkedWeights = 1U << 7,   // copy_weight, park_weight, bring_weight
 };
 
 struct DeviceInfo {
@@ -107,6 +108,19 @@ struct KernelTable {
                           Weight** weight) = nullptr;
   void (*release_weight)(Device* device, Weight* weight) = nullptr;
   uint64_t (*weight_bytes)(const Weight* weight) = nullptr;  // of device memory
+  // A weight that leaves its device for host memory, from where it comes back as it was and to where it was:
+  // recorded steps stay valid. The piece of memory goes that matrices prepared together share; small pieces
+  // stay. With kCapabilityParkedWeights. Any thread.
+  // copy_weight makes the host's copy, which stays until the weight is released: the next time nothing is
+  // copied. All that can fail on the way out is here, so that a model leaves whole or not at all;
+  // out_of_memory: of the host.
+  // park_weight, after that: nothing computes with it until bring_weight. Returns the bytes that the device
+  // gets back, of which the host's copy takes as many; 0 where it is away already, or stays.
+  // bring_weight takes the memory and starts the copy; what reads the weight waits for it by itself. Nothing
+  // where it is there. On failure it stays away.
+  Status (*copy_weight)(Device* device, const Weight* weight) = nullptr;
+  uint64_t (*park_weight)(Device* device, const Weight* weight) = nullptr;
+  Status (*bring_weight)(Device* device, const Weight* weight) = nullptr;
   // What weight_bytes will be of each, told by what lays the matrix out. taken_bytes of the sum is what those
   // that are prepared together take. Of a source it needs all but the codes, scales and values: pointers to
   // those may be null.

@@ -68,6 +68,21 @@ TEST_F(ResidencyTest, AModelThatCameBackComputesTheSame) {
             figure_of(world.model, QUIRE_MODEL_FIGURE_LAST_WAKE_NS));
 }
 
+// Host memory for weights that stand by has a budget by a name of its own, which no device has.
+TEST_F(ResidencyTest, PinnedMemoryHasABudget) {
+  const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
+  ASSERT_EQ(quire_runtime_options_set_memory_budget(options.get(), "pinned", 6, 1 << 20, report.out()), 1);
+  const OwnedRuntime runtime(quire_runtime_create(options.get(), report.out()));
+  ASSERT_TRUE(runtime) << report.message();
+  EXPECT_EQ(quire_runtime_set_memory_budget(runtime.get(), "pinned", 6, 0, report.out()), 1);
+  EXPECT_EQ(quire_runtime_set_memory_budget(runtime.get(), "pinned:0", 8, 0, report.out()), 0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
+  OwnedModel model = load_lazily(runtime.get());
+  ASSERT_EQ(quire_model_wake(model.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()), 1);
+  ASSERT_EQ(evict(model), 1);
+  EXPECT_EQ(state_of(model), QUIRE_MODEL_STATE_STANDING_BY);
+}
+
 TEST_F(ResidencyTest, WhatIsAskedForWrongIsRefusedByName) {
   EXPECT_EQ(quire_model_evict(world.model.get(), QUIRE_MODEL_STATE_RESIDENT, 0, nullptr, report.out()),
             QUIRE_WAIT_FAILED);

@@ -1,10 +1,18 @@
-// The functions of CUDA's run-time library that the backend calls, on the memory of the host.
+// The functions of CUDA's run-time library that the backend calls, on the memory of the host. What is issued
+// is done at once, but for large copies to the device: those come as late as a card may let them come, when
+// something waits for them.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
+#include "tests/cuda_emulation/card_memory.h"
 #include "tests/cuda_emulation/stream.h"
 
 using Work = std::function<void()>;
@@ -15,11 +23,69 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   std::vector<Work> works;
 };
+
+namespace {
+
+std::atomic<int64_t> num_late{0};               // in the process
+std::atomic<int64_t> host_allocations_left{0};  // before one that fails; below 1: none does
+
+// The copies of one stream that have not come, in order.
+class LateCopies {
+ public:
+  void add(Work copy) {
+    const std::scoped_lock lock(mutex_);
+    copies_.push_back(std::move(copy));
+    ++num_added_;
+    ++num_late;
+  }
+  uint64_t num_added() {
+    const std::scoped_lock lock(mutex_);
+    return num_added_;
+  }
+  // The first so many that were ever added are there then.
+  void come(uint64_t count) {
+    const std::scoped_lock lock(mutex_);
+    for (; num_done_ < std::min(count, num_added_); ++num_done_) {
+      copies_.front()();
+      copies_.pop_front();
+      --num_late;
+    }
+  }
+  void come() { come(UINT64_MAX); }
+  bool all_came() {
+    const std::scoped_lock lock(mutex_);
+    return copies_.empty();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Work> copies_;
+  uint64_t num_added_ = 0, num_done_ = 0;
+};
+
+constexpr size_t kLateBytes = size_t{1} << 20;
+
+// As far as it costs little.
+void fill_with_nan(void* memory, size_t bytes) {
+  std::memset(memory, 0xff, std::min(bytes, kLateBytes));
+}
+
+std::mutex pieces_mutex;
+std::unordered_map<void*, size_t> pieces;  // bytes of the card; guarded by pieces_mutex
+
+std::mutex streams_mutex;
+std::vector<std::weak_ptr<LateCopies>> streams;  // guarded by streams_mutex
+
+}  // namespace
+
 struct CUstream_st {
   CUgraph_st* recording = nullptr;
+  std::shared_ptr<LateCopies> late = std::make_shared<LateCopies>();
 };
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
+  std::shared_ptr<LateCopies> late;  // that it stands behind the first so many of
+  uint64_t num_copies = 0;
 };
 
 namespace emulation {
@@ -28,6 +94,7 @@ void issue_work(cudaStream_t stream, Work work) {
   if (stream != nullptr && stream->recording != nullptr) {
     stream->recording->works.push_back(std::move(work));
   } else {
+    if (stream != nullptr) stream->late->come();
     work();
   }
 }
@@ -35,6 +102,16 @@ void issue_work(cudaStream_t stream, Work work) {
 }  // namespace emulation
 
 extern "C" {
+
+// For tests: copies that are on their way.
+__attribute__((visibility("default"))) int64_t quire_emulated_late_copies() {
+  return num_late;
+}
+
+// The nth piece of pinned memory from now on is refused, and no other; 0: none.
+__attribute__((visibility("default"))) void quire_emulated_refuse_pinned(int64_t nth) {
+  host_allocations_left = nth;
+}
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
@@ -71,34 +148,65 @@ const char* cudaGetErrorString(cudaError_t) {
 }
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  *total_bytes = size_t{8} << 30;
-  *free_bytes = *total_bytes;
+  *total_bytes = quire_emulated_total();
+  *free_bytes = quire_emulated_free();
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  *memory = bytes > size_t{8} << 30 ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (*memory == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0xff,
-              bytes < size_t{1} << 20 ? bytes : size_t{1} << 20);  // NaN, as far as it costs little
+  *memory = nullptr;
+  const size_t whole = (bytes + 255) / 256 * 256;
+  if (!quire_emulated_take(whole)) return cudaErrorMemoryAllocation;
+  *memory = std::aligned_alloc(256, whole);
+  if (*memory == nullptr) {
+    quire_emulated_give(whole);
+    return cudaErrorMemoryAllocation;
+  }
+  fill_with_nan(*memory, whole);
+  const std::scoped_lock lock(pieces_mutex);
+  pieces[*memory] = whole;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  {
+    const std::scoped_lock lock(pieces_mutex);
+    const auto piece = pieces.find(memory);
+    quire_emulated_give(piece->second);
+    pieces.erase(piece);
+  }
   std::free(memory);
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
-  return cudaMalloc(memory, bytes);
+  *memory = nullptr;
+  if (--host_allocations_left == 0) return cudaErrorMemoryAllocation;
+  const size_t whole = (bytes + 255) / 256 * 256;
+  *memory = std::aligned_alloc(256, whole);
+  if (*memory == nullptr) return cudaErrorMemoryAllocation;
+  fill_with_nan(*memory, whole);
+  return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  return cudaFree(memory);
+  std::free(memory);
+  return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind) {
   std::memcpy(target, source, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind,
+cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  emulation::issue_work(stream, [=] { std::memcpy(target, source, bytes); });
+  const auto copy = [=] { std::memcpy(target, source, bytes); };
+  const bool may_be_late = stream != nullptr && stream->recording == nullptr && bytes >= kLateBytes;
+  try {
+    if (kind == cudaMemcpyHostToDevice && may_be_late) {
+      stream->late->add(copy);
+    } else {
+      emulation::issue_work(stream, copy);
+    }
+  } catch (const std::bad_alloc&) {  // by which no function of CUDA is left
+    return cudaErrorMemoryAllocation;
+  }
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyPeerAsync(void* target, int, const void* source, int, size_t bytes,
@@ -122,22 +230,42 @@ cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new CUstream_st;
+  *stream = nullptr;
+  try {
+    auto made = std::make_unique<CUstream_st>();
+    const std::scoped_lock lock(streams_mutex);
+    std::erase_if(streams, [](const auto& late) { return late.expired(); });
+    streams.push_back(made->late);
+    *stream = made.release();
+  } catch (const std::bad_alloc&) {
+    return cudaErrorMemoryAllocation;
+  }
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  stream->late->come();
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream != nullptr) stream->late->come();
   return cudaSuccess;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+cudaError_t cudaDeviceSynchronize() {
+  const std::scoped_lock lock(streams_mutex);
+  for (const auto& stream : streams)
+    if (const auto late = stream.lock()) late->come();
   return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return stream->late->all_came() ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned) {
+  return cudaEventSynchronize(event);
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = new CUevent_st;
-  return cudaSuccess;
+  *event = new (std::nothrow) CUevent_st;
+  return *event == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaEventCreate(event);
@@ -146,11 +274,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->time = std::chrono::steady_clock::now();
+  event->late = stream == nullptr ? nullptr : stream->late;
+  event->num_copies = event->late == nullptr ? 0 : event->late->num_added();
   return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->late != nullptr) event->late->come(event->num_copies);
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
@@ -175,7 +306,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   *executable = new CUgraphExec_st{graph->works};
   return cudaSuccess;
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (stream != nullptr) stream->late->come();
   for (const Work& work : executable->works) work();
   return cudaSuccess;
 }

@@ -47,8 +47,8 @@ collect_built() {
     mkdir "$carry/built/lib80"
     cp "$root/build/gpu80/lib/libquire_cuda.so" "$carry/built/lib80/"
   fi
-  for name in quire core_models_test model_families_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test \
-      company_bench share_bench; do
+  for name in quire core_models_test model_families_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test standby_test filled_card_test \
+      company_bench share_bench wake_bench; do
     strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
   done
   for name in kernels_cuda_test cuda_step_bench; do

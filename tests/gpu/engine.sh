@@ -2,7 +2,7 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine on it: the tests of
 # the models, of draws and of a card that breaks, the same text on the CPU and on the card, a model over several
 # devices, loading from files, and the speed of models of true shapes. Results into $OUT.
-#   tests/gpu/engine.sh [build|test|generate|split|load|bench|company|share|launches ...]      all but the last three by default
+#   tests/gpu/engine.sh [build|test|generate|split|load|bench|company|share|wake|launches ...]      all but the last four by default
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes from .carry-engine (tests/gpu/collect.sh engine, or built) what the machine lacks.
 set -uo pipefail
@@ -18,7 +18,7 @@ export QUIRE_BACKEND_DIR=$build/lib
 export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
 failed=0
 # The last breaks the card for its own process.
-programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test device_loss_test)
+programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test standby_test filled_card_test device_loss_test)
 
 build_all() {
   { unpack prefix && unpack models && unpack families && unpack words; } || return 1
@@ -112,6 +112,16 @@ share() {
   "$build/bin/share_bench" rhythm "$small" "$large" "${SECONDS_EACH:-3}" "$device" | tee "$out/rhythm.txt" || failed=1
 }
 
+# A model that stands by in pinned memory and comes back: against the rate of the link, and its first token.
+# WAKE_FORMATS="exl2,bits=4.0,head_bits=6 f16" takes the 16 GB of 16-bit weights too.
+wake() {
+  local format
+  for format in ${WAKE_FORMATS:-exl2,bits=4.0,head_bits=6}; do
+    timeout 60 "$build/bin/wake_bench" "synthetic:llama-3.1-8b,format=$format" "$device" "${ROUNDS:-5}" 2>"$out/wake.log" |
+      tee "$out/wake-${format%%,*}.txt" || { failed=1; tail -n 3 "$out/wake.log"; }
+  done
+}
+
 # Kernels of a decoding step of the embedded model (8 layers), replayed as a graph, by name.
 launches() {
   timeout 100 ncu --graph-profiling node --metrics launch__grid_size --csv "$build/bin/quire" generate --device "$device" \
@@ -138,8 +148,9 @@ for stage in ${*:-build test generate split load bench}; do
     bench) bench ;;
     company) company ;;
     share) share ;;
+    wake) wake ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|generate|split|load|bench|company|share|launches ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|generate|split|load|bench|company|share|wake|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done

@@ -49,7 +49,9 @@ class HeldThreads final : public ThreadFactory {
 struct FakeWeights {
   std::string name = "m";
   std::map<std::string, uint64_t, std::less<>> bytes;  // by device
+  uint64_t rest = 0;  // of each of these devices, that stays there while they stand by
   bool is_there = false;
+  bool has_rest = false;
   ErrorCode failure = ErrorCode::ok;  // of the next load
   bool cannot_leave = false;
   std::function<void()> while_loading;  // of the next load, once it has its memory
@@ -59,14 +61,16 @@ class FakeMovable final : public Movable {
  public:
   FakeMovable(std::shared_ptr<Runtime> runtime, std::shared_ptr<FakeWeights> weights)
       : runtime_(std::move(runtime)), weights_(std::move(weights)) {}
-  ~FakeMovable() override { weights_->is_there = false; }
+  ~FakeMovable() override { weights_->is_there = weights_->has_rest = false; }
 
   void bring(const std::atomic<bool>&) override {
     EXPECT_FALSE(weights_->is_there);
     std::vector<MemoryLease> leases;
     for (const auto& [device, bytes] : weights_->bytes) {
-      MemoryWish wish{device, bytes, "the weights of " + weights_->name};
+      const uint64_t here = weights_->has_rest ? weights_->rest : 0;
+      MemoryWish wish{device, bytes - here, "the weights of " + weights_->name};
       wish.may_leave = true;
+      wish.beside = &rests_;
       leases.push_back(runtime_->lease_memory(wish));
     }
     if (const auto meanwhile = std::exchange(weights_->while_loading, nullptr)) meanwhile();
@@ -75,10 +79,21 @@ class FakeMovable final : public Movable {
     leases_ = std::move(leases);
     weights_->is_there = true;
   }
-  void take_away(ResidenceState) override {
+  void take_away(ResidenceState to) override {
     if (weights_->cannot_leave) throw Error(ErrorCode::io, "the disk is gone");
+    const bool keeps_rest = to == ResidenceState::standing_by && weights_->is_there && weights_->rest > 0;
+    if (!keeps_rest) {
+      rests_.clear();
+    } else if (!weights_->has_rest) {
+      for (MemoryLease& lease : leases_) lease.shrink(weights_->rest);
+      rests_ = std::move(leases_);
+    }
+    weights_->has_rest = keeps_rest;
     weights_->is_there = false;
     leases_.clear();
+  }
+  uint64_t rest_on(std::string_view device) const override {
+    return weights_->has_rest && bytes_on(device) > 0 ? weights_->rest : 0;
   }
   const std::string& name() const override { return weights_->name; }
   uint64_t bytes_on(std::string_view device) const override {
@@ -89,6 +104,7 @@ class FakeMovable final : public Movable {
  private:
   const std::shared_ptr<Runtime> runtime_;
   const std::shared_ptr<FakeWeights> weights_;
+  std::vector<MemoryLease> rests_;
   std::vector<MemoryLease> leases_;
 };
 

@@ -53,16 +53,19 @@ QUIRE_API int32_t quire_model_free(quire_model* handle, quire_error** error);
  * first step asks for; where that fails these jobs end with the reason, and the next ones try again. Where
  * memory lacks for another load, models without jobs leave by themselves: those of the lowest priority first,
  * of these the one idle longest; the log tells of it. A wake that finds the room taken by models that have
- * jobs waits until one of them has none. QUIRE_ERROR_UNSUPPORTED for a model whose scope has no weights.
+ * jobs waits until one of them has none. Weights of a card stand by in pinned host memory, where the host and
+ * the budget "pinned" (quire_runtime_options_set_memory_budget) have room for them, and come from there; else
+ * from their files, as those of the CPU. QUIRE_ERROR_UNSUPPORTED for a model whose scope has no weights.
  */
 
 /** One of QUIRE_MODEL_STATE_*; -1 on failure. */
 QUIRE_API int32_t quire_model_state(quire_model* model, quire_error** error);
 
 /**
- * Brings the weights back to their devices and waits (base.h) until they are there. 1: they are; after
- * QUIRE_WAIT_TIMEOUT or QUIRE_WAIT_CANCELLED they come all the same. QUIRE_WAIT_FAILED on failure: what
- * quire_model_load fails with, and QUIRE_ERROR_FORMAT where the files have been exchanged for others.
+ * Brings the weights back to their devices and waits (base.h) until they are there, or, from pinned memory,
+ * on their way in the order of layers: what computes waits for each. 1: they are; after QUIRE_WAIT_TIMEOUT or
+ * QUIRE_WAIT_CANCELLED they come all the same. QUIRE_WAIT_FAILED on failure: what quire_model_load fails
+ * with, and QUIRE_ERROR_FORMAT where the files have been exchanged for others.
  */
 QUIRE_API int32_t quire_model_wake(quire_model* model, int64_t timeout_ns, quire_cancel* cancel,
                                    quire_error** error);

@@ -97,7 +97,9 @@ QUIRE_API int32_t quire_runtime_options_set_log_sink(quire_runtime_options* opti
 /**
  * Bytes of one device, given by its name ("cpu", "cuda:0"), that weights and caches of the runtime may take
  * together; a load or a cache beyond it fails with QUIRE_ERROR_OUT_OF_MEMORY before anything is taken. 0, the
- * default of each device, is no budget.
+ * default of each device, is no budget. By the name "pinned": bytes of pinned host memory for weights of
+ * cards that stand by (QUIRE_MODEL_STATE_STANDING_BY); beyond it they come back from their files. 0 is half
+ * of what the host has free.
  */
 QUIRE_API int32_t quire_runtime_options_set_memory_budget(quire_runtime_options* options, const char* text,
                                                           size_t text_len, int64_t bytes,

@@ -66,7 +66,7 @@ QUIRE_API int64_t quire_runtime_device_free_bytes(quire_runtime* runtime, int32_
 
 /**
  * Changes quire_runtime_options_set_memory_budget of a runtime in use; what is taken beyond it already stays.
- * Returns 1, or 0 on failure; QUIRE_ERROR_NOT_FOUND for a device that does not exist.
+ * Returns 1, or 0 on failure; QUIRE_ERROR_NOT_FOUND for a name that is neither a device nor "pinned".
  */
 QUIRE_API int32_t quire_runtime_set_memory_budget(quire_runtime* runtime, const char* text, size_t text_len,
                                                   int64_t bytes, quire_error** error);

@@ -58,11 +58,15 @@ class WeightsOnTheMove final : public Movable {
   void take_away(ResidenceState to) override;
   const std::string& name() const override { return path_; }
   uint64_t bytes_on(std::string_view device) const override;
+  uint64_t rest_on(std::string_view device) const override;
 
  private:
   ModelOptions load_options() const;
   ModelPlan plan(ModelOptions& load);
-  void lease(const BytesByDevice& left_alone);
+  std::vector<MemoryLease> lease(const BytesByDevice& bytes, const BytesByDevice& left_alone) const;
+  bool park();
+  void keep_leases_of_rest() noexcept;
+  void bring_parked(const std::atomic<bool>& stop);
   void settle() noexcept;
   template <typename Body>
   auto in_memory(const Body& body) const {
@@ -73,7 +77,12 @@ class WeightsOnTheMove final : public Movable {
   const std::shared_ptr<Runtime> runtime_;
   ModelPlanOptions plan_;  // its source is null while the model is on disk
   const std::string path_;
-  std::vector<MemoryLease> leases_;  // go after the weights
+  // Go after the weights: what stays on each device of bytes_ while they stand by, or all of it; what leaves
+  // then and has come back; the host's copy.
+  std::vector<MemoryLease> leases_;
+  std::vector<MemoryLease> returned_;
+  std::optional<MemoryLease> pinned_;
+  ParkedBytes parked_;  // empty before the first time
   std::shared_ptr<Model> model_;
   BytesByDevice bytes_;  // fixed once loaded
 };
@@ -98,11 +107,13 @@ ModelPlan WeightsOnTheMove::plan(ModelOptions& load) {
 }
 
 // The shares of their devices. What one has free is promised to one load at a time.
-void WeightsOnTheMove::lease(const BytesByDevice& left_alone) {
+std::vector<MemoryLease> WeightsOnTheMove::lease(const BytesByDevice& bytes_of,
+                                                 const BytesByDevice& left_alone) const {
   std::vector<MemoryLease> leases;
-  for (const auto& [device, bytes] : bytes_) {
+  for (const auto& [device, bytes] : bytes_of) {
     MemoryWish wish{device->name(), bytes, "the weights of " + path_};
     wish.may_leave = true;
+    wish.beside = &leases_;
     const auto kept = left_alone.find(device);
     wish.free_bytes = [&of = *device, kept = kept == left_alone.end() ? 0 : kept->second] {
       const uint64_t free_bytes = of.info().free_bytes;
@@ -110,7 +121,7 @@ void WeightsOnTheMove::lease(const BytesByDevice& left_alone) {
     };
     leases.push_back(runtime_->lease_memory(wish));
   }
-  leases_ = std::move(leases);
+  return leases;
 }
 
 void WeightsOnTheMove::settle() noexcept {
@@ -122,19 +133,78 @@ std::shared_ptr<Model> WeightsOnTheMove::load(const ModelHomeOptions& options) {
   load.monitor = options.monitor;
   load.without_weights = options.is_lazy;
   const ModelPlan planned = plan(load);
-  if (!options.is_lazy) lease(left_alone(planned, plan_));
+  if (!options.is_lazy) leases_ = lease(bytes_, left_alone(planned, plan_));
   model_ = in_memory([&] { return Model::load(load); });
   if (options.is_lazy) return model_;
   settle();
   return model_;
 }
 
+// What the host can give, of which half may be pinned at most; none where it does not say.
+std::function<uint64_t()> room_to_pin(const Runtime& runtime) {
+  for (const kernels::Backend* backend : runtime.backends()) {
+    if (std::string_view(backend->name) != "cpu") continue;
+    return [backend] {
+      kernels::DeviceOptions options;
+      options.num_threads = 1;
+      return Device::open(*backend, 0, options)->info().free_bytes / 2;
+    };
+  }
+  return nullptr;
+}
+
+// To host memory; false where the devices cannot, or the host has no room: they are where they were then.
+bool WeightsOnTheMove::park() {
+  if (!model_->can_park()) return false;
+  if (!pinned_) {
+    MemoryWish wish{kPinnedMemory, 0, "the weights of " + path_};
+    for (const auto& [device, bytes] : bytes_) wish.bytes += bytes;
+    wish.free_bytes = room_to_pin(*runtime_);
+    pinned_ = runtime_->lease_pinned(wish);
+    if (!pinned_) return false;
+  }
+  try {
+    model_->copy_weights(parked_);
+  } catch (const std::bad_alloc&) {
+    return false;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::out_of_memory) return false;
+    throw;
+  }
+  model_->park_weights(parked_);
+  returned_.clear();
+  keep_leases_of_rest();
+  return true;
+}
+
+// What is small stays on the devices, and the host has of the others what it was promised at most.
+void WeightsOnTheMove::keep_leases_of_rest() noexcept {
+  uint64_t parked = 0;
+  auto lease = leases_.begin();
+  for (const auto& [device, taken] : bytes_) {
+    parked += parked_.at(device.get());
+    lease++->shrink(taken - parked_.at(device.get()));
+  }
+  pinned_->shrink(parked);
+  pinned_->settle();
+}
+
+void WeightsOnTheMove::bring_parked(const std::atomic<bool>& stop) {
+  BytesByDevice away;
+  for (const auto& [device, taken] : bytes_) away[device] = parked_.at(device.get());
+  std::vector<MemoryLease> leases = lease(away, {});
+  in_memory([&] { model_->bring_weights(stop); });
+  for (MemoryLease& lease : leases) lease.settle();
+  returned_ = std::move(leases);
+}
+
 void WeightsOnTheMove::bring(const std::atomic<bool>& stop) {
+  if (model_->is_parked()) return bring_parked(stop);
   const auto back = gsl::finally([this, had_source = plan_.source != nullptr] {
     if (!had_source && leases_.empty()) plan_.source = nullptr;
   });
   if (plan_.source == nullptr) plan_.source = open_model_source(runtime_->files(), path_);
-  lease({});
+  leases_ = lease(bytes_, {});
   try {
     ModelOptions load = load_options();
     load.monitor.cancel = &stop;
@@ -147,8 +217,11 @@ void WeightsOnTheMove::bring(const std::atomic<bool>& stop) {
 }
 
 void WeightsOnTheMove::take_away(ResidenceState to) {
+  if (to == ResidenceState::standing_by && park()) return;
   model_->drop_weights(*plan_.source);
   leases_.clear();
+  returned_.clear();
+  pinned_.reset();
   if (to == ResidenceState::on_disk) plan_.source = nullptr;
 }
 
@@ -156,6 +229,17 @@ uint64_t WeightsOnTheMove::bytes_on(std::string_view device) const {
   uint64_t bytes = 0;
   for (const auto& [of, taken] : bytes_)
     if (of->name() == device) bytes += taken;
+  return bytes;
+}
+
+uint64_t WeightsOnTheMove::rest_on(std::string_view device) const {
+  if (leases_.empty()) return 0;
+  uint64_t bytes = 0;
+  auto lease = leases_.begin();
+  for (const auto& [of, taken] : bytes_) {
+    if (of->name() == device) bytes += lease->bytes();
+    ++lease;
+  }
   return bytes;
 }
 

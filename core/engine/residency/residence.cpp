@@ -306,6 +306,19 @@ bool Residence::leave_now() noexcept {
       [](ErrorCode, std::string_view) {});
 }
 
+bool Residence::leave_rest(std::string_view device) noexcept {
+  {
+    const MutexLock lock(mutex_);
+    if (state_ != ResidenceState::standing_by || movable_->rest_on(device) == 0) return false;
+    before_ = std::exchange(state_, ResidenceState::moving);
+    is_waking_ = false;
+  }
+  return contain(
+      "no memory to evict the model",
+      [this] { take_away(ResidenceState::standing_by, ResidenceState::standing_by); },
+      [](ErrorCode, std::string_view) {});
+}
+
 void Residence::note_room() noexcept {
   const MutexLock lock(mutex_);
   if (waits_for_room_) tell();

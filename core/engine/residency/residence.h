@@ -43,8 +43,10 @@ class Movable {
   // what a load throws; nothing stays taken then.
   virtual void bring(const std::atomic<bool>& stop) = 0;
   // Gives the memory back; nobody uses it. `to` is standing_by or on_disk. What it throws leaves all as it
-  // was.
+  // was. To standing_by a second time, without a way back between: what the first time left goes too.
   virtual void take_away(ResidenceState to) = 0;
+  // What a device has of it while it stands by.
+  virtual uint64_t rest_on(std::string_view) const { return 0; }
   // Any thread: as in "the weights of NAME", and what is free on a device once it has left.
   virtual const std::string& name() const = 0;
   virtual uint64_t bytes_on(std::string_view device) const = 0;
@@ -112,6 +114,8 @@ class Residence : public std::enable_shared_from_this<Residence> {
   std::optional<ResidencePlace> place_on(std::string_view device) const;
   // False where it is used or waited for, or cannot.
   bool leave_now() noexcept;
+  // The same of one that stands by, for what a device still has of it.
+  bool leave_rest(std::string_view device) noexcept;
   // Some memory came free: those that wait for room ask again.
   void note_room() noexcept;
 

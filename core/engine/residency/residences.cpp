@@ -1,5 +1,7 @@
 #include "core/engine/residency/residences.h"
 
+#include <algorithm>
+
 namespace quire {
 
 void Residences::add(Residence& residence) {
@@ -13,19 +15,29 @@ void Residences::remove(Residence& residence) noexcept {
 }
 
 // One that is being destroyed cannot be had any more, and its bytes come free by themselves.
-std::vector<Residences::Found> Residences::on_device(std::string_view device) const {
-  std::vector<Found> found;
+std::vector<std::shared_ptr<Residence>> Residences::living() const {
+  std::vector<std::shared_ptr<Residence>> living;
   {
     const MutexLock lock(mutex_);
-    found.reserve(all_.size());
-    for (const Known& known : all_) found.push_back({known.residence->weak_from_this().lock(), {}});
+    living.reserve(all_.size());
+    for (const Known& known : all_) living.push_back(known.residence->weak_from_this().lock());
   }
-  std::erase_if(found, [&](Found& of) {
-    const auto place = of.residence == nullptr ? std::nullopt : of.residence->place_on(device);
-    if (place) of.place = *place;
-    return !place || place->candidate.bytes == 0;
-  });
+  std::erase(living, nullptr);
+  return living;
+}
+
+std::vector<Residences::Found> Residences::on_device(std::string_view device) const {
+  std::vector<Found> found;
+  for (auto& residence : living()) {
+    const auto place = residence->place_on(device);
+    if (place && place->candidate.bytes > 0) found.push_back({std::move(residence), *place});
+  }
   return found;
+}
+
+bool Residences::give_rest(std::string_view device) const {
+  const auto all = living();
+  return std::any_of(all.begin(), all.end(), [&](const auto& of) { return of->leave_rest(device); });
 }
 
 std::vector<Residences::Listed> Residences::list() const {

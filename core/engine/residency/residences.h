@@ -26,6 +26,9 @@ class Residences {
   };
   std::vector<Found> on_device(std::string_view device) const;
 
+  // One of those that stand by gives up what it still holds of a device; false where none does.
+  bool give_rest(std::string_view device) const;
+
   struct Listed {
     uint64_t number = 0;  // of the runtime's models, as they came
     std::string name;
@@ -44,6 +47,8 @@ class Residences {
     uint64_t number;
     Residence* residence;
   };
+  std::vector<std::shared_ptr<Residence>> living() const;
+
   std::vector<Known> all_ QUIRE_GUARDED_BY(mutex_);
   uint64_t num_added_ QUIRE_GUARDED_BY(mutex_) = 0;
 };

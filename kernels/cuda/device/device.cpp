@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "kernels/cuda/gemm/matrix_library.h"
 
@@ -125,10 +127,14 @@ Status Device::refuse_memory(size_t bytes, const char* what) {
                   std::to_string(meter->free_bytes(free_bytes)) + " free (cudaErrorMemoryAllocation)");
 }
 
-Status Device::keep(void* memory, size_t bytes) {
+bool Device::keep(void* memory, size_t bytes) {
   const std::scoped_lock lock(buffers_mutex);
-  buffers.emplace(memory, bytes);
-  return Status::ok;
+  try {
+    buffers.emplace(memory, bytes);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
 }
 
 size_t Device::forget(void* memory) {
@@ -145,8 +151,12 @@ Status Device::allocate(size_t bytes, void** memory, const char* what) {
   if (const Status s = enter(); s != Status::ok) return s;
   const uint64_t taken = taken_bytes(bytes);
   if (!meter->take(taken)) return refuse_memory(bytes, what);
-  const cudaError_t error = cudaMalloc(memory, std::max<size_t>(bytes, 256));
-  if (error == cudaSuccess) return keep(*memory, taken);
+  cudaError_t error = cudaMalloc(memory, std::max<size_t>(bytes, 256));
+  if (error == cudaSuccess) {
+    if (keep(*memory, taken)) return Status::ok;
+    static_cast<void>(cudaFree(std::exchange(*memory, nullptr)));
+    error = cudaErrorMemoryAllocation;
+  }
   meter->give_back(taken);
   if (error != cudaErrorMemoryAllocation) return check(error, what);
   static_cast<void>(cudaGetLastError());
@@ -167,8 +177,7 @@ Status Device::reserve(size_t bytes, void** range) {
   return result == CUDA_SUCCESS ? Status(Status::ok) : refuse_memory(bytes, "reserving addresses");
 }
 
-Status Device::map(void* range, size_t offset, size_t bytes) {
-  const char* const what = "mapping device memory";
+Status Device::map(void* range, size_t offset, size_t bytes, const char* what) {
   if (const Status s = enter(); s != Status::ok) return s;
   if (!meter->take(bytes)) return refuse_memory(bytes, what);
   const CUresult result = mapped.map(ordinal, range, offset, bytes);
@@ -193,8 +202,12 @@ Status Device::pin(size_t bytes, void** memory, const char* what) {
   *memory = nullptr;
   const Status status = check(cudaHostAlloc(memory, std::max<size_t>(bytes, 16), cudaHostAllocDefault), what);
   if (status != Status::ok) return status;
+  if (!keep(*memory, bytes)) {
+    static_cast<void>(cudaFreeHost(std::exchange(*memory, nullptr)));
+    return check(cudaErrorMemoryAllocation, what);
+  }
   meter->pin(bytes);
-  return keep(*memory, bytes);
+  return Status::ok;
 }
 
 void Device::unpin(void* memory) {

@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/device/mapped_memory.h"
 #include "kernels/cuda/plan/gemm_shape.h"
+#include "kernels/cuda/weights/weight_memory.h"
 #include "kernels/interface/kernel_table.h"
 #include "kernels/interface/memory_meter.h"
 
@@ -84,6 +85,7 @@ struct Device : CardLimits {
   std::unordered_map<void*, size_t>
       buffers;  // held, device and pinned, with the bytes they take; guarded by buffers_mutex
   MappedMemory mapped;
+  WeightArrivals arrivals;
   std::mutex loss_mutex;
   std::string loss;  // what the device was lost by; guarded by loss_mutex
 
@@ -105,7 +107,7 @@ struct Device : CardLimits {
   void release(void* memory);
   // As the entries of the table.
   Status reserve(size_t bytes, void** range);
-  Status map(void* range, size_t offset, size_t bytes);
+  Status map(void* range, size_t offset, size_t bytes, const char* what = "mapping device memory");
   void unmap(void* range, size_t offset);
   void unreserve(void* range);
   // Host memory that copies need.
@@ -115,7 +117,7 @@ struct Device : CardLimits {
  private:
   Status lose(const std::string& words);
   Status refuse_memory(size_t bytes, const char* what);
-  Status keep(void* memory, size_t bytes);
+  bool keep(void* memory, size_t bytes);  // false: the host has no memory to note it
   size_t forget(void* memory);
 };
 
@@ -146,21 +148,6 @@ struct WeightGroup {
   const int32_t* device_row_place = nullptr;  // input feature -> stored row
 };
 
-// A piece of device memory that the weights in it keep.
-class WeightMemory {
- public:
-  explicit WeightMemory(Device& device) : device_(device) {}
-  WeightMemory(const WeightMemory&) = delete;
-  WeightMemory& operator=(const WeightMemory&) = delete;
-  ~WeightMemory() { device_.release(memory_); }
-  Status take(size_t bytes, const char* what) { return device_.allocate(bytes, &memory_, what); }
-  uint8_t* data() const { return static_cast<uint8_t*>(memory_); }
-
- private:
-  Device& device_;
-  void* memory_ = nullptr;
-};
-
 struct Weight {
   std::vector<WeightGroup> groups;
   const MatrixRecord* records = nullptr;            // in device memory, of each group
@@ -182,6 +169,9 @@ Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows
                      Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
+Status copy_weight(Device* device, const Weight* weight);
+uint64_t park_weight(Device* device, const Weight* weight);
+Status bring_weight(Device* device, const Weight* weight);
 void trim(Device* device);
 Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes);
 Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes);

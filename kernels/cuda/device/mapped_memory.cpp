@@ -1,6 +1,7 @@
 #include "kernels/cuda/device/mapped_memory.h"
 
 #include <dlfcn.h>
+#include <new>
 
 #include "kernels/cuda/device/device.h"
 
@@ -54,30 +55,43 @@ CUresult MappedMemory::reserve(size_t bytes, void** range) {
   CUdeviceptr address = 0;
   const CUresult result = driver_.reserve(&address, bytes, kPageBytes, 0, 0);
   if (result != CUDA_SUCCESS) return result;
-  *range = reinterpret_cast<void*>(address);
-  ranges_[*range].bytes = bytes;
+  void* const reserved = reinterpret_cast<void*>(address);
+  try {
+    ranges_[reserved].bytes = bytes;
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(driver_.unreserve(address, bytes));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *range = reserved;
   return CUDA_SUCCESS;
 }
 
-// The handle is given up at once: the mapping keeps the memory.
 CUresult MappedMemory::map(int32_t ordinal, void* range, size_t offset, size_t bytes) {
   const std::scoped_lock lock(mutex_);
+  std::map<size_t, size_t>& pieces = ranges_[range].pieces;
+  try {
+    pieces.emplace(offset, bytes);
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const CUresult result = place(ordinal, address_of(range, offset), bytes);
+  if (result != CUDA_SUCCESS) pieces.erase(offset);
+  return result;
+}
+
+// The handle is given up at once: the mapping keeps the memory.
+CUresult MappedMemory::place(int32_t ordinal, CUdeviceptr address, size_t bytes) const {
   const CUmemAllocationProp prop = pieces_of(ordinal);
   CUmemGenericAllocationHandle handle = 0;
   CUresult result = driver_.create(&handle, bytes, &prop, 0);
   if (result != CUDA_SUCCESS) return result;
-  const CUdeviceptr address = address_of(range, offset);
   result = driver_.map(address, bytes, 0, handle, 0);
   static_cast<void>(driver_.release(handle));
   if (result != CUDA_SUCCESS) return result;
   const CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   result = driver_.set_access(address, bytes, &access, 1);
-  if (result != CUDA_SUCCESS) {
-    take_away(address, bytes);
-    return result;
-  }
-  ranges_[range].pieces.emplace(offset, bytes);
-  return CUDA_SUCCESS;
+  if (result != CUDA_SUCCESS) take_away(address, bytes);
+  return result;
 }
 
 void MappedMemory::take_away(CUdeviceptr address, size_t bytes) const {

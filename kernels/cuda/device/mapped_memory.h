@@ -49,6 +49,7 @@ class MappedMemory {
     size_t bytes = 0;
     std::map<size_t, size_t> pieces;  // bytes by offset
   };
+  CUresult place(int32_t ordinal, CUdeviceptr address, size_t bytes) const;
   void take_away(CUdeviceptr address, size_t bytes) const;
 
   const MappingDriver driver_;

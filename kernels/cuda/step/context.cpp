@@ -347,6 +347,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   *action = StepAction::run;
   c.recording.reset();
   if (const Status s = c.device->enter(); s != Status::ok) return s;
+  if (c.device->arrivals.any(true)) return Status::ok;  // each operation waits for its weights
   if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
   const StepKey key{batch->num_tokens,       batch->num_sequences, batch->num_logit_rows,
                     batch->max_query_tokens, batch->max_kv_tokens, batch->num_single};

@@ -448,6 +448,18 @@ uint64_t weight_bytes(const Weight* weight) {
   return weight->bytes;
 }
 
+Status copy_weight(Device*, const Weight* weight) {
+  return weight->memory->copy_to_host();
+}
+
+uint64_t park_weight(Device*, const Weight* weight) {
+  return weight->memory->park();
+}
+
+Status bring_weight(Device*, const Weight* weight) {
+  return weight->memory->bring();
+}
+
 namespace {
 
 // A tile at a time.
@@ -488,6 +500,9 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
   if (weight->table != nullptr)
     return device->fail(Status::invalid_argument, "an embedding table is not a matrix");
   if (const Status s = device->enter(); s != Status::ok) return s;
+  if (const Status s = device->check(weight->memory->await(nullptr), "waiting for weights on their way");
+      s != Status::ok)
+    return s;
   if (weight->groups.front().matrix.kind == TileKind::float8)
     return dequantize_float8(*device, *weight, host);
   const int32_t stride = (weight->num_rows + 7) / 8 * 8;

@@ -232,8 +232,13 @@ public static class OptionsTest
         refused(ErrorCode.InvalidArgument, "scope", new ModelOptions { Scope = (ModelScope)99 });
         refused(ErrorCode.InvalidArgument, "max_queue",
             new ModelOptions { PlannedCache = new CacheOptions { MaxQueue = -1 } });
-        using (var narrow = new Runtime(new RuntimeOptions { Device = "cpu", MemoryBudgets = { { "cpu", 1 << 20 } } }))
+        var budgets = new RuntimeOptions { Device = "cpu", MemoryBudgets = { { "cpu", 1 << 20 }, { "pinned", 1 << 20 } } };
+        using (var narrow = new Runtime(budgets))
+        {
             Refused(ErrorCode.OutOfMemory, "", () => narrow.LoadModel(with.Path));
+            narrow.SetMemoryBudget("pinned", 0);
+            Refused(ErrorCode.NotFound, "pinned:0", () => narrow.SetMemoryBudget("pinned:0", 1));
+        }
     }
 
     private static void AScopeLoadsNoMoreThanItSays(Fixture with)

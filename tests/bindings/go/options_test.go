@@ -337,6 +337,10 @@ func TestAMemoryBudgetIsKept(t *testing.T) {
 	defer runtime.Close()
 	_, err := runtime.LoadModel(modelPath())
 	expectRefused(t, err, quire.OutOfMemory, "")
+	if err := runtime.SetMemoryBudget("pinned", 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	expectRefused(t, runtime.SetMemoryBudget("pinned:0", 1), quire.NotFound, "pinned:0")
 }
 
 func TestAQueueFollowsWhatBecomesOfPages(t *testing.T) {

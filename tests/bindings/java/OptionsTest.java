@@ -203,8 +203,11 @@ public final class OptionsTest {
     checkRefused("out_of_memory", "1048576", () -> with.runtime.loadModel(with.path, new ModelOptions().split("1M")));
     checkRefused("invalid_argument", "max_queue",
         () -> with.runtime.loadModel(with.path, new ModelOptions().plannedCache(options().maxQueue(-1))));
-    try (QuireRuntime narrow = QuireRuntime.create(new RuntimeOptions().device("cpu").memoryBudget("cpu", 1 << 20))) {
+    RuntimeOptions budgets = new RuntimeOptions().device("cpu").memoryBudget("cpu", 1 << 20).memoryBudget("pinned", 1 << 20);
+    try (QuireRuntime narrow = QuireRuntime.create(budgets)) {
       checkRefused("out_of_memory", "", () -> narrow.loadModel(with.path));
+      narrow.setMemoryBudget("pinned", 0);
+      checkRefused("not_found", "pinned:0", () -> narrow.setMemoryBudget("pinned:0", 1));
     }
   }
 

@@ -19,6 +19,10 @@ class BlockTest : public CudaTest {
   static constexpr int32_t kMostTokens = 300, kMostSequences = 3, kPages = 10;
 
   void make_model(bool permute, KvFormat format = KvFormat::f16, int32_t page_tokens = 32) {
+    const auto prepare = [this](const std::vector<WeightSource>& parts) {
+      return leaves_ ? prepare_large(parts) : CudaTest::prepare(parts);
+    };
+    const int32_t table_rows = leaves_ ? 4096 : kVocabulary;
     const std::vector<int32_t> shared = random_order(kHidden, random_);
     const auto ordered = [&](const std::vector<std::pair<int, int>>& layout, int32_t columns) {
       auto w = std::make_unique<StoredWeight>();
@@ -51,8 +55,8 @@ class BlockTest : public CudaTest {
     head_ = prepare({head->source});
     stored_.push_back(std::move(head));
     norm_ = to_device(random_floats(kHidden, random_));
-    const auto table = to_halves(random_floats(static_cast<size_t>(kVocabulary) * kHidden, random_));
-    ASSERT_EQ(table_->prepare_table(device_, DType::f16, table.data(), kVocabulary, kHidden, &embedding_),
+    const auto table = to_halves(random_floats(static_cast<size_t>(table_rows) * kHidden, random_));
+    ASSERT_EQ(table_->prepare_table(device_, DType::f16, table.data(), table_rows, kHidden, &embedding_),
               Status::ok);
     weights_.push_back(embedding_);
     std::vector<float> frequencies;
@@ -187,6 +191,7 @@ class BlockTest : public CudaTest {
          *embedding_ = nullptr;
   const float* norm_ = nullptr;
   const float* frequencies_ = nullptr;
+  bool leaves_ = false;   // whether the weights are large enough for it
   int32_t kv_bound_ = 0;  // that the batch names for the tokens of its sequences
   KvShape shape_;
   KvLayer kv_;
@@ -210,6 +215,67 @@ TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
   EXPECT_TRUE(replayed);
   const auto alone = step({31, 21}, {1, 1}, true);
   EXPECT_EQ(std::memcmp(alone.data(), later.data(), alone.size() * sizeof(float)), 0);
+}
+
+// They come in the order of the step, which begins before the last has come; recorded steps stay valid.
+TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
+  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+  leaves_ = true;
+  make_model(true);
+  step({0, 0, 0}, {30, 20, 10}, true);
+  bool replayed = false;
+  for (int i = 0; i < 2; ++i) step({30, 20, 10}, {1, 1, 1}, true);
+  const auto expected = step({30, 20, 10}, {1, 1, 1}, true, &replayed);
+  EXPECT_TRUE(replayed);
+  std::rotate(weights_.begin(), weights_.end() - 1, weights_.end());  // the embedding is read first
+  MemoryUse at_first, copied, again;
+  table_->memory_use(device_, &at_first);
+  const uint64_t parked = park_all();
+  EXPECT_EQ(parked % (uint64_t{2} << 20), 0U);
+  EXPECT_GE(parked, uint64_t{12} << 20) << "six pieces";
+  table_->memory_use(device_, &copied);
+  EXPECT_EQ(copied.pinned_bytes - at_first.pinned_bytes, parked);
+  for (const bool fused : {true, false}) {
+    bring_all();
+    bring_all();  // nothing is brought twice
+    if (num_late_copies()) {
+      EXPECT_EQ(num_late_copies(), 6);
+      embed(bind({30, 20, 10}, {1, 1, 1}));
+      EXPECT_EQ(num_late_copies(), 5) << "the others are not waited for";
+    }
+    const auto streamed = step({30, 20, 10}, {1, 1, 1}, fused, &replayed);
+    EXPECT_FALSE(replayed && num_late_copies()) << "a recorded step waits for nothing";
+    if (fused) {
+      EXPECT_EQ(streamed, expected);
+    }
+    EXPECT_LT(relative_error(streamed, expected), 3e-3);
+    EXPECT_EQ(num_late_copies().value_or(0), 0);
+    EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), expected);
+    EXPECT_TRUE(replayed);
+    EXPECT_EQ(park_all(), parked);
+    table_->memory_use(device_, &again);
+    EXPECT_EQ(again.pinned_bytes, copied.pinned_bytes) << "copied once";
+  }
+  // Released while they are away, and while they are on their way.
+  for (size_t i = 0; i < weights_.size(); i += 2)
+    EXPECT_EQ(table_->bring_weight(device_, weights_[i]), Status::ok);
+  for (Weight* weight : weights_) table_->release_weight(device_, weight);
+  weights_.clear();
+  table_->memory_use(device_, &again);
+  EXPECT_EQ(again.pinned_bytes, at_first.pinned_bytes);
+  EXPECT_EQ(num_late_copies().value_or(0), 0);
+}
+
+TEST_F(BlockTest, AMatrixIsReadOnceItHasCome) {
+  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+  leaves_ = true;
+  make_model(true);
+  std::vector<float> before(size_t{kHidden} * 2 * kInner), after(before.size());
+  ASSERT_EQ(table_->dequantize(device_, gate_up_, before.data()), Status::ok);
+  park_all();
+  bring_all();
+  ASSERT_EQ(table_->dequantize(device_, gate_up_, after.data()), Status::ok);
+  EXPECT_EQ(before, after);
 }
 
 // No step takes memory of the card: what it can do without is left out, such as recordings.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -27,6 +28,14 @@ inline const Backend* cuda_backend() {
     return entry == nullptr ? nullptr : entry(kBackendAbi);
   }();
   return backend;
+}
+
+// Copies that are on their way to the emulated card; none where there is a real one, which does not tell.
+inline std::optional<int64_t> num_late_copies() {
+  void* library = dlopen(QUIRE_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  const auto count = reinterpret_cast<int64_t (*)()>(dlsym(library, "quire_emulated_late_copies"));
+  if (count == nullptr) return std::nullopt;
+  return count();
 }
 
 struct TestContext {
@@ -112,6 +121,38 @@ class CudaTest : public testing::Test {
     weights_.push_back(weight);
     return weight;
   }
+
+  // As prepare, in a piece of memory large enough to leave the card.
+  Weight* prepare_large(const std::vector<WeightSource>& parts) {
+    constexpr int32_t kRows = 64, kColumns = 16384;
+    const std::vector<uint16_t> values(size_t{kRows} * kColumns, 0x3c00);
+    WeightSource beside;
+    beside.format = WeightFormat::dense;
+    beside.num_in = kRows;
+    beside.num_out = beside.padded_out = kColumns;
+    beside.dense.data = values.data();
+    beside.dense.dtype = DType::f16;
+    const MatrixSource sources[] = {{parts.data(), static_cast<int32_t>(parts.size())}, {&beside, 1}};
+    Weight* weights[2] = {};
+    EXPECT_EQ(table_->prepare_weights(device_, sources, 2, weights), Status::ok);
+    weights_.insert(weights_.end(), weights, weights + 2);
+    return weights[0];
+  }
+  // All that were prepared leave; the bytes that the card got back, which it says so too.
+  uint64_t park_all() {
+    MemoryUse before, after;
+    table_->memory_use(device_, &before);
+    uint64_t parked = 0;
+    for (const Weight* weight : weights_) EXPECT_EQ(table_->copy_weight(device_, weight), Status::ok);
+    for (const Weight* weight : weights_) parked += table_->park_weight(device_, weight);
+    table_->memory_use(device_, &after);
+    EXPECT_EQ(before.held_bytes - after.held_bytes, parked);
+    return parked;
+  }
+  void bring_all() {
+    for (const Weight* weight : weights_) EXPECT_EQ(table_->bring_weight(device_, weight), Status::ok);
+  }
+  bool parks() const { return (table_->capabilities & kCapabilityParkedWeights) != 0; }
 
   Device* device_ = nullptr;
   Context* context_ = nullptr;

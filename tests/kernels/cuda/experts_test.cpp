@@ -214,6 +214,21 @@ class ExpertsTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
+TEST_F(ExpertsTest, MatricesOnTheirWayAreWaitedFor) {
+  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+  const Experts experts = make_experts(24, 2, [&](StoredWeight& w, int32_t) {
+    make_exl2(w, {{4, 256}}, 192, false, random_);
+    w.source.prescale = 0.02f;
+  });
+  const std::vector<int32_t> of_row{3, 0, 21, 3};
+  const std::vector<float> input = to_floats(to_halves(random_floats(4 * experts.depth, random_)));
+  const std::vector<uint16_t> expected = multiply(experts, of_row, input, 1, {});
+  EXPECT_EQ(park_all(), uint64_t{2} << 20) << "one piece for all";
+  bring_all();
+  EXPECT_EQ(num_late_copies().value_or(1), 1);
+  EXPECT_EQ(multiply(experts, of_row, input, 1, {}), expected);
+}
+
 TEST_F(ExpertsTest, EveryRouterChoosesAsThePlainOne) {
   for (const RouterScore score :
        {RouterScore::softmax, RouterScore::softmax_of_chosen, RouterScore::sigmoid}) {

@@ -265,6 +265,47 @@ TEST_F(ResidenceTest, WhatCanNeverFitIsRefusedAtOnce) {
   EXPECT_NE(job->result().message.find("the weights of huge needs 120 bytes"), std::string::npos);
 }
 
+TEST_F(ResidenceTest, WhatAModelLeavesBehindGoesBeforeALoadIsRefused) {
+  const Model a = make("a", 60);
+  a.weights->rest = 5;
+  const auto wake = [this](const Model& model) {
+    const auto job = model.submit();
+    model.run();
+    threads.run_one();
+    model.run();
+    return job->result().error;
+  };
+  EXPECT_EQ(wake(a), ErrorCode::ok);
+  const Model b = make("b", 60);
+  EXPECT_EQ(wake(b), ErrorCode::ok);
+  EXPECT_TRUE(a.weights->has_rest) << "there is room for it";
+  EXPECT_EQ(runtime->leased_bytes("card"), 65U);
+  const Model c = make("c", 96);
+  EXPECT_EQ(wake(c), ErrorCode::ok);
+  EXPECT_FALSE(a.weights->has_rest);
+  EXPECT_EQ(a.residence->state(), ResidenceState::standing_by);
+  EXPECT_EQ(runtime->leased_bytes("card"), 96U);
+  EXPECT_EQ(wake(a), ErrorCode::ok);
+  EXPECT_EQ(runtime->leased_bytes("card"), 60U);
+  EXPECT_EQ(a.residence->figures().evictions, 1U) << "the second time nothing was there to leave";
+}
+
+TEST_F(ResidenceTest, AModelThatCannotFitBesideWhatItLeftBehindIsRefusedAtOnce) {
+  const Model a = make("a", 60);
+  a.weights->rest = 5;
+  const auto first = a.submit();
+  a.run();
+  threads.run_one();
+  a.run();
+  ASSERT_TRUE(a.residence->leave_now());
+  runtime->set_memory_budget("card", 50);
+  const auto job = a.submit();
+  a.run();
+  threads.run_one();
+  a.run();
+  EXPECT_EQ(job->result().error, ErrorCode::out_of_memory);
+}
+
 TEST_F(ResidenceTest, ALoadMakesRoomByPriority) {
   std::vector<Model> models;
   for (const char* name : {"a", "b", "c"}) {

@@ -1,0 +1,358 @@
+// The embedded model leaves its device and comes back, from host memory where the device can, else from its
+// files: what is promised is what is taken, and no answer depends on it. On a card without a card
+// (tests/cuda_emulation) what comes back comes as late as it may.
+#include <dlfcn.h>
+#include <iostream>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/engine/model/model_cache.h"
+#include "core/engine/model/model_home.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+#include "tests/support/fault_loop.h"
+#include "tests/support/job_tokens.h"
+
+namespace quire::testing {
+namespace {
+
+const Wait kPatient{kPatience, nullptr};
+
+// A function that only the emulated card has.
+template <typename Function>
+Function* of_emulation(const char* name) {
+  const char* folder = std::getenv("QUIRE_BACKEND_DIR");
+  if (folder == nullptr) return nullptr;
+  void* library = dlopen((std::string(folder) + "/libquire_cuda.so").c_str(), RTLD_NOW | RTLD_NOLOAD);
+  return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+class StandBy : public ::testing::Test {
+ protected:
+  std::shared_ptr<const ModelHome> load() { return load_on(device_); }
+  std::shared_ptr<const ModelHome> load_on(const std::shared_ptr<Device>& device) {
+    ModelHomeOptions options;
+    options.plan.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
+    options.plan.devices.emplace_back().device = device;
+    return ModelHome::load(runtime_, options);
+  }
+
+  std::shared_ptr<Cache> open(const std::shared_ptr<const ModelHome>& home) {
+    ModelCacheOptions options;
+    options.page_tokens = 16;
+    options.max_batch_size = 4;
+    options.max_tokens = options.max_seq_len = 64;
+    return create_model_cache(runtime_, home->model(), options, home);
+  }
+
+  static std::shared_ptr<Job> submit(Cache& cache, const std::string& prompt) {
+    JobRequest request;
+    request.prompt = TokenIds{1};
+    for (const char c : prompt) request.prompt.push_back(100 + c);
+    request.max_new_tokens = 2;
+    request.ignore_end_tokens = true;
+    request.sampling.temperature = 0.0F;
+    return cache.submit(std::move(request));
+  }
+  static TokenIds answer(Cache& cache, const std::string& prompt) {
+    return tokens_of(*submit(cache, prompt));
+  }
+
+  void await_idle(const ModelHome& home) const {
+    while (!home.residence().place_on(device_->name())->is_idle) std::this_thread::yield();
+  }
+
+  static void await_rest(const Residence& residence) {
+    while (residence.state() == ResidenceState::moving) std::this_thread::yield();
+  }
+  int num_rounds() const { return parks() ? 6 : 20; }  // an emulated card takes seconds for each
+
+  bool parks() const { return device_->has(kernels::kCapabilityParkedWeights); }
+  kernels::MemoryUse use() const { return device_->memory_use(); }
+  uint64_t leased() const { return runtime_->leased_bytes(device_->name()); }
+  uint64_t pinned() const { return runtime_->leased_bytes(kPinnedMemory); }
+
+  const std::shared_ptr<Device> device_ = open_test_device();
+  const std::shared_ptr<Runtime> runtime_ = Runtime::create({});
+};
+
+TEST_F(StandBy, AnswersAreTheSameAndPromisesAreKept) {
+  const auto home = load();
+  const uint64_t whole = use().held_bytes;
+  EXPECT_EQ(leased(), whole);
+  const auto cache = open(home);
+  const uint64_t of_cache = use().held_bytes - whole;
+  const uint64_t leased_of_cache = leased() - whole;
+  const uint64_t staging = use().pinned_bytes;
+  const TokenIds before = answer(*cache, "a king");
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+    EXPECT_EQ(home->residence().state(), ResidenceState::standing_by);
+    const uint64_t rest = use().held_bytes - of_cache;
+    EXPECT_EQ(leased() - leased_of_cache, rest);
+    if (parks()) {
+      EXPECT_LT(rest, whole / 2) << "vectors and small matrices stay";
+      EXPECT_EQ(pinned(), whole - rest);
+      EXPECT_EQ(use().pinned_bytes - staging, pinned()) << "copied once";
+    } else {
+      EXPECT_EQ(rest, 0U);
+      EXPECT_EQ(pinned(), 0U);
+    }
+    EXPECT_EQ(answer(*cache, "a king"), before) << round;
+    EXPECT_EQ(home->residence().state(), ResidenceState::resident);
+    EXPECT_EQ(use().held_bytes, whole + of_cache);
+    EXPECT_EQ(leased(), whole + leased_of_cache);
+  }
+  EXPECT_EQ(home->residence().figures().wakes, 2U);
+}
+
+TEST_F(StandBy, OnDiskNothingIsLeft) {
+  const auto home = load();
+  const uint64_t staging = use().pinned_bytes;
+  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residence().evict(ResidenceState::on_disk, kPatient), WaitEnd::ready);
+  EXPECT_EQ(use().held_bytes, 0U);
+  EXPECT_EQ(use().pinned_bytes, staging);
+  EXPECT_EQ(leased(), 0U);
+  EXPECT_EQ(pinned(), 0U);
+  ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+  const auto cache = open(home);
+  EXPECT_EQ(answer(*cache, "a king").size(), 2U);
+}
+
+TEST_F(StandBy, WithoutABudgetForTheCopyItComesFromItsFiles) {
+  runtime_->set_memory_budget(kPinnedMemory, 1);
+  const auto home = load();
+  const auto cache = open(home);
+  const TokenIds before = answer(*cache, "a king");
+  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  EXPECT_EQ(pinned(), 0U);
+  EXPECT_EQ(answer(*cache, "a king"), before);
+}
+
+TEST_F(StandBy, AWakeWithoutRoomLeavesItWhereItWas) {
+  const auto home = load();
+  const uint64_t whole = use().held_bytes;
+  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  const uint64_t away = use().held_bytes;
+  runtime_->set_memory_budget(device_->name(), whole - 1);
+  EXPECT_THROW(home->residence().wake(kPatient), Error);
+  EXPECT_EQ(home->residence().state(), ResidenceState::standing_by);
+  EXPECT_EQ(use().held_bytes, away);
+  runtime_->set_memory_budget(device_->name(), whole);
+  ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+  EXPECT_EQ(use().held_bytes, whole);
+  EXPECT_EQ(leased(), whole);
+}
+
+// What the device has left does not suffice, which the budget does not know.
+TEST_F(StandBy, AWakeThatTheDeviceRefusesMidwayLeavesItWhereItWas) {
+  if (!parks()) GTEST_SKIP() << "weights come from files here";
+  kernels::DeviceOptions options;
+  uint64_t whole = 0;
+  {
+    const auto probe = load();
+    whole = use().held_bytes;
+  }
+  options.memory_limit_bytes = whole + (uint64_t{64} << 20);
+  const auto device = open_device_like_test_device(options);
+  const auto home = load_on(device);
+  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  const uint64_t away = device->memory_use().held_bytes;
+  {
+    const DeviceBuffer taken(device, options.memory_limit_bytes - away - (whole - away) / 2, "a test");
+    const uint64_t held = device->memory_use().held_bytes;
+    auto& model = const_cast<Model&>(*home->model());
+    EXPECT_THROW(model.bring_weights(std::atomic<bool>(false)), Error);
+    EXPECT_EQ(device->memory_use().held_bytes, held);
+    EXPECT_TRUE(model.is_parked());
+    EXPECT_THROW(home->residence().wake(kPatient), Error);
+    EXPECT_EQ(device->memory_use().held_bytes, held);
+    EXPECT_EQ(home->residence().state(), ResidenceState::standing_by);
+  }
+  ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+  EXPECT_EQ(device->memory_use().held_bytes, whole);
+}
+
+TEST_F(StandBy, AWakeThatNobodyWantsLeavesItWhereItWas) {
+  if (!parks()) GTEST_SKIP() << "weights come from files here";
+  const auto home = load();
+  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  const uint64_t away = use().held_bytes;
+  auto& model = const_cast<Model&>(*home->model());
+  EXPECT_THROW(model.bring_weights(std::atomic<bool>(true)), Error);
+  EXPECT_EQ(use().held_bytes, away);
+  EXPECT_TRUE(model.is_parked());
+  ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+}
+
+// Each piece of pinned memory in its turn: the model leaves all the same, and nothing stays of the copy.
+TEST_F(StandBy, WhereTheHostRefusesThePinnedMemoryItComesFromItsFiles) {
+  const auto refuse_pinned = of_emulation<void(int64_t)>("quire_emulated_refuse_pinned");
+  if (refuse_pinned == nullptr) GTEST_SKIP() << "only the emulated card refuses memory when it is told to";
+  const auto home = load();
+  const auto cache = open(home);
+  const uint64_t staging = use().pinned_bytes;
+  const TokenIds before = answer(*cache, "a king");
+  int64_t nth = 1;
+  for (bool parked = false; !parked && nth < 100; ++nth) {
+    SCOPED_TRACE(nth);
+    refuse_pinned(nth);
+    ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+    refuse_pinned(0);
+    parked = home->model()->is_parked();
+    EXPECT_EQ(use().pinned_bytes - staging, pinned());
+    EXPECT_EQ(pinned() > 0, parked);
+    ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+  }
+  EXPECT_GT(nth, 3);
+  EXPECT_EQ(answer(*cache, "a king"), before);
+}
+
+// Each allocation on the way out and on the way back, once and for ever: the weights are here or there, what
+// is leased is what is held, and the answer is the same.
+TEST_F(StandBy, AnyAllocationMayFail) {
+  const auto home = load();
+  const auto cache = open(home);
+  const uint64_t of_cache = leased() - use().held_bytes;
+  const uint64_t staging = use().pinned_bytes;
+  const TokenIds before = answer(*cache, "a");
+  await_idle(*home);
+  Residence& residence = home->residence();
+  // From files it is a load, every allocation of which model_load_faults_test refuses.
+  const auto count_faults = [&](ResidenceState from, FaultScope scope, int64_t stride, const auto& move) {
+    const auto run = [&](const FaultPoint& point) {
+      SCOPED_TRACE(::testing::Message() << point);
+      if (from == ResidenceState::resident)
+        residence.wake(kPatient);
+      else
+        residence.evict(from, kPatient);
+      EXPECT_EQ(residence.state(), from);
+      int64_t num_failed = 0;
+      try {
+        const AllocationFault fault(point.nth, point.span, scope);
+        const auto count = gsl::finally([&] { num_failed = fault.num_failed(); });
+        move();
+        await_rest(residence);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::out_of_memory) << error.what();
+      } catch (const std::bad_alloc&) {  // of what the caller waits with
+      }
+      await_rest(residence);
+      EXPECT_EQ(leased() - of_cache, use().held_bytes);
+      EXPECT_EQ(pinned(), use().pinned_bytes - staging);
+      EXPECT_EQ(home->model()->weights() != nullptr, residence.state() == ResidenceState::resident);
+      return num_failed > 0 && !HasFailure();
+    };
+    return for_each_fault(run, stride);
+  };
+  const int64_t out = count_faults(ResidenceState::resident, FaultScope::this_thread, parks() ? 1 : 41,
+                                   [&] { residence.evict(ResidenceState::standing_by, kPatient); });
+  const int64_t back = count_faults(ResidenceState::standing_by, FaultScope::all_threads, parks() ? 1 : 211,
+                                    [&] { residence.wake(kPatient); });
+  EXPECT_EQ(residence.wake(kPatient), WaitEnd::ready);
+  EXPECT_EQ(answer(*cache, "a"), before);
+  EXPECT_GT(out, 2);
+  EXPECT_GT(back, 2);
+  std::cout << out << " and " << back << " faults\n";
+}
+
+// Jobs that ask while it is away or on its way, of a model that leaves whenever it is idle.
+TEST_F(StandBy, JobsSayTheSameWhileTheModelComesAndGoes) {
+  const auto home = load();
+  const auto first = open(home);
+  const auto second = open(home);
+  const TokenIds king = answer(*first, "a king"), queen = answer(*first, "a queen");
+  std::atomic<bool> is_over{false};
+  std::thread mover([&] {
+    for (; !is_over; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      home->residence().evict(ResidenceState::standing_by, kPatient);
+  });
+  for (int i = 0; i < num_rounds(); ++i) {
+    std::thread beside([&] { EXPECT_EQ(answer(*second, "a queen"), queen) << i; });
+    EXPECT_EQ(answer(*first, "a king"), king) << i;
+    beside.join();
+    if (i % 2 == 0) home->residence().wake(kPatient);
+  }
+  is_over = true;
+  mover.join();
+  EXPECT_EQ(home->residence().figures().failed_wakes, 0U);
+  EXPECT_GT(home->residence().figures().wakes, 0U);
+  std::cout << home->residence().figures().wakes << " wakes\n";
+}
+
+TEST_F(StandBy, JobsThatWaitAreAllComputedOnceItIsBack) {
+  const auto home = load();
+  const auto first = open(home);
+  const auto second = open(home);
+  const TokenIds king = answer(*first, "a king");
+  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (Cache* cache : {first.get(), second.get(), first.get()}) jobs.push_back(submit(*cache, "a king"));
+  for (const auto& job : jobs) EXPECT_EQ(tokens_of(*job), king);
+  EXPECT_EQ(home->residence().figures().wakes, 1U);
+}
+
+TEST_F(StandBy, ClosedOnItsWayNothingIsLeft) {
+  const uint64_t staging = [&] {
+    const auto probe = load();
+    return use().pinned_bytes;
+  }();
+  for (int round = 0; round < 4; ++round) {
+    auto home = load();
+    auto cache = open(home);
+    answer(*cache, "a");
+    ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+    auto job = submit(*cache, "a king");
+    if (round % 2 == 1) home->residence().wake(Wait{std::chrono::microseconds(100) * round, nullptr});
+    cache->close();
+    job.reset();
+    cache.reset();
+    home.reset();
+    while (leased() > 0 || pinned() > 0) std::this_thread::yield();  // a thread may still be on its way
+    EXPECT_EQ(use().held_bytes, 0U);
+    EXPECT_EQ(use().pinned_bytes, staging);
+  }
+}
+
+// Two that fit only one after another take turns.
+TEST_F(StandBy, TwoModelsInTheRoomOfOneTakeTurns) {
+  const auto first = load();
+  const uint64_t whole = use().held_bytes;
+  const auto cache = open(first);
+  const TokenIds before = answer(*cache, "a king");
+  await_idle(*first);
+  runtime_->set_memory_budget(device_->name(), leased() + whole / 2);
+  const auto second = load();  // the first leaves for it
+  EXPECT_EQ(first->residence().state(), ResidenceState::standing_by);
+  EXPECT_EQ(second->residence().state(), ResidenceState::resident);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(answer(*cache, "a king"), before);
+    EXPECT_EQ(second->residence().state(), ResidenceState::standing_by);
+    await_idle(*first);
+    ASSERT_EQ(second->residence().wake(kPatient), WaitEnd::ready);
+    EXPECT_EQ(first->residence().state(), ResidenceState::standing_by);
+  }
+}
+
+// In the room of one what the first would keep of the card goes too, and it comes from its files.
+TEST_F(StandBy, WhatStaysBehindLeavesBeforeALoadIsRefused) {
+  const auto first = load();
+  runtime_->set_memory_budget(device_->name(), use().held_bytes);
+  auto second = load();
+  EXPECT_EQ(first->residence().state(), ResidenceState::standing_by);
+  EXPECT_EQ(second->residence().state(), ResidenceState::resident);
+  EXPECT_EQ(leased(), use().held_bytes);
+  EXPECT_EQ(pinned(), 0U);
+  second.reset();
+  ASSERT_EQ(first->residence().wake(kPatient), WaitEnd::ready);
+  const auto cache = [&] {
+    runtime_->set_memory_budget(device_->name(), 0);
+    return open(first);
+  }();
+  EXPECT_EQ(answer(*cache, "a king").size(), 2U);
+}
+
+}  // namespace
+}  // namespace quire::testing
