@@ -259,7 +259,7 @@ FIGURES = [
     Figures("JobInfo", "quire_job", "Where a job stands, what it took so far, and how it ended.",
             "state finish_reason stop_token stop_text error_code seed " + USAGE),
     Figures("ModelInfo", "quire_model", "What a model is.", "architecture vocab_size num_layers hidden_size num_heads "
-            "num_kv_heads max_context bits_per_weight weight_bytes"),
+            "num_kv_heads max_context bits_per_weight weight_bytes num_shards"),
     Figures("Tensor", "quire_model", "A tensor as the files of a model have it; a quantized matrix is one.",
             "name format shape bytes layer", "tensor_", "tensor_idx"),
     Figures("Device", "quire_runtime", "What a runtime knows of one device.",
@@ -277,12 +277,14 @@ FIGURES = [
     Figures("Histogram", "quire_stats", "The sizes of what was counted. A quantile is at most twice too high.",
             "count sum", "histogram_", "histogram",
             fixed={"p50": ("quantile", "0.5"), "p90": ("quantile", "0.9"), "p99": ("quantile", "0.99")}),
+    Figures("ShardStats", "quire_stats", "The part of one shard.", "device_bytes", "shard_", "shard_idx"),
     Figures("Stats", "quire_stats", "The figures of a cache at one moment, consistent with each other.",
             "page_tokens pages_total pages_free pages_cached pages_referenced pages_pinned pages_evicted "
             "pages_deduplicated prefix_host_pages prefix_host_bytes prefix_file_pages prefix_file_bytes "
             "prefix_pages_restored prefix_files_refused jobs_queued jobs_running jobs_submitted jobs_finished jobs_failed jobs_cancelled "
             "preemptions steps prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens device_bytes",
-            parts=(Part("histograms", "Histogram", "HistogramKind"), Part("namespaces", "Stats", "num_namespaces"))),
+            parts=(Part("histograms", "Histogram", "HistogramKind"), Part("namespaces", "Stats", "num_namespaces"),
+                   Part("shards", "ShardStats", "num_shards"))),
     Figures("Usage", "quire_event", "What a job took, and what ended it.", "stop_token stop_text " + USAGE),
     Figures("Event", "quire_event", "One piece of the result of a job, a line of the log, or what became of a page.",
             "type job_id index user_data progress_done progress_total text tokens first_token log_probs top_tokens "

@@ -279,6 +279,14 @@ func (o *Model) Path() (string, error) {
 	return string(result), err
 }
 
+// ShardWeightBytes: Of ModelInfo.WeightBytes, what a shard takes, shard_idx from 0; Unsupported for a model whose
+// scope has no weights.
+func (o *Model) ShardWeightBytes(shardIdx int) (int64, error) {
+	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_model_shard_weight_bytes(value, narrow(shardIdx), e)
+	})
+}
+
 // Info: what is known of it now.
 func (o *Model) Info() (ModelInfo, error) {
 	var info ModelInfo

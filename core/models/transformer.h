@@ -75,8 +75,9 @@ struct Transformer {
     for (const Transformer& peer : peers) total += amount(peer);
     return total;
   }
-  // Device memory that all weights take.
+  // Device memory that all weights take; of each shard.
   uint64_t taken_bytes() const;
+  std::vector<uint64_t> shard_taken_bytes() const;
   uint64_t embedding_taken_bytes() const;
   uint64_t head_taken_bytes() const;
   uint64_t rope_bytes(size_t stage_idx) const;

@@ -49,6 +49,7 @@ class HeldThreads final : public ThreadFactory {
 struct FakeWeights {
   std::string name = "m";
   std::map<std::string, uint64_t, std::less<>> bytes;  // by device
+  std::vector<uint64_t> shard_bytes;
   bool is_there = false;
   ErrorCode failure = ErrorCode::ok;  // of the next load
   bool cannot_leave = false;
@@ -85,6 +86,7 @@ class FakeMovable final : public Movable {
     const auto entry = weights_->bytes.find(device);
     return entry == weights_->bytes.end() ? 0 : entry->second;
   }
+  const std::vector<uint64_t>& shard_bytes() const override { return weights_->shard_bytes; }
 
  private:
   const std::shared_ptr<Runtime> runtime_;

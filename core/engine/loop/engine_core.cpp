@@ -78,6 +78,7 @@ CacheParts without_executor(const CacheParts& parts) {
   rest.max_seq_len = parts.max_seq_len;
   rest.residence = parts.residence;
   rest.page_memory = parts.page_memory;
+  rest.shard_bytes = parts.shard_bytes;
   rest.model = parts.model;
   return rest;
 }
@@ -181,6 +182,7 @@ CacheStats EngineCore::stats() const {
 CacheMetrics EngineCore::metrics() const {
   CacheMetrics metrics = loop_.jobs().book().read();
   metrics.stats.engine_error = queue_.shut_code();
+  metrics.shard_bytes = parts_.shard_bytes;
   return metrics;
 }
 

@@ -48,6 +48,8 @@ class Movable {
   // Any thread: as in "the weights of NAME", and what is free on a device once it has left.
   virtual const std::string& name() const = 0;
   virtual uint64_t bytes_on(std::string_view device) const = 0;
+  // What each of its shards takes of the devices when it is there.
+  virtual const std::vector<uint64_t>& shard_bytes() const = 0;
 };
 
 struct ResidenceFigures {
@@ -76,6 +78,7 @@ class Residence : public std::enable_shared_from_this<Residence> {
   ~Residence();
 
   const std::string& name() const { return movable_->name(); }
+  const std::vector<uint64_t>& shard_bytes() const { return movable_->shard_bytes(); }
   ResidenceState state() const;
   ResidenceFigures figures() const;
 
