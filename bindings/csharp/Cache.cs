@@ -1,22 +1,11 @@
 using System;
 using System.Linq;
-using System.Threading;
 using Quire.Native;
 
 namespace Quire
 {
     public sealed unsafe partial class Cache
     {
-        /// <summary>Hands a request over; everything that can be refused is refused here. The token cancels the
-        /// job.</summary>
-        public Job Submit(Request request, CancellationToken cancel = default(CancellationToken))
-        {
-            cancel.ThrowIfCancellationRequested();
-            return dispatcher.Submit(request, CreateQueue, filled => new Job(
-                Call.Get((out IntPtr e) => QuireNative.quire_job_submit(Handle, filled, out e)), dispatcher, request,
-                cancel));
-        }
-
         private QueueHandle CreateQueue() =>
             new QueueHandle(
                 Call.Get((out IntPtr e) => QuireNative.quire_cache_create_queue(Handle, out e)));
@@ -36,11 +25,5 @@ namespace Quire
                 return jobs.Select(job => new Job(job, dispatcher, request)).ToArray();
             });
         }
-
-        /// <summary>Ends every job with ErrorCode.Closed and refuses what comes later. Waits for the step in
-        /// progress, where a device hangs no longer than CacheOptions.CloseTimeout. Events and figures can still be
-        /// read.</summary>
-        public void Shutdown() =>
-            Call.Get((out IntPtr e) => QuireNative.quire_cache_close(Handle, QuireNative.QUIRE_WAIT_FOREVER, CancelHandle.None, out e));
     }
 }

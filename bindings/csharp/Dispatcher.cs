@@ -37,13 +37,15 @@ namespace Quire.Native
             }
         }
 
-        /// <summary>The queue, for what releases it later; without one create makes it.</summary>
+        /// <summary>The queue, for what releases it later; without one create makes it, which is null where the queue is
+        /// there as long as what is submitted to is in use.</summary>
         public QueueHandle Acquire(Func<QueueHandle> create)
         {
             lock (waiting)
             {
                 if (queue == null)
                 {
+                    if (create == null) throw QuireException.Of(ErrorCode.Closed, "it is over");
                     QueueHandle made = create();
                     new Thread(() => Run(made)) { IsBackground = true, Name = "quire-dispatcher" }.Start();
                     queue = made;

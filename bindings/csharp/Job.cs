@@ -11,7 +11,6 @@ namespace Quire
     /// ask.</summary>
     public sealed unsafe partial class Job
     {
-        private readonly Dispatcher dispatcher;
         private readonly Waiter waiter; // null where its events go to a queue of the program
         private volatile bool over;
 
@@ -87,20 +86,6 @@ namespace Quire
         {
             over = true;
             if (waiter != null) waiter.End();
-        }
-
-        private static QueueHandle NoQueue()
-        {
-            throw QuireException.Of(ErrorCode.Closed, "the job is over");
-        }
-
-        /// <summary>A second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
-        /// and MaxNewTokens.</summary>
-        public Job Fork(Request request)
-        {
-            RequireOpen();
-            return dispatcher.Submit(request, NoQueue, filled => new Job(
-                Call.Get((out IntPtr e) => QuireNative.quire_job_fork(Handle, filled, out e)), dispatcher, request));
         }
     }
 

@@ -51,19 +51,6 @@ namespace Quire
             return System.Threading.Tasks.Task.Run(() => LoadModel(path, options, cancel), cancel);
         }
 
-        /// <summary>What a model directory and a cache will take, before a weight is read. Fails as a load does, and
-        /// with ErrorCode.OutOfMemory where a split over several devices, automatic or by bytes, does not
-        /// go.</summary>
-        public Plan Plan(string path, [Nullable(2)] ModelOptions model = null, [Nullable(2)] CacheOptions cache = null)
-        {
-            using (ModelOptionsHandle filledModel = (model ?? new ModelOptions()).ToNative(path))
-            using (CacheOptionsHandle filledCache = (cache ?? new CacheOptions()).ToNative())
-            {
-                return Quire.Plan.Take(Call.Get((out IntPtr e) =>
-                    QuireNative.quire_plan_create(Handle, filledModel, filledCache, out e)));
-            }
-        }
-
         /// <summary>An alias without a cache; messages and lines of the log call it by the name.</summary>
         public Alias CreateAlias(string name)
         {

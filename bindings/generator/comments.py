@@ -2,8 +2,9 @@
 import re
 import textwrap
 
-NO_NEWS = re.compile(r"^(Returns\b|NULL\b|(-1|NaN|0) on failure|The caller owns)")
-FAILS = re.compile(r"^(?:Returns .*?|NULL|-1)(?: on failure)?[:;] (QUIRE_ERROR.*|as .*)")
+NO_NEWS = re.compile(r"^(Returns\b|NULL\b|(-1|NaN|0|QUIRE_WAIT_FAILED) on failure|The caller owns)")
+WAIT_ENDS = re.compile(r"^1: [^;]*; after QUIRE_WAIT_TIMEOUT or QUIRE_WAIT_CANCELLED ")
+FAILS = re.compile(r"^(?:Returns .*?|NULL|-1|QUIRE_WAIT_FAILED)(?: on failure)?[:;] (QUIRE_ERROR.*|as .*|what .*)")
 TAILS = re.compile(r"[;,.]? ?(?:and )?(?:-1|NaN|NULL|0)(?: with an error)? on failure(?=[.;]|$)|"
                    r" ?\((?:base\.h|event\.h|stats\.h|job\.h|queue\.h)[^)]*\)|: \[[^\]]*\](?= )|, \[\w+\]")
 YES = [(r"^1: ", "true: "), (r"^1, the default: ", "true, the default: "), (r"\b0, the default: ", "false, the default: "),
@@ -22,7 +23,7 @@ def plain(text, kind=""):
         if fails:
             kept.append("Fails with " + fails[1] if not fails[1].startswith("as") else "Fails " + fails[1])
         elif not NO_NEWS.match(sentence):
-            kept.append(sentence)
+            kept.append(WAIT_ENDS.sub("Where the wait ends early, ", sentence))
     said = " ".join(kept)
     for pattern, instead in YES if kind == "bool" else [("Nanoseconds", "Time")] if kind == "time" else ():
         said = re.sub(pattern, instead, said)

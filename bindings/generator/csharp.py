@@ -179,6 +179,8 @@ class Writer(SettingsPage):
                 self.method(call, made_by, is_static=not owner)
             for call, _, called in shape.statics(self.made, one):
                 self.method(call, called, is_static=True)
+            for function, submit in shape.submits(one):
+                self.submit(function, submit)
             for call in shape.methods(self.made, one.ctype):
                 self.method(call, pascal(call.name))
             for reader in interface.READERS:
@@ -187,11 +189,21 @@ class Writer(SettingsPage):
             self.lines.pop()
             self.add("}", "")
 
+    def submit(self, function, submit):
+        self.say(submit.comment + " The token cancels the job.", "        ")
+        token = "System.Threading.CancellationToken cancel"
+        self.add(f"    public Job {pascal(submit.name)}(Request request, {token} = default({token.split()[0]}))", "    {",
+                 "        cancel.ThrowIfCancellationRequested();",
+                 f'        if (Handle.IsClosed) throw new ObjectDisposedException("{submit.owner}");',
+                 f"        return dispatcher.Submit(request, {'CreateQueue' if submit.makes_queue else 'null'}, filled => new Job(",
+                 f"            Call.Get((out IntPtr e) => {NATIVE}{function}(Handle, filled, out e)), dispatcher, request, cancel));",
+                 "    }", "")
+
     def method(self, call, name, is_static=False):
         values, kind = call.parameters, call.result.kind
         said = comments.plain(call.comment, kind)
         self.say(said + " The token ends the wait." if call.waits else said, "        ")
-        result = "void" if kind == "done" else type_of(call.result)
+        result = "void" if kind in ("done", "waited") else type_of(call.result)
         given = ", ".join([f"{'[Nullable(2)] ' * value.nullable}{type_of(value)} {camel(value.name)}" +
                            (f" = {interface.DEFAULTS[value.name]}" if value.name in interface.DEFAULTS else "")
                            for value in values] +
@@ -204,7 +216,8 @@ class Writer(SettingsPage):
             inner = f"ending.During(cancelValue => {inner})"
         if kind == "object":
             inner = f"new {call.result.of}({inner}{', dispatcher' * shape.class_of(call.result.of).waits})"
-        inner = {"done": inner, "optional": f"return Call.UnlessNegative({inner})"}.get(kind, "return " + inner) + ";"
+        inner = {"done": inner, "waited": f"if ({inner} != 1) cancel.ThrowIfCancellationRequested()",
+                 "optional": f"return Call.UnlessNegative({inner})"}.get(kind, "return " + inner) + ";"
         if not values and kind in ("int", "long"):
             self.add(f"    public {result} {name}", "    {", f"        get {{ {inner} }}", "    }", "")
             return
@@ -220,12 +233,22 @@ class Writer(SettingsPage):
         self.add(*["        " + using for using in usings])
         self.add(("            " if usings else "        ") + inner, "    }", "")
 
+    def snapshot(self, call, name, figures):
+        filled, given = shape.filled_of(call), []
+        for value, of in filled:
+            given += ["string path"] * bool(of.required) + [f"[Nullable(2)] {of.name} {camel(value.name)} = null"]
+        self.add(f"    public {figures} {pascal(name)}({', '.join(given)})", "    {")
+        self.add(*(f"        using (var {camel(value.name)}Filled = ({camel(value.name)} ?? new {of.name}())"
+                   f".ToNative({'path' * bool(of.required)}))" for value, of in filled))
+        arguments = "".join(f"{argument(value)}, " for value, _ in filled)
+        self.add(f"        {'    ' * bool(filled)}return Quire.{figures}.Take(Call.Get((out IntPtr e) => "
+                 f"{NATIVE}{call.function}(Handle, {arguments}out e)));", "    }", "")
+
     def reading(self, name, figures, count):
         self.say(interface.READER_COMMENTS[name], "        ")
         if shape.is_snapshot(self.made, count):
-            kind, body = figures, f"Quire.{figures}.Take(Call.Get((out IntPtr e) => {NATIVE}{count}(Handle, out e)))"
-        else:
-            kind, body = (figures, f"{figures}.Of(Handle)") if not count else (
+            return self.snapshot(self.made.calls[count], name, figures)
+        kind, body = (figures, f"{figures}.Of(Handle)") if not count else (
             f"IList<{figures}>", f"Call.All((out IntPtr e) => {NATIVE}{count}(Handle, out e), idx => {figures}.Of(Handle, idx))")
         self.add(f"    public {kind} {pascal(name)}()", "    {", f"        return {body};", "    }", "")
 

@@ -27,9 +27,13 @@ class SettingsPage(Page):
                         self.setting_property(self.setting_names(call)[number],
                                               type_of(value) + ("" if can_be_null else "?"),
                                               comments.plain(call.comment, value.kind) if number == 0 else "")
-            self.add("    /// <summary>A native object, owned by the caller.</summary>", f"    internal {target} ToNative()",
-                     "    {", f"        var target = new {target}(Call.Get<IntPtr>({NATIVE}{one.ctype}_create));", "        try",
-                     "        {", "            Fill(target);", "            return target;", "        }", "        catch",
+            required = ["            Call.SetText(required, (byte* text, UIntPtr size, out IntPtr e) =>",
+                        f"                {NATIVE}{one.required}(target, text, size, out e));"] if one.required else []
+            self.add("    /// <summary>A native object, owned by the caller.</summary>",
+                     f"    internal {target} ToNative({'string required' * bool(one.required)})", "    {",
+                     *['        if (required == null) throw new ArgumentNullException("path");'] * bool(one.required),
+                     f"        var target = new {target}(Call.Get<IntPtr>({NATIVE}{one.ctype}_create));", "        try",
+                     "        {", *required, "            Fill(target);", "            return target;", "        }", "        catch",
                      "        {", "            target.Dispose();", "            throw;", "        }", "    }", "",
                      f"    private void Fill({target} target)", "    {")
             for call in calls:

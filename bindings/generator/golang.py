@@ -152,6 +152,8 @@ class Writer(SettingsPage):
                 self.creator(call, owner, made_by)
             for call, called, _ in shape.statics(self.made, one):
                 self.static(call, called)
+            for function, submit in shape.submits(one):
+                self.submit(function, submit)
             for call in shape.methods(self.made, one.ctype):
                 self.method(call, name)
             for reader in interface.READERS:
@@ -203,8 +205,27 @@ class Writer(SettingsPage):
         self.add(f"\tresult, err := measured(func(out []{ITEMS[call.result.kind]}, e *native.ErrorHandle) int64 {{",
                  f"\t\treturn {native(call.function)}({given}out, e)", "\t})", "\treturn string(result), err", "}", "")
 
+    def submit(self, function, submit):
+        name, head = go(submit.name), f"func (o *{submit.owner}) {go(submit.name)}"
+        queue = "o.newQueue" if submit.makes_queue else "nil"
+        self.say(f"{name}: {submit.comment[0].lower()}{submit.comment[1:]}")
+        self.add(f"{head}(request Request) (*Job, error) {{", f"\treturn o.{name}Context(context.Background(), request)", "}", "",
+                 f"// {name}Context does the same; once the context is done the job is cancelled.",
+                 f"{head}Context(ctx context.Context, request Request) (*Job, error) {{",
+                 f"\treturn o.dispatcher.job(ctx, &request, {queue}, submitting(o.handle, {native(function)}))", "}", "")
+
+    def waiting(self, call, owner):
+        """A wait that is for something, and gives nothing."""
+        given = "".join(argument(value) + ", " for value in call.parameters)
+        self.head(call, go(call.name), f"(o *{owner}) ", "error")
+        self.add("\treturn waited(ctx, func(cancel native.CancelHandle) (int32, error) {",
+                 f"\t\treturn with(o.handle, func(value {handle(call.owner)}, e *native.ErrorHandle) int32 {{",
+                 f"\t\t\treturn {native(call.function)}(value, {given}forever, cancel, e)", "\t\t})", "\t})", "}", "")
+
     def method(self, call, owner):
         kind, target = call.result.kind, handle(call.owner)
+        if kind == "waited":
+            return self.waiting(call, owner)
         given = "".join(argument(value) + ", " for value in call.parameters) + "forever, cancel, " * call.waits
         results = "error" if kind == "done" else f"({type_of(call.result)}, error)"
         self.head(call, go(call.name), f"(o *{owner}) ", results)
@@ -228,6 +249,22 @@ class Writer(SettingsPage):
         result = ("_, err = " if once else "_, err := ") if kind == "done" else "result, err := "
         return self.add("\t" + result + inner[0], *inner[1:], "\treturn " + back, "}", "")
 
+    def snapshot(self, call, head, figures):
+        filled = shape.filled_of(call)
+        given = [("path string, " if of.required else "") + f"{value.name} {of.name}" for value, of in filled]
+        self.add(f"{head}({', '.join(given)}) ({figures}, error) {{")
+        fails = ["\tif err != nil {", f"\t\treturn {figures}{{}}, err", "\t}"]
+        for value, of in filled:
+            self.add(f"\t{value.name}Filled, err := {value.name}.native({'path' * bool(of.required)})", *fails,
+                     f"\tdefer {value.name}Filled.close()")
+        if not filled:
+            self.add(f"\ttaken, err := with(o.handle, {native(call.function)})")
+        else:
+            arguments = "".join(f"{argument(value)}, " for value, _ in filled)
+            self.add(f"\ttaken, err := with(o.handle, func(value {handle(call.owner)}, e *native.ErrorHandle) native.{figures}Handle {{",
+                     f"\t\treturn {native(call.function)}(value, {arguments}e)", "\t})")
+        self.add(*fails, f"\treturn take{figures}(taken)", "}", "")
+
     def reading(self, reader, owner):
         _, name, figures, count = reader
         self.say(f"{go(name)}: {interface.READER_COMMENTS[name][0].lower()}{interface.READER_COMMENTS[name][1:]}")
@@ -235,9 +272,7 @@ class Writer(SettingsPage):
             return self.add(f"func (o *{owner}) {go(name)}() ({figures}, error) {{", f"\tvar info {figures}",
                             "\terr := read(o.handle, info.read)", "\treturn info, err", "}", "")
         if shape.is_snapshot(self.made, count):
-            return self.add(f"func (o *{owner}) {go(name)}() ({figures}, error) {{",
-                            f"\ttaken, err := with(o.handle, {native(count)})", "\tif err != nil {",
-                            f"\t\treturn {figures}{{}}, err", "\t}", f"\treturn take{figures}(taken)", "}", "")
+            return self.snapshot(self.made.calls[count], f"func (o *{owner}) {go(name)}", figures)
         ctype = next(one.ctype for one in interface.FIGURES if one.name == figures)
         return self.add(f"func (o *{owner}) {go(name)}() ([]{figures}, error) {{", f"\tvar all []{figures}",
                         f"\terr := read(o.handle, func(f *figures[{handle(ctype)}]) {{",

@@ -22,8 +22,8 @@ class SettingsPage(Page):
                     for field in self.setting_fields(call):
                         self.field(*field)
             self.close()
-            self.add(f"func (o *{one.name}) native() (*handle[{target}], error) {{",
-                     f"\treturn filled({native(one.ctype + '_create')}, {native(one.ctype + '_free')}, o.fill)", "}", "",
+            self.add(f"func (o *{one.name}) native({'text string' * bool(one.required)}) (*handle[{target}], error) {{",
+                     *self.filled(one, target), "}", "",
                      f"func (o *{one.name}) fill(s *settings[{target}]) {{")
             for call in calls:
                 if call.function not in interface.FILLED_BY_HAND:
@@ -35,6 +35,15 @@ class SettingsPage(Page):
                 self.own_type(group, (self.group_kind(call) for call in shape.members(self.made, group)))
             for choice in one.choices:
                 self.choice(choice, target)
+
+    def filled(self, one, target):
+        ends = f"filled({native(one.ctype + '_create')}, {native(one.ctype + '_free')}"
+        if not one.required:
+            return [f"\treturn {ends}, o.fill)"]
+        setter = f"return {native(one.required)}(target, text, e)"
+        return [f"\treturn {ends}, func(s *settings[{target}]) {{",
+                f"\t\ts.apply(func(target {target}, e *native.ErrorHandle) int32 {{", f"\t\t\t{setter}", "\t\t})",
+                "\t\to.fill(s)", "\t})"]
 
     def own_type(self, one, kinds, more=""):
         self.say(f"{one.name}: {one.comment[0].lower()}{one.comment[1:]}{more}")

@@ -81,7 +81,7 @@ OBJECTS = [
            "time.", waits=True, closing="Frees the model; caches made for it stay usable."),
     Object("quire_cache", "Cache", "The key/value cache of a model with the scheduler that batches its jobs. Any thread may "
            "use it at any time.", waits=True, closing="Frees the cache; its jobs run on."),
-    Object("quire_job", "Job", by_hand=True, closing="Frees the job, and cancels it where it is not over. Never waits."),
+    Object("quire_job", "Job", by_hand=True, waits=True, closing="Frees the job, and cancels it where it is not over. Never waits."),
     Object("quire_queue", "EventQueue", "One stream of the events of many jobs, those whose request names it: a service "
            "waits in one place and tells its jobs apart by quire_event_user_data or quire_event_job_id. Any thread may use "
            "it at any time; each event is given to one of those that wait. It keeps no job alive.", go_name="Queue",
@@ -119,15 +119,17 @@ STATICS = {
     "quire_response_dialects": ("ResponseParser", "ResponseDialects", "Dialects"),
 }
 # Reached by hand: what waits, what has a shape of its own, and what makes objects with a part by hand.
-BY_HAND = """quire_cache_create_queue quire_job_submit
-quire_job_submit_many quire_job_fork quire_job_poll quire_job_drain quire_job_wait quire_queue_drain quire_queue_ready
-quire_model_load quire_model_wake quire_model_evict quire_cache_close quire_queue_poll quire_queue_fd quire_plan_create
+BY_HAND = """quire_cache_create_queue
+quire_job_submit_many quire_job_poll quire_job_drain quire_job_wait quire_queue_drain quire_queue_ready
+quire_model_load quire_queue_poll quire_queue_fd quire_plan_create
 quire_runtime_create quire_cache_stats quire_stats_namespace quire_stats_num_namespaces quire_stats_namespace_name
 quire_runtime_options_set_log_level quire_runtime_options_set_log_sink quire_model_options_set_progress
-quire_model_options_set_path quire_job_request_set_queue quire_alias_submit quire_event_error_code quire_event_error_message""".split()
+quire_model_options_set_path quire_job_request_set_queue quire_event_error_code quire_event_error_message""".split()
 # Names that are not made of the function's own.
 NAMES = {
+    "quire_model_load": "load_model",
     "quire_queue_close": "shutdown",
+    "quire_cache_close": "shutdown",
     "quire_job_request_add_stop_text": "stop_text",
     "quire_job_request_add_banned_text": "banned_text",
     "quire_job_request_add_logit_bias": "logit_bias",
@@ -135,6 +137,25 @@ NAMES = {
     "quire_response_detect": "dialect",
 }
 DEFAULTS = {"add_special": "true", "format": "DiagnoseFormat.Text", "parse_special": "false", "skip_special": "true"}  # of C#
+
+
+@dataclass
+class Submit:
+    """A method that makes a job of a request."""
+    owner: str
+    name: str
+    comment: str
+    makes_queue: bool = False  # for the dispatcher, where nothing uses it yet
+
+
+SUBMITS = {
+    "quire_job_submit": Submit("Cache", "submit", "Hands a request over; everything that can be refused is refused here.",
+                               True),
+    "quire_alias_submit": Submit("Alias", "submit", "Hands a request to the cache behind the alias, else to the first of its "
+                                 "fallbacks that takes it."),
+    "quire_job_fork": Submit("Job", "fork", "A second job that goes on from the tokens of this one. Of the request count seed, "
+                             "user data, queue and length."),
+}
 
 
 @dataclass
@@ -161,6 +182,7 @@ class Settings:
     name: str
     comment: str
     by_hand: bool = False  # in Java: has a part by hand
+    required: str = ""  # a text without which it is not used: its setter
     # Of Go and C#: fields that a part by hand fills, (name, type of Go, type of C#, comment).
     fields: tuple = ()
     has_rest: bool = False  # in Go and C#: that part is called when the object is filled
@@ -171,7 +193,7 @@ class Settings:
 PROMPT = ("The prompt in parts, in order; where there are any, neither Prompt nor Tokens is read.")
 SETTINGS = [
     Settings("quire_runtime_options", "RuntimeOptions", "Settings of a runtime."),
-    Settings("quire_model_options", "ModelOptions", "Settings of a model.", True, (
+    Settings("quire_model_options", "ModelOptions", "Settings of a model.", True, "quire_model_options_set_path", (
         ("Progress", "func(doneBytes, totalBytes int64)", "Action<long, long>",
          "Called as a load goes on, by the thread that loads, in bytes of the files, the last time with all of them. "
          "In it, calls that wait, load, create or close fail with QUIRE_ERROR_REENTRANT. Where it throws or panics it "
@@ -183,11 +205,11 @@ SETTINGS = [
                    "In place of those of all namespaces; 0 is no limit."),
                   ("quire_cache_options_set_namespace_weight", "Weight",
                    "Its share where several have jobs that wait: twice the weight is twice the tokens. Default: 1.")),),)),
-    Settings("quire_job_request", "Request", "What a job does.", True, (
+    Settings("quire_job_request", "Request", "What a job does.", True, fields=(
         ("Prompt", "string", "string", "The text to go on after."),
         ("Tokens", "[]int32", "int[]", "The prompt as ids of tokens; where set, Prompt is not read."),
         ("Parts", "[]PromptPart", "IList<PromptPart>", PROMPT),
-        ("Queue", "*Queue", "EventQueue", "Takes the events of the job; without one they are taken from the job.")), True,
+        ("Queue", "*Queue", "EventQueue", "Takes the events of the job; without one they are taken from the job.")), has_rest=True,
         choices=(Choice("PromptPart", "One part of a prompt.", (
             ("quire_job_request_add_messages", "Messages",
              "A message, or a list of them, in JSON as OpenAI has them: the chat template makes them into tokens."),
@@ -259,7 +281,7 @@ FIGURES = [
     Figures("JobInfo", "quire_job", "Where a job stands, what it took so far, and how it ended.",
             "state finish_reason stop_token stop_text error_code seed " + USAGE),
     Figures("ModelInfo", "quire_model", "What a model is.", "architecture vocab_size num_layers hidden_size num_heads "
-            "num_kv_heads max_context bits_per_weight weight_bytes"),
+            "num_kv_heads max_context bits_per_weight weight_bytes num_shards"),
     Figures("Tensor", "quire_model", "A tensor as the files of a model have it; a quantized matrix is one.",
             "name format shape bytes layer", "tensor_", "tensor_idx"),
     Figures("Device", "quire_runtime", "What a runtime knows of one device.",
@@ -277,12 +299,14 @@ FIGURES = [
     Figures("Histogram", "quire_stats", "The sizes of what was counted. A quantile is at most twice too high.",
             "count sum", "histogram_", "histogram",
             fixed={"p50": ("quantile", "0.5"), "p90": ("quantile", "0.9"), "p99": ("quantile", "0.99")}),
+    Figures("ShardStats", "quire_stats", "The part of one shard.", "device_bytes", "shard_", "shard_idx"),
     Figures("Stats", "quire_stats", "The figures of a cache at one moment, consistent with each other.",
             "page_tokens pages_total pages_free pages_cached pages_referenced pages_pinned pages_evicted "
             "pages_deduplicated prefix_host_pages prefix_host_bytes prefix_file_pages prefix_file_bytes "
             "prefix_pages_restored prefix_files_refused jobs_queued jobs_running jobs_submitted jobs_finished jobs_failed jobs_cancelled "
             "preemptions steps prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens device_bytes",
-            parts=(Part("histograms", "Histogram", "HistogramKind"), Part("namespaces", "Stats", "num_namespaces"))),
+            parts=(Part("histograms", "Histogram", "HistogramKind"), Part("namespaces", "Stats", "num_namespaces"),
+                   Part("shards", "ShardStats", "num_shards"))),
     Figures("Usage", "quire_event", "What a job took, and what ended it.", "stop_token stop_text " + USAGE),
     Figures("Event", "quire_event", "One piece of the result of a job, a line of the log, or what became of a page.",
             "type job_id index user_data progress_done progress_total text tokens first_token log_probs top_tokens "
@@ -301,13 +325,16 @@ FIGURE_NAMES = {"quire_job_finish_reason": ("finish", "finish_reason"),
                 "quire_event_finish_reason": ("finish", "finish_reason"),
                 "quire_event_type": ("kind", "kind"), "quire_plan_layer_device": ("device", "device"),
                 "quire_plan_bytes_of_layer": ("bytes", "bytes")}
-# Methods that read figures: (class, name, figures, getter that tells how many, or that takes a snapshot, or "").
+# Methods that read figures: (class, name, figures, getter that tells how many, or what makes a snapshot, or "").
 READERS = [("Cache", "stats", "Stats", "quire_cache_stats"), ("Job", "info", "JobInfo", ""), ("Model", "info", "ModelInfo", ""),
            ("Model", "tensors", "Tensor", "quire_model_num_tensors"),
            ("Runtime", "devices", "Device", "quire_runtime_num_devices"),
+           ("Runtime", "plan", "Plan", "quire_plan_create"),
            ("ResponseParser", "event", "ResponseEvent", "")]
 READER_COMMENTS = {"stats": "The figures of this moment, those of each namespace included.",
                    "event": "The event that the parser went on to last.",
                    "info": "What is known of it now.",
+                   "plan": "What a model directory and a cache will take, before a weight is read. Fails as a load does, and "
+                   "with QUIRE_ERROR_OUT_OF_MEMORY where a split over several devices, automatic or by bytes, does not go.",
                    "tensors": "All tensors, in an order that does not change.",
                    "devices": "All devices, those that cannot be used included, in an order that does not change."}

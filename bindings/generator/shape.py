@@ -99,6 +99,8 @@ def result(function, out):
         return Value("", "bytes" if function.name in interface.BYTES else kind)
     if function.result == "const char*":
         return Value("", "borrowed")
+    if function.result == "int32_t" and "QUIRE_WAIT_FAILED on failure" in function.comment:
+        return Value("", "waited")
     if function.result == "int32_t":
         changes = re.search(r"_(set|add|clear)_", function.name)
         own = next((key for key in interface.ENUM_OF if function.name.endswith("_" + key)), "")
@@ -185,7 +187,7 @@ def names_of(made, naming):
 
 def is_generated(call):
     """Whether a call becomes a method or a setting by itself."""
-    return not (call.function in interface.BY_HAND or call.function in interface.CREATORS
+    return not (call.function in interface.BY_HAND or call.function in interface.CREATORS or call.function in interface.SUBMITS
                 or call.function in interface.STATICS or call.function == f"{call.owner}_free" or call.function.endswith("_create"))
 
 
@@ -227,6 +229,16 @@ def creators(made, one):
         call = made.calls[function]
         if owner == one.name or not owner and call.result.of == one.name:
             yield call, owner, in_go, elsewhere
+
+
+def submits(one):
+    """(function, Submit) of what makes jobs with an object of a class."""
+    return [(function, submit) for function, submit in interface.SUBMITS.items() if submit.owner == one.name]
+
+
+def filled_of(call):
+    """(parameter, its settings) of a call that takes settings alone."""
+    return [(value, next(one for one in interface.SETTINGS if one.name == value.of)) for value in call.parameters]
 
 
 def statics(made, one):

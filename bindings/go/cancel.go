@@ -13,6 +13,20 @@ func cancellable[T any](ctx context.Context, function func(cancel native.CancelH
 		var none T
 		return none, err
 	}
+	return cancelledBy(ctx, function)
+}
+
+// waited makes one that waits for something to come about, which goes on where the context ends the wait, and begins
+// though the context is done.
+func waited(ctx context.Context, function func(cancel native.CancelHandle) (int32, error)) error {
+	result, err := cancelledBy(ctx, function)
+	if err == nil && result != 1 {
+		return ctx.Err()
+	}
+	return err
+}
+
+func cancelledBy[T any](ctx context.Context, function func(cancel native.CancelHandle) (T, error)) (T, error) {
 	if ctx.Done() == nil {
 		return function(0)
 	}

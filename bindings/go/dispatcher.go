@@ -20,10 +20,13 @@ type dispatcher struct {
 func newDispatcher() *dispatcher { return &dispatcher{waiting: map[int64]*waiter{}} }
 
 // acquire gives the queue to a submit, which releases it or hands it on to its jobs. Without a queue create makes
-// one.
+// one; it is nil where the queue is there as long as the owner of the submit is in use.
 func (d *dispatcher) acquire(create func() (native.QueueHandle, error)) (*handle[native.QueueHandle], error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
+	if d.queue == nil && create == nil {
+		return nil, closed("it is closed, or over")
+	}
 	if d.queue == nil {
 		created, err := create()
 		if err != nil {

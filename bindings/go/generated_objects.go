@@ -72,6 +72,28 @@ func (o *Runtime) Devices() ([]Device, error) {
 	return all, err
 }
 
+// Plan: what a model directory and a cache will take, before a weight is read. Fails as a load does, and with
+// OutOfMemory where a split over several devices, automatic or by bytes, does not go.
+func (o *Runtime) Plan(path string, model ModelOptions, cache CacheOptions) (Plan, error) {
+	modelFilled, err := model.native(path)
+	if err != nil {
+		return Plan{}, err
+	}
+	defer modelFilled.close()
+	cacheFilled, err := cache.native()
+	if err != nil {
+		return Plan{}, err
+	}
+	defer cacheFilled.close()
+	taken, err := with(o.handle, func(value native.RuntimeHandle, e *native.ErrorHandle) native.PlanHandle {
+		return native.Quire_plan_create(value, modelFilled.get(), cacheFilled.get(), e)
+	})
+	if err != nil {
+		return Plan{}, err
+	}
+	return takePlan(taken)
+}
+
 // Model: a loaded model with its tokenizer; it never changes. Any thread may use it at any time.
 type Model struct {
 	handle     *handle[native.ModelHandle]
@@ -185,6 +207,27 @@ func (o *Model) State() (ModelState, error) {
 	return ModelState(result), err
 }
 
+// Wake: Brings the weights back to their devices and waits until they are there. Where the wait ends early, they
+// come all the same. Fails with what Runtime.LoadModel fails with, and Format where the files have been exchanged
+// for others. The context ends the wait.
+func (o *Model) Wake(ctx context.Context) error {
+	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
+		return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_model_wake(value, forever, cancel, e)
+		})
+	})
+}
+
+// Evict: Takes the weights off their devices, to ModelStandingBy or ModelOnDisk, once no cache of the model has
+// jobs, and waits for that. Where the wait ends early, they stay where they are. The context ends the wait.
+func (o *Model) Evict(ctx context.Context, state ModelState) error {
+	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
+		return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_model_evict(value, int32(state), forever, cancel, e)
+		})
+	})
+}
+
 // SetPriority: How much the weights are to stay where another model needs their room: -1000 to 1000. Default: 0.
 func (o *Model) SetPriority(priority int) error {
 	_, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
@@ -279,6 +322,14 @@ func (o *Model) Path() (string, error) {
 	return string(result), err
 }
 
+// ShardWeightBytes: Of ModelInfo.WeightBytes, what a shard takes, shard_idx from 0; Unsupported for a model whose
+// scope has no weights.
+func (o *Model) ShardWeightBytes(shardIdx int) (int64, error) {
+	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_model_shard_weight_bytes(value, narrow(shardIdx), e)
+	})
+}
+
 // Info: what is known of it now.
 func (o *Model) Info() (ModelInfo, error) {
 	var info ModelInfo
@@ -308,6 +359,28 @@ type Cache struct {
 
 // Close: frees the cache; its jobs run on.
 func (o *Cache) Close() error { return o.handle.close() }
+
+// Submit: hands a request over; everything that can be refused is refused here.
+func (o *Cache) Submit(request Request) (*Job, error) {
+	return o.SubmitContext(context.Background(), request)
+}
+
+// SubmitContext does the same; once the context is done the job is cancelled.
+func (o *Cache) SubmitContext(ctx context.Context, request Request) (*Job, error) {
+	return o.dispatcher.job(ctx, &request, o.newQueue, submitting(o.handle, native.Quire_job_submit))
+}
+
+// Shutdown: Ends every live job with Closed, wakes every waiting call, refuses what comes later with the same code,
+// and stops the thread of the cache. Waits for the step in progress, where a device hangs no longer than
+// CacheOptions.CloseTimeout. Where the wait ends early, it closes all the same, and another call waits on. Events,
+// results and figures can still be read. Fails with Reentrant inside a callback. The context ends the wait.
+func (o *Cache) Shutdown(ctx context.Context) error {
+	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
+		return with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_cache_close(value, forever, cancel, e)
+		})
+	})
+}
 
 // SetQuota: Changes CacheOptions.Quota of a cache in use; what is beyond the new limit already stays.
 func (o *Cache) SetQuota(quota QuotaKind, limit int) error {
@@ -483,6 +556,17 @@ func (o *Cache) Stats() (Stats, error) {
 
 // Close: frees the job, and cancels it where it is not over. Never waits.
 func (o *Job) Close() error { return o.handle.close() }
+
+// Fork: a second job that goes on from the tokens of this one. Of the request count seed, user data, queue and
+// length.
+func (o *Job) Fork(request Request) (*Job, error) {
+	return o.ForkContext(context.Background(), request)
+}
+
+// ForkContext does the same; once the context is done the job is cancelled.
+func (o *Job) ForkContext(ctx context.Context, request Request) (*Job, error) {
+	return o.dispatcher.job(ctx, &request, nil, submitting(o.handle, native.Quire_job_fork))
+}
 
 // Cancel: Ends the job within one step, or one chunk of its prompt, with FinishCancelled; events so far stay to be
 // taken. Does not wait. Does nothing to a job that is over, and may be called again.
@@ -793,6 +877,16 @@ type Alias struct {
 
 // Close: frees the alias; its jobs run on.
 func (o *Alias) Close() error { return o.handle.close() }
+
+// Submit: hands a request to the cache behind the alias, else to the first of its fallbacks that takes it.
+func (o *Alias) Submit(request Request) (*Job, error) {
+	return o.SubmitContext(context.Background(), request)
+}
+
+// SubmitContext does the same; once the context is done the job is cancelled.
+func (o *Alias) SubmitContext(ctx context.Context, request Request) (*Job, error) {
+	return o.dispatcher.job(ctx, &request, nil, submitting(o.handle, native.Quire_alias_submit))
+}
 
 // SetCache: Puts a cache behind the alias, in place of the one that was there; NULL takes that away. The alias
 // keeps its cache alive as a handle would. Fails with InvalidArgument for a cache of another runtime, Closed for

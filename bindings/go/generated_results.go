@@ -603,6 +603,9 @@ type ModelInfo struct {
 	// Bytes of all weights: for the full scope those that they take of the devices when they are there, else those on
 	// disk.
 	WeightBytes int64
+
+	// Into how many shards each layer is cut (ModelOptions.NumShards).
+	NumShards int
 }
 
 func (o *ModelInfo) read(f *figures[native.ModelHandle]) {
@@ -615,6 +618,7 @@ func (o *ModelInfo) read(f *figures[native.ModelHandle]) {
 	o.MaxContext = get(f, native.Quire_model_max_context)
 	o.BitsPerWeight = get(f, native.Quire_model_bits_per_weight)
 	o.WeightBytes = get(f, native.Quire_model_weight_bytes)
+	o.NumShards = int(get(f, native.Quire_model_num_shards))
 }
 
 // Tensor: a tensor as the files of a model have it; a quantized matrix is one.
@@ -840,6 +844,16 @@ func (o *Histogram) read(f *figures[native.StatsHandle], i int32) {
 	})
 }
 
+// ShardStats: the part of one shard.
+type ShardStats struct {
+	// Of that device memory, what a shard has, shard_idx from 0.
+	DeviceBytes int64
+}
+
+func (o *ShardStats) read(f *figures[native.StatsHandle], i int32) {
+	o.DeviceBytes = get(f, numbered(native.Quire_stats_shard_device_bytes, i))
+}
+
 // Stats: the figures of a cache at one moment, consistent with each other.
 type Stats struct {
 	// Tokens that a page holds.
@@ -923,13 +937,16 @@ type Stats struct {
 	// Of them, those that the model agreed with.
 	AcceptedDraftTokens int64
 
-	// Device memory of the cache in bytes: pages, and the workspace of a step.
+	// Device memory of the cache in bytes: pages, and the workspace of a step; of a cache that grows, what it began
+	// with.
 	DeviceBytes int64
 
 	Histograms map[HistogramKind]Histogram
 
 	// Of each of the first 64 by name; nil in one of these.
 	Namespaces map[string]Stats
+
+	Shards []ShardStats
 }
 
 func (o *Stats) read(f *figures[native.StatsHandle]) {
@@ -976,6 +993,11 @@ func (o *Stats) read(f *figures[native.StatsHandle]) {
 		if f.err == nil {
 			o.Namespaces[own], f.err = takeStats(taken)
 		}
+	}
+	for i, n := int32(0), get(f, native.Quire_stats_num_shards); i < n && f.err == nil; i++ {
+		var one ShardStats
+		one.read(f, i)
+		o.Shards = append(o.Shards, one)
 	}
 }
 

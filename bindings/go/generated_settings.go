@@ -73,7 +73,7 @@ type ModelOptions struct {
 
 	// Into how many shards each layer is cut, 1 to 64: each has its own columns of every matrix and its own heads of
 	// the cache, and they compute side by side. 1, the default: layers are whole. On the CPU shards share its threads
-	// out, and answers are those of one shard to the last bit; on the devices of other backends Runtime.Ad and
+	// out, and answers are those of one shard to the last bit; on the devices of other backends Runtime.LoadModel and
 	// Runtime.Ate refuse more than one with Unsupported in this version.
 	NumShards int
 
@@ -81,13 +81,18 @@ type ModelOptions struct {
 	// matrices of EXL2, GPTQ, AWQ and the other formats of integer codes, on the CPU. ActivationF8 does so with
 	// matrices of FP8 (E4M3) whose scales are shared by all rows or by multiples of 128, on NVIDIA cards of compute
 	// capability 9.0; experts stay as they are. All others, and the one that gives logits, stay too. Results still
-	// depend on nothing but the job. A device that cannot: Runtime.Ad refuses it with Unsupported. Default:
+	// depend on nothing but the job. A device that cannot: Runtime.LoadModel refuses it with Unsupported. Default:
 	// ActivationFull.
 	ActivationDtype ActivationDtype
 }
 
-func (o *ModelOptions) native() (*handle[native.ModelOptionsHandle], error) {
-	return filled(native.Quire_model_options_create, native.Quire_model_options_free, o.fill)
+func (o *ModelOptions) native(text string) (*handle[native.ModelOptionsHandle], error) {
+	return filled(native.Quire_model_options_create, native.Quire_model_options_free, func(s *settings[native.ModelOptionsHandle]) {
+		s.apply(func(target native.ModelOptionsHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_model_options_set_path(target, text, e)
+		})
+		o.fill(s)
+	})
 }
 
 func (o *ModelOptions) fill(s *settings[native.ModelOptionsHandle]) {
@@ -199,7 +204,7 @@ type CacheOptions struct {
 	// it. It must be longer than the longest step of a healthy device. 0, the default, is never.
 	StepTimeout time.Duration
 
-	// Time that Cache.Close waits for the step in progress before it gives up a device that hangs. Default: two
+	// Time that Cache.Shutdown waits for the step in progress before it gives up a device that hangs. Default: two
 	// seconds. A negative number is 0, and 0 the default.
 	CloseTimeout time.Duration
 }

@@ -154,12 +154,3 @@ func (j *Job) cancelWith(ctx context.Context) {
 		}
 	}()
 }
-
-// Fork makes a second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
-// and MaxNewTokens.
-func (j *Job) Fork(request Request) (*Job, error) {
-	noQueue := func() (native.QueueHandle, error) {
-		return 0, closed("the job was over before it could be forked")
-	}
-	return j.dispatcher.job(context.Background(), &request, noQueue, submitting(j.handle, native.Quire_job_fork))
-}

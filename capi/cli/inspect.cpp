@@ -132,6 +132,7 @@ Json describe(quire_model* model, const InspectOptions& options) {
   json["vocab_size"] = call(quire_model_vocab_size, model);
   if (const int32_t size = tokenizer_size(model); size > 0) json["tokenizer_size"] = size;
   json["max_context"] = call(quire_model_max_context, model);
+  json["num_shards"] = call(quire_model_num_shards, model);
   json["bits_per_weight"] = call(quire_model_bits_per_weight, model);
   add_chat_template(resolve_model_path(options.model), json);
   return json;
@@ -189,8 +190,10 @@ void print_tensors(const std::vector<Tensor>& tensors) {
 
 void print_memory(const Memory& memory, const InspectOptions& options) {
   const auto bytes = [](int64_t value) { return format_bytes(static_cast<double>(value)); };
+  const int num_shards = options.model.num_shards;
   print_line("\nmemory for " + std::to_string(options.batch) + (options.batch == 1 ? " job" : " jobs") +
-             " of " + std::to_string(memory.context) + " tokens");
+             " of " + std::to_string(memory.context) + " tokens" +
+             (num_shards > 1 ? ", the cache in " + std::to_string(num_shards) + " shards" : ""));
   print_line("weights  " + bytes(memory.weight_bytes));
   print_line("cache    " + bytes(memory.cache_bytes));
   print_line("total    " + bytes(memory.weight_bytes + memory.cache_bytes));
@@ -228,6 +231,7 @@ Command add_inspect(CLI::App& root) {
   CLI::App* app = root.add_subcommand("inspect", "Show what a model is made of and the memory it needs");
   app->footer(kNotes);
   add_model_options(*app, options->model);
+  add_shards_option(*app, options->model);
   app->add_option("--context", options->context, "Tokens of one job (default: the model's context)")
       ->type_name("N")
       ->check(in_range(1, kMaxTokens));

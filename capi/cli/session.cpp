@@ -75,6 +75,14 @@ void add_model_options(CLI::App& app, ModelChoice& choice) {
   app.add_flag("--json", choice.json, "Print one JSON object on standard output");
 }
 
+void add_shards_option(CLI::App& app, ModelChoice& choice) {
+  app.add_option("--shards", choice.num_shards,
+                 "Shards that each layer is cut into, side by side: on the CPU they share its threads "
+                 "(default: 1)")
+      ->check(in_range(1, 64))
+      ->type_name("N");
+}
+
 void add_runtime_options(CLI::App& app, ModelChoice& choice) {
   add_model_options(app, choice);
   app.add_option(
@@ -93,11 +101,7 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
                  "As what quantized products take activations; i8 and f8 are faster and less exact (full)")
       ->type_name("full|i8|f8")
       ->check(CLI::IsMember({"full", "i8", "f8"}));
-  app.add_option("--shards", choice.num_shards,
-                 "Shards that each layer is cut into, side by side: on the CPU they share its threads "
-                 "(default: 1)")
-      ->check(in_range(1, 64))
-      ->type_name("N");
+  add_shards_option(app, choice);
   app.add_option("--threads", choice.num_threads, "Threads that compute on the CPU (default: one per core)")
       ->type_name("N");
 }

@@ -32,7 +32,8 @@ struct ModelChoice {
 
 // --model and --json.
 void add_model_options(CLI::App& app, ModelChoice& choice);
-// --device, --split, --reserve, --activation-dtype and --threads as well.
+void add_shards_option(CLI::App& app, ModelChoice& choice);
+// --device, --split, --reserve, --activation-dtype, --shards and --threads as well.
 void add_runtime_options(CLI::App& app, ModelChoice& choice);
 
 // --kv-format, and the QUIRE_KV_* of a name that the parser has let through.

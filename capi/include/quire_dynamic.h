@@ -287,6 +287,7 @@
   X(int32_t, model_num_heads, (quire_model* model, quire_error** error)) \
   X(int32_t, model_num_kv_heads, (quire_model* model, quire_error** error)) \
   X(int32_t, model_num_layers, (quire_model* model, quire_error** error)) \
+  X(int32_t, model_num_shards, (quire_model* model, quire_error** error)) \
   X(int32_t, model_num_tensors, (quire_model* model, quire_error** error)) \
   X(quire_model_options*, model_options_create, (quire_error** error)) \
   X(int32_t, model_options_free, (quire_model_options* handle, quire_error** error)) \
@@ -305,6 +306,7 @@
   X(int64_t, model_render_chat_tokens, (quire_model* model, quire_job_request* request, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
   X(int32_t, model_set_idle_timeout_ns, (quire_model* model, int64_t idle_timeout_ns, quire_error** error)) \
   X(int32_t, model_set_priority, (quire_model* model, int32_t priority, quire_error** error)) \
+  X(int64_t, model_shard_weight_bytes, (quire_model* model, int32_t shard_idx, quire_error** error)) \
   X(int32_t, model_special_token, (quire_model* model, int32_t kind, quire_error** error)) \
   X(int32_t, model_state, (quire_model* model, quire_error** error)) \
   X(int64_t, model_tensor_bytes, (quire_model* model, int32_t tensor_idx, quire_error** error)) \
@@ -407,6 +409,7 @@
   X(int64_t, stats_namespace_name, (quire_stats* stats, int32_t namespace_idx, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, stats_new_tokens, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_num_namespaces, (quire_stats* stats, quire_error** error)) \
+  X(int32_t, stats_num_shards, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_page_tokens, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_pages_cached, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_pages_deduplicated, (quire_stats* stats, quire_error** error)) \
@@ -423,6 +426,7 @@
   X(int64_t, stats_prefix_host_pages, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_prefix_pages_restored, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_prompt_tokens, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_shard_device_bytes, (quire_stats* stats, int32_t shard_idx, quire_error** error)) \
   X(int64_t, stats_steps, (quire_stats* stats, quire_error** error)) \
   X(const char*, version_string, (void))
 /* clang-format on */

@@ -45,6 +45,12 @@ requires std::is_integral_v<T> T range_argument(T value, T min, T max, std::stri
   return value;
 }
 
+// The element of a list that has any.
+template <typename List>
+const auto& element_argument(const List& of, int32_t idx, std::string_view name) {
+  return of[static_cast<size_t>(range_argument(idx, 0, gsl::narrow<int32_t>(of.size()) - 1, name))];
+}
+
 // Finite and in range.
 float number_argument(double value, double min, double max, std::string_view name);
 

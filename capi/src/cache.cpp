@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include <quire/cache.h>
 
 #include "capi/src/arguments.h"
@@ -28,7 +30,8 @@ uint64_t required_bytes(const ModelShare& model, const quire::ModelCacheOptions&
   const std::shared_ptr<quire::Device> device =
       model.model->is_loaded() ? model.model->transformer()->stages.front().device
                                : model.runtime->open_devices(model.device).front().device;
-  return plan_model_cache(*model.model, options, *device).cache();
+  const std::vector<uint64_t> of_shards = plan_model_cache(*model.model, options, *device);
+  return std::accumulate(of_shards.begin(), of_shards.end(), uint64_t{0});
 }
 
 std::function<void(quire::NamespaceQuota&)> quota_change(int32_t quota, int32_t limit) {
@@ -66,7 +69,6 @@ quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options
     quire::CacheByRoom made_by_room =
         create_cache_by_room(share->runtime->runtime(), share->model, settings, share->home);
     parts.cache = std::move(made_by_room.cache);
-    parts.device_bytes = required_bytes(*share, made_by_room.options);
     parts.kv_format = kv_format_of(made_by_room.options);
     parts.name = options == nullptr ? std::string() : Pinned(options, "options")->read().name;
     const std::shared_ptr<const CacheShare> made = share_cache(std::move(parts));
@@ -148,7 +150,7 @@ quire_queue* quire_cache_create_queue(quire_cache* cache, quire_error** error) {
 quire_stats* quire_cache_stats(quire_cache* cache, quire_error** error) {
   return get(cache, error, static_cast<quire_stats*>(nullptr), [](const CacheShare& of) {
     return make_handle<quire_stats>(std::make_shared<const CacheSnapshot>(
-        CacheSnapshot{of.cache->metrics(), of.cache->limits().page_tokens, of.device_bytes}));
+        CacheSnapshot{of.cache->metrics(), of.cache->limits().page_tokens}));
   });
 }
 

@@ -13,7 +13,6 @@ namespace quire::capi {
 struct CacheShare {
   std::shared_ptr<const ModelShare> model;
   std::shared_ptr<Cache> cache;
-  uint64_t device_bytes = 0;
   int32_t kv_format = QUIRE_KV_F16;
   std::string name;  // in metrics; empty: its number in the runtime
 };

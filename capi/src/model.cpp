@@ -78,6 +78,7 @@ std::shared_ptr<const ModelShare> load_path(const std::shared_ptr<RuntimeShare>&
   quire::ModelHomeOptions options;
   options.scope = static_cast<quire::ModelScope>(settings.scope);
   options.plan.source = open_model_source(files, path);
+  options.plan.num_shards = settings.num_shards;
   if (options.scope == quire::ModelScope::full)
     options.plan = plan_options(*runtime, settings, options.plan.source);
   options.is_lazy = settings.is_lazy;
@@ -357,6 +358,16 @@ double quire_model_bits_per_weight(quire_model* model, quire_error** error) {
 int64_t quire_model_weight_bytes(quire_model* model, quire_error** error) {
   return get(model, error, int64_t{-1},
              [](const Model& of) { return static_cast<int64_t>(of.weight_bytes()); });
+}
+
+int32_t quire_model_num_shards(quire_model* model, quire_error** error) {
+  return get(model, error, -1, [](const Model& of) { return of.num_shards(); });
+}
+
+int64_t quire_model_shard_weight_bytes(quire_model* model, int32_t shard_idx, quire_error** error) {
+  return get(model, error, int64_t{-1}, [&](const Model& of) {
+    return static_cast<int64_t>(element_argument(of.shard_bytes(), shard_idx, "shard_idx"));
+  });
 }
 
 int32_t quire_model_num_tensors(quire_model* model, quire_error** error) {

@@ -92,9 +92,7 @@ template <typename Result, typename Read>
 Result get_group(quire_plan* plan, int32_t group_idx, quire_error** error, Result failure,
                  Read&& read) noexcept {
   return get(plan, error, failure, [&](const PlanObject& of) {
-    const std::vector<quire::CacheGroupPlan>& groups = of.plan.memory.cache_groups;
-    const auto last = gsl::narrow<int32_t>(groups.size()) - 1;
-    return read(groups[static_cast<size_t>(range_argument(group_idx, 0, last, "group_idx"))]);
+    return read(element_argument(of.plan.memory.cache_groups, group_idx, "group_idx"));
   });
 }
 

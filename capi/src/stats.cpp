@@ -1,4 +1,5 @@
 #include <limits>
+#include <numeric>
 
 #include <quire/stats.h>
 
@@ -182,7 +183,21 @@ int64_t quire_stats_accepted_draft_tokens(quire_stats* stats, quire_error** erro
 }
 
 int64_t quire_stats_device_bytes(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.cache->device_bytes; });
+  return get(stats, error, [](const StatsObject& of) {
+    const std::vector<uint64_t>& of_shards = of.cache->metrics.shard_bytes;
+    return std::accumulate(of_shards.begin(), of_shards.end(), uint64_t{0});
+  });
+}
+
+int32_t quire_stats_num_shards(quire_stats* stats, quire_error** error) {
+  return static_cast<int32_t>(
+      get(stats, error, [](const StatsObject& of) { return of.cache->metrics.shard_bytes.size(); }));
+}
+
+int64_t quire_stats_shard_device_bytes(quire_stats* stats, int32_t shard_idx, quire_error** error) {
+  return get(stats, error, [&](const StatsObject& of) {
+    return element_argument(of.cache->metrics.shard_bytes, shard_idx, "shard_idx");
+  });
 }
 
 int64_t quire_stats_histogram_count(quire_stats* stats, int32_t histogram, quire_error** error) {

@@ -12,7 +12,6 @@ namespace quire::capi {
 struct CacheSnapshot {
   CacheMetrics metrics;
   int32_t page_tokens = 0;
-  uint64_t device_bytes = 0;
 };
 
 // A whole cache, or one namespace of it. Snapshots of namespaces share the cache's.

@@ -79,6 +79,7 @@ struct CacheParts {
   int32_t max_seq_len = 0;               // the model's own limit
   std::shared_ptr<Residence> residence;  // where its weights are; null: always there
   PageMemory page_memory;                // of a cache that grows; null: no budget counts its pages
+  std::vector<uint64_t> shard_bytes;     // device memory on each shard, of a cache that grows when it begins
   std::shared_ptr<const void> model;     // kept alive as long as the cache
 };
 

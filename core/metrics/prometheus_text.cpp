@@ -33,6 +33,13 @@ void PrometheusText::sample(std::string_view labels, double value) {
   fmt::format_to(std::back_inserter(text_), "{}{{{}}} {}\n", name_, labels, value);
 }
 
+void PrometheusText::samples(std::string_view labels, std::string_view place,
+                             gsl::span<const uint64_t> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    fmt::format_to(std::back_inserter(text_), "{}{{{},{}=\"{}\"}} {}\n", name_, labels, place, i, values[i]);
+  }
+}
+
 void PrometheusText::sample(std::string_view labels, const Histogram& values) {
   uint64_t cumulative = 0;
   for (size_t i = 0; i < values.bounds().size(); ++i) {

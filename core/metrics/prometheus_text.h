@@ -25,6 +25,8 @@ class PrometheusText {
   void sample(std::string_view labels, uint64_t value);
   void sample(std::string_view labels, double value);
   void sample(std::string_view labels, const Histogram& values);
+  // One sample for each value, with its place as one more label.
+  void samples(std::string_view labels, std::string_view place, gsl::span<const uint64_t> values);
 
   std::string take() { return std::move(text_); }
 

@@ -31,12 +31,29 @@ MemoryBytes MemoryPlan::total() const {
                          [](MemoryBytes sum, const MemoryBytes& device) { return sum += device; });
 }
 
+namespace {
+
+MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
+                                const TransformerExecutorOptions& options) {
+  return plan_stage(*of.stages[stage_idx].device,
+                    stage_sizes(place_of_stage(of, stage_idx), of.shape, options));
+}
+
+}  // namespace
+
 MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
                        const TransformerExecutorOptions& options) {
-  return transformer.sum_over_shards([&](const Transformer& of) {
-    return plan_stage(*of.stages[stage_idx].device,
-                      stage_sizes(place_of_stage(of, stage_idx), of.shape, options));
-  });
+  return transformer.sum_over_shards(
+      [&](const Transformer& of) { return plan_stage_of_shard(of, stage_idx, options); });
+}
+
+std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options) {
+  std::vector<uint64_t> bytes(static_cast<size_t>(transformer.shard.num_shards));
+  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+    for (size_t i = 0; i < transformer.stages.size(); ++i)
+      bytes[static_cast<size_t>(rank)] += plan_stage_of_shard(transformer.at_rank(rank), i, options).cache();
+  }
+  return bytes;
 }
 
 namespace {

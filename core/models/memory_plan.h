@@ -32,6 +32,9 @@ MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
 MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
                        const TransformerExecutorOptions& options);
 
+// Device memory that each shard takes of pages, activations and contexts, on all stages.
+std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options);
+
 // The pages of a cache group: of the layers that see back as far as `window`.
 struct CacheGroupPlan {
   int32_t window = 0;  // tokens; 0: all

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/models/transformer_builder.h"
+#include "core/models/transformer_shape.h"
 
 namespace quire {
 namespace {
@@ -27,10 +28,10 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
   if (options.scope != ModelScope::tokenizer) {
     model->config_ = std::make_unique<const ModelConfig>(source.config());
     model->stored_ = source.tensors();
+    model->num_shards_ = options.num_shards;
     if (options.scope == ModelScope::full) {
       model->devices_ = options.devices;
       model->placement_ = placement_or_default(options.placement, *model->config_);
-      model->num_shards_ = options.num_shards;
       model->activations_ = options.activations;
       auto made = options.without_weights ? outline_model(source, model->devices_, model->placement_,
                                                           model->num_shards_, model->activations_)
@@ -146,7 +147,7 @@ const ModelConfig& Model::config() const {
 }
 
 TransformerShape Model::shape() const {
-  return transformer_shape(config());
+  return transformer_shape(config().spec);
 }
 
 const std::vector<TensorDescription>& Model::tensors() const {
@@ -162,6 +163,15 @@ double Model::bits_per_weight() const {
 uint64_t Model::weight_bytes() const {
   (void)config();
   return is_loaded() ? transformer()->taken_bytes() : stored_.size_bytes;
+}
+
+int32_t Model::num_shards() const {
+  (void)config();
+  return num_shards_;
+}
+
+std::vector<uint64_t> Model::shard_bytes() const {
+  return transformer()->shard_taken_bytes();
 }
 
 std::shared_ptr<const Transformer> Model::transformer() const {

@@ -81,6 +81,10 @@ class Model {
   double bits_per_weight() const;  // over all tensors, as stored
   // Device memory of the weights for a model of the full scope, bytes of the files otherwise.
   uint64_t weight_bytes() const;
+  // Into how many shards its layers are cut, or would be.
+  int32_t num_shards() const;
+  // Device memory of the weights of each shard; of the full scope alone.
+  std::vector<uint64_t> shard_bytes() const;
   // Whether its scope has weights, wherever they are.
   bool is_loaded() const { return scope_ == ModelScope::full; }
   // What it is made of: sizes, layers and devices; to compute with only as weights() gives it. Throws

@@ -185,6 +185,24 @@ struct EndBytes {
   void operator()(const DeviceBuffer& buffer) { vectors += buffer.bytes(); }
 };
 
+uint64_t head_bytes(const Transformer& of) {
+  EndBytes bytes;
+  of.head.each_matrix([&](const PreparedWeight& matrix, double share) { bytes(matrix, share); });
+  of.head.norm.each_buffer([&](const DeviceBuffer& buffer) { bytes(buffer); });
+  return of.stages.back().device->taken_bytes(bytes.matrices) + bytes.vectors;
+}
+
+// Of one shard.
+uint64_t weight_bytes(const Transformer& of) {
+  uint64_t total = head_bytes(of);
+  if (of.shard.rank == 0) total += of.embedding_taken_bytes();
+  for (const TransformerStage& stage : of.stages) {
+    total += stage.rope_bytes();
+    for (const TransformerLayer& layer : stage.layers) total += layer.taken_bytes(*stage.device);
+  }
+  return total;
+}
+
 }  // namespace
 
 void Transformer::each_weight(const std::function<void(const Device&, const PreparedWeight&)>& visit) const {
@@ -219,12 +237,7 @@ uint64_t Transformer::embedding_taken_bytes() const {
 }
 
 uint64_t Transformer::head_taken_bytes() const {
-  return sum_over_shards([](const Transformer& of) {
-    EndBytes bytes;
-    of.head.each_matrix([&](const PreparedWeight& matrix, double share) { bytes(matrix, share); });
-    of.head.norm.each_buffer([&](const DeviceBuffer& buffer) { bytes(buffer); });
-    return of.stages.back().device->taken_bytes(bytes.matrices) + bytes.vectors;
-  });
+  return sum_over_shards(head_bytes);
 }
 
 uint64_t Transformer::rope_bytes(size_t stage_idx) const {
@@ -239,12 +252,13 @@ uint64_t Transformer::layer_taken_bytes(size_t stage_idx, size_t layer) const {
 }
 
 uint64_t Transformer::taken_bytes() const {
-  uint64_t total = embedding_taken_bytes() + head_taken_bytes();
-  for (size_t i = 0; i < stages.size(); ++i) {
-    total += rope_bytes(i);
-    for (size_t layer = 0; layer < stages[i].layers.size(); ++layer) total += layer_taken_bytes(i, layer);
-  }
-  return total;
+  return sum_over_shards(weight_bytes);
+}
+
+std::vector<uint64_t> Transformer::shard_taken_bytes() const {
+  std::vector<uint64_t> bytes;
+  for (int32_t rank = 0; rank < shard.num_shards; ++rank) bytes.push_back(weight_bytes(at_rank(rank)));
+  return bytes;
 }
 
 uint64_t Transformer::step_bytes() const {

@@ -78,8 +78,9 @@ struct Transformer {
   }
   // The matrices and tables of all shards, each with the device that has it, in the order of a step.
   void each_weight(const std::function<void(const Device&, const PreparedWeight&)>& visit) const;
-  // Device memory that all weights take.
+  // Device memory that all weights take; of each shard.
   uint64_t taken_bytes() const;
+  std::vector<uint64_t> shard_taken_bytes() const;
   uint64_t embedding_taken_bytes() const;
   uint64_t head_taken_bytes() const;
   uint64_t rope_bytes(size_t stage_idx) const;

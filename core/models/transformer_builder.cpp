@@ -547,10 +547,6 @@ class ShardsBuilder {
 
 }  // namespace
 
-TransformerShape transformer_shape(const ModelConfig& config) {
-  return transformer_shape(config.spec);
-}
-
 std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, WeightProvider& weights,
                                                      gsl::span<const std::shared_ptr<Device>> devices,
                                                      const Placement& placement,

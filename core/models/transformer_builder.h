@@ -13,8 +13,6 @@
 
 namespace quire {
 
-TransformerShape transformer_shape(const ModelConfig& config);
-
 // Whether weights are prepared on their devices, or their sizes alone are told (bytes() of each).
 enum class BuildMode : uint8_t { prepare, plan };
 

@@ -66,24 +66,24 @@ bool is_any_of(std::string_view key, std::initializer_list<std::string_view> nam
 
 void ResponseParser::begin_object() {
   mode_ = Mode::object;
-  part_ = Part::key;
-  capture_.clear();
-  held_arguments_.reset();
-  name_.clear();
-  id_.clear();
-  num_keys_ = 0;
-  call_begun_ = false;
-  streaming_ = false;
+  object_.part = Part::key;
+  object_.capture.clear();
+  call_.held_arguments.reset();
+  call_.name.clear();
+  call_.id.clear();
+  object_.num_keys = 0;
+  call_.begun = false;
+  object_.streaming = false;
 }
 
 bool ResponseParser::step_object() {
   const char byte = front();
-  switch (part_) {
+  switch (object_.part) {
     case Part::key:
       object_key(byte);
       break;
     case Part::colon:
-      if (byte == ':') part_ = Part::value;
+      if (byte == ':') object_.part = Part::value;
       if (byte == ':' || is_space(byte)) {
         consume(1);
       } else {
@@ -99,7 +99,7 @@ bool ResponseParser::step_object() {
         end_object();
       } else if (byte == ',' || is_space(byte)) {
         consume(1);
-        if (byte == ',') part_ = Part::key;
+        if (byte == ',') object_.part = Part::key;
       } else {
         break_object();
       }
@@ -109,13 +109,13 @@ bool ResponseParser::step_object() {
 }
 
 void ResponseParser::object_key(char byte) {
-  if (!capture_.empty()) {
+  if (!object_.capture.empty()) {
     consume(1);
-    if (span_.take(byte, capture_) == JsonSpan::Step::last) end_object_key();
+    if (object_.span.take(byte, object_.capture) == JsonSpan::Step::last) end_object_key();
   } else if (byte == '"') {
     consume(1);
-    span_ = {};
-    span_.take(byte, capture_);
+    object_.span = {};
+    object_.span.take(byte, object_.capture);
   } else if (byte == '}') {
     consume(1);
     end_object();
@@ -127,37 +127,38 @@ void ResponseParser::object_key(char byte) {
 }
 
 void ResponseParser::end_object_key() {
-  const std::string key = decoded(capture_);
-  capture_.clear();
-  part_ = Part::colon;
-  role_ = Role::other;
-  const ObjectSyntax& object = form_->object;
+  const std::string key = decoded(object_.capture);
+  object_.capture.clear();
+  object_.part = Part::colon;
+  object_.role = Role::other;
+  const ObjectSyntax& object = section_.form->object;
   if (object.name_is_key) {
-    name_ = key;
-    role_ = Role::arguments;
+    call_.name = key;
+    object_.role = Role::arguments;
     return;
   }
-  if (key == object.name || is_any_of(key, {"name", "tool_name"})) role_ = Role::name;
-  if (key == object.arguments || is_any_of(key, {"arguments", "parameters"})) role_ = Role::arguments;
-  if ((!object.id.empty() && key == object.id) || is_any_of(key, {"id", "tool_call_id"})) role_ = Role::id;
-  const bool may_be_call = role_ != Role::other || key == "type";
-  if (num_keys_++ == 0 && form_->bare && !may_be_call) fail();
+  if (key == object.name || is_any_of(key, {"name", "tool_name"})) object_.role = Role::name;
+  if (key == object.arguments || is_any_of(key, {"arguments", "parameters"})) object_.role = Role::arguments;
+  if ((!object.id.empty() && key == object.id) || is_any_of(key, {"id", "tool_call_id"}))
+    object_.role = Role::id;
+  const bool may_be_call = object_.role != Role::other || key == "type";
+  if (object_.num_keys++ == 0 && section_.form->bare && !may_be_call) fail();
 }
 
 void ResponseParser::object_value(char byte) {
-  if (capture_.empty() && !streaming_) {
+  if (object_.capture.empty() && !object_.streaming) {
     if (is_space(byte)) {
       consume(1);
       return;
     }
-    span_ = {};
-    streaming_ = role_ == Role::arguments && !name_.empty() && byte == '{' && !call_begun_;
-    if (streaming_) begin_call();
+    object_.span = {};
+    object_.streaming = object_.role == Role::arguments && !call_.name.empty() && byte == '{' && !call_.begun;
+    if (object_.streaming) begin_call();
   }
   std::string out;
-  const JsonSpan::Step step = span_.take(byte, out);
+  const JsonSpan::Step step = object_.span.take(byte, out);
   if (step == JsonSpan::Step::refused) {
-    if (streaming_ || capture_.empty()) {
+    if (object_.streaming || object_.capture.empty()) {
       break_object();
     } else {
       end_object_value();
@@ -165,48 +166,48 @@ void ResponseParser::object_value(char byte) {
     return;
   }
   consume(1);
-  if (streaming_) {
+  if (object_.streaming) {
     emit(Kind::arguments, std::move(out));
   } else {
-    capture_ += out;
+    object_.capture += out;
   }
   if (step == JsonSpan::Step::last) end_object_value();
 }
 
 void ResponseParser::end_object_value() {
-  part_ = Part::after_value;
-  const std::string value = std::move(capture_);
-  capture_.clear();
-  if (role_ == Role::id) id_ = decoded(value);
-  if (role_ == Role::arguments && !streaming_) held_arguments_ = unwrapped(value);
-  if (role_ == Role::name && !call_begun_) {
-    name_ = value.front() == '"' ? decoded(value) : "";
-    const bool unknown = form_->bare && !tools_.tools().empty() && tools_.find(name_) == nullptr;
-    if (name_.empty() || unknown) {
+  object_.part = Part::after_value;
+  const std::string value = std::move(object_.capture);
+  object_.capture.clear();
+  if (object_.role == Role::id) call_.id = decoded(value);
+  if (object_.role == Role::arguments && !object_.streaming) call_.held_arguments = unwrapped(value);
+  if (object_.role == Role::name && !call_.begun) {
+    call_.name = value.front() == '"' ? decoded(value) : "";
+    const bool unknown = section_.form->bare && !tools_.tools().empty() && tools_.find(call_.name) == nullptr;
+    if (call_.name.empty() || unknown) {
       fail();
       return;
     }
   }
-  streaming_ = false;
-  if (!call_begun_ && held_arguments_ && !name_.empty()) {
+  object_.streaming = false;
+  if (!call_.begun && call_.held_arguments && !call_.name.empty()) {
     begin_call();
-    emit(Kind::arguments, *held_arguments_);
+    emit(Kind::arguments, *call_.held_arguments);
   }
-  if (!form_->object.name_is_key) return;
+  if (!section_.form->object.name_is_key) return;
   end_call();
-  name_.clear();
-  held_arguments_.reset();
+  call_.name.clear();
+  call_.held_arguments.reset();
   mode_ = Mode::object;
 }
 
 void ResponseParser::end_object() {
-  if (call_begun_) {
+  if (call_.begun) {
     end_call();
-  } else if (!name_.empty() && !form_->bare && !form_->object.name_is_key) {
+  } else if (!call_.name.empty() && !section_.form->bare && !section_.form->object.name_is_key) {
     begin_call();
     emit(Kind::arguments, "{}");
     end_call();
-  } else if (call_in_section_) {
+  } else if (section_.has_call) {
     emit_raw(Kind::markup);
     mode_ = Mode::section;
   } else {
@@ -216,7 +217,7 @@ void ResponseParser::end_object() {
 
 // The next byte can be none of the object's.
 void ResponseParser::break_object() {
-  if (call_begun_) {
+  if (call_.begun) {
     end_call();
   } else {
     fail();
@@ -224,27 +225,27 @@ void ResponseParser::break_object() {
 }
 
 void ResponseParser::begin_name(const CallForm& form) {
-  form_ = &form;
+  section_.form = &form;
   mode_ = form.tagged.id_end.empty() ? Mode::name : Mode::id;
-  name_.clear();
-  id_.clear();
-  call_begun_ = false;
-  name_marks_ = {};
+  call_.name.clear();
+  call_.id.clear();
+  call_.begun = false;
+  marks_.name = {};
   const TaggedSyntax& tagged = form.tagged;
   if (form.body == CallBody::python) {
-    name_marks_.add("(", Meaning::body);
+    marks_.name.add("(", Meaning::body);
     return;
   }
-  name_marks_.add(tagged.id_begin, Meaning::id);
-  name_marks_.add_all(tagged.body_begins, Meaning::body);
-  name_marks_.add(tagged.parameter.begin, Meaning::stop);
-  name_marks_.add_all(tagged.ends, Meaning::stop);
-  name_marks_.add_all(form.closes, Meaning::stop);
-  if (form.arguments == ArgumentSyntax::json) name_marks_.add("{", Meaning::stop);
+  marks_.name.add(tagged.id_begin, Meaning::id);
+  marks_.name.add_all(tagged.body_begins, Meaning::body);
+  marks_.name.add(tagged.parameter.begin, Meaning::stop);
+  marks_.name.add_all(tagged.ends, Meaning::stop);
+  marks_.name.add_all(form.closes, Meaning::stop);
+  if (form.arguments == ArgumentSyntax::json) marks_.name.add("{", Meaning::stop);
 }
 
 bool ResponseParser::step_name() {
-  const Set::Found found = find(name_marks_);
+  const Set::Found found = find(marks_.name);
   if (found.wait) return false;
   if (found.size > 0) {
     end_name(found);
@@ -257,36 +258,36 @@ bool ResponseParser::step_name() {
 // A name may have white space around it.
 bool ResponseParser::take_name_byte() {
   const char byte = front();
-  const bool ended = !name_.empty() && is_space(name_.back());
-  if (!is_space(byte) && (ended || !is_name_byte(byte) || name_.size() == kMaxNameBytes)) return false;
-  if (!is_space(byte) || !name_.empty()) {
-    if (!ended) name_ += byte;
+  const bool ended = !call_.name.empty() && is_space(call_.name.back());
+  if (!is_space(byte) && (ended || !is_name_byte(byte) || call_.name.size() == kMaxNameBytes)) return false;
+  if (!is_space(byte) || !call_.name.empty()) {
+    if (!ended) call_.name += byte;
   }
   consume(1);
   return true;
 }
 
 void ResponseParser::end_name(const Set::Found& found) {
-  const TaggedSyntax& tagged = form_->tagged;
-  std::string_view name = trimmed(name_);
+  const TaggedSyntax& tagged = section_.form->tagged;
+  std::string_view name = trimmed(call_.name);
   const std::string whole(name);
   if (!tagged.name_prefix.empty() && name.substr(0, tagged.name_prefix.size()) == tagged.name_prefix) {
     name.remove_prefix(tagged.name_prefix.size());
   }
   if (tagged.index_sign != '\0' && name.rfind(tagged.index_sign) != std::string_view::npos) {
     name = name.substr(0, name.rfind(tagged.index_sign));
-    id_ = whole;
+    call_.id = whole;
   }
-  name_ = std::string(name);
-  const bool unknown = form_->bare && !tools_.tools().empty() && tools_.find(name_) == nullptr;
-  if (name_.empty() || unknown) {
+  call_.name = std::string(name);
+  const bool unknown = section_.form->bare && !tools_.tools().empty() && tools_.find(call_.name) == nullptr;
+  if (call_.name.empty() || unknown) {
     fail();
     return;
   }
   if (found.meaning != Meaning::stop) consume(found.size);
   if (found.meaning == Meaning::id) {
     mode_ = Mode::id;
-    id_.clear();
+    call_.id.clear();
   } else {
     begin_arguments();
   }
@@ -294,18 +295,18 @@ void ResponseParser::end_name(const Set::Found& found) {
 
 bool ResponseParser::step_id() {
   Set set;
-  const bool is_first = name_.empty();
+  const bool is_first = call_.name.empty();
   if (is_first) {
-    set.add(form_->tagged.id_end, Meaning::id);
+    set.add(section_.form->tagged.id_end, Meaning::id);
   } else {
-    set.add_all(form_->tagged.body_begins, Meaning::body);
+    set.add_all(section_.form->tagged.body_begins, Meaning::body);
   }
   const Set::Found found = find(set);
   if (found.wait) return false;
-  if (found.size == 0) id_ += front();
+  if (found.size == 0) call_.id += front();
   consume(std::max<size_t>(found.size, 1));
   if (found.size == 0) return true;
-  id_ = std::string(trimmed(id_));
+  call_.id = std::string(trimmed(call_.id));
   if (is_first) {
     mode_ = Mode::name;
   } else {
@@ -317,39 +318,40 @@ bool ResponseParser::step_id() {
 void ResponseParser::begin_arguments() {
   begin_call();
   mode_ = Mode::arguments;
-  span_ = {};
-  streaming_ = false;
-  num_arguments_ = 0;
-  call_marks_ = {};
-  call_marks_.add(parameter().begin, Meaning::parameter);
-  call_marks_.add_all(form_->tagged.ends, Meaning::stop);
-  call_marks_.add_all(form_->closes, Meaning::section_closes);
-  const bool loose = form_->arguments == ArgumentSyntax::loose || form_->body == CallBody::python;
-  if (loose) reader_.emplace(LooseReader::Begin::arguments, parameter().begin);
+  object_.span = {};
+  object_.streaming = false;
+  call_.num_arguments = 0;
+  marks_.call = {};
+  marks_.call.add(parameter().begin, Meaning::parameter);
+  marks_.call.add_all(section_.form->tagged.ends, Meaning::stop);
+  marks_.call.add_all(section_.form->closes, Meaning::section_closes);
+  const bool loose =
+      section_.form->arguments == ArgumentSyntax::loose || section_.form->body == CallBody::python;
+  if (loose) value_.reader.emplace(LooseReader::Begin::arguments, parameter().begin);
 }
 
 bool ResponseParser::step_arguments() {
-  if (reader_) return step_loose();
-  return form_->arguments == ArgumentSyntax::json ? step_json() : step_parameters();
+  if (value_.reader) return step_loose();
+  return section_.form->arguments == ArgumentSyntax::json ? step_json() : step_parameters();
 }
 
 bool ResponseParser::step_json() {
-  if (!streaming_) {
-    const Set::Found found = find(call_marks_);
+  if (!object_.streaming) {
+    const Set::Found found = find(marks_.call);
     if (found.wait) return false;
     if (found.size > 0) {
       end_tagged_call(found.meaning == Meaning::stop ? found.size : 0);
     } else if (is_space(front())) {
       consume(1);
     } else if (front() == '{') {
-      streaming_ = true;
+      object_.streaming = true;
     } else {
       end_tagged_call(0);
     }
     return true;
   }
   std::string out;
-  const JsonSpan::Step step = span_.take(front(), out);
+  const JsonSpan::Step step = object_.span.take(front(), out);
   if (step != JsonSpan::Step::refused) {
     consume(1);
     emit(Kind::arguments, std::move(out));
@@ -359,23 +361,23 @@ bool ResponseParser::step_json() {
 }
 
 bool ResponseParser::step_loose() {
-  const size_t num_bytes = reader_->advance(pending(), more_);
+  const size_t num_bytes = value_.reader->advance(pending(), input_.more);
   if (num_bytes == 0) return false;
   consume(num_bytes);
-  if (std::string json = reader_->take_json(); !json.empty()) emit(Kind::arguments, std::move(json));
-  if (reader_->over()) end_call();
+  if (std::string json = value_.reader->take_json(); !json.empty()) emit(Kind::arguments, std::move(json));
+  if (value_.reader->over()) end_call();
   return true;
 }
 
 bool ResponseParser::step_parameters() {
-  const Set::Found found = find(call_marks_);
+  const Set::Found found = find(marks_.call);
   if (found.wait) return false;
   if (found.size == 0) {
     consume(1);
   } else if (found.meaning == Meaning::parameter) {
     consume(found.size);
-    key_.clear();
-    hint_.clear();
+    value_.key.clear();
+    value_.hint.clear();
     mode_ = Mode::key;
   } else {
     end_tagged_call(found.meaning == Meaning::stop ? found.size : 0);
@@ -384,9 +386,9 @@ bool ResponseParser::step_parameters() {
 }
 
 void ResponseParser::end_tagged_call(size_t num_bytes) {
-  if (form_->arguments == ArgumentSyntax::parameters) {
-    emit(Kind::arguments, num_arguments_ == 0 ? "{}" : "}");
-  } else if (!streaming_) {
+  if (section_.form->arguments == ArgumentSyntax::parameters) {
+    emit(Kind::arguments, call_.num_arguments == 0 ? "{}" : "}");
+  } else if (!object_.streaming) {
     emit(Kind::arguments, "{}");
   }
   consume(num_bytes);
@@ -399,7 +401,7 @@ bool ResponseParser::step_key() {
   set.add(parameter().value_begin, Meaning::value_begin);
   const Set::Found found = find(set);
   if (found.wait) return false;
-  if (found.size == 0) key_ += front();
+  if (found.size == 0) value_.key += front();
   consume(std::max<size_t>(found.size, 1));
   if (found.meaning == Meaning::key_end && !parameter().value_begin.empty()) {
     mode_ = Mode::hint;
@@ -414,7 +416,7 @@ bool ResponseParser::step_hint() {
   set.add(parameter().value_begin, Meaning::value_begin);
   const Set::Found found = find(set);
   if (found.wait) return false;
-  if (found.size == 0) hint_ += front();
+  if (found.size == 0) value_.hint += front();
   consume(std::max<size_t>(found.size, 1));
   if (found.size > 0) begin_value();
   return true;
@@ -423,57 +425,58 @@ bool ResponseParser::step_hint() {
 void ResponseParser::begin_value() {
   const ParameterSyntax& syntax = parameter();
   mode_ = Mode::value;
-  key_ = std::string(trimmed(key_));
-  plain_ = {};
-  plain_.types = types_of(tools_.argument_schema(name_, key_));
-  plain_.python = syntax.python;
-  const std::string_view hint = trimmed(hint_);
+  value_.key = std::string(trimmed(value_.key));
+  value_.plain = {};
+  value_.plain.types = types_of(tools_.argument_schema(call_.name, value_.key));
+  value_.plain.python = syntax.python;
+  const std::string_view hint = trimmed(value_.hint);
   if (!syntax.string_hint.empty() && !hint.empty()) {
-    plain_.is_json = hint != syntax.string_hint;
-    if (!plain_.is_json) plain_.types = {ValueTypes::kString, true};
+    value_.plain.is_json = hint != syntax.string_hint;
+    if (!value_.plain.is_json) value_.plain.types = {ValueTypes::kString, true};
   }
-  streaming_ = plain_.types.only_text() && !plain_.is_json;
-  may_be_json_ = plain_.is_json || (plain_.types.known && !plain_.types.has(ValueTypes::kString));
-  in_json_string_ = false;
-  span_ = {};
-  value_begun_ = false;
-  on_lines_ = false;
-  is_verbatim_ = false;
-  capture_.clear();
+  object_.streaming = value_.plain.types.only_text() && !value_.plain.is_json;
+  value_.may_be_json =
+      value_.plain.is_json || (value_.plain.types.known && !value_.plain.types.has(ValueTypes::kString));
+  value_.in_json_string = false;
+  object_.span = {};
+  value_.begun = false;
+  value_.on_lines = false;
+  value_.is_verbatim = false;
+  object_.capture.clear();
   std::string end = "\n" + std::string(syntax.value_end);
-  if (const size_t pos = end.find(kKeyHere); pos != std::string::npos) end.replace(pos, 1, key_);
-  value_end_line_ = std::make_shared<const std::string>(std::move(end));
+  if (const size_t pos = end.find(kKeyHere); pos != std::string::npos) end.replace(pos, 1, value_.key);
+  marks_.end_line = std::make_shared<const std::string>(std::move(end));
   build_value_marks();
-  if (streaming_) emit(Kind::arguments, key_json() + '"');
+  if (object_.streaming) emit(Kind::arguments, key_json() + '"');
 }
 
 void ResponseParser::build_value_marks() {
-  value_marks_ = {};
-  if (is_verbatim_) {
-    value_marks_.add(kVerbatimEnd, Meaning::verbatim_end);
+  marks_.value = {};
+  if (value_.is_verbatim) {
+    marks_.value.add(kVerbatimEnd, Meaning::verbatim_end);
     return;
   }
-  const std::string_view end_line = *value_end_line_;
-  value_marks_.add(end_line.substr(1), Meaning::value_end);
-  if (on_lines_) value_marks_.add(end_line, Meaning::value_end);
-  if (!value_begun_) value_marks_.add(kVerbatim, Meaning::verbatim);
+  const std::string_view end_line = *marks_.end_line;
+  marks_.value.add(end_line.substr(1), Meaning::value_end);
+  if (value_.on_lines) marks_.value.add(end_line, Meaning::value_end);
+  if (!value_.begun) marks_.value.add(kVerbatim, Meaning::verbatim);
 }
 
 bool ResponseParser::step_value() {
-  if (!value_begun_ && parameter().lines && front() == '\n') {
+  if (!value_.begun && parameter().lines && front() == '\n') {
     consume(1);
-    value_begun_ = on_lines_ = true;
+    value_.begun = value_.on_lines = true;
     build_value_marks();
     return true;
   }
-  const Set::Found found = in_json_string_ ? Set::Found() : find(value_marks_);
+  const Set::Found found = value_.in_json_string ? Set::Found() : find(marks_.value);
   if (found.wait) return false;
   if (found.size == 0) {
     watch_json(front());
     add_to_value(pending().substr(0, 1));
     consume(1);
-    if (!value_begun_) {
-      value_begun_ = true;
+    if (!value_.begun) {
+      value_.begun = true;
       build_value_marks();
     }
     return true;
@@ -483,25 +486,26 @@ bool ResponseParser::step_value() {
     end_value();
     return true;
   }
-  is_verbatim_ = found.meaning == Meaning::verbatim;
-  value_begun_ = true;
+  value_.is_verbatim = found.meaning == Meaning::verbatim;
+  value_.begun = true;
   build_value_marks();
   return true;
 }
 
 // Where a value can only be JSON, a mark inside of its strings is part of them.
 void ResponseParser::watch_json(char byte) {
-  if (!may_be_json_) return;
+  if (!value_.may_be_json) return;
   std::string ignored;
-  const bool space = capture_.empty() && is_space(byte);
-  const bool broken = byte == '\n' && span_.in_string();
-  if (broken || (!space && span_.take(byte, ignored) == JsonSpan::Step::refused)) may_be_json_ = false;
-  in_json_string_ = may_be_json_ && span_.in_string();
+  const bool space = object_.capture.empty() && is_space(byte);
+  const bool broken = byte == '\n' && object_.span.in_string();
+  if (broken || (!space && object_.span.take(byte, ignored) == JsonSpan::Step::refused))
+    value_.may_be_json = false;
+  value_.in_json_string = value_.may_be_json && object_.span.in_string();
 }
 
 void ResponseParser::add_to_value(std::string_view bytes) {
-  if (!streaming_) {
-    capture_ += bytes;
+  if (!object_.streaming) {
+    object_.capture += bytes;
     return;
   }
   std::string text;
@@ -510,25 +514,26 @@ void ResponseParser::add_to_value(std::string_view bytes) {
 }
 
 std::string ResponseParser::key_json() const {
-  std::string json = num_arguments_ == 0 ? "{\"" : ", \"";
-  append_json_text(json, key_);
+  std::string json = call_.num_arguments == 0 ? "{\"" : ", \"";
+  append_json_text(json, value_.key);
   return json += "\": ";
 }
 
 void ResponseParser::end_value() {
-  if (streaming_) {
+  if (object_.streaming) {
     emit(Kind::arguments, "\"");
   } else {
     std::string json = key_json();
     if (parameter().elements) {
-      json += json_of_elements(capture_, parameter().begin, tools_.argument_schema(name_, key_));
+      json += json_of_elements(object_.capture, parameter().begin,
+                               tools_.argument_schema(call_.name, value_.key));
     } else {
-      json += json_of_plain(capture_, plain_);
+      json += json_of_plain(object_.capture, value_.plain);
     }
     emit(Kind::arguments, std::move(json));
   }
-  capture_.clear();
-  ++num_arguments_;
+  object_.capture.clear();
+  ++call_.num_arguments;
   mode_ = Mode::arguments;
 }
 

@@ -58,7 +58,7 @@ ResponseParser::ResponseParser(const Dialect& dialect, ToolSet tools, ReasoningS
     mode_ = Mode::reasoning;
   } else if (!dialect.messages.header_begins.empty()) {
     mode_ = Mode::header;
-    header_fresh_ = true;
+    message_.header_fresh = true;
   }
 }
 
@@ -72,50 +72,50 @@ void ResponseParser::add_calls(Set& set) const {
 void ResponseParser::build_sets() {
   const MessageSyntax& messages = dialect_->messages;
   if (start_ != ReasoningStart::off) {
-    text_marks_.add_all(dialect_->reasoning.opens, Meaning::reasoning_opens);
-    text_marks_.add_all(dialect_->reasoning.closes, Meaning::reasoning_closes);
+    marks_.text.add_all(dialect_->reasoning.opens, Meaning::reasoning_opens);
+    marks_.text.add_all(dialect_->reasoning.closes, Meaning::reasoning_closes);
   }
-  add_calls(text_marks_);
-  text_marks_.add_all(dialect_->noise, Meaning::noise);
-  reasoning_marks_.add_all(dialect_->reasoning.closes, Meaning::reasoning_closes);
-  reasoning_marks_.add_all(dialect_->reasoning.opens, Meaning::reasoning_opens);
-  if (dialect_->reasoning.calls == CallsInReasoning::end_it) add_calls(reasoning_marks_);
-  for (Set* set : {&text_marks_, &reasoning_marks_, &header_marks_, &message_marks_}) {
+  add_calls(marks_.text);
+  marks_.text.add_all(dialect_->noise, Meaning::noise);
+  marks_.reasoning.add_all(dialect_->reasoning.closes, Meaning::reasoning_closes);
+  marks_.reasoning.add_all(dialect_->reasoning.opens, Meaning::reasoning_opens);
+  if (dialect_->reasoning.calls == CallsInReasoning::end_it) add_calls(marks_.reasoning);
+  for (Set* set : {&marks_.text, &marks_.reasoning, &marks_.header, &marks_.message}) {
     set->add_all(messages.header_begins, Meaning::header);
     set->add_all(messages.body_ends, Meaning::body_end);
   }
-  header_marks_.add(messages.header_end, Meaning::header_end);
-  start_marks_.add_all(messages.header_starts, Meaning::header);
+  marks_.header.add(messages.header_end, Meaning::header_end);
+  marks_.start.add_all(messages.header_starts, Meaning::header);
 }
 
 void ResponseParser::follow(std::string_view prompt) {
   const MessageSyntax& messages = dialect_->messages;
   if (const size_t begin = last_end(prompt, messages.header_begins); begin > 0) {
-    header_fresh_ = false;
+    message_.header_fresh = false;
     feed(prompt.substr(begin));
     events_.clear();
-    raw_.clear();
+    input_.raw.clear();
   } else if (mode_ == Mode::text && start_ != ReasoningStart::off) {
     const size_t open = last_end(prompt, dialect_->reasoning.opens);
     if (open <= last_end(prompt, dialect_->reasoning.closes)) return;
     mode_ = Mode::reasoning;
-    reasoning_begun_ = prompt.find_first_not_of(kSpace, open) != std::string_view::npos;
+    message_.reasoning_begun = prompt.find_first_not_of(kSpace, open) != std::string_view::npos;
   }
 }
 
 void ResponseParser::feed(std::string_view bytes) {
   for (const char byte : bytes) {
-    pending_ += byte;
+    input_.pending += byte;
     run();
   }
 }
 
 void ResponseParser::run() {
-  while (num_read_ < pending_.size() && step()) {
+  while (input_.num_read < input_.pending.size() && step()) {
   }
-  if (num_read_ == pending_.size()) {
-    pending_.clear();
-    num_read_ = 0;
+  if (input_.num_read == input_.pending.size()) {
+    input_.pending.clear();
+    input_.num_read = 0;
   }
 }
 
@@ -159,15 +159,15 @@ bool ResponseParser::ends_in_closing_mark() const {
   if (pending().empty()) return false;
   switch (mode_) {
     case Mode::text:
-      return between_messages_ && is_cut(text_marks_, {Meaning::header});
+      return message_.is_over && is_cut(marks_.text, {Meaning::header});
     case Mode::reasoning:
-      return is_cut(reasoning_marks_, {Meaning::reasoning_closes, Meaning::body_end});
+      return is_cut(marks_.reasoning, {Meaning::reasoning_closes, Meaning::body_end});
     case Mode::section:
-      return call_in_section_ && is_cut(section_marks_, {Meaning::section_closes, Meaning::separator});
+      return section_.has_call && is_cut(marks_.section, {Meaning::section_closes, Meaning::separator});
     case Mode::arguments:
-      return !reader_ && is_cut(call_marks_, {Meaning::stop, Meaning::section_closes});
+      return !value_.reader && is_cut(marks_.call, {Meaning::stop, Meaning::section_closes});
     case Mode::value:
-      return is_cut(value_marks_, {Meaning::value_end, Meaning::verbatim_end});
+      return is_cut(marks_.value, {Meaning::value_end, Meaning::verbatim_end});
     default:
       return false;
   }
@@ -175,42 +175,43 @@ bool ResponseParser::ends_in_closing_mark() const {
 
 void ResponseParser::finish() {
   if (ends_in_closing_mark()) {
-    const bool in_value = mode_ == Mode::value && !streaming_;
+    const bool in_value = mode_ == Mode::value && !object_.streaming;
     consume(pending().size());
     if (!in_value) emit_raw(Kind::markup);
   }
-  more_ = MoreToCome::no;
+  input_.more = MoreToCome::no;
   run();
   finish_held();
 }
 
 // A call whose name is known has begun, even where its arguments have not.
 void ResponseParser::finish_name() {
-  const bool in_object = mode_ == Mode::object || (mode_ == Mode::id && !name_.empty());
-  const bool is_certain = form_ != nullptr && (!form_->bare || tools_.find(name_) != nullptr);
-  if (call_begun_) return;
-  if (in_object && is_certain && !name_.empty()) {
+  const bool in_object = mode_ == Mode::object || (mode_ == Mode::id && !call_.name.empty());
+  const bool is_certain =
+      section_.form != nullptr && (!section_.form->bare || tools_.find(call_.name) != nullptr);
+  if (call_.begun) return;
+  if (in_object && is_certain && !call_.name.empty()) {
     begin_call();
-  } else if (!announced_.empty() && (mode_ == Mode::section || mode_ == Mode::name)) {
-    name_ = announced_;
+  } else if (!message_.announced.empty() && (mode_ == Mode::section || mode_ == Mode::name)) {
+    call_.name = message_.announced;
     begin_call();
   }
 }
 
 void ResponseParser::finish_held() {
   finish_name();
-  if (mode_ == Mode::arguments && reader_) {
-    reader_->finish();
-    if (std::string json = reader_->take_json(); !json.empty()) emit(Kind::arguments, std::move(json));
-  } else if (mode_ == Mode::value && !streaming_) {
+  if (mode_ == Mode::arguments && value_.reader) {
+    value_.reader->finish();
+    if (std::string json = value_.reader->take_json(); !json.empty()) emit(Kind::arguments, std::move(json));
+  } else if (mode_ == Mode::value && !object_.streaming) {
     emit(Kind::arguments, key_json());
   }
-  if (raw_.empty()) return;
-  const bool is_bare = form_ != nullptr && form_->bare && !call_begun_;
-  const bool is_text = (mode_ == Mode::text && text_begun_) ||
-                       (mode_ == Mode::section && !call_in_section_) ||
+  if (input_.raw.empty()) return;
+  const bool is_bare = section_.form != nullptr && section_.form->bare && !call_.begun;
+  const bool is_text = (mode_ == Mode::text && message_.text_begun) ||
+                       (mode_ == Mode::section && !section_.has_call) ||
                        (is_bare && (mode_ == Mode::object || mode_ == Mode::name));
-  if (mode_ == Mode::reasoning && reasoning_begun_) {
+  if (mode_ == Mode::reasoning && message_.reasoning_begun) {
     emit_raw(Kind::reasoning);
   } else {
     emit_raw(is_text ? Kind::text : Kind::markup);
@@ -220,7 +221,7 @@ void ResponseParser::finish_held() {
 std::vector<ResponseEvent> ResponseParser::take() {
   std::vector<ResponseEvent> taken;
   taken.swap(events_);
-  const size_t num_held = taken.empty() || more_ == MoreToCome::no ? 0 : cut_character(taken.back());
+  const size_t num_held = taken.empty() || input_.more == MoreToCome::no ? 0 : cut_character(taken.back());
   if (num_held == 0) return taken;
   ResponseEvent& last = taken.back();
   events_.push_back(last);
@@ -233,33 +234,33 @@ std::vector<ResponseEvent> ResponseParser::take() {
 }
 
 void ResponseParser::consume(size_t num_bytes) {
-  raw_ += pending().substr(0, num_bytes);
-  num_read_ += num_bytes;
+  input_.raw += pending().substr(0, num_bytes);
+  input_.num_read += num_bytes;
 }
 
 void ResponseParser::emit(Kind kind, std::string text) {
   const bool joins = !events_.empty() && events_.back().kind == kind &&
-                     (kind != Kind::arguments || events_.back().call_idx + 1 == num_calls_);
+                     (kind != Kind::arguments || events_.back().call_idx + 1 == call_.num_begun);
   if (kind == Kind::markup) text.clear();
   if (joins) {
     events_.back().text += text;
-    events_.back().raw += raw_;
+    events_.back().raw += input_.raw;
   } else {
     ResponseEvent event;
     event.kind = kind;
     event.text = std::move(text);
-    event.raw = raw_;
-    if (kind == Kind::arguments) event.call_idx = num_calls_ - 1;
+    event.raw = input_.raw;
+    if (kind == Kind::arguments) event.call_idx = call_.num_begun - 1;
     events_.push_back(std::move(event));
   }
-  raw_.clear();
+  input_.raw.clear();
 }
 
 // White space is text where text stands on both sides of it.
 bool ResponseParser::plain_byte(Kind kind) {
   const bool space = is_space(front());
-  bool& begun = kind == Kind::text ? text_begun_ : reasoning_begun_;
-  if (!space && !begun && !raw_.empty()) emit_raw(Kind::markup);
+  bool& begun = kind == Kind::text ? message_.text_begun : message_.reasoning_begun;
+  if (!space && !begun && !input_.raw.empty()) emit_raw(Kind::markup);
   consume(1);
   if (space) return true;
   emit_raw(kind);
@@ -268,14 +269,14 @@ bool ResponseParser::plain_byte(Kind kind) {
 }
 
 bool ResponseParser::step_text() {
-  const Set::Found found = find(text_marks_);
+  const Set::Found found = find(marks_.text);
   if (found.wait) return false;
   if (found.size == 0) return plain_byte(Kind::text);
   if (found.meaning == Meaning::section || found.meaning == Meaning::call) {
     begin_section(found);
     return true;
   }
-  if (!raw_.empty()) emit_raw(text_begun_ ? Kind::text : Kind::markup);
+  if (!input_.raw.empty()) emit_raw(message_.text_begun ? Kind::text : Kind::markup);
   if (found.meaning == Meaning::body_end) {
     end_message(found.size);
     return true;
@@ -283,21 +284,21 @@ bool ResponseParser::step_text() {
   consume(found.size);
   if (found.meaning == Meaning::header) {
     mode_ = Mode::header;
-    header_.clear();
+    message_.header.clear();
     return true;
   }
   emit_raw(Kind::markup);
   if (found.meaning == Meaning::reasoning_opens) {
     mode_ = Mode::reasoning;
-    reasoning_begun_ = false;
+    message_.reasoning_begun = false;
   }
   return true;
 }
 
 bool ResponseParser::step_reasoning() {
-  const Set::Found found = find(reasoning_marks_);
+  const Set::Found found = find(marks_.reasoning);
   if (found.wait) return false;
-  if (found.size == 0 || (found.meaning == Meaning::reasoning_opens && reasoning_begun_)) {
+  if (found.size == 0 || (found.meaning == Meaning::reasoning_opens && message_.reasoning_begun)) {
     return plain_byte(Kind::reasoning);
   }
   if (found.meaning == Meaning::section || found.meaning == Meaning::call) {
@@ -308,7 +309,7 @@ bool ResponseParser::step_reasoning() {
     consume(found.size);
     if (found.meaning == Meaning::header) {
       mode_ = Mode::header;
-      header_.clear();
+      message_.header.clear();
     } else {
       emit_raw(Kind::markup);
       if (found.meaning == Meaning::reasoning_closes) mode_ = Mode::text;
@@ -319,29 +320,29 @@ bool ResponseParser::step_reasoning() {
 
 void ResponseParser::end_message(size_t num_bytes) {
   consume(num_bytes);
-  emit_raw(shown_message_ ? Kind::text : Kind::markup);
+  emit_raw(message_.is_shown ? Kind::text : Kind::markup);
   mode_ = Mode::text;
-  between_messages_ = true;
-  shown_message_ = false;
-  text_begun_ = false;
+  message_.is_over = true;
+  message_.is_shown = false;
+  message_.text_begun = false;
 }
 
 bool ResponseParser::step_header() {
-  if (header_fresh_ && start_marks_.size() > 0) {
-    const Set::Found start = find(start_marks_);
+  if (message_.header_fresh && marks_.start.size() > 0) {
+    const Set::Found start = find(marks_.start);
     if (start.wait) return false;
     if (start.size == 0) mode_ = Mode::text;
   }
-  header_fresh_ = false;
+  message_.header_fresh = false;
   if (mode_ == Mode::text) return true;
-  const Set::Found found = find(header_marks_);
+  const Set::Found found = find(marks_.header);
   if (found.wait) return false;
-  if (found.size == 0) header_ += front();
+  if (found.size == 0) message_.header += front();
   consume(std::max<size_t>(found.size, 1));
   if (found.meaning == Meaning::header_end) {
     end_header();
   } else if (found.size > 0) {
-    header_.clear();
+    message_.header.clear();
   }
   return true;
 }
@@ -350,27 +351,28 @@ void ResponseParser::end_header() {
   HeaderRule rule;
   for (const HeaderRule& each : dialect_->messages.rules) {
     rule = each;
-    if (header_.find(each.contains) != std::string::npos) break;
+    if (message_.header.find(each.contains) != std::string::npos) break;
   }
-  between_messages_ = false;
-  text_begun_ = false;
-  reasoning_begun_ = false;
+  message_.is_over = false;
+  message_.text_begun = false;
+  message_.reasoning_begun = false;
   mode_ = Mode::text;
-  announced_.clear();
-  const std::string after = header_.substr(header_.find(rule.contains) + rule.contains.size());
+  message_.announced.clear();
+  const std::string after =
+      message_.header.substr(message_.header.find(rule.contains) + rule.contains.size());
   const std::string name = after.substr(0, after.find_first_of(" <\n\t"));
-  if (rule.meaning == HeaderMeaning::announcement) announced_ = name;
+  if (rule.meaning == HeaderMeaning::announcement) message_.announced = name;
   if (rule.meaning == HeaderMeaning::call) {
     begin_message_call(name);
     return;
   }
   if (rule.meaning == HeaderMeaning::reasoning) {
-    shown_message_ = start_ == ReasoningStart::off;
-    if (!shown_message_) mode_ = Mode::reasoning;
+    message_.is_shown = start_ == ReasoningStart::off;
+    if (!message_.is_shown) mode_ = Mode::reasoning;
   }
   if (rule.meaning == HeaderMeaning::nothing) mode_ = Mode::nothing;
-  emit_raw(shown_message_ ? Kind::text : Kind::markup);
-  text_begun_ = shown_message_;
+  emit_raw(message_.is_shown ? Kind::text : Kind::markup);
+  message_.text_begun = message_.is_shown;
 }
 
 void ResponseParser::begin_message_call(const std::string& name) {
@@ -378,18 +380,18 @@ void ResponseParser::begin_message_call(const std::string& name) {
       tools_.tools().empty() || tools_.find(name) != nullptr || !dialect_->messages.header_starts.empty();
   if (!is_name(name) || !known) {  // a text without a header
     emit_raw(Kind::text);
-    text_begun_ = true;
+    message_.text_begun = true;
     return;
   }
-  form_ = &dialect_->forms[0];
-  name_ = name;
-  id_.clear();
-  in_message_call_ = true;
+  section_.form = &dialect_->forms[0];
+  call_.name = name;
+  call_.id.clear();
+  section_.of_message = true;
   begin_arguments();
 }
 
 bool ResponseParser::step_nothing() {
-  const Set::Found found = find(message_marks_);
+  const Set::Found found = find(marks_.message);
   if (found.wait) return false;
   if (found.size == 0) {
     consume(1);
@@ -399,64 +401,64 @@ bool ResponseParser::step_nothing() {
   } else {
     consume(found.size);
     mode_ = Mode::header;
-    header_.clear();
+    message_.header.clear();
   }
   return true;
 }
 
 void ResponseParser::begin_section(const Set::Found& found) {
   const std::string_view mark = pending().substr(0, found.size);
-  candidates_.clear();
+  section_.candidates.clear();
   for (const CallForm& form : dialect_->forms) {
     const bool fits =
         found.meaning == Meaning::section ? contains(form.opens, mark) : form.tagged.begin == mark;
-    if (fits) candidates_.push_back(&form);
+    if (fits) section_.candidates.push_back(&form);
   }
-  outer_ = mode_;
+  section_.outer = mode_;
   mode_ = Mode::section;
-  call_in_section_ = false;
-  in_message_call_ = false;
-  form_ = nullptr;
+  section_.has_call = false;
+  section_.of_message = false;
+  section_.form = nullptr;
   build_section_marks();
   if (found.meaning == Meaning::call) return;  // its mark begins the call too
-  const bool is_first_byte = candidates_[0]->bare && mark.back() == '{';
+  const bool is_first_byte = section_.candidates[0]->bare && mark.back() == '{';
   consume(found.size - (is_first_byte ? 1 : 0));
 }
 
 void ResponseParser::build_section_marks() {
-  section_marks_ = {};
-  for (const CallForm* form : candidates_) {
-    section_marks_.add(form->tagged.begin, Meaning::call);
-    section_marks_.add_all(form->closes, Meaning::section_closes);
-    if (!form->bare) section_marks_.add_all(form->opens, Meaning::separator);
-    section_marks_.add_all(form->separators, Meaning::separator);
+  marks_.section = {};
+  for (const CallForm* form : section_.candidates) {
+    marks_.section.add(form->tagged.begin, Meaning::call);
+    marks_.section.add_all(form->closes, Meaning::section_closes);
+    if (!form->bare) marks_.section.add_all(form->opens, Meaning::separator);
+    marks_.section.add_all(form->separators, Meaning::separator);
     if (form->arguments != ArgumentSyntax::parameters) {
-      section_marks_.add_all(form->tagged.ends, Meaning::separator);
+      marks_.section.add_all(form->tagged.ends, Meaning::separator);
     }
   }
 }
 
 bool ResponseParser::step_section() {
-  const Set::Found found = find(section_marks_);
+  const Set::Found found = find(marks_.section);
   if (found.wait) return false;
   if (found.size > 0) {
     const std::string mark(pending().substr(0, found.size));
     consume(found.size);
     if (found.meaning == Meaning::call) {
-      for (const CallForm* form : candidates_) {
+      for (const CallForm* form : section_.candidates) {
         if (form->tagged.begin == mark) begin_name(*form);
       }
     } else if (found.meaning == Meaning::section_closes) {
       emit_raw(Kind::markup);
       mode_ = Mode::text;
-      text_begun_ = false;
+      message_.text_begun = false;
     }
     return true;
   }
-  for (const CallForm* form : candidates_) {
+  for (const CallForm* form : section_.candidates) {
     if (begin_call_in(*form)) return true;
   }
-  const bool brackets = std::any_of(candidates_.begin(), candidates_.end(),
+  const bool brackets = std::any_of(section_.candidates.begin(), section_.candidates.end(),
                                     [](const CallForm* form) { return form->body != CallBody::tagged; });
   if (is_space(front()) || (brackets && kBetweenObjects.find(front()) != std::string_view::npos)) {
     consume(1);
@@ -472,7 +474,7 @@ bool ResponseParser::begin_call_in(const CallForm& form) {
   const bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
   if (form.body == CallBody::object) {
     if (byte != '{') return false;
-    form_ = &form;
+    section_.form = &form;
     consume(1);
     begin_object();
     return true;
@@ -483,52 +485,52 @@ bool ResponseParser::begin_call_in(const CallForm& form) {
 }
 
 void ResponseParser::leave_section() {
-  if (!call_in_section_) {
+  if (!section_.has_call) {
     fail();
     return;
   }
-  if (!raw_.empty()) emit_raw(Kind::markup);
+  if (!input_.raw.empty()) emit_raw(Kind::markup);
   mode_ = Mode::text;
-  text_begun_ = false;
+  message_.text_begun = false;
 }
 
 void ResponseParser::fail() {
-  if (call_in_section_) {
+  if (section_.has_call) {
     emit_raw(Kind::text);
     mode_ = Mode::text;
   } else {
-    mode_ = outer_;
-    if (!raw_.empty()) emit_raw(mode_ == Mode::reasoning ? Kind::reasoning : Kind::text);
+    mode_ = section_.outer;
+    if (!input_.raw.empty()) emit_raw(mode_ == Mode::reasoning ? Kind::reasoning : Kind::text);
   }
-  (mode_ == Mode::reasoning ? reasoning_begun_ : text_begun_) = true;
+  (mode_ == Mode::reasoning ? message_.reasoning_begun : message_.text_begun) = true;
 }
 
 void ResponseParser::begin_call() {
   ResponseEvent event;
   event.kind = Kind::call_begin;
-  event.call_idx = num_calls_++;
-  event.name = name_;
-  event.id = id_;
-  event.raw = raw_;
-  raw_.clear();
+  event.call_idx = call_.num_begun++;
+  event.name = call_.name;
+  event.id = call_.id;
+  event.raw = input_.raw;
+  input_.raw.clear();
   events_.push_back(std::move(event));
-  call_begun_ = true;
-  call_in_section_ = true;
-  announced_.clear();
+  call_.begun = true;
+  section_.has_call = true;
+  message_.announced.clear();
 }
 
 void ResponseParser::end_call() {
   ResponseEvent event;
   event.kind = Kind::call_end;
-  event.call_idx = num_calls_ - 1;
-  event.name = name_;
-  event.id = id_;
-  event.raw = raw_;
-  raw_.clear();
+  event.call_idx = call_.num_begun - 1;
+  event.name = call_.name;
+  event.id = call_.id;
+  event.raw = input_.raw;
+  input_.raw.clear();
   events_.push_back(std::move(event));
-  call_begun_ = false;
-  reader_.reset();
-  mode_ = in_message_call_ ? Mode::nothing : Mode::section;
+  call_.begun = false;
+  value_.reader.reset();
+  mode_ = section_.of_message ? Mode::nothing : Mode::section;
 }
 
 }  // namespace quire

@@ -45,9 +45,9 @@ class ResponseParser {
   // Where reasoning begins in what comes next.
   ReasoningStart reasoning() const { return in_reasoning() ? ReasoningStart::open : start_; }
   // Whether what comes next would be text of the answer.
-  bool in_text() const { return mode_ == Mode::text && !between_messages_; }
+  bool in_text() const { return mode_ == Mode::text && !message_.is_over; }
   // Whether a call has begun that has no end by now.
-  bool in_call() const { return call_begun_; }
+  bool in_call() const { return call_.begun; }
   const Dialect& dialect() const { return *dialect_; }
 
  private:
@@ -91,6 +91,70 @@ class ResponseParser {
   using Set = MarkSet<Meaning>;
   enum class Part : uint8_t { key, colon, value, after_value };
   enum class Role : uint8_t { other, name, arguments, id };
+
+  // What the modes look for.
+  struct Marks {
+    Set text, reasoning, header, start;
+    Set message;  // that end a message
+    Set section;  // of the forms of the section
+    Set name;     // of the form
+    Set call, value;
+    // After an end of line, and with the key. Marks borrow it, those of copies too.
+    std::shared_ptr<const std::string> end_line;
+  };
+  struct Input {
+    std::string pending;  // bytes that no mode has read
+    size_t num_read = 0;
+    std::string raw;  // bytes that are read and part of no event
+    MoreToCome more = MoreToCome::yes;
+  };
+  // The message that the answer is in.
+  struct Message {
+    bool text_begun = false;  // white space belongs to the text
+    bool reasoning_begun = false;
+    bool is_over = false;       // and the next has not begun
+    bool header_fresh = false;  // nothing of it has been seen
+    bool is_shown = false;      // its marks are text too
+    std::string header;
+    std::string announced;  // the name of the call that it has
+  };
+  // Where calls may begin.
+  struct Section {
+    Mode outer = Mode::text;  // where it began
+    std::vector<const CallForm*> candidates;
+    const CallForm* form = nullptr;
+    bool has_call = false;
+    bool of_message = false;
+  };
+  struct Call {
+    uint32_t num_begun = 0;  // of the answer
+    bool begun = false;
+    std::string name;
+    std::string id;
+    std::optional<std::string> held_arguments;  // that came before the name
+    size_t num_arguments = 0;
+  };
+  // A call that is a JSON object.
+  struct Object {
+    JsonSpan span;
+    Part part = Part::key;
+    Role role = Role::other;
+    size_t num_keys = 0;
+    std::string capture;
+    bool streaming = false;  // the value goes out as it comes
+  };
+  // Of an argument between marks.
+  struct Value {
+    std::optional<LooseReader> reader;
+    std::string key;
+    std::string hint;
+    PlainValue plain;
+    bool begun = false;
+    bool on_lines = false;
+    bool may_be_json = false;
+    bool in_json_string = false;
+    bool is_verbatim = false;
+  };
 
   // One of these for each mode: whether anything has changed.
   bool step();
@@ -148,72 +212,29 @@ class ResponseParser {
   void end_call();
   void consume(size_t num_bytes);
   void emit(Kind kind, std::string text);
-  void emit_raw(Kind kind) { emit(kind, raw_); }
+  void emit_raw(Kind kind) { emit(kind, input_.raw); }
   // Whether the answer was cut off within a mark that would have ended something.
   bool ends_in_closing_mark() const;
   void finish_held();
   void finish_name();
-  char front() const { return pending_[num_read_]; }
-  std::string_view pending() const { return std::string_view(pending_).substr(num_read_); }
-  Set::Found find(const Set& set) const { return set.find(pending(), more_); }
-  const ParameterSyntax& parameter() const { return form_->tagged.parameter; }
+  char front() const { return input_.pending[input_.num_read]; }
+  std::string_view pending() const { return std::string_view(input_.pending).substr(input_.num_read); }
+  Set::Found find(const Set& set) const { return set.find(pending(), input_.more); }
+  const ParameterSyntax& parameter() const { return section_.form->tagged.parameter; }
 
   const Dialect* dialect_;
   ToolSet tools_;
   ReasoningStart start_;
-  Set text_marks_;
-  Set reasoning_marks_;
-  Set header_marks_;
-  Set start_marks_;
-  Set message_marks_;  // that end a message
-  Set section_marks_;  // of the forms of the section
-  Set name_marks_;     // of form_
-  Set call_marks_;
-  Set value_marks_;
-  // After an end of line, and with the key. Marks borrow it, those of copies too.
-  std::shared_ptr<const std::string> value_end_line_;
+  Marks marks_;
 
   Mode mode_ = Mode::text;
-  Mode outer_ = Mode::text;  // where a section began
-  MoreToCome more_ = MoreToCome::yes;
-  std::string pending_;  // bytes that no mode has read
-  size_t num_read_ = 0;
-  std::string raw_;  // bytes that are read and part of no event
+  Input input_;
   std::vector<ResponseEvent> events_;
-  bool text_begun_ = false;  // white space belongs to the text
-  bool reasoning_begun_ = false;
-  bool between_messages_ = false;
-  bool header_fresh_ = false;   // nothing of it has been seen
-  bool shown_message_ = false;  // its marks are text too
-  std::string header_;
-  std::string announced_;  // the name of the call that a message has
-
-  // The section and the call in it.
-  std::vector<const CallForm*> candidates_;
-  const CallForm* form_ = nullptr;
-  bool call_in_section_ = false;
-  bool in_message_call_ = false;
-  uint32_t num_calls_ = 0;
-  bool call_begun_ = false;
-  std::string name_;
-  std::string id_;
-  JsonSpan span_;
-  Part part_ = Part::key;
-  Role role_ = Role::other;
-  size_t num_keys_ = 0;
-  std::string capture_;
-  std::optional<std::string> held_arguments_;  // that came before the name
-  bool streaming_ = false;                     // the value goes out as it comes
-  std::optional<LooseReader> reader_;
-  size_t num_arguments_ = 0;
-  std::string key_;
-  std::string hint_;
-  PlainValue plain_;
-  bool value_begun_ = false;
-  bool on_lines_ = false;
-  bool may_be_json_ = false;
-  bool in_json_string_ = false;
-  bool is_verbatim_ = false;
+  Message message_;
+  Section section_;
+  Call call_;
+  Object object_;
+  Value value_;
 };
 
 }  // namespace quire

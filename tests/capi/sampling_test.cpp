@@ -179,6 +179,33 @@ TEST_F(CapiSampling, TheEdgesOfARangeAreInIt) {
   }
 }
 
+// 70 and 71 are of no other use here: which of the two is said is the bias's doing.
+TEST_F(CapiSampling, BiasesAreSetTogetherReplacedAndTakenBack) {
+  const auto biased = [](std::vector<int32_t> tokens, double bias) -> Change {
+    return [=](quire_job_request* request, quire_error** error) {
+      return quire_job_request_set_logit_biases(request, tokens.data(), tokens.size(), bias, error);
+    };
+  };
+  const auto one = [](int32_t token, double bias) -> Change {
+    return [=](quire_job_request* request, quire_error** error) {
+      return quire_job_request_add_logit_bias(request, token, bias, error);
+    };
+  };
+  const Change clear = quire_job_request_clear_logit_biases;
+  const std::vector<int32_t> plain = run({}).tokens;
+  const std::vector<int32_t> together = run({biased({70, 71}, 1e3)}).tokens;
+  for (const int32_t token : together) EXPECT_TRUE(token == 70 || token == 71) << token;
+  EXPECT_EQ(together, run({one(70, 1e3), one(71, 1e3)}).tokens);
+  EXPECT_EQ(run({one(80, 1e6), biased({70, 71}, 1e3)}).tokens, together) << "in place of what was set before";
+  EXPECT_EQ(run({biased({70, 71}, 1e3), one(71, 0)}).tokens, run({one(70, 1e3)}).tokens);
+  EXPECT_EQ(run({biased({70, 71}, 1e3), clear}).tokens, plain);
+  EXPECT_EQ(run({biased({70, 71}, 1e3), biased({}, 1.0)}).tokens, plain);
+  const OwnedRequest request = make_prompt("a");
+  const std::vector<int32_t> negative = {70, -1};
+  EXPECT_EQ(quire_job_request_set_logit_biases(request.get(), negative.data(), negative.size(), 1.0, nullptr),
+            0);
+}
+
 TEST_F(CapiSampling, ALoopEndsTheJobThatHasAGuard) {
   const Change drawn_alone = [](quire_job_request* request, quire_error** error) {
     return quire_job_request_add_logit_bias(request, 70, 1e6, error);

@@ -52,6 +52,78 @@ TEST_F(StatsTest, CountsWhatWasAskedFor) {
             quire_stats_pages_total(of.get(), nullptr));
 }
 
+// Two shards of one layer's heads: each has its part of the weights and of every page, and is named on the
+// page of the runtime.
+TEST_F(StatsTest, ShardsAreNamed) {
+  const OwnedModelOptions options(quire_model_options_create(nullptr));
+  const std::string path = embedded_model_path();
+  quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
+  quire_model_options_set_num_shards(options.get(), 2, nullptr);
+  const OwnedModel model(
+      quire_model_load(world.runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()));
+  ASSERT_TRUE(model) << report.message();
+  const OwnedCache cache = make_cache(model.get());
+  const OwnedStats of(quire_cache_stats(cache.get(), nullptr));
+  ASSERT_EQ(quire_model_num_shards(model.get(), nullptr), 2);
+  ASSERT_EQ(quire_stats_num_shards(of.get(), nullptr), 2);
+  std::string page(1 << 20, '\0');
+  page.resize(static_cast<size_t>(
+      quire_runtime_metrics(world.runtime.get(), page.data(), page.size(), report.out())));
+  int64_t weights = 0;
+  int64_t pages = 0;
+  for (int32_t shard = 0; shard < 2; ++shard) {
+    const int64_t of_weights = quire_model_shard_weight_bytes(model.get(), shard, nullptr);
+    const int64_t of_pages = quire_stats_shard_device_bytes(of.get(), shard, nullptr);
+    EXPECT_GT(of_weights, 0);
+    EXPECT_GT(of_pages, 0);
+    weights += of_weights;
+    pages += of_pages;
+    const std::string sample = "shard=\"" + std::to_string(shard) + "\"} ";
+    EXPECT_NE(page.find("number=\"2\"," + sample + std::to_string(of_weights) + "\n"), std::string::npos);
+    EXPECT_NE(page.find("\nquire_cache_shard_bytes{cache=\"2\"," + sample + std::to_string(of_pages) + "\n"),
+              std::string::npos)
+        << page;
+  }
+  EXPECT_EQ(quire_model_weight_bytes(model.get(), nullptr), weights);
+  EXPECT_EQ(quire_stats_device_bytes(of.get(), nullptr), pages);
+}
+
+TEST_F(StatsTest, AShardThatIsNotThereIsRefused) {
+  const OwnedStats of = stats();
+  EXPECT_EQ(quire_stats_num_shards(of.get(), nullptr), 1);
+  for (const int32_t shard : {-1, 1}) {
+    EXPECT_EQ(quire_stats_shard_device_bytes(of.get(), shard, report.out()), -1);
+    EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT) << report.message();
+    EXPECT_EQ(quire_model_shard_weight_bytes(world.model.get(), shard, report.out()), -1);
+    EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT) << report.message();
+  }
+  const OwnedModel bare = load_model(world.runtime.get(), tiny_model_path(), QUIRE_MODEL_SCOPE_METADATA);
+  EXPECT_EQ(quire_model_num_shards(bare.get(), nullptr), 1);
+  EXPECT_EQ(quire_model_shard_weight_bytes(bare.get(), 0, report.out()), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED) << report.message();
+  const OwnedModel words = load_model(world.runtime.get(), tiny_model_path(), QUIRE_MODEL_SCOPE_TOKENIZER);
+  EXPECT_EQ(quire_model_num_shards(words.get(), report.out()), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED) << report.message();
+}
+
+// Planned without weights, a cache on shards takes what it then has.
+TEST_F(StatsTest, ACacheOnShardsIsPlannedWithoutWeights) {
+  const OwnedModelOptions options(quire_model_options_create(nullptr));
+  const std::string path = embedded_model_path();
+  quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
+  quire_model_options_set_num_shards(options.get(), 3, nullptr);
+  std::vector<int64_t> bytes;
+  for (const int32_t scope : {QUIRE_MODEL_SCOPE_FULL, QUIRE_MODEL_SCOPE_METADATA}) {
+    quire_model_options_set_scope(options.get(), scope, nullptr);
+    const OwnedModel model(
+        quire_model_load(world.runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()));
+    ASSERT_TRUE(model) << report.message();
+    bytes.push_back(quire_cache_required_bytes(model.get(), nullptr, report.out()));
+  }
+  EXPECT_GT(bytes[0], 0);
+  EXPECT_EQ(bytes[0], bytes[1]);
+}
+
 TEST_F(StatsTest, ASnapshotDoesNotChange) {
   const OwnedStats before = stats();
   run("Hello", 3);

@@ -40,6 +40,12 @@ class Inspect(command.CommandTest):
         self.assertLess(small["cache_bytes"], more["cache_bytes"])
         self.assertEqual(small["weight_bytes"], longer["weight_bytes"])
 
+    def test_shards_are_named_and_counted(self):
+        one, two = (self.json_of("inspect", "--summary", "--context", 256, "--shards", count) for count in (1, 2))
+        self.assertEqual((one["num_shards"], two["num_shards"]), (1, 2))
+        self.assertGreater(two["memory"]["cache_bytes"], one["memory"]["cache_bytes"])
+        self.assertIn("the cache in 2 shards", self.succeed("inspect", "--summary", "--shards", 2).stdout)
+
 
 class Plan(command.CommandTest):
     def test_kinds_add_up_on_each_device(self):

@@ -25,7 +25,6 @@ FOR_A_SINK = "of use with a log sink alone"
 OF_THE_HEADER = "of the header; quire_version_string tells of the library"
 TAKEN_IN_BATCHES = "these languages take events with the drains"
 ANSWER_OF_A_WAIT = "an error, a timeout or a cancelled wait shows itself otherwise there"
-TO_COME = "comes with the next change of the layers"
 FILLED_ANEW = "a request is filled anew for each use"
 # Why a layer may do without it.
 EXEMPT = {
@@ -46,11 +45,6 @@ EXEMPT = {
     "quire_runtime_options_set_log_level": FOR_A_SINK,
     "quire_runtime_options_set_log_sink": "called on threads that block all signals, with which runtimes stop threads",
 }
-
-# Names that wait for that.
-EXEMPT.update(dict.fromkeys("""quire_model_evict
-quire_model_wake
-""".split(), TO_COME))
 
 
 def without_comments(text):

@@ -167,14 +167,16 @@ void tokenize(CWorld& w, const Calls& call) {
   call(quire_model_tokenizer_size, w.model);
 }
 void tell_model(CWorld& w, const Calls& call) {
-  for (auto* get : {quire_model_vocab_size, quire_model_num_layers, quire_model_hidden_size,
-                    quire_model_num_heads, quire_model_num_kv_heads, quire_model_num_tensors}) {
+  for (auto* get :
+       {quire_model_vocab_size, quire_model_num_layers, quire_model_hidden_size, quire_model_num_heads,
+        quire_model_num_kv_heads, quire_model_num_tensors, quire_model_num_shards}) {
     call(get, w.model);
   }
   for (auto* get : {quire_model_max_context, quire_model_weight_bytes}) {
     call(get, w.model);
   }
   call(quire_model_bits_per_weight, w.model);
+  call(quire_model_shard_weight_bytes, w.model, 0);
   call(quire_model_state, w.model);
   call(quire_model_wake, w.model, 0, w.cancel);
   call(quire_model_evict, w.model, QUIRE_MODEL_STATE_STANDING_BY, 0, w.cancel);
@@ -279,6 +281,8 @@ void tell_stats(CWorld& w, const Calls& call) {
         quire_stats_prefix_file_bytes, quire_stats_prefix_pages_restored, quire_stats_prefix_files_refused}) {
     call(get, w.stats);
   }
+  call(quire_stats_num_shards, w.stats);
+  call(quire_stats_shard_device_bytes, w.stats, 0);
   call(quire_stats_histogram_count, w.stats, QUIRE_HISTOGRAM_TIME_QUEUED);
   call(quire_stats_histogram_sum, w.stats, QUIRE_HISTOGRAM_TIME_QUEUED);
   call(quire_stats_histogram_quantile, w.stats, QUIRE_HISTOGRAM_TIME_QUEUED, 0.5);

@@ -50,6 +50,7 @@ struct FakeWeights {
   std::string name = "m";
   std::map<std::string, uint64_t, std::less<>> bytes;  // by device
   uint64_t rest = 0;  // of each of these devices, that stays there while they stand by
+  std::vector<uint64_t> shard_bytes;
   bool is_there = false;
   bool has_rest = false;
   ErrorCode failure = ErrorCode::ok;  // of the next load
@@ -100,6 +101,7 @@ class FakeMovable final : public Movable {
     const auto entry = weights_->bytes.find(device);
     return entry == weights_->bytes.end() ? 0 : entry->second;
   }
+  const std::vector<uint64_t>& shard_bytes() const override { return weights_->shard_bytes; }
 
  private:
   const std::shared_ptr<Runtime> runtime_;

@@ -180,6 +180,15 @@ QUIRE_API double quire_model_bits_per_weight(quire_model* model, quire_error** e
  */
 QUIRE_API int64_t quire_model_weight_bytes(quire_model* model, quire_error** error);
 
+/** Into how many shards each layer is cut (quire_model_options_set_num_shards); -1 on failure. */
+QUIRE_API int32_t quire_model_num_shards(quire_model* model, quire_error** error);
+
+/**
+ * Of quire_model_weight_bytes, what a shard takes, shard_idx from 0. -1 on failure;
+ * QUIRE_ERROR_UNSUPPORTED for a model whose scope has no weights.
+ */
+QUIRE_API int64_t quire_model_shard_weight_bytes(quire_model* model, int32_t shard_idx, quire_error** error);
+
 /* Tensors, as the files have them; indices from 0, in an order that does not change. */
 
 /** How many tensors the model has; a quantized matrix is one. -1 on failure. */

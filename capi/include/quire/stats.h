@@ -143,8 +143,17 @@ QUIRE_API int64_t quire_stats_namespace_name(quire_stats* stats, int32_t namespa
  */
 QUIRE_API quire_stats* quire_stats_namespace(quire_stats* stats, int32_t namespace_idx, quire_error** error);
 
-/** Device memory of the cache in bytes: pages, and the workspace of a step. */
+/**
+ * Device memory of the cache in bytes: pages, and the workspace of a step; of a cache that grows, what it
+ * began with.
+ */
 QUIRE_API int64_t quire_stats_device_bytes(quire_stats* stats, quire_error** error);
+
+/** Into how many shards each layer of the model is cut; each has its part of every page. */
+QUIRE_API int32_t quire_stats_num_shards(quire_stats* stats, quire_error** error);
+
+/** Of that device memory, what a shard has, shard_idx from 0. */
+QUIRE_API int64_t quire_stats_shard_device_bytes(quire_stats* stats, int32_t shard_idx, quire_error** error);
 
 /** Frees a snapshot. NULL does nothing. Returns 1, or 0 on failure. */
 QUIRE_API int32_t quire_stats_free(quire_stats* handle, quire_error** error);

@@ -78,6 +78,7 @@ CacheParts without_executor(const CacheParts& parts) {
   rest.max_seq_len = parts.max_seq_len;
   rest.residence = parts.residence;
   rest.page_memory = parts.page_memory;
+  rest.shard_bytes = parts.shard_bytes;
   rest.model = parts.model;
   return rest;
 }
@@ -102,13 +103,13 @@ void EngineCore::start() {
     return runtime_->threads().start(name, [self = shared_from_this(), run] { (self.get()->*run)(); });
   };
   try {
-    watching_ = options_.watchdog_timeout > Duration{0};
-    if (watching_) threads_.watchdog = start("quire-watchdog", &EngineCore::run_watchdog);
-    life_ = Life::running;
-    threads_.engine = start("quire-engine", &EngineCore::run_thread);
+    end_.watching = options_.watchdog_timeout > Duration{0};
+    if (end_.watching) end_.threads.watchdog = start("quire-watchdog", &EngineCore::run_watchdog);
+    end_.life = Life::running;
+    end_.threads.engine = start("quire-engine", &EngineCore::run_thread);
   } catch (...) {
-    life_ = Life::stopped;
-    watching_ = false;
+    end_.life = Life::stopped;
+    end_.watching = false;
     life_condition_.notify_all();
     throw;
   }
@@ -121,7 +122,7 @@ void EngineCore::run_thread() {
   }
   run_once();  // what came before the door was shut ends here
   const MutexLock lock(mutex_);
-  life_ = Life::stopped;
+  end_.life = Life::stopped;
   life_condition_.notify_all();
 }
 
@@ -155,7 +156,7 @@ void EngineCore::fault(ErrorCode code, std::string_view message) noexcept {
 void EngineCore::run_watchdog() {
   const Duration period = std::max<Duration>(options_.watchdog_timeout / 4, std::chrono::milliseconds(1));
   MutexLock lock(mutex_);
-  const auto stops = [this]() QUIRE_NO_THREAD_ANALYSIS { return !watching_; };
+  const auto stops = [this]() QUIRE_NO_THREAD_ANALYSIS { return !end_.watching; };
   while (!runtime_->clock().wait_until(life_condition_, lock.native(), runtime_->clock().now() + period,
                                        stops)) {
     const int64_t started = loop_.pace().watch().started_ns();
@@ -181,6 +182,7 @@ CacheStats EngineCore::stats() const {
 CacheMetrics EngineCore::metrics() const {
   CacheMetrics metrics = loop_.jobs().book().read();
   metrics.stats.engine_error = queue_.shut_code();
+  metrics.shard_bytes = parts_.shard_bytes;
   return metrics;
 }
 
@@ -207,9 +209,9 @@ void EngineCore::post_fork(JobId parent, std::shared_ptr<JobChannel> channel, co
 
 bool EngineCore::wait_stopped() noexcept {
   MutexLock lock(mutex_);
-  const auto stopped = [this]() QUIRE_NO_THREAD_ANALYSIS { return life_ != Life::running; };
+  const auto stopped = [this]() QUIRE_NO_THREAD_ANALYSIS { return end_.life != Life::running; };
   const Duration longest =
-      gives_up_ ? Duration{0} : options_.close_timeout;  // it has been waited for already
+      end_.gives_up ? Duration{0} : options_.close_timeout;  // it has been waited for already
   return steady_clock().wait_until(life_condition_, lock.native(), steady_clock().now() + longest, stopped);
 }
 
@@ -222,9 +224,9 @@ void EngineCore::shut_door() noexcept {
 }
 
 EngineCore::Threads EngineCore::take_threads() noexcept {
-  watching_ = false;
+  end_.watching = false;
   life_condition_.notify_all();
-  return std::exchange(threads_, {});
+  return std::exchange(end_.threads, {});
 }
 
 // The thread stops by itself once the door is shut; what is left to close() then takes no time.
@@ -233,16 +235,19 @@ WaitEnd EngineCore::close(const Wait& wait) {
   {
     const CancelSwitch::Listener listener(wait.cancel, mutex_, life_condition_);
     MutexLock lock(mutex_);
-    const bool by_itself = threads_.engine != nullptr && threads_.engine->is_current();
-    if (life_ == Life::running && !by_itself) {
-      const auto over = [&]() QUIRE_NO_THREAD_ANALYSIS { return life_ != Life::running || wait.cancelled(); };
+    const bool by_itself = end_.threads.engine != nullptr && end_.threads.engine->is_current();
+    if (end_.life == Life::running && !by_itself) {
+      const auto over = [&]() QUIRE_NO_THREAD_ANALYSIS {
+        return end_.life != Life::running || wait.cancelled();
+      };
       const Duration longest = std::min(wait.timeout, options_.close_timeout);
       steady_clock().wait_until(life_condition_, lock.native(), deadline_after(steady_clock().now(), longest),
                                 over);
-      const bool may_hang = life_ == Life::running && !wait.cancelled() && longest == options_.close_timeout;
-      if (life_ == Life::running && !may_hang)
+      const bool may_hang =
+          end_.life == Life::running && !wait.cancelled() && longest == options_.close_timeout;
+      if (end_.life == Life::running && !may_hang)
         return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
-      if (may_hang) gives_up_ = true;
+      if (may_hang) end_.gives_up = true;
     }
   }
   close();
@@ -255,9 +260,9 @@ void EngineCore::close() noexcept {
   {
     MutexLock lock(mutex_);
     // From the log sink; the loop ends by itself.
-    if (threads_.engine != nullptr && threads_.engine->is_current()) return;
-    if (std::exchange(closing_, true)) {
-      const auto closed = [this]() QUIRE_NO_THREAD_ANALYSIS { return closed_; };
+    if (end_.threads.engine != nullptr && end_.threads.engine->is_current()) return;
+    if (std::exchange(end_.closing, true)) {
+      const auto closed = [this]() QUIRE_NO_THREAD_ANALYSIS { return end_.closed; };
       life_condition_.wait(lock.native(), closed);
       return;
     }
@@ -275,7 +280,7 @@ void EngineCore::close() noexcept {
   if (threads.engine != nullptr) threads.engine->join();
   if (threads.watchdog != nullptr) threads.watchdog->join();
   const MutexLock lock(mutex_);
-  closed_ = true;
+  end_.closed = true;
   life_condition_.notify_all();
 }
 
@@ -285,8 +290,8 @@ void EngineCore::abandon() noexcept {
   Threads threads;
   {
     const MutexLock lock(mutex_);
-    if (std::exchange(closing_, true)) return;
-    closed_ = true;
+    if (std::exchange(end_.closing, true)) return;
+    end_.closed = true;
     threads = take_threads();
   }
   if (threads.engine == nullptr) run_once();

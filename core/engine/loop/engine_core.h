@@ -67,6 +67,15 @@ class EngineCore : public std::enable_shared_from_this<EngineCore>, public RoomG
     std::unique_ptr<Thread> engine;
     std::unique_ptr<Thread> watchdog;
   };
+  // How far it is from its beginning to its end.
+  struct Ending {
+    Life life = Life::idle;
+    bool watching = false;
+    bool closing = false;
+    bool closed = false;
+    bool gives_up = false;  // on a device that hangs
+    Threads threads;
+  };
 
   StepOutcome take_in_and_step();
   void run_thread();
@@ -88,12 +97,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore>, public RoomG
 
   mutable Mutex mutex_;
   std::condition_variable life_condition_;
-  Life life_ QUIRE_GUARDED_BY(mutex_) = Life::idle;
-  bool watching_ QUIRE_GUARDED_BY(mutex_) = false;
-  bool closing_ QUIRE_GUARDED_BY(mutex_) = false;
-  bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
-  bool gives_up_ QUIRE_GUARDED_BY(mutex_) = false;  // on a device that hangs
-  Threads threads_ QUIRE_GUARDED_BY(mutex_);
+  Ending end_ QUIRE_GUARDED_BY(mutex_);
 };
 
 // A task with an answer. The two threads share it; whoever is late finds it gone.

@@ -108,8 +108,9 @@ void StepLoop::measure_step() noexcept {
 
 // A step that failed as a whole is somebody's fault: the jobs that took part are run alone until it is found
 // out whose. One that was given up is nobody's; those of its jobs that are still there go on with the next.
+// Called where the error was caught: one of the device goes on as it is, for which no memory is needed.
 void StepLoop::blame(ErrorCode code, std::string_view message) {
-  if (code == ErrorCode::device_lost) throw Error(code, "{}", message);
+  if (code == ErrorCode::device_lost) throw;
   if (pace_.gave_up()) return;
   const int32_t num_jobs = plan_.num_jobs();
   if (num_jobs == 1) return jobs_.fail(*plan_.lanes.front().lane->job, code, message);

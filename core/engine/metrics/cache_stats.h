@@ -69,6 +69,7 @@ struct NamespaceMetrics {
 
 struct CacheMetrics {
   CacheStats stats;
+  std::vector<uint64_t> shard_bytes;  // device memory of the cache, as CacheParts has it
   JobHistograms jobs;
   StepHistograms steps;
   std::vector<NamespaceMetrics> name_spaces;  // as they came; at most MetricsBook::kMaxNamespaces

@@ -120,6 +120,12 @@ void add_pages(PrometheusText& text, const std::vector<Source>& sources) {
       [](Stats of) { return of.prefixes.files_refused; });
 }
 
+void add_shards(PrometheusText& text, const std::vector<Source>& sources) {
+  text.open("quire_cache_shard_bytes", "Device memory of a shard: pages, and the workspace of a step.",
+            "gauge");
+  for (const Source& source : sources) text.samples(source.label, "shard", source.metrics.shard_bytes);
+}
+
 void add_steps(PrometheusText& text, const std::vector<Source>& sources) {
   add_family(text, sources, "quire_engine_failed", "1 where the device is gone.", "gauge",
              [](const CacheMetrics& of) {
@@ -175,6 +181,7 @@ std::string format_metrics(const std::vector<LabelledMetrics>& caches) {
   if (sources.empty()) return {};
   add_jobs(text, "quire_", groups);
   add_pages(text, sources);
+  add_shards(text, sources);
   add_steps(text, sources);
   add_name_spaces(text, sources);
   return text.take();

@@ -38,17 +38,25 @@ std::string label(std::string_view name, const std::string& value) {
   return prometheus_label(name, printable(value, value.size() * 4));
 }
 
+std::string labels_of(const Residences::Listed& model) {
+  return fmt::format("{},number=\"{}\"", label("model", model.name), model.number);
+}
+
+void add_models(PrometheusText& text, const std::vector<Residences::Listed>& models) {
+  if (models.empty()) return;
+  for (const FigureField& field : kFields) {
+    text.open(field.name, field.help, field.type);
+    for (const Residences::Listed& model : models) text.sample(labels_of(model), field.read(model.figures));
+  }
+  text.open("quire_model_shard_bytes", "What the weights of a shard take while they are there.", "gauge");
+  for (const Residences::Listed& model : models) text.samples(labels_of(model), "shard", model.shard_bytes);
+}
+
 }  // namespace
 
 std::string format_residency_metrics(const Runtime& runtime) {
   PrometheusText text;
-  const auto models = runtime.residences().list();
-  for (const FigureField& field : kFields) {
-    if (!models.empty()) text.open(field.name, field.help, field.type);
-    for (const Residences::Listed& model : models)
-      text.sample(fmt::format("{},number=\"{}\"", label("model", model.name), model.number),
-                  field.read(model.figures));
-  }
+  add_models(text, runtime.residences().list());
   const auto leases = runtime.leases_by_taker();
   if (!leases.empty()) text.open("quire_memory_bytes", "Bytes of a device that were given away.", "gauge");
   for (const auto& [of, bytes] : leases)

@@ -10,8 +10,8 @@
 #include "core/engine/model/out_of_memory.h"
 #include "core/engine/model/tokenizer_codec.h"
 #include "core/models/stage_sizes.h"
-#include "core/models/transformer_builder.h"
 #include "core/models/transformer_executor.h"
+#include "core/models/transformer_shape.h"
 #include "core/models/window_groups.h"
 
 namespace quire {
@@ -126,7 +126,7 @@ std::string refusal_of_heads(kernels::KvFormat format, int32_t head_dim, const c
 }  // namespace
 
 TransformerExecutorOptions executor_options(const ModelConfig& config, const ModelCacheOptions& options) {
-  return executor_options(transformer_shape(config), settle_sizes(config, options), options);
+  return executor_options(transformer_shape(config.spec), settle_sizes(config, options), options);
 }
 
 namespace {
@@ -180,14 +180,18 @@ std::string kv_refusal(const Device& device, const ModelConfig& config, const Mo
   return {};
 }
 
-MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device) {
+std::vector<uint64_t> plan_model_cache(const Model& model, const ModelCacheOptions& options,
+                                       const Device& device) {
   const TransformerExecutorOptions sizes = executor_options(model.config(), options);
-  if (!model.is_loaded())
-    return plan_stage(device, stage_sizes({model.shape().num_layers, true, false,
-                                           device.has(kernels::kCapabilityDeviceSampling)},
-                                          model.shape(), sizes));
-  MemoryBytes bytes;
-  for (size_t i = 0; i < model.transformer()->stages.size(); ++i) bytes += plan_stage_of(model, i, sizes);
+  if (model.is_loaded()) return plan_shards(*model.transformer(), sizes);
+  std::vector<uint64_t> bytes;
+  for (int32_t rank = 0; rank < model.num_shards(); ++rank) {
+    const TransformerShape shape =
+        transformer_shape(shard_of(model.config().spec, {rank, model.num_shards()}));
+    const bool draws = rank == 0 && device.has(kernels::kCapabilityDeviceSampling);
+    bytes.push_back(
+        plan_stage(device, stage_sizes({shape.num_layers, true, false, draws}, shape, sizes)).cache());
+  }
   return bytes;
 }
 
@@ -228,6 +232,7 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   parts.end_tokens = model->config().eos_ids;
   parts.num_tokens = num_tokens(*model);
   parts.max_seq_len = sizes.max_seq_len;
+  parts.shard_bytes = plan_shards(*transformer, executor);
   if (sizes.least_pages > 0) parts.page_memory = page_memory(*model, executor);
   parts.model = std::move(kept);
 

@@ -47,10 +47,11 @@ struct ModelCacheOptions {
 // The sizes that such a cache has. Throws ErrorCode::invalid_argument naming the option.
 TransformerExecutorOptions executor_options(const ModelConfig& config, const ModelCacheOptions& options);
 
-// Bytes that such a cache takes on the devices of the model, before anything is taken. Of a model without
-// weights: on `device`, which is not looked at otherwise. Throws ErrorCode::invalid_argument naming the
-// option.
-MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device);
+// Bytes that such a cache takes on the devices of each shard of the model, before anything is taken. Of a
+// model without weights: on `device`, which is not looked at otherwise. Throws ErrorCode::invalid_argument
+// naming the option.
+std::vector<uint64_t> plan_model_cache(const Model& model, const ModelCacheOptions& options,
+                                       const Device& device);
 
 // Why the device, or a layer of the model, cannot have keys and values in these formats; empty where they
 // can.

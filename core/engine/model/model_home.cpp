@@ -59,6 +59,7 @@ class WeightsOnTheMove final : public Movable {
   const std::string& name() const override { return path_; }
   uint64_t bytes_on(std::string_view device) const override;
   uint64_t rest_on(std::string_view device) const override;
+  const std::vector<uint64_t>& shard_bytes() const override { return shard_bytes_; }
 
  private:
   ModelOptions load_options() const;
@@ -84,7 +85,9 @@ class WeightsOnTheMove final : public Movable {
   std::optional<MemoryLease> pinned_;
   ParkedBytes parked_;  // empty before the first time
   std::shared_ptr<Model> model_;
-  BytesByDevice bytes_;  // fixed once loaded
+  // Fixed once loaded.
+  BytesByDevice bytes_;
+  std::vector<uint64_t> shard_bytes_;
 };
 
 ModelOptions WeightsOnTheMove::load_options() const {
@@ -135,6 +138,7 @@ std::shared_ptr<Model> WeightsOnTheMove::load(const ModelHomeOptions& options) {
   const ModelPlan planned = plan(load);
   if (!options.is_lazy) leases_ = lease(bytes_, left_alone(planned, plan_));
   model_ = in_memory([&] { return Model::load(load); });
+  shard_bytes_ = model_->shard_bytes();
   if (options.is_lazy) return model_;
   settle();
   return model_;
@@ -251,6 +255,7 @@ std::shared_ptr<const ModelHome> ModelHome::load(std::shared_ptr<Runtime> runtim
     ModelOptions load;
     load.source = options.plan.source;
     load.scope = options.scope;
+    load.num_shards = options.plan.num_shards;
     load.monitor = options.monitor;
     return std::shared_ptr<const ModelHome>(new ModelHome(Model::load(load), nullptr));
   }

@@ -22,8 +22,8 @@ Residence::Residence(std::shared_ptr<Runtime> runtime, std::unique_ptr<Movable> 
     : runtime_(std::move(runtime)),
       movable_(std::move(movable)),
       state_(state),
-      before_(state),
-      last_used_(runtime_->clock().now()) {
+      move_{.before = state},
+      use_{.last_used = runtime_->clock().now()} {
   runtime_->residences().add(*this);
 }
 
@@ -34,7 +34,7 @@ Residence::~Residence() {
 // What came for a job stays until the job was computed: else two that need the same bytes could take them of
 // each other for ever.
 bool Residence::is_idle() const noexcept {
-  return state_ == ResidenceState::resident && num_users_ == 0 && num_waiting_ == 0;
+  return state_ == ResidenceState::resident && use_.num_users == 0 && use_.num_waiting == 0;
 }
 
 bool Residence::is_away() const noexcept {
@@ -66,12 +66,12 @@ ResidenceFigures Residence::figures() const {
 
 void Residence::set_priority(int32_t priority) {
   const MutexLock lock(mutex_);
-  priority_ = priority;
+  use_.priority = priority;
 }
 
 void Residence::set_idle_timeout(Duration timeout) {
   const MutexLock lock(mutex_);
-  idle_timeout_ = timeout;
+  use_.idle_timeout = timeout;
   tell();
 }
 
@@ -95,33 +95,33 @@ Residence::Attempt Residence::ask(uint64_t& asked, int32_t num_users) {
   const MutexLock lock(mutex_);
   const int32_t num_waiting = asked == 0 ? 0 : num_users;
   if (state_ == ResidenceState::resident) {
-    num_users_ += num_users;
-    num_waiting_ -= num_waiting;
-    last_used_ = runtime_->clock().now();
+    use_.num_users += num_users;
+    use_.num_waiting -= num_waiting;
+    use_.last_used = runtime_->clock().now();
     asked = 0;
     return Attempt::not_needed;
   }
-  if (asked != 0 && failed_attempt_ >= asked) {
-    num_waiting_ -= num_waiting;
+  if (asked != 0 && wakes_.failed >= asked) {
+    use_.num_waiting -= num_waiting;
     asked = 0;
-    throw Error(failure_, failure_message_);
+    throw Error(wakes_.failure, wakes_.failure_message);
   }
   if (asked == 0 && num_users > 0) {
-    num_waiting_ += num_users;
+    use_.num_waiting += num_users;
     ++figures_.waits;
   }
   if (state_ == ResidenceState::moving) {
-    asked = is_waking_ ? attempt_ : attempt_ + 1;  // after an eviction the one that follows it
+    asked = move_.is_waking ? wakes_.last : wakes_.last + 1;  // after an eviction the one that follows it
     return Attempt::under_way;
   }
-  if (waits_for_room_ && room_seen_ == runtime_->residences().room_changes()) {
-    asked = std::max(asked, attempt_);
+  if (wakes_.wait_for_room && wakes_.room_seen == runtime_->residences().room_changes()) {
+    asked = std::max(asked, wakes_.last);
     return Attempt::under_way;
   }
-  before_ = std::exchange(state_, ResidenceState::moving);
-  is_waking_ = true;
-  waits_for_room_ = false;
-  asked = ++attempt_;
+  move_.before = std::exchange(state_, ResidenceState::moving);
+  move_.is_waking = true;
+  wakes_.wait_for_room = false;
+  asked = ++wakes_.last;
   return Attempt::started;
 }
 
@@ -164,26 +164,26 @@ void Residence::run_wake() noexcept {
     return end_wake(code, message);
   }
   const MutexLock lock(mutex_);
-  state_ = before_;
-  waits_for_room_ = true;
-  room_seen_ = room;
+  state_ = move_.before;
+  wakes_.wait_for_room = true;
+  wakes_.room_seen = room;
   if (room != runtime_->residences().room_changes()) tell();  // there may be some by now
 }
 
 void Residence::end_wake(ErrorCode code, std::string_view message) noexcept {
   const auto told = gsl::finally([this] { runtime_->residences().note_room(); });  // nobody may want it now
   const MutexLock lock(mutex_);
-  last_used_ = runtime_->clock().now();
+  use_.last_used = runtime_->clock().now();
   if (code == ErrorCode::ok) {
     state_ = ResidenceState::resident;
     ++figures_.wakes;
     figures_.all_wakes += figures_.last_wake;
   } else {
-    state_ = before_;
+    state_ = move_.before;
     ++figures_.failed_wakes;
-    failed_attempt_ = attempt_;
-    failure_ = code;
-    set_message(failure_message_, message);
+    wakes_.failed = wakes_.last;
+    wakes_.failure = code;
+    set_message(wakes_.failure_message, message);
   }
   tell();
 }
@@ -197,16 +197,16 @@ bool Residence::enter(uint64_t& asked) {
 bool Residence::stay() noexcept {
   const MutexLock lock(mutex_);
   if (state_ != ResidenceState::resident) return false;
-  ++num_users_;
+  ++use_.num_users;
   return true;
 }
 
 void Residence::leave() noexcept {
   {
     const MutexLock lock(mutex_);
-    --num_users_;
-    last_used_ = runtime_->clock().now();
-    if (num_users_ > 0) return;
+    --use_.num_users;
+    use_.last_used = runtime_->clock().now();
+    if (use_.num_users > 0) return;
     condition_.notify_all();  // those that evict; no cache waits for it
   }
   runtime_->residences().note_room();
@@ -216,7 +216,7 @@ void Residence::withdraw(uint64_t& asked) noexcept {
   if (std::exchange(asked, 0) == 0) return;
   {
     const MutexLock lock(mutex_);
-    --num_waiting_;
+    --use_.num_waiting;
     if (!is_idle()) return;
   }
   runtime_->residences().note_room();
@@ -246,14 +246,14 @@ WaitEnd Residence::evict(ResidenceState to, const Wait& wait) {
   {
     MutexLock lock(mutex_);
     const auto may_leave = [&]() QUIRE_NO_THREAD_ANALYSIS {
-      return state_ != ResidenceState::moving && num_users_ == 0;
+      return state_ != ResidenceState::moving && use_.num_users == 0;
     };
     clock.wait_until(condition_, lock.native(), deadline_after(clock.now(), wait.timeout),
                      [&] { return may_leave() || wait.cancelled(); });
     if (!may_leave()) return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
     if (state_ == to || state_ == ResidenceState::on_disk) return WaitEnd::ready;
-    from = before_ = std::exchange(state_, ResidenceState::moving);
-    is_waking_ = false;
+    from = move_.before = std::exchange(state_, ResidenceState::moving);
+    move_.is_waking = false;
   }
   take_away(from, to);
   return WaitEnd::ready;
@@ -263,7 +263,7 @@ void Residence::take_away(ResidenceState from, ResidenceState to) {
   const auto settle = [&](ResidenceState state) {
     const MutexLock lock(mutex_);
     state_ = state;
-    last_used_ = runtime_->clock().now();  // one that could not leave is left alone for a while
+    use_.last_used = runtime_->clock().now();  // one that could not leave is left alone for a while
     if (state == to && from == ResidenceState::resident) ++figures_.evictions;
     tell();
   };
@@ -278,8 +278,8 @@ void Residence::take_away(ResidenceState from, ResidenceState to) {
 
 TimePoint Residence::idle_deadline() const {
   const MutexLock lock(mutex_);
-  return is_idle() && idle_timeout_ > Duration{0} ? deadline_after(last_used_, idle_timeout_)
-                                                  : TimePoint::max();
+  return is_idle() && use_.idle_timeout > Duration{0} ? deadline_after(use_.last_used, use_.idle_timeout)
+                                                      : TimePoint::max();
 }
 
 void Residence::leave_if_idle(TimePoint now) noexcept {
@@ -290,15 +290,15 @@ void Residence::leave_if_idle(TimePoint now) noexcept {
 std::optional<ResidencePlace> Residence::place_on(std::string_view device) const {
   const MutexLock lock(mutex_);
   if (state_ != ResidenceState::resident) return std::nullopt;
-  return ResidencePlace{{movable_->bytes_on(device), priority_, last_used_}, is_idle()};
+  return ResidencePlace{{movable_->bytes_on(device), use_.priority, use_.last_used}, is_idle()};
 }
 
 bool Residence::leave_now() noexcept {
   {
     const MutexLock lock(mutex_);
     if (!is_idle()) return false;
-    before_ = std::exchange(state_, ResidenceState::moving);
-    is_waking_ = false;
+    move_.before = std::exchange(state_, ResidenceState::moving);
+    move_.is_waking = false;
   }
   return contain(
       "no memory to evict the model",
@@ -321,7 +321,7 @@ bool Residence::leave_rest(std::string_view device) noexcept {
 
 void Residence::note_room() noexcept {
   const MutexLock lock(mutex_);
-  if (waits_for_room_) tell();
+  if (wakes_.wait_for_room) tell();
 }
 
 }  // namespace quire

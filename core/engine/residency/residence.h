@@ -50,6 +50,8 @@ class Movable {
   // Any thread: as in "the weights of NAME", and what is free on a device once it has left.
   virtual const std::string& name() const = 0;
   virtual uint64_t bytes_on(std::string_view device) const = 0;
+  // What each of its shards takes of the devices when it is there.
+  virtual const std::vector<uint64_t>& shard_bytes() const = 0;
 };
 
 struct ResidenceFigures {
@@ -78,6 +80,7 @@ class Residence : public std::enable_shared_from_this<Residence> {
   ~Residence();
 
   const std::string& name() const { return movable_->name(); }
+  const std::vector<uint64_t>& shard_bytes() const { return movable_->shard_bytes(); }
   ResidenceState state() const;
   ResidenceFigures figures() const;
 
@@ -133,6 +136,29 @@ class Residence : public std::enable_shared_from_this<Residence> {
   bool is_away() const noexcept QUIRE_REQUIRES(mutex_);
   uint64_t num_told() const;
 
+  // From one state to another.
+  struct Move {
+    ResidenceState before = ResidenceState::resident;
+    bool is_waking = false;
+  };
+  // Who uses the weights, and how much they are to stay.
+  struct Use {
+    int32_t num_users = 0;
+    int32_t num_waiting = 0;  // caches that asked and have not entered
+    int32_t priority = 0;
+    Duration idle_timeout{0};
+    TimePoint last_used;
+  };
+  // Attempts to bring them back, by number.
+  struct Wakes {
+    uint64_t last = 0;  // that was begun
+    uint64_t failed = 0;
+    ErrorCode failure = ErrorCode::ok;
+    std::string failure_message;
+    bool wait_for_room = false;
+    uint64_t room_seen = 0;  // by the attempt that found none
+  };
+
   const std::shared_ptr<Runtime> runtime_;
   const std::unique_ptr<Movable> movable_;
   std::atomic<bool> stop_{false};
@@ -141,20 +167,10 @@ class Residence : public std::enable_shared_from_this<Residence> {
   mutable Mutex mutex_;
   std::condition_variable condition_;
   ResidenceState state_ QUIRE_GUARDED_BY(mutex_);
-  ResidenceState before_ QUIRE_GUARDED_BY(mutex_);  // the move
-  bool is_waking_ QUIRE_GUARDED_BY(mutex_) = false;
-  int32_t num_users_ QUIRE_GUARDED_BY(mutex_) = 0;
-  int32_t num_waiting_ QUIRE_GUARDED_BY(mutex_) = 0;  // caches that asked and have not entered
-  int32_t priority_ QUIRE_GUARDED_BY(mutex_) = 0;
-  Duration idle_timeout_ QUIRE_GUARDED_BY(mutex_){0};
-  TimePoint last_used_ QUIRE_GUARDED_BY(mutex_);
-  uint64_t attempt_ QUIRE_GUARDED_BY(mutex_) = 0;  // the last wake that was begun
-  uint64_t failed_attempt_ QUIRE_GUARDED_BY(mutex_) = 0;
-  ErrorCode failure_ QUIRE_GUARDED_BY(mutex_) = ErrorCode::ok;
-  std::string failure_message_ QUIRE_GUARDED_BY(mutex_);
-  bool waits_for_room_ QUIRE_GUARDED_BY(mutex_) = false;
-  uint64_t room_seen_ QUIRE_GUARDED_BY(mutex_) = 0;  // by the attempt that found none
-  uint64_t num_told_ QUIRE_GUARDED_BY(mutex_) = 0;   // changes of all of this
+  Move move_ QUIRE_GUARDED_BY(mutex_);
+  Use use_ QUIRE_GUARDED_BY(mutex_);
+  Wakes wakes_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t num_told_ QUIRE_GUARDED_BY(mutex_) = 0;  // changes of all of this
   std::vector<std::shared_ptr<EngineSignal>> listeners_ QUIRE_GUARDED_BY(mutex_);
   ResidenceFigures figures_ QUIRE_GUARDED_BY(mutex_);
 };

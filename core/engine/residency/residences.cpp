@@ -44,7 +44,8 @@ std::vector<Residences::Listed> Residences::list() const {
   std::vector<Listed> listed;
   const MutexLock lock(mutex_);
   for (const Known& known : all_)
-    listed.push_back({known.number, known.residence->name(), known.residence->figures()});
+    listed.push_back(
+        {known.number, known.residence->name(), known.residence->figures(), known.residence->shard_bytes()});
   return listed;
 }
 

@@ -33,6 +33,7 @@ class Residences {
     uint64_t number = 0;  // of the runtime's models, as they came
     std::string name;
     ResidenceFigures figures;
+    std::vector<uint64_t> shard_bytes;
   };
   std::vector<Listed> list() const;
 

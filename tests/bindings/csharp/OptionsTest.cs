@@ -14,7 +14,7 @@ public static class OptionsTest
         return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsArrive, QuotasHold, PinsKeepPages,
             AQueueFollowsWhatBecomesOfPages,
             PlansTellBytesByKindAndDevice, AModelSplitByBytesTellsTheSameStory, ModelOptionsAreRefusedByName,
-            AScopeLoadsNoMoreThanItSays, ATokenEndsALoad, ALoadTellsItsProgress,
+            AScopeLoadsNoMoreThanItSays, ShardsAreNamed, WeightsLeaveAndComeBack, ATokenEndsALoad, ALoadTellsItsProgress,
             ReferencesThatMayBeNullSaySo);
     }
 
@@ -45,6 +45,38 @@ public static class OptionsTest
         Check(MayBeNull(typeof(Alias).GetMethod("AddFallback").GetParameters()[0], "Nullable") == 0, "AddFallback");
         Check(MayBeNull(typeof(Job).GetMethod("Next").ReturnParameter, "Nullable") == 2, "Next");
         Check(MayBeNull(typeof(Job).GetMethod("NextAsync").ReturnParameter, "Nullable") == 2, "NextAsync");
+    }
+
+    private static void ShardsAreNamed(Fixture with)
+    {
+        using (Model model = with.Runtime.LoadModel(with.Path, new ModelOptions { NumShards = 2 }))
+        using (Cache cache = model.CreateCache(Small()))
+        {
+            Stats stats = cache.Stats();
+            Check(model.Info().NumShards == 2 && stats.Shards.Count == 2, stats.Shards.Count);
+            Check(stats.Shards.All(shard => shard.DeviceBytes > 0), stats.DeviceBytes);
+            Check(stats.Shards.Sum(shard => shard.DeviceBytes) == stats.DeviceBytes, stats.DeviceBytes);
+            Check(model.ShardWeightBytes(0) + model.ShardWeightBytes(1) == model.Info().WeightBytes, "weights");
+        }
+    }
+
+    private static void WeightsLeaveAndComeBack(Fixture with)
+    {
+        using (Model model = with.Runtime.LoadModel(with.Path))
+        using (Cache cache = model.CreateCache(Small()))
+        {
+            model.Evict(ModelState.StandingBy);
+            Check(model.State() == ModelState.StandingBy, model.State());
+            model.Wake();
+            Check(model.State() == ModelState.Resident, model.State());
+            using (Job job = cache.Submit(Greedy("a", 400)))
+            {
+                job.Next(); // it computes
+                using (var source = new CancellationTokenSource(1))
+                    Throws<OperationCanceledException>(() => model.Evict(ModelState.OnDisk, source.Token));
+            }
+            Refused(ErrorCode.InvalidArgument, "state", () => model.Evict(ModelState.Resident));
+        }
     }
 
     private static CacheOptions Small()

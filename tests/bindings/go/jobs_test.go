@@ -254,7 +254,7 @@ func TestShutdownEndsEveryJob(t *testing.T) {
 	job := must(cache.Submit(endless()))
 	defer job.Close()
 	for i := 0; i < 2; i++ {
-		if err := cache.Shutdown(); err != nil {
+		if err := cache.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}

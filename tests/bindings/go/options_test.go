@@ -94,6 +94,59 @@ func TestCacheOptionsArrive(t *testing.T) {
 	expectRefused(t, err, quire.InvalidArgument, "num_jobs")
 }
 
+func TestShardsAreNamed(t *testing.T) {
+	runtime := newRuntime(t)
+	model := must(runtime.LoadModelContext(context.Background(), modelPath(), quire.ModelOptions{NumShards: 2}))
+	defer model.Close()
+	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 512}))
+	defer cache.Close()
+	stats := must(cache.Stats())
+	if must(model.Info()).NumShards != 2 || len(stats.Shards) != 2 {
+		t.Fatalf("%+v", stats)
+	}
+	first, second := stats.Shards[0].DeviceBytes, stats.Shards[1].DeviceBytes
+	if first <= 0 || second <= 0 || first+second != stats.DeviceBytes {
+		t.Errorf("%d and %d of %d", first, second, stats.DeviceBytes)
+	}
+	weights := must(model.ShardWeightBytes(0)) + must(model.ShardWeightBytes(1))
+	if weights != must(model.Info()).WeightBytes {
+		t.Errorf("%d bytes of weights", weights)
+	}
+}
+
+func TestWeightsLeaveAndComeBack(t *testing.T) {
+	model, cache := open(t)
+	ctx := context.Background()
+	if err := model.Evict(ctx, quire.ModelStandingBy); err != nil || must(model.State()) != quire.ModelStandingBy {
+		t.Fatal(err, must(model.State()))
+	}
+	if err := model.Wake(ctx); err != nil || must(model.State()) != quire.ModelResident {
+		t.Fatal(err, must(model.State()))
+	}
+	job := must(cache.Submit(endless()))
+	defer job.Close()
+	must(job.Next(ctx)) // it computes
+	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	if err := model.Evict(short, quire.ModelOnDisk); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a model with jobs: %v", err)
+	}
+	expectRefused(t, model.Evict(ctx, quire.ModelResident), quire.InvalidArgument, "state")
+}
+
+func TestAContextThatIsDoneEndsTheWaitOfAShutdownAlone(t *testing.T) {
+	_, cache := open(t)
+	job := must(cache.Submit(endless()))
+	defer job.Close()
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := cache.Shutdown(done); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	_, err := cache.Submit(greedy("a", 1))
+	expectRefused(t, err, quire.Closed, "")
+}
+
 func TestAgeingIsWhatTheOptionSays(t *testing.T) {
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModel(modelPath()))

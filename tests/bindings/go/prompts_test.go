@@ -220,7 +220,7 @@ func TestTheLogComesAsEventsOfAQueue(t *testing.T) {
 	}
 	job := must(cache.Submit(greedy("Once", 1900)))
 	defer job.Close()
-	if err := cache.Shutdown(); err != nil {
+	if err := cache.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	line := must(queue.Next(context.Background()))

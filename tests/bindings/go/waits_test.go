@@ -146,7 +146,7 @@ func TestAQueueIsDrainedOncePerStep(t *testing.T) {
 
 func TestErrorsSayTheirPrefixOnce(t *testing.T) {
 	_, cache := open(t)
-	if err := cache.Shutdown(); err != nil {
+	if err := cache.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	_, err := cache.Submit(greedy("Once", 5))

@@ -24,9 +24,11 @@ import dev.quire.Plan;
 import dev.quire.FinishReason;
 import dev.quire.JobKind;
 import dev.quire.ModelScope;
+import dev.quire.ModelState;
 import dev.quire.QuireRuntime;
 import dev.quire.Request;
 import dev.quire.RuntimeOptions;
+import dev.quire.ShardStats;
 import dev.quire.Stats;
 import java.time.Duration;
 import java.util.Arrays;
@@ -47,9 +49,37 @@ public final class OptionsTest {
     Fixture.run(arguments, "a plan tells bytes by kind and device", OptionsTest::plans);
     Fixture.run(arguments, "a model split by bytes tells the same story", OptionsTest::splits);
     Fixture.run(arguments, "model options are refused by name", OptionsTest::modelOptionsAreRefused);
+    Fixture.run(arguments, "shards are named", OptionsTest::shards);
+    Fixture.run(arguments, "weights leave and come back", OptionsTest::residency);
     Fixture.run(arguments, "a scope loads no more than it says", OptionsTest::scopes);
     Fixture.run(arguments, "a cancel ends a load", OptionsTest::cancelsALoad);
     Fixture.run(arguments, "a load tells its progress", OptionsTest::tellsProgress);
+  }
+
+  private static void shards(Fixture with) {
+    try (Model model = with.runtime.loadModel(with.path, new ModelOptions().numShards(2));
+        Cache cache = model.createCache(options().maxTokens(512))) {
+      Stats stats = cache.stats();
+      check(model.info().numShards() == 2 && stats.shards().size() == 2, stats);
+      check(stats.shards().stream().allMatch(shard -> shard.deviceBytes() > 0), stats);
+      check(stats.shards().stream().mapToLong(ShardStats::deviceBytes).sum() == stats.deviceBytes(), stats);
+      check(model.shardWeightBytes(0) + model.shardWeightBytes(1) == model.info().weightBytes(), "weights");
+    }
+  }
+
+  private static void residency(Fixture with) {
+    try (Model model = with.runtime.loadModel(with.path); Cache cache = model.createCache(options().maxTokens(512))) {
+      model.evict(ModelState.STANDING_BY);
+      check(model.state() == ModelState.STANDING_BY, model.state());
+      model.wake();
+      check(model.state() == ModelState.RESIDENT, model.state());
+      try (Job job = cache.submit(greedy("a", 400)); Cancel never = new Cancel()) {
+        job.next(); // it computes
+        check(!model.evict(ModelState.ON_DISK, Duration.ofMillis(1), never), "a model with jobs left");
+        job.cancel();
+      }
+      checkRefused("invalid_argument", "state", () -> model.evict(ModelState.RESIDENT));
+    }
   }
 
   private static CacheOptions options() {

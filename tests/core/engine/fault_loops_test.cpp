@@ -269,6 +269,35 @@ TEST_F(FaultLoopsTest, EveryAllocationOfEveryCall) {
   std::cout << total << " faults in all\n";
 }
 
+// A device is lost in a step of two jobs (the third has its scores), and there is no memory for more words on
+// it.
+TEST_F(FaultLoopsTest, ADeviceIsLostWhateverMemoryLacksThen) {
+  const int64_t num_points = for_each_fault([](const FaultPoint& point) {
+    SCOPED_TRACE(::testing::Message() << point);
+    World world;
+    run_into_the_middle(world);
+    EXPECT_EQ(world.jobs[2]->state(), JobState::finished);
+    bool is_lost = false;
+    world.engine.executor->before_step = [&](const Batch&) {
+      const AllocationFaultsOff off;
+      is_lost = true;
+      throw Error(ErrorCode::device_lost, "the device is gone");
+    };
+    int64_t num_failed = 0;
+    {
+      const AllocationFault fault(point.nth, point.span);
+      world.step(1);
+      num_failed = fault.num_failed();
+    }
+    if (is_lost) {
+      EXPECT_EQ(world.engine.cache->stats().engine_error, ErrorCode::device_lost);
+      for (size_t i = 0; i < 2; ++i) EXPECT_EQ(world.jobs[i]->result().error, ErrorCode::device_lost);
+    }
+    return num_failed > 0 && !HasFailure();
+  });
+  EXPECT_GT(num_points, 10);
+}
+
 // A thousand times as fast as the clock on the wall: the pauses between attempts are waited for in full.
 class FastClock final : public Clock {
  public:

@@ -73,6 +73,15 @@ TEST(PrometheusTextTest, AFamilyIsOpenedOnceAndFilled) {
             "# HELP quire_fill Fill.\n# TYPE quire_fill gauge\nquire_fill{cache=\"a\"} 0.25\n");
 }
 
+TEST(PrometheusTextTest, ValuesOfAListAreToldApartByTheirPlace) {
+  PrometheusText text;
+  text.open("quire_bytes", "Bytes.", "gauge");
+  text.samples("cache=\"a\"", "shard", std::vector<uint64_t>{7, 9});
+  EXPECT_EQ(text.take(),
+            "# HELP quire_bytes Bytes.\n# TYPE quire_bytes gauge\n"
+            "quire_bytes{cache=\"a\",shard=\"0\"} 7\nquire_bytes{cache=\"a\",shard=\"1\"} 9\n");
+}
+
 TEST(PrometheusTextTest, BucketsAddUp) {
   Histogram histogram(kBounds);
   for (const double value : {0.5, 1.5, 1.5, 100.0}) histogram.observe(value);

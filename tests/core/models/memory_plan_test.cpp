@@ -2,13 +2,15 @@
 // bytes, after which less goes well in the same process.
 #include "core/models/memory_plan.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "core/engine/model/model_plan.h"
-#include "core/models/transformer_builder.h"
+#include "core/models/transformer_shape.h"
 #include "tests/core/models/golden_families.h"
 #include "tests/core/models/transformer_runner.h"
 
@@ -57,6 +59,13 @@ uint64_t bytes_of_groups(const MemoryPlan& plan) {
   return bytes;
 }
 
+// Every shard has its part, and the parts are the whole.
+void expect_shares(const std::vector<uint64_t>& of_shards, int32_t num_shards, uint64_t total) {
+  EXPECT_EQ(of_shards.size(), static_cast<size_t>(num_shards));
+  EXPECT_TRUE(std::all_of(of_shards.begin(), of_shards.end(), [](uint64_t bytes) { return bytes > 0; }));
+  EXPECT_EQ(std::accumulate(of_shards.begin(), of_shards.end(), uint64_t{0}), total);
+}
+
 // Held on each device once the model is loaded and a cache is made on it.
 void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
   const auto model = load(options, plan.memory.placement);
@@ -65,8 +74,10 @@ void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
     EXPECT_EQ(options.devices[i].device->memory_use().pinned_bytes, 0U) << i;
   }
   EXPECT_EQ(model->weight_bytes(), plan.memory.total().weights());
+  expect_shares(model->shard_bytes(), options.num_shards, plan.memory.total().weights());
   EXPECT_EQ(bytes_of_groups(plan.memory), plan.memory.total().kv);
   const TransformerExecutorOptions sizes = executor_options(model->config(), *options.cache);
+  expect_shares(plan_shards(*model->transformer(), sizes), options.num_shards, plan.memory.total().cache());
   const TransformerExecutor executor(model->transformer(), sizes);
   for (size_t i = 0; i < options.devices.size(); ++i) {
     EXPECT_EQ(options.devices[i].device->memory_use().held_bytes, plan.memory.devices[i].total()) << i;
@@ -96,7 +107,7 @@ TEST(MemoryPlan, IsWhatIsTakenByShards) {
 
 // By hand: keys and values of f16 for each page of each layer.
 void expect_group(const CacheGroupPlan& group, const ModelPlanOptions& options, int32_t window) {
-  const TransformerShape shape = transformer_shape(options.source->config());
+  const TransformerShape shape = transformer_shape(options.source->config().spec);
   const Device& device = *options.devices.front().device;
   uint64_t bytes = 0;
   int32_t num_layers = 0;
@@ -130,7 +141,7 @@ TEST(MemoryPlan, TellsTheBytesOfEachCacheGroup) {
   EXPECT_EQ(groups[0].num_pages, 1024);
   EXPECT_LT(groups[1].num_pages, 100);
   expect_group(groups[0], options, 0);
-  expect_group(groups[1], options, transformer_shape(options.source->config()).caches.front().window);
+  expect_group(groups[1], options, transformer_shape(options.source->config().spec).caches.front().window);
 }
 
 TEST(MemoryPlan, IsWhatIsTakenOfEveryCacheFormat) {

@@ -267,7 +267,7 @@ TEST(ModelCache, ABudgetIsKeptAndGivenBack) {
   ModelCacheOptions options;
   options.max_tokens = 512;
   const uint64_t bytes =
-      plan_model_cache(*model, options, *model->transformer()->stages.front().device).cache();
+      plan_model_cache(*model, options, *model->transformer()->stages.front().device).front();
   const std::string device = model->transformer()->stages.front().device->name();
   RuntimeOptions runtime_options;
   runtime_options.memory_budgets[device] = bytes + bytes / 2;

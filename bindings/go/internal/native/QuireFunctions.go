@@ -432,6 +432,7 @@ type functions struct {
 	Quire_model_num_heads func(ModelHandle, *ErrorHandle) int32
 	Quire_model_num_kv_heads func(ModelHandle, *ErrorHandle) int32
 	Quire_model_num_layers func(ModelHandle, *ErrorHandle) int32
+	Quire_model_num_shards func(ModelHandle, *ErrorHandle) int32
 	Quire_model_num_tensors func(ModelHandle, *ErrorHandle) int32
 	Quire_model_options_create func(*ErrorHandle) ModelOptionsHandle
 	Quire_model_options_free func(ModelOptionsHandle, *ErrorHandle) int32
@@ -450,6 +451,7 @@ type functions struct {
 	Quire_model_render_chat_tokens func(ModelHandle, JobRequestHandle, *int32, uint, *ErrorHandle) int64
 	Quire_model_set_idle_timeout_ns func(ModelHandle, int64, *ErrorHandle) int32
 	Quire_model_set_priority func(ModelHandle, int32, *ErrorHandle) int32
+	Quire_model_shard_weight_bytes func(ModelHandle, int32, *ErrorHandle) int64
 	Quire_model_special_token func(ModelHandle, int32, *ErrorHandle) int32
 	Quire_model_state func(ModelHandle, *ErrorHandle) int32
 	Quire_model_tensor_bytes func(ModelHandle, int32, *ErrorHandle) int64
@@ -550,6 +552,7 @@ type functions struct {
 	Quire_stats_namespace_name func(StatsHandle, int32, *byte, uint, *ErrorHandle) int64
 	Quire_stats_new_tokens func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_num_namespaces func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_num_shards func(StatsHandle, *ErrorHandle) int32
 	Quire_stats_page_tokens func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_pages_cached func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_pages_deduplicated func(StatsHandle, *ErrorHandle) int64
@@ -566,6 +569,7 @@ type functions struct {
 	Quire_stats_prefix_host_pages func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_prefix_pages_restored func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_prompt_tokens func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_shard_device_bytes func(StatsHandle, int32, *ErrorHandle) int64
 	Quire_stats_steps func(StatsHandle, *ErrorHandle) int64
 	Quire_version_string func() *byte
 }
@@ -1650,6 +1654,10 @@ func Quire_model_num_layers(model ModelHandle, error *ErrorHandle) int32 {
 	return quire().Quire_model_num_layers(model, error)
 }
 
+func Quire_model_num_shards(model ModelHandle, error *ErrorHandle) int32 {
+	return quire().Quire_model_num_shards(model, error)
+}
+
 func Quire_model_num_tensors(model ModelHandle, error *ErrorHandle) int32 {
 	return quire().Quire_model_num_tensors(model, error)
 }
@@ -1720,6 +1728,10 @@ func Quire_model_set_idle_timeout_ns(model ModelHandle, idleTimeoutNs int64, err
 
 func Quire_model_set_priority(model ModelHandle, priority int32, error *ErrorHandle) int32 {
 	return quire().Quire_model_set_priority(model, priority, error)
+}
+
+func Quire_model_shard_weight_bytes(model ModelHandle, shardIdx int32, error *ErrorHandle) int64 {
+	return quire().Quire_model_shard_weight_bytes(model, shardIdx, error)
 }
 
 func Quire_model_special_token(model ModelHandle, kind int32, error *ErrorHandle) int32 {
@@ -2122,6 +2134,10 @@ func Quire_stats_num_namespaces(stats StatsHandle, error *ErrorHandle) int64 {
 	return quire().Quire_stats_num_namespaces(stats, error)
 }
 
+func Quire_stats_num_shards(stats StatsHandle, error *ErrorHandle) int32 {
+	return quire().Quire_stats_num_shards(stats, error)
+}
+
 func Quire_stats_page_tokens(stats StatsHandle, error *ErrorHandle) int64 {
 	return quire().Quire_stats_page_tokens(stats, error)
 }
@@ -2184,6 +2200,10 @@ func Quire_stats_prefix_pages_restored(stats StatsHandle, error *ErrorHandle) in
 
 func Quire_stats_prompt_tokens(stats StatsHandle, error *ErrorHandle) int64 {
 	return quire().Quire_stats_prompt_tokens(stats, error)
+}
+
+func Quire_stats_shard_device_bytes(stats StatsHandle, shardIdx int32, error *ErrorHandle) int64 {
+	return quire().Quire_stats_shard_device_bytes(stats, shardIdx, error)
 }
 
 func Quire_stats_steps(stats StatsHandle, error *ErrorHandle) int64 {

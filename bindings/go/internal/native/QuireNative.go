@@ -86,37 +86,37 @@ typedef _goslice_ swig_type_56;
 typedef long long swig_type_57;
 typedef long long swig_type_58;
 typedef long long swig_type_59;
-typedef _goslice_ swig_type_60;
-typedef long long swig_type_61;
-typedef _goslice_ swig_type_62;
-typedef long long swig_type_63;
-typedef _goslice_ swig_type_64;
-typedef long long swig_type_65;
+typedef long long swig_type_60;
+typedef _goslice_ swig_type_61;
+typedef long long swig_type_62;
+typedef _goslice_ swig_type_63;
+typedef long long swig_type_64;
+typedef _goslice_ swig_type_65;
 typedef long long swig_type_66;
-typedef _gostring_ swig_type_67;
+typedef long long swig_type_67;
 typedef _gostring_ swig_type_68;
-typedef long long swig_type_69;
+typedef _gostring_ swig_type_69;
 typedef long long swig_type_70;
 typedef long long swig_type_71;
-typedef _gostring_ swig_type_72;
-typedef _goslice_ swig_type_73;
-typedef long long swig_type_74;
+typedef long long swig_type_72;
+typedef _gostring_ swig_type_73;
+typedef _goslice_ swig_type_74;
 typedef long long swig_type_75;
 typedef long long swig_type_76;
 typedef long long swig_type_77;
 typedef long long swig_type_78;
 typedef long long swig_type_79;
 typedef long long swig_type_80;
-typedef _gostring_ swig_type_81;
-typedef long long swig_type_82;
+typedef long long swig_type_81;
+typedef _gostring_ swig_type_82;
 typedef long long swig_type_83;
 typedef long long swig_type_84;
 typedef long long swig_type_85;
-typedef _goslice_ swig_type_86;
-typedef long long swig_type_87;
+typedef long long swig_type_86;
+typedef _goslice_ swig_type_87;
 typedef long long swig_type_88;
-typedef _goslice_ swig_type_89;
-typedef long long swig_type_90;
+typedef long long swig_type_89;
+typedef _goslice_ swig_type_90;
 typedef long long swig_type_91;
 typedef long long swig_type_92;
 typedef long long swig_type_93;
@@ -146,48 +146,48 @@ typedef long long swig_type_116;
 typedef long long swig_type_117;
 typedef long long swig_type_118;
 typedef long long swig_type_119;
-typedef _goslice_ swig_type_120;
-typedef long long swig_type_121;
-typedef _gostring_ swig_type_122;
-typedef _goslice_ swig_type_123;
+typedef long long swig_type_120;
+typedef _goslice_ swig_type_121;
+typedef long long swig_type_122;
+typedef long long swig_type_123;
 typedef _gostring_ swig_type_124;
-typedef _gostring_ swig_type_125;
+typedef _goslice_ swig_type_125;
 typedef _gostring_ swig_type_126;
 typedef _gostring_ swig_type_127;
 typedef _gostring_ swig_type_128;
-typedef _goslice_ swig_type_129;
-typedef _goslice_ swig_type_130;
-typedef _gostring_ swig_type_131;
-typedef _gostring_ swig_type_132;
+typedef _gostring_ swig_type_129;
+typedef _gostring_ swig_type_130;
+typedef _goslice_ swig_type_131;
+typedef _goslice_ swig_type_132;
 typedef _gostring_ swig_type_133;
-typedef _goslice_ swig_type_134;
+typedef _gostring_ swig_type_134;
 typedef _gostring_ swig_type_135;
-typedef long long swig_type_136;
-typedef _goslice_ swig_type_137;
-typedef _goslice_ swig_type_138;
+typedef _goslice_ swig_type_136;
+typedef _gostring_ swig_type_137;
+typedef long long swig_type_138;
 typedef _goslice_ swig_type_139;
 typedef _goslice_ swig_type_140;
-typedef _gostring_ swig_type_141;
-typedef _gostring_ swig_type_142;
-typedef long long swig_type_143;
-typedef long long swig_type_144;
-typedef _gostring_ swig_type_145;
+typedef _goslice_ swig_type_141;
+typedef _goslice_ swig_type_142;
+typedef _gostring_ swig_type_143;
+typedef _gostring_ swig_type_144;
+typedef long long swig_type_145;
 typedef long long swig_type_146;
-typedef long long swig_type_147;
+typedef _gostring_ swig_type_147;
 typedef long long swig_type_148;
-typedef _goslice_ swig_type_149;
+typedef long long swig_type_149;
 typedef long long swig_type_150;
-typedef long long swig_type_151;
-typedef _goslice_ swig_type_152;
+typedef _goslice_ swig_type_151;
+typedef long long swig_type_152;
 typedef long long swig_type_153;
-typedef long long swig_type_154;
+typedef _goslice_ swig_type_154;
 typedef long long swig_type_155;
 typedef long long swig_type_156;
-typedef _goslice_ swig_type_157;
+typedef long long swig_type_157;
 typedef long long swig_type_158;
 typedef _goslice_ swig_type_159;
 typedef long long swig_type_160;
-typedef long long swig_type_161;
+typedef _goslice_ swig_type_161;
 typedef long long swig_type_162;
 typedef long long swig_type_163;
 typedef long long swig_type_164;
@@ -196,45 +196,45 @@ typedef long long swig_type_166;
 typedef long long swig_type_167;
 typedef long long swig_type_168;
 typedef long long swig_type_169;
-typedef _goslice_ swig_type_170;
+typedef long long swig_type_170;
 typedef long long swig_type_171;
 typedef _goslice_ swig_type_172;
 typedef long long swig_type_173;
 typedef _goslice_ swig_type_174;
 typedef long long swig_type_175;
-typedef long long swig_type_176;
-typedef _goslice_ swig_type_177;
+typedef _goslice_ swig_type_176;
+typedef long long swig_type_177;
 typedef long long swig_type_178;
-typedef long long swig_type_179;
-typedef _goslice_ swig_type_180;
+typedef _goslice_ swig_type_179;
+typedef long long swig_type_180;
 typedef long long swig_type_181;
-typedef long long swig_type_182;
-typedef _gostring_ swig_type_183;
-typedef _gostring_ swig_type_184;
-typedef long long swig_type_185;
+typedef _goslice_ swig_type_182;
+typedef long long swig_type_183;
+typedef long long swig_type_184;
+typedef _gostring_ swig_type_185;
 typedef _gostring_ swig_type_186;
-typedef _gostring_ swig_type_187;
-typedef long long swig_type_188;
-typedef _goslice_ swig_type_189;
+typedef long long swig_type_187;
+typedef _gostring_ swig_type_188;
+typedef _gostring_ swig_type_189;
 typedef long long swig_type_190;
-typedef long long swig_type_191;
+typedef _goslice_ swig_type_191;
 typedef long long swig_type_192;
 typedef long long swig_type_193;
-typedef _goslice_ swig_type_194;
+typedef long long swig_type_194;
 typedef long long swig_type_195;
 typedef _goslice_ swig_type_196;
 typedef long long swig_type_197;
 typedef _goslice_ swig_type_198;
 typedef long long swig_type_199;
-typedef long long swig_type_200;
+typedef _goslice_ swig_type_200;
 typedef long long swig_type_201;
 typedef long long swig_type_202;
 typedef long long swig_type_203;
 typedef long long swig_type_204;
-typedef _gostring_ swig_type_205;
-typedef _gostring_ swig_type_206;
-typedef long long swig_type_207;
-typedef long long swig_type_208;
+typedef long long swig_type_205;
+typedef long long swig_type_206;
+typedef _gostring_ swig_type_207;
+typedef _gostring_ swig_type_208;
 typedef long long swig_type_209;
 typedef long long swig_type_210;
 typedef long long swig_type_211;
@@ -242,20 +242,20 @@ typedef long long swig_type_212;
 typedef long long swig_type_213;
 typedef long long swig_type_214;
 typedef long long swig_type_215;
-typedef _gostring_ swig_type_216;
+typedef long long swig_type_216;
 typedef long long swig_type_217;
-typedef _goslice_ swig_type_218;
+typedef _gostring_ swig_type_218;
 typedef long long swig_type_219;
-typedef long long swig_type_220;
+typedef _goslice_ swig_type_220;
 typedef long long swig_type_221;
 typedef long long swig_type_222;
 typedef long long swig_type_223;
 typedef long long swig_type_224;
 typedef long long swig_type_225;
 typedef long long swig_type_226;
-typedef _goslice_ swig_type_227;
+typedef long long swig_type_227;
 typedef long long swig_type_228;
-typedef long long swig_type_229;
+typedef _goslice_ swig_type_229;
 typedef long long swig_type_230;
 typedef long long swig_type_231;
 typedef long long swig_type_232;
@@ -264,57 +264,59 @@ typedef long long swig_type_234;
 typedef long long swig_type_235;
 typedef long long swig_type_236;
 typedef long long swig_type_237;
-typedef _gostring_ swig_type_238;
+typedef long long swig_type_238;
 typedef long long swig_type_239;
-typedef _goslice_ swig_type_240;
+typedef _gostring_ swig_type_240;
 typedef long long swig_type_241;
 typedef _goslice_ swig_type_242;
 typedef long long swig_type_243;
-typedef _gostring_ swig_type_244;
-typedef _gostring_ swig_type_245;
+typedef _goslice_ swig_type_244;
+typedef long long swig_type_245;
 typedef _gostring_ swig_type_246;
 typedef _gostring_ swig_type_247;
 typedef _gostring_ swig_type_248;
-typedef long long swig_type_249;
+typedef _gostring_ swig_type_249;
 typedef _gostring_ swig_type_250;
-typedef _goslice_ swig_type_251;
-typedef long long swig_type_252;
-typedef _gostring_ swig_type_253;
-typedef _goslice_ swig_type_254;
-typedef long long swig_type_255;
-typedef _gostring_ swig_type_256;
-typedef _goslice_ swig_type_257;
-typedef long long swig_type_258;
+typedef long long swig_type_251;
+typedef _gostring_ swig_type_252;
+typedef _goslice_ swig_type_253;
+typedef long long swig_type_254;
+typedef _gostring_ swig_type_255;
+typedef _goslice_ swig_type_256;
+typedef long long swig_type_257;
+typedef _gostring_ swig_type_258;
 typedef _goslice_ swig_type_259;
 typedef long long swig_type_260;
 typedef _goslice_ swig_type_261;
 typedef long long swig_type_262;
 typedef _goslice_ swig_type_263;
-typedef _gostring_ swig_type_264;
-typedef long long swig_type_265;
-typedef _goslice_ swig_type_266;
+typedef long long swig_type_264;
+typedef _goslice_ swig_type_265;
+typedef _gostring_ swig_type_266;
 typedef long long swig_type_267;
-typedef long long swig_type_268;
+typedef _goslice_ swig_type_268;
 typedef long long swig_type_269;
-typedef _goslice_ swig_type_270;
+typedef long long swig_type_270;
 typedef long long swig_type_271;
 typedef _goslice_ swig_type_272;
-typedef _gostring_ swig_type_273;
-typedef _gostring_ swig_type_274;
+typedef long long swig_type_273;
+typedef _goslice_ swig_type_274;
 typedef _gostring_ swig_type_275;
 typedef _gostring_ swig_type_276;
-typedef long long swig_type_277;
-typedef long long swig_type_278;
-typedef _goslice_ swig_type_279;
+typedef _gostring_ swig_type_277;
+typedef _gostring_ swig_type_278;
+typedef long long swig_type_279;
 typedef long long swig_type_280;
 typedef _goslice_ swig_type_281;
 typedef long long swig_type_282;
 typedef _goslice_ swig_type_283;
 typedef long long swig_type_284;
 typedef _goslice_ swig_type_285;
-typedef _gostring_ swig_type_286;
-typedef long long swig_type_287;
-typedef _goslice_ swig_type_288;
+typedef long long swig_type_286;
+typedef _goslice_ swig_type_287;
+typedef _gostring_ swig_type_288;
+typedef long long swig_type_289;
+typedef _goslice_ swig_type_290;
 extern void _wrap_Swig_free_native_2f6ff26d28dacd19(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_2f6ff26d28dacd19(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19(void);
@@ -409,101 +411,105 @@ extern int _wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(uintptr_t arg1
 extern swig_type_57 _wrap_quire_model_max_context_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern double _wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern swig_type_58 _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_shards_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_59 _wrap_quire_model_shard_weight_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_59 _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_60 arg3, swig_voidp arg4);
-extern swig_type_61 _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_62 arg3, swig_voidp arg4);
-extern swig_type_63 _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_64 arg3, swig_voidp arg4);
-extern swig_type_65 _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_60 _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_61 arg3, swig_voidp arg4);
+extern swig_type_62 _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_63 arg3, swig_voidp arg4);
+extern swig_type_64 _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_65 arg3, swig_voidp arg4);
+extern swig_type_66 _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_66 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_67 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_67 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_68 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_68 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_69 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern swig_type_69 _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_70 _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_kv_format_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_70 _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_71 _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_stats_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_71 _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_72 arg2, swig_type_73 arg3, swig_voidp arg4);
-extern swig_type_74 _wrap_quire_cache_query_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_75 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_76 _wrap_quire_cache_pin_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_77 arg3, swig_type_78 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_79 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_80 arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_81 arg2, uintptr_t arg3, swig_type_82 arg4, swig_voidp arg5);
-extern swig_type_83 _wrap_quire_cache_score_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_84 arg3, swig_type_85 arg4, uintptr_t arg5, swig_type_86 arg6, swig_voidp arg7);
-extern swig_type_87 _wrap_quire_cache_logits_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_88 arg3, uintptr_t arg4, swig_type_89 arg5, swig_voidp arg6);
-extern swig_type_90 _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_91 _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_93 _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_95 _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_97 _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_98 _wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_100 _wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_101 _wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_102 _wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_103 _wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_104 _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_105 _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_106 _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_107 _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_108 _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_109 _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_110 _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_stats_steps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_112 _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_114 _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_115 _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_117 _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_72 _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_73 arg2, swig_type_74 arg3, swig_voidp arg4);
+extern swig_type_75 _wrap_quire_cache_query_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_76 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_77 _wrap_quire_cache_pin_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_78 arg3, swig_type_79 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_80 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_81 arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_82 arg2, uintptr_t arg3, swig_type_83 arg4, swig_voidp arg5);
+extern swig_type_84 _wrap_quire_cache_score_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_85 arg3, swig_type_86 arg4, uintptr_t arg5, swig_type_87 arg6, swig_voidp arg7);
+extern swig_type_88 _wrap_quire_cache_logits_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_89 arg3, uintptr_t arg4, swig_type_90 arg5, swig_voidp arg6);
+extern swig_type_91 _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_97 _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_98 _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_100 _wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_101 _wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_102 _wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_103 _wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_104 _wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_105 _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_106 _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_107 _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_108 _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_109 _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_110 _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_112 _wrap_quire_stats_steps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_113 _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_114 _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_115 _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_116 _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_118 _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_118 _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_119 _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_120 arg3, swig_voidp arg4);
+extern swig_type_119 _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_120 _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_121 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_121 _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_122 _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_stats_num_shards_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_123 _wrap_quire_stats_shard_device_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_stats_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_2f6ff26d28dacd19(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_guidance_scale_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -514,11 +520,11 @@ extern int _wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(uintptr_
 extern int _wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_138 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_140 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -535,10 +541,10 @@ extern int _wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(uint
 extern int _wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -547,24 +553,24 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_149 arg3, swig_voidp arg4);
-extern swig_type_150 _wrap_quire_job_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_151 arg2, uintptr_t arg3, swig_type_152 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_153 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_151 arg3, swig_voidp arg4);
+extern swig_type_152 _wrap_quire_job_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_153 arg2, uintptr_t arg3, swig_type_154 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_155 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
@@ -572,74 +578,74 @@ extern int _wrap_quire_job_resume_native_2f6ff26d28dacd19(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_154 _wrap_quire_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_155 _wrap_quire_job_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_156 _wrap_quire_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_157 _wrap_quire_job_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_156 _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_157 arg2, swig_voidp arg3);
+extern swig_type_158 _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_job_explain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
-extern swig_type_160 _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_161 _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_162 _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_163 _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_166 _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_167 _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_168 _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_169 _wrap_quire_job_scores_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_170 arg2, swig_voidp arg3);
-extern swig_type_171 _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_172 arg2, swig_voidp arg3);
-extern swig_type_173 _wrap_quire_job_embedding_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_174 arg2, swig_voidp arg3);
+extern swig_type_160 _wrap_quire_job_explain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
+extern swig_type_162 _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_163 _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_167 _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_168 _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_169 _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_170 _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_171 _wrap_quire_job_scores_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_172 arg2, swig_voidp arg3);
+extern swig_type_173 _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_174 arg2, swig_voidp arg3);
+extern swig_type_175 _wrap_quire_job_embedding_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_176 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_175 _wrap_quire_queue_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_176 arg2, uintptr_t arg3, swig_type_177 arg4, swig_voidp arg5);
-extern swig_type_178 _wrap_quire_queue_ready_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_179 arg2, uintptr_t arg3, swig_type_180 arg4, swig_voidp arg5);
+extern swig_type_177 _wrap_quire_queue_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_178 arg2, uintptr_t arg3, swig_type_179 arg4, swig_voidp arg5);
+extern swig_type_180 _wrap_quire_queue_ready_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_181 arg2, uintptr_t arg3, swig_type_182 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_event_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_182 _wrap_quire_event_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_event_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_event_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_event_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_response_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_response_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_event_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_event_call_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_event_call_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_event_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_189 arg2, swig_voidp arg3);
-extern swig_type_190 _wrap_quire_event_first_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_191 _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_192 _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_193 _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_194 arg2, swig_voidp arg3);
-extern swig_type_195 _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_196 arg2, swig_voidp arg3);
-extern swig_type_197 _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_198 arg2, swig_voidp arg3);
-extern swig_type_199 _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_200 _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_event_response_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_event_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_event_call_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_event_call_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_event_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_191 arg2, swig_voidp arg3);
+extern swig_type_192 _wrap_quire_event_first_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_193 _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_194 _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_195 _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_196 arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_198 arg2, swig_voidp arg3);
+extern swig_type_199 _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_200 arg2, swig_voidp arg3);
+extern swig_type_201 _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_202 _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_201 _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_203 _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_change_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_medium_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_202 _wrap_quire_event_page_number_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_203 _wrap_quire_event_page_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_204 _wrap_quire_event_page_parent_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_205 _wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_204 _wrap_quire_event_page_number_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_205 _wrap_quire_event_page_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_206 _wrap_quire_event_page_parent_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_207 _wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_206 _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_207 _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_208 _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_209 _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_210 _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_211 _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_212 _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_213 _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_214 _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_215 _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_208 _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_209 _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_210 _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_211 _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_212 _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_213 _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_214 _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_215 _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_216 _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_217 _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_216 _wrap_quire_event_error_message_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_218 _wrap_quire_event_error_message_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_2f6ff26d28dacd19(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
@@ -647,82 +653,82 @@ extern int _wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_217 _wrap_quire_plan_model_path_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_218 arg2, swig_voidp arg3);
+extern swig_type_219 _wrap_quire_plan_model_path_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_220 arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_kv_format_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_219 _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_220 _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_221 _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_222 _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_223 _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_224 _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_225 _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_221 _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_222 _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_223 _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_224 _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_225 _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_226 _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_227 _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_226 _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_227 arg3, swig_voidp arg4);
+extern swig_type_228 _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_229 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_228 _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_229 _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_230 _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_231 _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_232 _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_233 _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_234 _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_235 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_230 _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_231 _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_232 _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_233 _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_234 _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_235 _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_236 _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_237 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_236 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_238 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_237 _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_238 arg3, swig_voidp arg4);
+extern swig_type_239 _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_240 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_239 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_240 arg2, swig_voidp arg3);
+extern swig_type_241 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_241 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_243 arg2, swig_voidp arg3);
+extern swig_type_243 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_244 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_245 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_244 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_245 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_246 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_247 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_248 arg2, swig_voidp arg3);
-extern swig_type_249 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_250 arg2, swig_type_251 arg3, swig_voidp arg4);
-extern swig_type_252 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_253 arg2, swig_type_254 arg3, swig_voidp arg4);
-extern swig_type_255 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_256 arg3, swig_type_257 arg4, swig_voidp arg5);
-extern swig_type_258 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_259 arg2, swig_voidp arg3);
-extern swig_type_260 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_261 arg3, swig_voidp arg4);
-extern swig_type_262 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_263 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_246 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_247 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_248 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_249 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
+extern swig_type_251 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_252 arg2, swig_type_253 arg3, swig_voidp arg4);
+extern swig_type_254 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_255 arg2, swig_type_256 arg3, swig_voidp arg4);
+extern swig_type_257 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_258 arg3, swig_type_259 arg4, swig_voidp arg5);
+extern swig_type_260 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_261 arg2, swig_voidp arg3);
+extern swig_type_262 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_263 arg3, swig_voidp arg4);
+extern swig_type_264 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_265 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_264 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_265 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
-extern swig_type_267 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_268 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_269 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_270 arg1, swig_voidp arg2);
-extern swig_type_271 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_272 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_273 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_274 arg2, swig_voidp arg3);
+extern swig_type_267 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
+extern swig_type_269 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_270 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_271 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_272 arg1, swig_voidp arg2);
+extern swig_type_273 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_274 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_275 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_276 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_275 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_276 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_277 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_278 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_277 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_278 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_279 arg2, swig_voidp arg3);
-extern swig_type_280 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_281 arg2, swig_voidp arg3);
-extern swig_type_282 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
-extern swig_type_284 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_286 arg2, swig_voidp arg3);
+extern swig_type_279 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_280 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_281 arg2, swig_voidp arg3);
+extern swig_type_282 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
+extern swig_type_284 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
+extern swig_type_286 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_288 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_287 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_288 arg2, swig_voidp arg3);
+extern swig_type_289 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_290 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -1902,6 +1908,25 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_model_num_shards(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_model_num_shards_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_model_shard_weight_bytes(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_model_shard_weight_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_model_num_tensors(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -1918,7 +1943,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_60)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1932,7 +1957,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1946,7 +1971,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_64)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_65)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2003,7 +2028,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_66(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_67(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2027,7 +2052,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_67)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2042,7 +2067,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_69)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2127,7 +2152,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_73)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_73)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2147,7 +2172,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_75(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_76(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -2162,7 +2187,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_77(_swig_i_2), C.swig_type_78(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_78(_swig_i_2), C.swig_type_79(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -2172,7 +2197,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_79(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_80(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2184,7 +2209,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_80(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_81(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2198,7 +2223,7 @@ _swig_i_1 = arg2
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_81)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_82(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_82)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_83(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2217,7 +2242,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_84(_swig_i_2), C.swig_type_85(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_86)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_85(_swig_i_2), C.swig_type_86(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_87)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -2235,7 +2260,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_88(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_89)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_89(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_90)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -2539,7 +2564,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_120)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2564,6 +2589,25 @@ func Quire_stats_device_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_stats_num_shards(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_stats_num_shards_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_stats_shard_device_bytes(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_stats_shard_device_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2629,7 +2673,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2642,7 +2686,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_123)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2656,7 +2700,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2670,7 +2714,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2684,7 +2728,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2698,7 +2742,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2723,7 +2767,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2736,7 +2780,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2789,7 +2833,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2803,7 +2847,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2826,7 +2870,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2859,7 +2903,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2872,7 +2916,7 @@ func Quire_job_request_set_negative_prompt_tokens(arg1 JobRequestHandle, arg2 []
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2928,7 +2972,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2962,7 +3006,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_136(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_138(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3072,7 +3116,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3097,7 +3141,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3119,7 +3163,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3292,7 +3336,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3316,7 +3360,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3330,7 +3374,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3423,7 +3467,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_143(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3433,7 +3477,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_144(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3485,7 +3529,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3508,7 +3552,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3518,7 +3562,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_147(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3528,7 +3572,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_150(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3588,7 +3632,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3604,7 +3648,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_151(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_152)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3619,7 +3663,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3743,7 +3787,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_157)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3765,7 +3809,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3859,7 +3903,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_170)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_172)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3872,7 +3916,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_172)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_174)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3885,7 +3929,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_174)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_176)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3912,7 +3956,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_176(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_177)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_178(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_179)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3928,7 +3972,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_179(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_180)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_181(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_182)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4105,7 +4149,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_189)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_191)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4145,7 +4189,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_194)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4158,7 +4202,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4171,7 +4215,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_200)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4478,7 +4522,7 @@ func Quire_plan_model_path(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_model_path_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_218)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_model_path_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4573,7 +4617,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_227)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4762,7 +4806,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_238)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4807,7 +4851,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4829,7 +4873,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4842,7 +4886,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_243(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_245(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4860,7 +4904,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_244)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_246)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4874,7 +4918,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_245)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_247)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4890,7 +4934,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_246)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_248)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4905,7 +4949,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_247)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4919,7 +4963,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_248)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4934,7 +4978,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_253)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4952,7 +4996,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_253)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_254)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4972,7 +5016,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_259)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4988,7 +5032,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_259)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5003,7 +5047,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5018,7 +5062,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_265)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5041,7 +5085,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_264)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5109,7 +5153,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5148,7 +5192,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_270)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_272)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -5163,7 +5207,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_272)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_274)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5175,7 +5219,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_273)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_275)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5191,7 +5235,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_274)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5215,7 +5259,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_275)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_277)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5229,7 +5273,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5278,7 +5322,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_279)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5291,7 +5335,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5304,7 +5348,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5317,7 +5361,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5331,7 +5375,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_286)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_288)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5356,7 +5400,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_288)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -1777,6 +1777,38 @@ long long _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(quire_model *_s
 }
 
 
+int _wrap_quire_model_num_shards_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_num_shards(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_shard_weight_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_model_shard_weight_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
@@ -2811,6 +2843,38 @@ long long _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(quire_stats *_s
   arg2 = (quire_error **)_swig_go_1; 
   
   result = (int64_t)quire_stats_device_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_stats_num_shards_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_stats_num_shards(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_shard_device_bytes_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_stats_shard_device_bytes(arg1,arg2,arg3);
   _swig_go_result = result; 
   return _swig_go_result;
 }

@@ -90,7 +90,7 @@ func (e *Engine) Close() {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	for m := range e.live {
-		_ = m.cache.Shutdown()
+		_ = m.cache.Shutdown(context.Background())
 		m.free()
 	}
 	for _, pages := range e.pages {

@@ -13,10 +13,4 @@ public final class Alias extends AliasCalls {
       dispatcher.release();
     }, dispatcher);
   }
-
-  /** Hands a request to the cache behind the alias, else to the first of its fallbacks that takes it. */
-  public Job submit(Request request) {
-    return with(alias -> dispatcher.submit(request, null,
-        filled -> Job.of(QuireNative.quire_alias_submit(alias, filled), dispatcher, request)));
-  }
 }

@@ -36,9 +36,15 @@ final class Dispatcher {
     }
   }
 
-  /** The queue, for what releases it later; without one create makes it. */
+  /**
+   * The queue, for what releases it later; without one create makes it, which is null where the queue is there as long as
+   * what is submitted to is in use.
+   */
   synchronized EventQueue acquire(Supplier<EventQueue> create) {
     if (queue == null) {
+      if (create == null) {
+        throw QuireException.of(ErrorCode.CLOSED, "it is over");
+      }
       EventQueue made = create.get();
       Thread thread = new Thread(() -> run(made), "quire-dispatcher");
       thread.setDaemon(true);

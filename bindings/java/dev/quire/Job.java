@@ -18,7 +18,6 @@ import java.util.stream.StreamSupport;
  * call throws QUIRE_ERROR_CANCELLED and the thread stays interrupted.
  */
 public final class Job extends JobCalls implements Iterable<Event> {
-  private final Dispatcher dispatcher;
   /** Null where the events go to a queue of the program. */
   private final Waiter waiter;
   private volatile boolean over;
@@ -29,8 +28,7 @@ public final class Job extends JobCalls implements Iterable<Event> {
       if (waiter != null) {
         waiter.end();
       }
-    });
-    this.dispatcher = dispatcher;
+    }, dispatcher);
     this.waiter = waiter;
   }
 
@@ -203,13 +201,5 @@ public final class Job extends JobCalls implements Iterable<Event> {
     } catch (RuntimeException failure) {
       future.completeExceptionally(failure);
     }
-  }
-
-  /** A second job that goes on from the tokens of this one. Of the request count seed, user data, queue, length. */
-  public Job fork(Request request) {
-    requireOpen();
-    return dispatcher.submit(request, () -> {
-      throw QuireException.of(ErrorCode.CLOSED, "the job is over");
-    }, filled -> with(job -> Job.of(QuireNative.quire_job_fork(job, filled), dispatcher, request)));
   }
 }

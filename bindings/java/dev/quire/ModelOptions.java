@@ -1,7 +1,5 @@
 package dev.quire;
 
-import java.util.function.LongFunction;
-
 /** Settings of a {@link Model}. Untouched ones have their defaults. Not for several threads at once. */
 public final class ModelOptions extends ModelOptionsSettings {
   /** Nothing set: each option has its default. */
@@ -9,14 +7,6 @@ public final class ModelOptions extends ModelOptionsSettings {
 
   private Progress progress;
   private Cancel cancel;
-
-  /** As {@link #with}, for the model of a directory. */
-  <T> T withPath(String path, LongFunction<T> call) {
-    return with(options -> {
-      QuireNative.quire_model_options_set_path(options, Utf8.bytes(path));
-      return call.apply(options);
-    });
-  }
 
   /** Told how far the load is. */
   public ModelOptions progress(Progress progress) {

@@ -28,16 +28,7 @@ public final class QuireRuntime extends RuntimeCalls {
 
   /** Loads a model directory. */
   public Model loadModel(String path, ModelOptions options) {
-    return options.withPath(path, filled -> with(runtime -> options.load(runtime, filled, dispatcher)));
-  }
-
-  /**
-   * What a model directory and a cache will take, before a weight is read. Fails as a load does, and with
-   * QUIRE_ERROR_OUT_OF_MEMORY where a split over several devices, automatic or by bytes, does not go.
-   */
-  public Plan plan(String path, ModelOptions model, CacheOptions cache) {
-    return model.withPath(path, filledModel -> cache.with(filledCache -> with(
-        runtime -> Plan.take(QuireNative.quire_plan_create(runtime, filledModel, filledCache)))));
+    return options.with(path, filled -> with(runtime -> options.load(runtime, filled, dispatcher)));
   }
 
   /** An alias without a cache; messages and lines of the log call it by the name. */

@@ -269,6 +269,7 @@ TEST_F(EngineMetricsTest, NamesStay) {
                                     "quire_prefix_file_bytes gauge",
                                     "quire_prefix_pages_restored_total counter",
                                     "quire_prefix_files_refused_total counter",
+                                    "quire_cache_shard_bytes gauge",
                                     "quire_engine_failed gauge",
                                     "quire_steps_total counter",
                                     "quire_batch_fill histogram",
