@@ -194,9 +194,9 @@ constexpr bool kParksSums =
 // Steps whose weights are made before their products, by what was measured; 0: one beside the products of
 // the other.
 template <int kTiles, typename Ring>
-constexpr int kStepsAtOnce = kTiles == 16               ? kBlockSteps
-                             : kParksSums<kTiles, Ring> ? 2
-                                                        : 0;
+constexpr int kStepsAtOnce = kTiles == 16                                                 ? kBlockSteps
+                             : kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing> ? 2
+                                                                                          : 0;
 
 template <TileKind kKind, int kTiles, typename Ring, typename Meanwhile>
 __device__ __forceinline__ void multiply_block(const StageView& view, uint32_t form, HalfSums<kTiles>& totals,
