@@ -49,9 +49,12 @@ WeightMemory::~WeightMemory() {
     return;
   }
   static_cast<void>(cudaSetDevice(device_.ordinal));
-  // Other than cudaFree, taking a mapping away waits for nobody: a load that failed may still write.
-  if (is_there_) static_cast<void>(cudaDeviceSynchronize());
-  if (arrived_ != nullptr) static_cast<void>(cudaEventDestroy(arrived_));
+  // Other than cudaFree, taking a mapping away waits for nobody. Nor may it wait for the whole card, which
+  // would end the recording of a step elsewhere.
+  if (arrived_ != nullptr) {
+    static_cast<void>(cudaEventSynchronize(arrived_));
+    static_cast<void>(cudaEventDestroy(arrived_));
+  }
   device_.unreserve(memory_);
   device_.unpin(host_);
 }

@@ -389,7 +389,10 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
     made.push_back(std::make_unique<Weight>());
     made.back()->memory = memory;
     const Status s = build(*device, matrices[i], layouts[i], stage, place, *made.back());
-    if (s != Status::ok) return s;
+    if (s != Status::ok) {
+      static_cast<void>(cudaStreamSynchronize(stage->stream()));  // nothing may write there any more
+      return s;
+    }
     made.back()->bytes += record_bytes(layouts);
     if (num_records > 0) made.back()->records = records + i * most_groups(layouts);
     place += layouts[i].bytes();

@@ -19,6 +19,13 @@ namespace {
 
 const Wait kPatient{kPatience, nullptr};
 
+// A load takes seconds under a sanitizer.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kSlowness = 10;
+#else
+constexpr int kSlowness = 1;
+#endif
+
 // A function that only the emulated card has.
 template <typename Function>
 Function* of_emulation(const char* name) {
@@ -66,7 +73,9 @@ class StandBy : public ::testing::Test {
   static void await_rest(const Residence& residence) {
     while (residence.state() == ResidenceState::moving) std::this_thread::yield();
   }
-  int num_rounds() const { return parks() ? 6 : 20; }  // an emulated card takes seconds for each
+  int num_rounds() const {
+    return parks() ? 6 : 20 / kSlowness + 2;
+  }  // an emulated card takes seconds for each
 
   bool parks() const { return device_->has(kernels::kCapabilityParkedWeights); }
   kernels::MemoryUse use() const { return device_->memory_use(); }
@@ -247,10 +256,11 @@ TEST_F(StandBy, AnyAllocationMayFail) {
     };
     return for_each_fault(run, stride);
   };
-  const int64_t out = count_faults(ResidenceState::resident, FaultScope::this_thread, parks() ? 1 : 41,
-                                   [&] { residence.evict(ResidenceState::standing_by, kPatient); });
-  const int64_t back = count_faults(ResidenceState::standing_by, FaultScope::all_threads, parks() ? 1 : 211,
-                                    [&] { residence.wake(kPatient); });
+  const int64_t out =
+      count_faults(ResidenceState::resident, FaultScope::this_thread, parks() ? 1 : 41 * kSlowness,
+                   [&] { residence.evict(ResidenceState::standing_by, kPatient); });
+  const int64_t back = count_faults(ResidenceState::standing_by, FaultScope::all_threads,
+                                    parks() ? 1 : 211 * kSlowness, [&] { residence.wake(kPatient); });
   EXPECT_EQ(residence.wake(kPatient), WaitEnd::ready);
   EXPECT_EQ(answer(*cache, "a"), before);
   EXPECT_GT(out, 2);
