@@ -47,7 +47,9 @@ std::shared_ptr<ConstraintCache> ModelConstraints::cache_of(const Model& model) 
   const MutexLock lock(mutex_);
   if (cache_ == nullptr) {
     const TokenIds ends = model.has_config() ? model.config().eos_ids : TokenIds{};
-    cache_ = std::make_shared<ConstraintCache>(TokenVocabulary::of(model.tokenizer(), ends), kMaxHeldBytes);
+    static_cast<void>(model.tokenizer());  // says so where there is none
+    cache_ =
+        std::make_shared<ConstraintCache>(TokenVocabulary::of(model.shared_tokenizer(), ends), kMaxHeldBytes);
   }
   return cache_;
 }

@@ -129,6 +129,21 @@ LanguageEdges ByteAutomaton::living_edges(LanguageId language) {
   return living;
 }
 
+int ByteAutomaton::only_byte(ByteStateId state) {
+  const ByteRow& next = row(state);
+  const bool may_escape = in_json_text(state) && next['\\'] != kDead;
+  int only = -1;
+  for (int byte = 0; byte < 256; ++byte) {
+    if (next[static_cast<size_t>(byte)] == kDead || (may_escape && byte == '\\')) continue;
+    if (only >= 0) return -1;
+    only = byte;
+  }
+  if (!may_escape) return only;
+  if (only < 0) return '\\';
+  const LanguageEdges edges = living_edges(states_[state].language);
+  return edges.size() == 1 && edges[0].first == edges[0].last ? only : -1;
+}
+
 void ByteAutomaton::make_row(ByteStateId id) {
   auto row = std::make_unique<ByteRow>();
   row->fill(kDead);

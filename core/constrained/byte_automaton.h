@@ -33,6 +33,9 @@ class ByteAutomaton {
     if (rows_[state] == nullptr) make_row(state);
     return *rows_[state];
   }
+  // The byte that comes next where there is no choice but of spelling: a character that a JSON string may
+  // hold as it is, is not escaped. -1 where there is a choice, or nothing comes.
+  int only_byte(ByteStateId state);
   // What walks ask of each state, as bits.
   enum Trait : uint8_t {
     kAccepts = 1U << 0,

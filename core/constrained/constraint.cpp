@@ -6,11 +6,13 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
+#include "core/constrained/forced_cut.h"
 
 namespace quire {
 namespace {
 
 constexpr size_t kMaxForcedBytes = 256;     // looked at for one call
+constexpr size_t kBytesBeforeForced = 64;   // that a tokenizer is shown before them
 constexpr size_t kMaxMaskBytes = 8U << 20;  // of masks kept by position
 constexpr size_t kMaxWalkBytes = 16U << 20;
 
@@ -33,13 +35,35 @@ size_t Constraint::PositionHash::operator()(const Position& position) const {
   return static_cast<size_t>(hash);
 }
 
+bool Constraint::is_used_up() const {
+  const auto most = [](size_t first, size_t limit) { return first + (limit - std::min(first, limit)) / 2; };
+  MutexLock lock(mutex_);
+  const Held now = held();
+  return now.items > most(at_first_.items, limits_.max_items) ||
+         now.states > most(at_first_.states, limits_.max_states);
+}
+
+std::shared_ptr<const Constraint> Constraint::current() const {
+  if (!is_used_up()) return shared_from_this();
+  std::shared_ptr<const Constraint> successor;
+  {
+    MutexLock lock(mutex_);
+    successor = successor_;
+  }
+  if (successor != nullptr && !successor->is_used_up()) return successor;
+  successor = compile(kind_, source_, vocabulary_, limits_);
+  MutexLock lock(mutex_);
+  successor_ = successor;
+  return successor;
+}
+
 size_t Constraint::held_bytes() const {
   MutexLock lock(mutex_);
   size_t bytes = machine_.held_bytes() + masks_.size() * vocabulary_->num_words() * 4 +
                  found_.ids.size() * 4 + cuts_.size() * 40;
   for (const auto& [state, walk] : walks_)
     bytes += walk.mask.size() * 4 + walk.tokens.size() * 4 + walk.exits.size() * 4;
-  return bytes;
+  return bytes + (successor_ == nullptr ? 0 : successor_->held_bytes());
 }
 
 void Constraint::spend(uint64_t steps) const {
@@ -251,7 +275,7 @@ void Constraint::follow(uint32_t node, gsl::span<const StackId> stacks, gsl::spa
   }
 }
 
-Matcher::Matcher(std::shared_ptr<const Constraint> constraint) : constraint_(std::move(constraint)) {
+Matcher::Matcher(const std::shared_ptr<const Constraint>& constraint) : constraint_(constraint->current()) {
   MutexLock lock(constraint_->mutex_);
   steps_.push_back({constraint_->machine_.start(), 0, false});
 }
@@ -313,26 +337,69 @@ void Matcher::rollback(size_t num_steps) {
   text_.resize(steps_.back().text_bytes);
 }
 
-std::string Matcher::forced(size_t max_bytes) const {
-  std::string bytes;
-  if (has_ended()) return bytes;
+Matcher::Forced Matcher::look_ahead(size_t max_bytes) const {
+  Forced forced;
+  if (has_ended()) return forced;
   MutexLock lock(constraint_->mutex_);
   PushDown& machine = constraint_->machine_;
   int byte = machine.only_byte(steps_.back().position);
-  if (byte < 0) return bytes;
+  if (byte < 0) return forced;
   Position position = steps_.back().position;
   std::string text = text_;
-  for (; byte >= 0 && bytes.size() < max_bytes; byte = machine.only_byte(position)) {
+  for (; byte >= 0 && forced.bytes.size() < max_bytes; byte = machine.only_byte(position)) {
     text.push_back(static_cast<char>(byte));
-    bytes.push_back(static_cast<char>(byte));
+    forced.bytes.push_back(static_cast<char>(byte));
     position = machine.after(position, static_cast<uint8_t>(byte), text);
   }
-  return bytes;
+  forced.next = machine.next_bytes(position);
+  return forced;
 }
 
+std::string Matcher::forced(size_t max_bytes) const {
+  return look_ahead(max_bytes).bytes;
+}
+
+// About so many, from where a token begins.
+std::string_view Matcher::last_tokens(size_t num_bytes) const {
+  size_t begin = text_.size();
+  for (auto step = steps_.rbegin(); step != steps_.rend() && text_.size() - begin < num_bytes; ++step)
+    begin = step->text_bytes;
+  const auto is_inside = [this](size_t at) { return (static_cast<uint8_t>(text_[at]) & 0xC0U) == 0x80U; };
+  while (begin < text_.size() && is_inside(begin)) ++begin;
+  return std::string_view(text_).substr(begin);
+}
+
+namespace {
+
+// One of each kind that tokenizers tell apart, of those that may come.
+std::vector<std::string> samples_of(const std::bitset<256>& bytes) {
+  std::vector<std::string> samples;
+  for (const auto& [first, last] : {std::pair{'a', 'z'}, {'A', 'Z'}, {'0', '9'}}) {
+    const auto is_there = [&bytes](char byte) { return bytes[static_cast<uint8_t>(byte)]; };
+    char byte = first;
+    while (byte < last && !is_there(byte)) ++byte;
+    if (is_there(byte)) samples.emplace_back(1, byte);
+  }
+  for (const char byte : std::string_view(" \n\"':,.}])_-/\\")) {
+    if (bytes[static_cast<uint8_t>(byte)]) samples.emplace_back(1, byte);
+  }
+  if ((bytes >> 0xC2).any()) samples.emplace_back("\u00e9");
+  return samples;
+}
+
+}  // namespace
+
 void Matcher::force(size_t max_tokens, TokenIds& out) const {
-  const std::string bytes = forced(kMaxForcedBytes);
-  std::string_view rest = bytes;
+  const Forced forced = look_ahead(kMaxForcedBytes);
+  if (forced.bytes.empty()) return;
+  if (const Tokenizer* const tokenizer = constraint_->vocabulary().tokenizer()) {
+    const TokenIds tokens =
+        cut_as_tokenizer(*tokenizer, last_tokens(kBytesBeforeForced), forced.bytes, samples_of(forced.next));
+    out.insert(out.end(), tokens.begin(),
+               tokens.begin() + static_cast<ptrdiff_t>(std::min(max_tokens, tokens.size())));
+    return;
+  }
+  std::string_view rest = forced.bytes;
   for (size_t n = 0; n < max_tokens && !rest.empty(); ++n) {
     const TokenVocabulary::Longest longest = constraint_->vocabulary().longest(rest);
     if (longest.token < 0 || longest.is_open) return;

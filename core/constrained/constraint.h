@@ -1,6 +1,7 @@
 // A compiled constraint over one vocabulary, and the matchers that follow texts through it.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,7 +23,7 @@ enum class ConstraintKind { json_schema, json_object, regex, choice, gbnf, lark 
 
 // What follows from its source and the vocabulary alone: any thread may use it at any time. What it finds out
 // on the way (states, masks) it keeps, under a lock and within its limits.
-class Constraint {
+class Constraint : public std::enable_shared_from_this<Constraint> {
  public:
   // ErrorCode::format for a malformed source, ErrorCode::unsupported naming what is not supported,
   // ErrorCode::capacity naming the limit that it goes beyond. The source of a choice is a JSON list of
@@ -33,6 +34,9 @@ class Constraint {
 
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
   size_t held_bytes() const;
+  // What a new text begins with: this, or one made anew of the same source where the texts so far have taken
+  // up half of what the limits leave, as lists whose items must differ do with each of their texts.
+  std::shared_ptr<const Constraint> current() const;
 
  private:
   friend class Matcher;
@@ -50,6 +54,13 @@ class Constraint {
         machine_(limits),
         rows_by_depth_(vocabulary_->max_bytes() + size_t{2}) {}
 
+  // What the limits count.
+  struct Held {
+    size_t items = 0;
+    size_t states = 0;
+  };
+  Held held() const QUIRE_REQUIRES(mutex_) { return {machine_.num_items(), machine_.num_states()}; }
+  bool is_used_up() const;
   void fill_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
       QUIRE_REQUIRES(mutex_);
   // Into a mask that is empty; whether it holds for the position whatever the text was.
@@ -90,7 +101,11 @@ class Constraint {
 
   const ConstraintLimits limits_;
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
+  ConstraintKind kind_ = ConstraintKind::json_object;
+  std::string source_;
+  Held at_first_;
   mutable Mutex mutex_;
+  mutable std::shared_ptr<const Constraint> successor_ QUIRE_GUARDED_BY(mutex_);
   mutable PushDown machine_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<uint64_t, Walk> walks_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<ByteStateId, ByteStateId> cuts_ QUIRE_GUARDED_BY(mutex_);
@@ -103,7 +118,7 @@ class Constraint {
 // One text on its way through a constraint. Not thread-safe; a copy goes on from the same place.
 class Matcher {
  public:
-  explicit Matcher(std::shared_ptr<const Constraint> constraint);
+  explicit Matcher(const std::shared_ptr<const Constraint>& constraint);
 
   const Constraint& constraint() const { return *constraint_; }
   // The tokens that may come next, one bit each; the tokens that end a text are among them where it may end.
@@ -120,8 +135,8 @@ class Matcher {
   bool can_go_on() const { return !steps_.back().position.ways.empty(); }
   // The bytes that must come next, as far as there is no choice; at most max_bytes.
   std::string forced(size_t max_bytes) const;
-  // Appends at most max_tokens tokens of that text: the longest, as a tokenizer would take them, and none
-  // that what comes after it might make longer.
+  // Appends at most max_tokens tokens of that text, cut as the tokenizer cuts it and none that what comes
+  // after it might change; of a vocabulary without a tokenizer the longest.
   void force(size_t max_tokens, TokenIds& out) const;
   size_t num_steps() const { return steps_.size() - 1; }
   const std::string& text() const { return text_; }
@@ -132,7 +147,13 @@ class Matcher {
     size_t text_bytes = 0;
     bool ended = false;
   };
+  struct Forced {
+    std::string bytes;
+    std::bitset<256> next;  // what may come after them
+  };
   bool advance(std::string_view bytes, Position position) QUIRE_REQUIRES(constraint_->mutex_);
+  Forced look_ahead(size_t max_bytes) const;
+  std::string_view last_tokens(size_t num_bytes) const;
 
   std::shared_ptr<const Constraint> constraint_;
   std::string text_;

@@ -59,10 +59,13 @@ std::shared_ptr<const Constraint> Constraint::compile(ConstraintKind kind, std::
                                                       std::shared_ptr<const TokenVocabulary> vocabulary,
                                                       const ConstraintLimits& limits) {
   const std::shared_ptr<Constraint> made(new Constraint(std::move(vocabulary), limits));
+  made->kind_ = kind;
+  made->source_ = source;
   MutexLock lock(made->mutex_);
   Grammar grammar = parse_source(kind, source, made->machine_.languages(), *made->vocabulary_);
   made->machine_.build(std::move(grammar));
   made->machine_.start();
+  made->at_first_ = made->held();
   return made;
 }
 

@@ -148,7 +148,7 @@ uint32_t JsonMachine::add_object(const ObjectTerm& term) {
     for (uint32_t i = 0; i < program.classes[key].options.size(); ++i) program.members.push_back({key, i});
   }
   objects_.push_back(std::move(program));
-  Facts facts(kSeen + (names.size() + 63) / 64);
+  Facts facts(kSeen + (names.size() + 63) / 64 + (objects_.back().distinct() ? 1 : 0));
   facts[kTerm] = objects_.size() - 1;
   return facts_id(std::move(facts));
 }
@@ -220,6 +220,7 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
   for (const Part& part : parts) {
     KeyClass key;
     key.key = automaton_.start(part.keys, Spelling::json_string);
+    key.keys = part.keys;
     key.options = options_of(term, part.goal, part.open);
     if (key.key != ByteAutomaton::kDead) program.classes.push_back(std::move(key));
   }
@@ -389,8 +390,13 @@ void JsonMachine::expand(const StackNode& node, Closure& closure, std::vector<St
     case StackOp::object_first:
     case StackOp::object_key:
     case StackOp::object_after:
+    case StackOp::distinct_first:
+    case StackOp::distinct_key:
+    case StackOp::distinct_first_at:
+    case StackOp::distinct_key_at:
       return expand_object(node, closure);
     case StackOp::unique_done:
+    case StackOp::distinct_done:
       more.push_back(node.next);
       return;
     default:
@@ -404,8 +410,10 @@ void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
   const uint64_t depth = stacks_.at(next).depth + uint64_t{3} * std::min(ranks_[goal], 1U << 20);
   if (depth > kMaxDepth) return;
   for (const uint32_t facts : program.objects) {
-    if (rank_of(objects_[facts_[facts][kTerm]]) == kNoMaximum) continue;
-    add_way(open_object_, stacks_.push(StackOp::object_first, facts, 0, next), closure);
+    const ObjectProgram& object = objects_[facts_[facts][kTerm]];
+    if (rank_of(object) == kNoMaximum) continue;
+    const StackOp op = object.distinct() ? StackOp::distinct_first : StackOp::object_first;
+    add_way(open_object_, stacks_.push(op, facts, 0, next), closure);
   }
   for (const uint32_t facts : program.arrays) {
     const ArrayProgram& array = arrays_[facts_[facts][kTerm]];
@@ -418,12 +426,14 @@ void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
 void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
   const Facts& facts = facts_[node.a];
   const ObjectProgram& program = objects_[facts[kTerm]];
-  if (node.op == StackOp::object_key) return add_keys(program, node, closure);
-  const bool first = node.op == StackOp::object_first;
+  const bool first = node.op == StackOp::object_first || node.op == StackOp::distinct_first ||
+                     node.op == StackOp::distinct_first_at;
+  if (!first && node.op != StackOp::object_after) return add_keys(program, node, closure);
   if (may_close(program, facts)) add_way(first ? close_object_now_ : close_object_, node.next, closure);
   if (first) return add_keys(program, node, closure);
   if (!may_add_any(program, facts)) return;
-  add_way(comma_, stacks_.push(StackOp::object_key, node.a, 0, node.next), closure);
+  const StackOp op = program.distinct() ? StackOp::distinct_key : StackOp::object_key;
+  add_way(comma_, stacks_.push(op, node.a, 0, node.next), closure);
 }
 
 bool JsonMachine::may_close(const ObjectProgram& program, const Facts& facts) const {
@@ -461,8 +471,10 @@ uint32_t JsonMachine::num_needed(const ObjectProgram& program, const Facts& fact
   return count + (open != 0 ? 1 : 0);
 }
 
-bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const {
+bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) {
   if (key.name != kNoName && is_seen(facts, key.name)) return false;
+  if (key.name == kNoName && program.distinct() && languages_.is_empty(unused(key.keys, facts, true)))
+    return false;
   if (rank_of(key) == kNoMaximum) return false;
   for (const Implication& implication : program.implications) {
     if (implication.name != key.name || implication.needed == key.name) continue;
@@ -480,7 +492,7 @@ bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, cons
   return then[kCount] + num_needed(program, then) <= program.max;
 }
 
-bool JsonMachine::may_add_any(const ObjectProgram& program, const Facts& facts) const {
+bool JsonMachine::may_add_any(const ObjectProgram& program, const Facts& facts) {
   return std::any_of(program.classes.begin(), program.classes.end(),
                      [&](const KeyClass& key) { return may_add(program, facts, key); });
 }
@@ -498,7 +510,13 @@ void JsonMachine::add_keys(const ObjectProgram& program, const StackNode& node, 
       const Facts then = with_member(program, facts, member);
       if (then[kCount] + num_needed(program, then) > program.max) continue;
     }
-    add_way(key.key, stacks_.push(StackOp::member_value, node.a, i, node.next), closure);
+    const StackId value = stacks_.push(StackOp::member_value, node.a, i, node.next);
+    if (key.name != kNoName || !program.distinct()) {
+      add_way(key.key, value, closure);
+      continue;
+    }
+    add_way(automaton_.start(unused(key.keys, facts, true), Spelling::json_string),
+            stacks_.push(StackOp::distinct_done, 0, node.b, value), closure);
   }
 }
 
@@ -637,20 +655,32 @@ uint32_t JsonMachine::used_with(uint32_t used, const std::string& item) {
   return known->second = it->second;
 }
 
+bool JsonMachine::use(Facts& facts, const std::string& item) {
+  const std::vector<std::string>& used = used_[facts.back()];
+  if (std::binary_search(used.begin(), used.end(), item)) return false;
+  facts.back() = used_with(static_cast<uint32_t>(facts.back()), item);
+  return true;
+}
+
 StackId JsonMachine::settle(StackId stack, std::string_view text, EndedItems& items) {
   const StackNode node = stacks_.at(stack);
-  if (node.op == StackOp::unique_first || node.op == StackOp::unique_item) {
-    const StackOp op = node.op == StackOp::unique_first ? StackOp::unique_first_at : StackOp::unique_item_at;
+  const auto begin_here = [&](StackOp op) {
     return stacks_.push(op, node.a, static_cast<uint32_t>(text.size()), node.next);
-  }
-  if (node.op != StackOp::unique_done) return stack;
-  Facts facts = facts_[node.a];
+  };
+  if (node.op == StackOp::unique_first) return begin_here(StackOp::unique_first_at);
+  if (node.op == StackOp::unique_item) return begin_here(StackOp::unique_item_at);
+  if (node.op == StackOp::distinct_first) return begin_here(StackOp::distinct_first_at);
+  if (node.op == StackOp::distinct_key) return begin_here(StackOp::distinct_key_at);
+  if (!depends_on_text(node.op)) return stack;
   const auto [item, is_new] = items.try_emplace(node.b);
   if (is_new) item->second = canonical_item(text.substr(node.b));
-  const std::vector<std::string>& used = used_[facts.back()];
-  if (std::binary_search(used.begin(), used.end(), item->second)) return kNoStack;
-  facts.back() = used_with(static_cast<uint32_t>(facts.back()), item->second);
-  return stacks_.push(StackOp::array_after, facts_id(std::move(facts)), 0, node.next);
+  const bool is_name = node.op == StackOp::distinct_done;
+  const StackNode member = is_name ? stacks_.at(node.next) : node;
+  Facts facts = facts_[member.a];
+  if (!use(facts, item->second)) return kNoStack;
+  const uint32_t then = facts_id(std::move(facts));
+  if (is_name) return stacks_.push(StackOp::member_value, then, member.b, member.next);
+  return stacks_.push(StackOp::array_after, then, 0, node.next);
 }
 
 }  // namespace quire

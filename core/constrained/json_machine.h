@@ -34,9 +34,10 @@ class JsonMachine {
   // cannot go on so.
   static constexpr StackId kNoStack = UINT32_MAX;
   static bool depends_on_text(StackOp op) {
-    return op == StackOp::unique_first || op == StackOp::unique_item || op == StackOp::unique_done;
+    return op == StackOp::unique_first || op == StackOp::unique_item || op == StackOp::unique_done ||
+           op == StackOp::distinct_first || op == StackOp::distinct_key || op == StackOp::distinct_done;
   }
-  // The items that end where one text ends, by where they begin, so that each is read once.
+  // The items and names that end where one text ends, by where they begin, so that each is read once.
   using EndedItems = std::unordered_map<uint32_t, std::string>;
   StackId settle(StackId stack, std::string_view text, EndedItems& items);
 
@@ -48,6 +49,7 @@ class JsonMachine {
   struct KeyClass {
     ByteStateId key = 0;
     uint32_t name = kNoName;  // its bit among the seen ones
+    LanguageId keys = 0;      // of a class that is no name's
     std::vector<MemberOption> options;
   };
   struct MemberRef {
@@ -63,6 +65,9 @@ class JsonMachine {
     uint64_t obligations = 0;
     uint32_t min = 0;
     uint32_t max = kNoMaximum;
+    // Whether a name that comes twice could be taken for two members, or undo what one fulfilled. To hold all
+    // objects to it makes masks three times as slow: no two places in a text are the same then.
+    bool distinct() const { return min > 1 || obligations != 0; }
   };
   struct GoalProgram {
     bool ready = false;
@@ -90,7 +95,7 @@ class JsonMachine {
     bool unique = false;
   };
   // Facts: term, count, then of objects the fulfilled obligations and the bits of the names seen, of arrays
-  // the counts and, where items must differ, the number of the list of items so far.
+  // the counts. Where items must differ, or names, the number of the list of those so far is the last.
   using Facts = std::vector<uint64_t>;
 
   SchemaCompiler& compiler() { return *compilers_.back(); }
@@ -123,8 +128,8 @@ class JsonMachine {
   void add_items(const StackNode& node, Closure& closure);
   void add_way(ByteStateId state, StackId stack, Closure& closure) const;
   bool may_close(const ObjectProgram& program, const Facts& facts) const;
-  bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const;
-  bool may_add_any(const ObjectProgram& program, const Facts& facts) const;
+  bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key);
+  bool may_add_any(const ObjectProgram& program, const Facts& facts);
   uint32_t num_needed(const ObjectProgram& program, const Facts& facts) const;
   std::vector<ItemOption> item_options(const ArrayProgram& program, const Facts& facts);
   bool may_close(const ArrayProgram& program, const Facts& facts) const;
@@ -132,6 +137,8 @@ class JsonMachine {
   LanguageId unused(LanguageId language, const Facts& facts, bool strings);
   bool has_unused(GoalId goal, const Facts& facts);
   uint32_t used_with(uint32_t used, const std::string& item);
+  // Notes that an item or a name has come; false where it has come before.
+  bool use(Facts& facts, const std::string& item);
 
   LanguageStore& languages_;
   ByteAutomaton& automaton_;

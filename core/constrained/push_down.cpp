@@ -77,14 +77,23 @@ int PushDown::only_byte(const Position& from) {
   if (from.ends) return only;
   for (const Way& way : from.ways) {
     if ((way.state & kTokenState) != 0) return -1;
-    const ByteRow& row = automaton_.row(way.state);
-    for (int byte = 0; byte < 256; ++byte) {
-      if (row[static_cast<size_t>(byte)] == ByteAutomaton::kDead || byte == only) continue;
-      if (only >= 0) return -1;
-      only = byte;
-    }
+    const int byte = automaton_.only_byte(way.state);
+    if (byte < 0 || (only >= 0 && byte != only)) return -1;
+    only = byte;
   }
   return only;
+}
+
+std::bitset<256> PushDown::next_bytes(const Position& from) {
+  std::bitset<256> bytes;
+  for (const Way& way : from.ways) {
+    if ((way.state & kTokenState) != 0) continue;
+    const ByteRow& row = automaton_.row(way.state);
+    for (size_t byte = 0; byte < row.size(); ++byte) {
+      if (row[byte] != ByteAutomaton::kDead) bytes.set(byte);
+    }
+  }
+  return bytes;
 }
 
 Position PushDown::after_token(const Position& from, TokenId token) {

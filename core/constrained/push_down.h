@@ -2,6 +2,8 @@
 // come.
 #pragma once
 
+#include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -50,7 +52,12 @@ class PushDown {
   Position after_token(const Position& from, TokenId token);
   // The byte that must come next; -1 where there is a choice, or none.
   int only_byte(const Position& from);
+  // The bytes that may come next, as characters for those that are one; token sets are not looked at.
+  std::bitset<256> next_bytes(const Position& from);
   const Closure& closure(StackId stack);
+  // What the limits count.
+  size_t num_items() const { return stacks_.size(); }
+  size_t num_states() const { return std::max(automaton_.num_states(), languages_.num_terms()); }
   // Settled for the text read so far; JsonMachine::kNoStack where there is no way on.
   StackId settle(StackId stack, std::string_view text, JsonMachine::EndedItems& items) {
     return depends_on_text(stack) ? json_.settle(stack, text, items) : stack;

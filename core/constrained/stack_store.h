@@ -29,7 +29,12 @@ enum class StackOp : uint32_t {
   unique_item,
   unique_first_at,  // b: where in the text the item begins
   unique_item_at,
-  unique_done  // b: where the item began
+  unique_done,     // b: where the item began
+  distinct_first,  // as object_first, where names must differ that the schema does not mention
+  distinct_key,
+  distinct_first_at,  // b: where in the text the name begins
+  distinct_key_at,
+  distinct_done  // b: where the name began; its member_value comes next
 };
 
 struct StackNode {

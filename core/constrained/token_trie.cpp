@@ -71,8 +71,9 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> bytes,
   build();
 }
 
-std::shared_ptr<const TokenVocabulary> TokenVocabulary::of(const Tokenizer& tokenizer,
+std::shared_ptr<const TokenVocabulary> TokenVocabulary::of(std::shared_ptr<const Tokenizer> shared,
                                                            const TokenIds& more_ends) {
+  const Tokenizer& tokenizer = *shared;
   std::vector<std::string> bytes(tokenizer.vocab_size());
   std::unordered_map<std::string, TokenId> names;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -91,7 +92,9 @@ std::shared_ptr<const TokenVocabulary> TokenVocabulary::of(const Tokenizer& toke
   }
   const auto eos = tokenizer.eos_id();
   if (eos && std::find(ends.begin(), ends.end(), *eos) == ends.end()) ends.push_back(*eos);
-  return std::make_shared<const TokenVocabulary>(std::move(bytes), std::move(names), std::move(ends));
+  auto made = std::make_shared<TokenVocabulary>(std::move(bytes), std::move(names), std::move(ends));
+  made->tokenizer_ = std::move(shared);
+  return made;
 }
 
 void TokenVocabulary::build() {

@@ -52,7 +52,7 @@ class TokenVocabulary {
   TokenVocabulary(std::vector<std::string> bytes, std::unordered_map<std::string, TokenId> names,
                   TokenIds ends);
   // Of a tokenizer: its special tokens are names, never text. `more_ends` end a text beside its own token.
-  static std::shared_ptr<const TokenVocabulary> of(const Tokenizer& tokenizer,
+  static std::shared_ptr<const TokenVocabulary> of(std::shared_ptr<const Tokenizer> tokenizer,
                                                    const TokenIds& more_ends = {});
 
   size_t size() const { return bytes_.size(); }
@@ -62,6 +62,8 @@ class TokenVocabulary {
   TokenId find_special(std::string_view name) const;
   // Tokens that end a text: allowed where a constraint may end.
   const TokenIds& ends() const { return ends_; }
+  // Null for a vocabulary that was made of its bytes.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   uint32_t max_bytes() const { return max_bytes_; }
   uint64_t fingerprint() const { return fingerprint_; }
 
@@ -90,6 +92,7 @@ class TokenVocabulary {
   void note_twins(TokenId token, FoundTokens& found) const;
 
   std::vector<std::string> bytes_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   std::unordered_map<std::string, TokenId> names_;
   TokenIds ends_;
   uint32_t max_bytes_ = 0;

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Masks of JSON Schema beside llguidance, in turns on one core, over the real schemas of ../shared/golden/json_schema/real and a
-real vocabulary of 130,072 tokens: needs `pip install llguidance==1.9.1 numpy mistral-common` (whose tekken_240911.json it is).
+"""Masks of JSON Schema beside llguidance and xgrammar, in turns on one core, over the real schemas of
+../shared/golden/json_schema/real and a real vocabulary of 130,072 tokens:
 
+    pip install llguidance==1.9.1 numpy mistral-common    (whose tekken_240911.json the vocabulary is)
+    pip install xgrammar==0.2.8 transformers              (with torch, some GB)
     taskset -c 0 python3 tests/bench/constraint_speed.py build/release/bin/constraint_bench [--json]
 
-Both get the same tokens of the same texts, the longest that fit first. xgrammar's package needs torch and is left out.
+All get the same tokens of the same texts, the longest that fit first; a peer that is not installed is left out. Times are of the
+processor. Both peers are called from Python, which takes them the time of the row "call" each time. xgrammar runs with one
+thread and lets through the members and items that a schema does not name (strict_mode=False), as JSON Schema has it.
 """
 import base64
 import glob
@@ -53,33 +57,89 @@ class Words:
         return ids
 
 
-def theirs(words, schemas):
-    import llguidance
-    import llguidance.numpy
-    tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(words))
-    bits = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
-    compiles, masks, refused = [], [], 0
-    for schema, instances in schemas:
-        start = time.thread_time_ns()
-        try:
-            grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema))
-            matcher = llguidance.LLMatcher(tokenizer, grammar)
-        except ValueError:
-            refused += 1
-            continue
+class Llguidance:
+    def __init__(self, words):
+        import llguidance
+        import llguidance.numpy
+        self.library = llguidance
+        self.tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(words))
+        self.bits = llguidance.numpy.allocate_token_bitmask(1, self.tokenizer.vocab_size)
+
+    def compile(self, schema):
+        matcher = self.library.LLMatcher(self.tokenizer, self.library.LLMatcher.grammar_from_json_schema(json.dumps(schema)))
         if matcher.is_error():
-            refused += 1
+            raise ValueError(matcher.get_error())
+        return matcher
+
+    def begin(self, matcher):
+        matcher.reset()
+        return matcher
+
+    def mask(self, matcher):
+        self.library.numpy.fill_next_token_bitmask(matcher, self.bits)
+
+    def take(self, matcher, token):
+        return matcher.consume_token(token)
+
+    def may_end(self, matcher):
+        return matcher.is_accepting()
+
+
+class Xgrammar:
+    def __init__(self, words):
+        import xgrammar
+        self.library = xgrammar
+        info = xgrammar.TokenizerInfo(words.tokens, vocab_size=len(words.tokens), stop_token_ids=[words.eos_token_id])
+        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1)
+        self.bits = xgrammar.allocate_token_bitmask(1, len(words.tokens))
+        self.end = words.eos_token_id
+
+    def compile(self, schema):
+        return self.compiler.compile_json_schema(json.dumps(schema), strict_mode=False)
+
+    def begin(self, compiled):
+        return self.library.GrammarMatcher(compiled)
+
+    def mask(self, matcher):
+        matcher.fill_next_token_bitmask(self.bits)
+
+    def take(self, matcher, token):
+        return matcher.accept_token(token)
+
+    def may_end(self, matcher):
+        return matcher.is_completed()
+
+
+def theirs(peer, schemas):
+    compiles, masks, calls = [], [], []
+    found = {"refused": 0, "valid_refused": 0, "invalid_taken": 0}
+    for schema, valid, invalid in schemas:
+        start = time.process_time_ns()
+        try:
+            compiled = peer.compile(schema)
+        except (ValueError, RuntimeError):
+            found["refused"] += 1
             continue
-        compiles.append((time.thread_time_ns() - start) / 1000)
-        for ids in instances:
-            matcher.reset()
-            for token in ids:
-                start = time.thread_time_ns()
-                llguidance.numpy.fill_next_token_bitmask(matcher, bits)
-                masks.append((time.thread_time_ns() - start) / 1000)
-                if not matcher.consume_token(token):
-                    break
-    return {"refused": refused, "compile": figures(compiles), "mask": figures(masks)}
+        compiles.append((time.process_time_ns() - start) / 1000)
+        for ids in valid:
+            matcher = peer.begin(compiled)
+            found["valid_refused"] += not takes_all(peer, matcher, ids, masks)
+            start = time.thread_time_ns()
+            peer.may_end(matcher)
+            calls.append((time.thread_time_ns() - start) / 1000)
+        for ids in invalid:
+            found["invalid_taken"] += takes_all(peer, peer.begin(compiled), ids, [])
+    return {**found, "compile": figures(compiles), "mask": figures(masks), "call": figures(calls)}
+
+
+def takes_all(peer, matcher, ids, masks):
+    for token in ids:
+        start = time.thread_time_ns()
+        peer.mask(matcher)
+        masks.append((time.thread_time_ns() - start) / 1000)
+        if not peer.take(matcher, token):
+            return False
+    return peer.may_end(matcher)
 
 
 def figures(times):
@@ -94,7 +154,8 @@ def ours(program, tokens):
         file.write("".join(token.hex() + "\n" for token in tokens))
         file.flush()
         said = subprocess.run([program, file.name, SCHEMAS], check=True, capture_output=True, text=True).stdout
-    found = {"refused": int(re.search(r"^(\d+) refused", said, re.MULTILINE)[1])}
+    found = {name.replace(" ", "_"): int(re.search(rf"^(\d+) {name}", said, re.MULTILINE)[1])
+             for name in ("refused", "valid refused", "invalid taken")}
     for name in ("compile", "mask"):
         row = re.search(rf"^{name}: (\d+), median ([\d.]+) us, 99 % ([\d.]+) us, 99.9 % ([\d.]+) us, most ([\d.]+) us", said, re.MULTILINE)
         found[name] = dict(zip(("count", "median", "p99", "p99.9", "most"), (int(row[1]), *map(float, row.groups()[1:]))))
@@ -108,16 +169,22 @@ def main():
     for path in sorted(glob.glob(os.path.join(SCHEMAS, "*.json"))):
         with open(path, encoding="utf-8") as file:
             test = json.load(file)
-        schemas.append((test["schema"], [words.encode(json.dumps(value).encode()) for value in test["valid"]]))
-    found = {"vocabulary": len(tokens), "quire": ours(sys.argv[1], tokens), "llguidance": theirs(words, schemas)}
+        schemas.append((test["schema"], *([words.encode(json.dumps(value).encode()) for value in test[key]] for key in ("valid", "invalid"))))
+    found = {"vocabulary": len(tokens), "load": os.getloadavg()[0], "quire": ours(sys.argv[1], tokens)}
+    for name, peer in (("llguidance", Llguidance), ("xgrammar", Xgrammar)):
+        if importlib.util.find_spec(name):
+            found[name] = theirs(peer(words), schemas)
     if "--json" in sys.argv:
         return print(json.dumps(found))
-    print(f"{'microseconds':24}{'count':>8}{'median':>10}{'99 %':>12}{'99.9 %':>12}{'most':>12}{'refused':>9}")
-    for engine in ("quire", "llguidance"):
-        for name in ("compile", "mask"):
+    print(f"load {found['load']:.1f}\n{'microseconds':24}{'count':>8}{'median':>10}{'99 %':>12}{'99.9 %':>12}{'most':>12}")
+    for engine in ("quire", "llguidance", "xgrammar"):
+        if engine not in found:
+            continue
+        for name in [row for row in ("compile", "mask", "call") if row in found[engine]]:
             row = found[engine][name]
-            print(f"{engine + ' ' + name:24}{row['count']:8}{row['median']:10.1f}{row['p99']:12.1f}{row['p99.9']:12.1f}{row['most']:12.1f}"
-                  f"{found[engine]['refused']:9}")
+            print(f"{engine + ' ' + name:24}{row['count']:8}{row['median']:10.1f}{row['p99']:12.1f}{row['p99.9']:12.1f}{row['most']:12.1f}")
+        print(f"{engine}: {found[engine]['refused']} schemas refused; of the others' instances {found[engine]['valid_refused']} valid ones "
+              f"refused, {found[engine]['invalid_taken']} invalid ones let through")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include <random>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -173,12 +174,64 @@ TEST(Constraint, StepsTakenBackLeaveNoTrace) {
   }
 }
 
+// What a reader of the text makes of a name that comes twice is the last of them.
+TEST(Constraint, ANameThatComesTwiceIsNoSecondMember) {
+  const auto says = [](const char* schema, std::string_view text) {
+    const auto constraint = compile(ConstraintKind::json_schema, schema);
+    EXPECT_EQ(accepts(constraint, text), accepts_tokens(constraint, text)) << text;
+    return accepts(constraint, text);
+  };
+  const char* const two = R"({"type": "object", "minProperties": 2})";
+  EXPECT_TRUE(says(two, R"({"a": 1, "b": 1})"));
+  EXPECT_FALSE(says(two, R"({"a": 1, "a": 1})"));
+  EXPECT_FALSE(says(two, R"({"a": 1, "\u0061": 1})")) << "spelt otherwise";
+  EXPECT_TRUE(says(two, R"({"a": {"a": 1, "b": 2}, "b": {"c": 1, "a": 2}})")) << "of another object";
+  EXPECT_FALSE(says(two, R"({"foo": 1,
+    "foo": 1})"));
+  const char* const named = R"({"type": "object", "minProperties": 3, "properties": {"foo": true}})";
+  EXPECT_TRUE(says(named, R"({"a": 1, "foo": 2, "b": 1})"));
+  EXPECT_FALSE(says(named, R"({"a": 1, "foo": 2, "a": 1})"));
+  const char* const some_text = R"({"type": "object", "not": {"additionalProperties": {"type": "number"}}})";
+  EXPECT_TRUE(says(some_text, R"({"a": "x", "b": 1})"));
+  EXPECT_FALSE(says(some_text, R"({"a": "x", "a": 1})")) << "the text is gone";
+  const char* const few =
+      R"({"patternProperties": {"^[ab]$": true}, "additionalProperties": false, "minProperties": 2,
+                              "type": "object"})";
+  EXPECT_TRUE(says(few, R"({"b": 1, "a": 1})"));
+  EXPECT_FALSE(says(few, R"({"b": 1, "a": 1, "b": 1})"));
+  Matcher matcher(compile(ConstraintKind::json_schema, few));
+  ASSERT_TRUE(matcher.accept_text("{\"b\":1,\""));
+  EXPECT_EQ(matcher.forced(9), "a\"") << "the other name is left";
+}
+
 TEST(Constraint, WhatIsForcedIsToldUpToAChoice) {
   const auto constraint = compile(ConstraintKind::json_schema, R"({"const": {"name": "x"}})");
   Matcher matcher(constraint);
   EXPECT_EQ(matcher.forced(100), "{");
   EXPECT_EQ(Matcher(compile(ConstraintKind::regex, "abc(d|e)")).forced(100), "abc");
   EXPECT_EQ(Matcher(compile(ConstraintKind::regex, "abc")).forced(2), "ab");
+}
+
+TEST(Constraint, WhereOnlyTheSpellingIsOpenThePlainOneIsForced) {
+  const auto forced_after = [](const char* schema, const char* text) {
+    Matcher matcher(compile(ConstraintKind::json_schema, schema));
+    EXPECT_TRUE(matcher.accept_text(text));
+    return matcher.forced(100);
+  };
+  const char* const object =
+      R"({"properties": {"name": true, "nation/\u00e4": true, "new\nline": true, "say\"": true},
+                                "additionalProperties": false, "minProperties": 3})";
+  EXPECT_EQ(forced_after(object, "{\"nam"), "e\"");
+  EXPECT_EQ(forced_after(object, "{\"na"), "") << "two names";
+  EXPECT_EQ(forced_after(object, "{\"nat"), "ion/\u00e4\"");
+  EXPECT_EQ(forced_after(object, "{\"nat\\u0069"), "on/\u00e4\"");
+  EXPECT_EQ(forced_after(object, "{\"nat\\"), "u0069on/\u00e4\"") << "an escape that was begun";
+  EXPECT_EQ(forced_after(object, "{\"ne"), "w\\") << "what must be escaped has two ways";
+  EXPECT_EQ(forced_after(object, "{\"s"), "ay\\");
+  EXPECT_EQ(forced_after(R"({"enum": ["ab", "a\nb"]})", "\"a"), "");
+  EXPECT_EQ(forced_after(R"({"enum": ["ab", "abc"]})", "\"a"), "b");
+  EXPECT_EQ(forced_after(R"({"type": "string", "pattern": "^a.$"})", "\""), "a");
+  EXPECT_EQ(forced_after(R"({"type": "string"})", "\""), "");
 }
 
 TEST(Constraint, TheLongestTokenIsThatOfAPlainSearch) {
@@ -327,6 +380,28 @@ TEST(Constraint, AHugeRepetitionTakesNoTimeToCompile) {
   const auto constraint = compile(ConstraintKind::regex, "(((a{100}){100}){100}){100}");
   EXPECT_FALSE(accepts(constraint, std::string(1000, 'a')));
   EXPECT_EQ(Matcher(constraint).forced(50), std::string(50, 'a'));
+}
+
+TEST(Constraint, ItHoldsForAnyNumberOfTexts) {
+  ConstraintLimits limits;
+  limits.max_items = 2000;
+  const auto constraint = Constraint::compile(
+      ConstraintKind::json_schema, R"({"type": "array", "uniqueItems": true, "items": {"type": "integer"}})",
+      small_vocabulary(), limits);
+  for (int i = 0; i < 300; ++i) {
+    Matcher matcher(constraint);
+    const std::string text = fmt::format("[{}, {}, {}]", i, i + 7, 3 * i + 8);
+    ASSERT_TRUE(matcher.accept_text(text) && matcher.may_end()) << text;
+    EXPECT_FALSE(Matcher(constraint).accept_text(fmt::format("[{}, 5000, {}, ", i, i)));
+  }
+  std::string too_long = "[0";
+  for (int i = 1; i < 2000; ++i) too_long += fmt::format(", {}", i);
+  try {
+    Matcher(constraint).accept_text(too_long);
+    FAIL() << "one text is within the limits";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::capacity);
+  }
 }
 
 TEST(Constraint, ManyThreadsShareOne) {
