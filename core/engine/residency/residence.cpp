@@ -310,8 +310,8 @@ bool Residence::leave_rest(std::string_view device) noexcept {
   {
     const MutexLock lock(mutex_);
     if (state_ != ResidenceState::standing_by || movable_->rest_on(device) == 0) return false;
-    before_ = std::exchange(state_, ResidenceState::moving);
-    is_waking_ = false;
+    move_.before = std::exchange(state_, ResidenceState::moving);
+    move_.is_waking = false;
   }
   return contain(
       "no memory to evict the model",
