@@ -1,17 +1,22 @@
 // Random texts of constraints: random_outputs FOLDER COUNT SEED < SOURCES. FOLDER has
-// tokenizer.json and tokenizer_config.json. Each line of SOURCES is
-// {"kind", "source"}; for each, COUNT texts are drawn by random logits under its masks. Prints a line
+// tokenizer.json and tokenizer_config.json. Each line of SOURCES is {"kind", "source", "words"}; for each,
+// COUNT texts are drawn under its masks: random logits for a random number of tokens, and then what leads to
+// the end. "words" has texts of the source: "pieces" for anywhere, and of a schema "keys" and "values" in
+// groups, those that lead to the end first. Prints a line
 // {"source": index, "text", "ended"} for each text, or {"source", "refused"} for a source that is not
 // supported. What it prints, random_outputs.py holds to independent checkers.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <random>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
@@ -22,8 +27,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kFreeSteps = 40;   // with logits that favour nothing
-constexpr size_t kMostSteps = 800;  // a text that is longer counts as one without end
+constexpr size_t kMostFreeSteps = 80;  // with logits that favour nothing
+constexpr size_t kMostSteps = 25000;   // a text that is longer counts as one without end
 
 ConstraintKind kind_of(const std::string& name) {
   const std::pair<const char*, ConstraintKind> kinds[] = {{"schema", ConstraintKind::json_schema},
@@ -36,19 +41,22 @@ ConstraintKind kind_of(const std::string& name) {
   throw Error(ErrorCode::invalid_argument, "the kind {} is not known", name);
 }
 
-// How much a token helps a text to its end: a quote before a bracket, which may stand in a string without
-// end; what closes before what goes on, and what opens last.
-int closing(std::string_view bytes) {
-  const char first = bytes.front();
-  if (bytes == "\"" || bytes == "'") return 6;
-  if (first == '}' || first == ']') return bytes.size() == 1 ? 5 : 4;
-  if (first == ')') return bytes.size() == 1 ? 4 : 2;
-  if (first == '{' || first == '[' || first == '(') return 0;
-  if (first == ',') return 2;
-  if (static_cast<unsigned char>(first) <= ' ' ||
-      bytes.find_first_not_of("0123456789") == std::string_view::npos)
-    return 1;
-  return bytes.find_first_of("{[(,\"") == std::string_view::npos ? 3 : 1;
+// Whether a JSON text stops within a string, and where a value begins outside of one.
+enum class Place { in_string, at_value, elsewhere };
+
+Place place_in_json(std::string_view text) {
+  bool in_string = false;
+  char last = ':';  // before the first value too
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+    }
+    if (text[i] > ' ') last = text[i];
+  }
+  if (in_string) return Place::in_string;
+  return last == ':' || last == '[' || last == ',' ? Place::at_value : Place::elsewhere;
 }
 
 // Gumbel noise: the token whose logit with it is the highest is one drawn by the softmax of the logits. From
@@ -78,38 +86,110 @@ class Noise {
   int left_ = 0;
 };
 
-// The largest of random logits, which are the same for all tokens at first. With the length of the text,
-// those that close are favoured more and more.
+// Draws a text: the largest of random logits, which are the same for all tokens at first. After a random
+// number of them a text is led to its end: it ends where it may, closes what it may, says what it lacks, and
+// where none of that is known takes what is drawn, short tokens before long ones.
 class Drawer {
  public:
-  Drawer(std::shared_ptr<const Constraint> constraint, uint64_t seed)
-      : constraint_(std::move(constraint)), noise_(seed), mask_(constraint_->vocabulary().num_words()) {}
+  Drawer(std::shared_ptr<const Constraint> constraint, const Json& source, uint64_t seed)
+      : constraint_(std::move(constraint)),
+        is_json_(source["kind"] == "schema"),
+        words_(source["words"].get<std::map<std::string, Groups>>()),
+        random_(seed),
+        noise_(seed + 1),
+        mask_(constraint_->vocabulary().num_words()) {}
 
   Json draw() {
     Matcher matcher(constraint_);
+    const size_t num_free = random_() % (kMostFreeSteps + 1);
     while (!matcher.has_ended() && matcher.num_steps() < kMostSteps) {
-      const TokenId token = next(matcher);
-      if (token < 0) return {{"text", matcher.text()}, {"ended", false}, {"why", "no token is allowed"}};
-      if (!matcher.accept(token))
-        return {{"text", matcher.text()}, {"ended", false}, {"why", "the mask's token is refused"}};
+      const TokenIds tokens = next(matcher, matcher.num_steps() < num_free);
+      if (tokens.empty()) return {{"text", matcher.text()}, {"ended", false}, {"why", "no token is allowed"}};
+      for (const TokenId token : tokens) {
+        matcher.mask(mask_);
+        if (!is_allowed(token)) return failed(matcher, "the mask lacks a token of what comes next", token);
+        if (!matcher.accept(token)) return failed(matcher, "a token of the mask is refused", token);
+      }
     }
     if (matcher.has_ended()) return {{"text", matcher.text()}, {"ended", true}};
     return {{"text", matcher.text()}, {"ended", false}, {"why", "too long"}};
   }
 
  private:
-  TokenId next(const Matcher& matcher) {
+  Json failed(const Matcher& matcher, const char* why, TokenId token) const {
+    return {{"text", matcher.text()},
+            {"ended", false},
+            {"why", fmt::format("{}: {}", why, constraint_->vocabulary().bytes(token))}};
+  }
+
+  using Groups = std::vector<std::vector<std::string>>;
+
+  TokenIds next(Matcher& matcher, bool is_free) {
+    if (!is_free && matcher.may_end()) return {constraint_->vocabulary().ends().front()};
+    const std::string word = is_free ? "" : is_json_ ? json_word(matcher) : piece(matcher);
+    if (!word.empty()) return tokens_of(word);
     matcher.mask(mask_);
-    const TokenVocabulary& vocabulary = constraint_->vocabulary();
-    const size_t num_steps = matcher.num_steps();
-    const double bias = num_steps < kFreeSteps ? 0.2 : static_cast<double>(num_steps - kFreeSteps) * 0.2;
+    const TokenId token = drawn(is_free ? 0 : 4);
+    return token < 0 ? TokenIds{} : TokenIds{token};
+  }
+
+  std::string json_word(Matcher& matcher) {
+    const Place place = place_in_json(matcher.text());
+    if (place == Place::in_string) return takes(matcher, "\"") ? "\"" : piece(matcher);
+    for (const char* const closer : {"}", "]"}) {
+      if (takes(matcher, closer)) return closer;
+    }
+    const std::string key = word_of(matcher, words_["keys"]);
+    return key.empty() && place == Place::at_value ? word_of(matcher, words_["values"]) : key;
+  }
+
+  // Not always, since what is drawn leads elsewhere.
+  std::string piece(Matcher& matcher) { return random_() % 2 == 0 ? word_of(matcher, words_["pieces"]) : ""; }
+
+  // A word that may come next, by chance one of the first group that has one.
+  std::string word_of(Matcher& matcher, const Groups& groups) {
+    // At times in another order: what helps most elsewhere need not help here.
+    Groups mixed = groups;
+    if (random_() % 8 == 0) std::shuffle(mixed.begin(), mixed.end(), random_);
+    for (std::vector<std::string>& group : mixed) {
+      std::shuffle(group.begin(), group.end(), random_);
+      for (const std::string& word : group) {
+        if (takes(matcher, word)) return word;
+      }
+    }
+    return "";
+  }
+
+  static bool takes(Matcher& matcher, std::string_view word) {
+    if (!matcher.accept_text(word)) return false;
+    matcher.rollback(1);
+    return true;
+  }
+
+  TokenIds tokens_of(std::string_view word) const {
+    TokenIds tokens;
+    while (!word.empty()) {
+      const TokenVocabulary::Longest longest = constraint_->vocabulary().longest(word);
+      if (longest.token < 0) return {};
+      tokens.push_back(longest.token);
+      word.remove_prefix(longest.num_bytes);
+    }
+    return tokens;
+  }
+
+  bool is_allowed(TokenId token) const {
+    const auto bit = static_cast<uint32_t>(token);
+    return (mask_[bit / 32] >> (bit % 32) & 1) != 0;
+  }
+
+  TokenId drawn(float for_short) {
     TokenId best = -1;
-    double highest = 0;
+    float highest = 0;
     for (size_t word = 0; word < mask_.size(); ++word) {
       for (uint32_t bits = mask_[word]; bits != 0; bits &= bits - 1) {
         const auto token = static_cast<TokenId>(word * 32 + static_cast<size_t>(__builtin_ctz(bits)));
-        const std::string_view bytes = vocabulary.bytes(token);
-        const double logit = noise_.next() + bias * favour(bytes);
+        const size_t num_bytes = constraint_->vocabulary().bytes(token).size();
+        const float logit = noise_.next() + (num_bytes < 2 ? for_short : 0);
         if (best >= 0 && logit <= highest) continue;
         best = token;
         highest = logit;
@@ -118,11 +198,10 @@ class Drawer {
     return best;
   }
 
-  static int favour(std::string_view bytes) {
-    return bytes.empty() ? 8 : closing(bytes);  // empty: the end
-  }
-
   std::shared_ptr<const Constraint> constraint_;
+  bool is_json_;
+  std::map<std::string, Groups> words_;
+  std::mt19937_64 random_;
   Noise noise_;
   TokenBits mask_;
 };
@@ -140,7 +219,7 @@ void draw_all(const Json& source, size_t source_idx, int count, uint64_t seed,
   } catch (const Error& error) {
     return print({{"source", source_idx}, {"refused", error.what()}});
   }
-  Drawer drawer(constraint, seed * 1'000'003 + source_idx);
+  Drawer drawer(constraint, source, seed * 1'000'003 + source_idx);
   for (int i = 0; i < count; ++i) {
     Json line;
     try {
@@ -162,7 +241,7 @@ int run(const std::filesystem::path& folder, int count, uint64_t seed) {
   const std::string json = contents(folder / "tokenizer.json");
   const std::string config = contents(folder / "tokenizer_config.json");
   const auto tokenizer = Tokenizer::load({json, config, {}, {}});
-  const auto vocabulary = TokenVocabulary::of(*tokenizer);
+  const auto vocabulary = TokenVocabulary::of(tokenizer);
   if (vocabulary->ends().empty())
     throw Error(ErrorCode::format, "{}: it names no end token", folder.string());
   size_t source_idx = 0;

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Random texts of every schema, tool set, pattern and grammar of ../shared/golden, each held to a checker that is not Quire's.
 
-    pip install jsonschema==4.26.0 regress==2026.9.1 lark==1.3.1 llguidance==1.9.1
-    python3 tests/stress/random_outputs.py build/release/bin/random_outputs [--texts 100000] [--seed 1] [--tokenizer FOLDER]
+    pip install jsonschema==4.26.0 regress==2026.9.1 regex==2026.11.19 lark==1.3.1 llguidance==1.9.1 xgrammar==0.2.8
+    python3 tests/stress/random_outputs.py build/release/bin/random_outputs [--texts 130000] [--seed 1] [--tokenizer FOLDER]
 
 Schemas and the arguments of tools by jsonschema, with decimal numbers in place of floating point and patterns of ECMA 262 by
-regress; regular expressions by re; Lark by lark where it reads the dialect, else by llguidance; GBNF by llguidance. Prints what
-was drawn and each text that is not valid; exit code 1 where there is one. Texts without
-end are counted apart: nothing favours the members that a schema wants over others that it allows. Of members that a schema does not name
-one may come twice, and the last counts.
+regress; regular expressions by re, texts with characters that are newer than Python's Unicode by regex; GBNF by xgrammar, else by
+llguidance; Lark by lark where it reads the dialect, else by llguidance, else by xgrammar. Every text has to end and to be valid,
+but for what EXPECTED names. Prints what was drawn and each text that fails; exit code 1 where there is one.
 """
 import argparse
 import collections
@@ -20,8 +19,11 @@ import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import unicodedata
+import warnings
 
 import jsonschema
 import jsonschema._keywords
@@ -29,10 +31,24 @@ import jsonschema._utils
 import lark
 import llguidance
 import llguidance.gbnf_to_lark
+import regex
 import regress
+import xgrammar
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOLDEN = os.path.join(ROOT, "..", "shared", "golden")
+MOST_MATCHES = 20
+MOST_UNFINISHED = 10  # texts of a source; the others are not looked at
+MOST_SECONDS = 5  # of a checker for one text
+# What no text ends under, and how that shows.
+EXPECTED = {
+    "regex_edge 0": ("no token is allowed", "(?=a)b matches nothing"),
+    "xgrammar_lark 22": ("no token is allowed", "a(?=b)c matches nothing; xgrammar ignores the lookahead"),
+    "xgrammar_lark 23": ("no token is allowed", "a^b$c matches nothing; xgrammar ignores the anchors"),
+    "regex_edge 11": ("too long", "its only text has a million characters"),
+    "JsonSchemaStore__utam-page-object.json": ("the constraint can be read in more than max_ways", "a limit"),
+    "regex_edge 12": ("the constraint needs more than max_states", "its only text has a hundred million characters"),
+}
 TOKENIZER = os.path.join(ROOT, "packaging", "model", "story-15m-exl2-4.0bpw")
 
 
@@ -58,6 +74,71 @@ def calls_schema(tools):
     calls = [{"type": "object", "properties": {"name": {"const": tool["function"]["name"]}, "arguments": tool["function"]["parameters"]},
               "required": ["name", "arguments"], "additionalProperties": False} for tool in tools]
     return {"type": "array", "items": {"anyOf": calls}, "minItems": 1, "maxItems": 3}
+
+
+def words_of(kind, source):
+    """What leads a text of a source to its end."""
+    if kind == "regex":
+        return {"pieces": [pieces_of(source)]}
+    if kind != "schema":
+        literals = re.findall(r'"((?:[^"\\\n]|\\.)+)"', source)
+        patterns = re.findall(r"/((?:[^/\\\n]|\\.)+)/", source)
+        closers = [*'"}])>', "*/"] * 4
+        return {"pieces": [closers + literals + [piece for pattern in patterns for piece in pieces_of(pattern)]]}
+    required, others, values, pieces = set(), set(), {"null", "true", "false", "0", "1", '""'}, set()
+    todo = [json.loads(source)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, list):
+            todo += node
+        if not isinstance(node, dict):
+            continue
+        todo += node.values()
+        required.update(each for each in as_list(node.get("required")) if isinstance(each, str))
+        others.update(node["properties"] if isinstance(node.get("properties"), dict) else ())
+        values.update(map(json.dumps, as_list(node.get("enum")) + [node[key] for key in ("const",) if key in node]))
+        pieces.update(pieces_of(node["pattern"]) if isinstance(node.get("pattern"), str) else ())
+        pieces.update(*map(pieces_of, node["patternProperties"] if isinstance(node.get("patternProperties"), dict) else ()))
+    keys = [[form + json.dumps(key) + ":" for key in sorted(names) for form in ("", ",")] for names in (required, others - required)]
+    return {"keys": [*keys, [","]], "values": [sorted(values), ["{", "["]], "pieces": [sorted(pieces)]}
+
+
+def pieces_of(pattern):
+    """Its runs of letters, its signs, and short texts that match it."""
+    runs = re.findall(r"[a-zA-Z]{2,}", re.sub(r"\\.", " ", pattern)) + re.findall(r"[^\w\s]", pattern)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return runs + [text for text in matches(re._parser.parse(pattern)) if text]
+    except re.error:
+        return runs
+
+
+def matches(items):
+    """Short texts for a pattern as Python parses it: of each group of alternatives each is in one of them."""
+    texts = [""]
+    for kind, value in items:
+        if kind is re._constants.LITERAL:
+            here = [chr(value)]
+        elif kind is re._constants.BRANCH:
+            here = [text for branch in value[1] for text in matches(branch)]
+        elif kind is re._constants.SUBPATTERN:
+            here = matches(value[3])
+        elif kind in (re._constants.MAX_REPEAT, re._constants.MIN_REPEAT):
+            here = [text * min(value[0], 1000) for text in matches(value[2])]
+        elif kind is re._constants.IN:
+            tried = [chr(value[0][1][0])] if value[0][0] is re._constants.RANGE else [*"1a.-_ "]
+            here = [next((char for char in tried if re._compiler.compile(re._parser.SubPattern(re._parser.State(), [(kind, value)])).match(char)), "a")]
+        elif kind is re._constants.ANY:
+            here = ["a"]
+        else:
+            here = [""]
+        here = here[:MOST_MATCHES]
+        texts = [texts[min(n, len(texts) - 1)] + here[min(n, len(here) - 1)] for n in range(max(len(texts), len(here)))]
+    return texts
+
+
+def as_list(value):
+    return value if isinstance(value, list) else []
 
 
 class Ecma:
@@ -109,9 +190,21 @@ def schema_checker(source):
     return "jsonschema", check
 
 
+POSIX = {"alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s", "xdigit": "0-9a-fA-F",
+         "word": r"\w", "punct": r"!-/:-@\[-`{-~", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "print": " -~", "graph": "!-~"}
+
+
 def regex_checker(source):
-    pattern = re.compile(source)
-    return "re", lambda text: None if pattern.fullmatch(text) else "no match"
+    spelt = re.sub(r"\[:(\w+):\]", lambda match: POSIX[match[1]], source)
+    try:
+        name, pattern = "re", re.compile(spelt)
+    except re.error:
+        name, pattern = "regex", regex.compile(spelt)
+
+    def check(text):
+        knows = all(unicodedata.category(char) != "Cn" for char in text)
+        return None if (pattern if knows else regex.compile(spelt)).fullmatch(text) else "no match"
+    return name, check
 
 
 class Bytes:
@@ -144,8 +237,28 @@ def llguidance_checker(grammar):
     return "llguidance", check
 
 
+def xgrammar_checker(kind, source):
+    info = xgrammar.TokenizerInfo(Bytes.tokens, vocab_size=len(Bytes.tokens), stop_token_ids=[Bytes.eos_token_id])
+    read = {"gbnf": xgrammar.Grammar.from_ebnf, "lark": xgrammar.Grammar.from_lark}[kind]  # patterns may take all memory
+    compiled = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(read(source))
+
+    def check(text):
+        matcher = xgrammar.GrammarMatcher(compiled)
+        if not matcher.accept_string(text.encode()):
+            return "refused"
+        return None if matcher.is_completed() else "not at an end"
+    return "xgrammar", check
+
+
 def lark_checker(source):
+    if "%ignore" in source:  # lark takes as much of what is ignored as there is, llguidance takes none at the end
+        return xgrammar_checker("lark", source)
+    json_alone = re.fullmatch(r"\s*start:\s*%json\s*(\{.*\})\s*", source, re.DOTALL)
+    if json_alone:  # llguidance takes one spelling of each value
+        return schema_checker(json_alone[1])
     try:
+        if re.search(r'"\\[bf]"', source):
+            raise ValueError("lark takes the backslash itself")
         parser = lark.Lark(source, lexer="dynamic_complete")
     except Exception:  # the dialect goes beyond it
         return llguidance_checker(source)
@@ -160,33 +273,60 @@ def lark_checker(source):
 
 
 def gbnf_checker(source):
-    return llguidance_checker(llguidance.gbnf_to_lark.gbnf_to_lark(source))
+    try:  # llguidance splits a text into words before it looks at rules
+        return xgrammar_checker("gbnf", source)
+    except Exception:
+        read = llguidance.gbnf_to_lark.gbnf_to_lark(source)
+        return llguidance_checker(read.replace("/./", r"/(.|\n)/"))  # a dot of GBNF takes ends of lines too
 
 
 CHECKERS = {"schema": schema_checker, "regex": regex_checker, "lark": lark_checker, "gbnf": gbnf_checker}
+
+
+class Unfinished(Exception):
+    pass
+
+
+def stop(*_):
+    raise Unfinished
+
+
+def checker_of(kind, source):
+    for make in (CHECKERS[kind], functools.partial(xgrammar_checker, kind)):
+        try:
+            return make(source)
+        except Exception:
+            continue
+    return "nothing", None
 
 
 def check_source(name, kind, source, lines):
     tally, failures = collections.Counter(), []
     if lines and "refused" in lines[0]:
         return collections.Counter({f"{kind}: sources refused": 1}), []
-    try:
-        checker, check = CHECKERS[kind](source)
-    except Exception as error:
-        tally[f"{kind}: texts of sources that no checker reads"] = len(lines)
-        checker, check = "nothing", None
+    checker, check = checker_of(kind, source)
+    unfinished = f"{kind}: texts that {checker} does not finish: {name}"
     for line in lines:
         wrong = None
-        if line.get("why") == "too long":
-            tally[f"{kind}: texts without end"] += 1
+        if tally[unfinished] >= MOST_UNFINISHED:
+            tally[unfinished] += 1
+            continue
+        if name in EXPECTED and line.get("why", "").startswith(EXPECTED[name][0]):
+            tally[f"{kind}: texts that cannot end: {name}, {EXPECTED[name][1]}"] += 1
             continue
         if not line["ended"]:
             wrong = line["why"]
         elif check is not None:
+            signal.alarm(MOST_SECONDS)
             try:
                 wrong = check(line["text"])
+            except (Unfinished, RecursionError):
+                tally[unfinished] += 1
+                continue
             except Exception as error:
                 wrong = f"{type(error).__name__}: {error}"[:200]
+            finally:
+                signal.alarm(0)
         tally[f"{kind}: texts by {checker}"] += 1
         if wrong is not None:
             tally[f"{kind}: FAILED"] += 1
@@ -197,13 +337,13 @@ def check_source(name, kind, source, lines):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("program")
-    options.add_argument("--texts", type=int, default=100_000)
+    options.add_argument("--texts", type=int, default=130_000)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--tokenizer", default=TOKENIZER)
     options.add_argument("--only", default="", help="sources whose name has this")
     chosen = options.parse_args()
     found = [each for each in sources() if chosen.only in each[0]]
-    given = "".join(json.dumps({"kind": kind, "source": source}) + "\n" for _, kind, source in found)
+    given = "".join(json.dumps({"kind": kind, "source": source, "words": words_of(kind, source)}) + "\n" for _, kind, source in found)
     each = -(-chosen.texts // len(found))
     drawn = subprocess.run([chosen.program, chosen.tokenizer, str(each), str(chosen.seed)], input=given, check=True,
                            capture_output=True, text=True).stdout
@@ -211,7 +351,7 @@ def main():
     for line in map(json.loads, drawn.splitlines()):
         by_source[line["source"]].append(line)
     tally, failures = collections.Counter(), []
-    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+    with concurrent.futures.ProcessPoolExecutor(2, initializer=signal.signal, initargs=(signal.SIGALRM, stop)) as pool:
         for counts, wrong in pool.map(check_source, *zip(*found), [by_source[number] for number in range(len(found))]):
             tally += counts
             failures += wrong
