@@ -61,7 +61,7 @@ class FreeTest : public ::testing::Test {
     // Gone with the executor, the last that the engine gives up.
     const std::shared_ptr<void> engine_end(nullptr, [this](void*) { engine_ended_.set_value(); });
     engine.executor->before_step = [this, engine_end](const Batch&) { step.stand(); };
-    capi::CacheShare share{capi::Pinned(model.get(), "model")->share, engine.cache, 0, QUIRE_KV_F16, {}};
+    capi::CacheShare share{capi::Pinned(model.get(), "model")->share, engine.cache, QUIRE_KV_F16, {}};
     engine.cache.reset();
     cache = OwnedCache(capi::make_handle<quire_cache>(capi::share_cache(std::move(share))));
     const OwnedRequest request = make_request("abc", 8);
