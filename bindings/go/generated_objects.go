@@ -207,9 +207,10 @@ func (o *Model) State() (ModelState, error) {
 	return ModelState(result), err
 }
 
-// Wake: Brings the weights back to their devices and waits until they are there. Where the wait ends early, they
-// come all the same. Fails with what Runtime.LoadModel fails with, and Format where the files have been exchanged
-// for others. The context ends the wait.
+// Wake: Brings the weights back to their devices and waits until they are there, or, from pinned memory, on their
+// way in the order of layers: what computes waits for each. Where the wait ends early, they come all the same.
+// Fails with what Runtime.LoadModel fails with, and Format where the files have been exchanged for others. The
+// context ends the wait.
 func (o *Model) Wake(ctx context.Context) error {
 	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
 		return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
