@@ -195,6 +195,7 @@ bool Constraint::make_mask(const Position& position, std::string_view text, gsl:
   std::optional<std::pair<ByteStateId, Marks>> last;  // ways are sorted, and many have a state in common
   for (const Way& way : position.ways) {
     if ((way.state & kTokenState) != 0) {
+      if (!machine_.goes_on(way.stack)) continue;
       mark_tokens(machine_.grammar().token_sets[way.state & ~kTokenState], mask);
       continue;
     }
@@ -251,8 +252,9 @@ void Constraint::settle(uint32_t node, std::string_view read, gsl::span<StackId>
                         gsl::span<uint32_t> mask) const {
   JsonMachine::EndedItems items;
   for (StackId& stack : stacks) stack = machine_.settle(stack, read, items);
-  const bool goes_on =
-      std::any_of(stacks.begin(), stacks.end(), [](StackId stack) { return stack != JsonMachine::kNoStack; });
+  const bool goes_on = std::any_of(stacks.begin(), stacks.end(), [&](StackId stack) QUIRE_NO_THREAD_ANALYSIS {
+    return stack != JsonMachine::kNoStack && machine_.goes_on(stack);
+  });
   const TokenTrie& trie = (node & kPlainNode) != 0 ? vocabulary_->plain() : vocabulary_->other();
   const TrieNode& at = trie.nodes[node & ~kPlainNode];
   if (goes_on && at.token >= 0) vocabulary_->mark(at, mask);
@@ -348,8 +350,10 @@ Matcher::Forced Matcher::look_ahead(size_t max_bytes) const {
   std::string text = text_;
   for (; byte >= 0 && forced.bytes.size() < max_bytes; byte = machine.only_byte(position)) {
     text.push_back(static_cast<char>(byte));
+    Position next = machine.after(position, static_cast<uint8_t>(byte), text);
+    if (next.ways.empty() && !next.ends) break;
     forced.bytes.push_back(static_cast<char>(byte));
-    position = machine.after(position, static_cast<uint8_t>(byte), text);
+    position = std::move(next);
   }
   forced.next = machine.next_bytes(position);
   return forced;

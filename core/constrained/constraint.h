@@ -66,10 +66,10 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   // Into a mask that is empty; whether it holds for the position whatever the text was.
   bool make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
       QUIRE_REQUIRES(mutex_);
-  // A token with which a lexeme is over may have to wait until its stack is settled.
+  // A token with which a lexeme is over may have to wait until its stack is settled, or leads nowhere.
   enum class Marks { now, later };
   Marks marks_for(StackId stack) const QUIRE_REQUIRES(mutex_) {
-    return machine_.depends_on_text(stack) ? Marks::later : Marks::now;
+    return machine_.depends_on_text(stack) || !machine_.goes_on(stack) ? Marks::later : Marks::now;
   }
   // What comes after the nodes at which a lexeme is over.
   using Exits = std::map<uint32_t, std::vector<StackId>>;

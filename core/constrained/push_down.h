@@ -55,6 +55,11 @@ class PushDown {
   // The bytes that may come next, as characters for those that are one; token sets are not looked at.
   std::bitset<256> next_bytes(const Position& from);
   const Closure& closure(StackId stack);
+  // Whether a text has a way on from it: none where it is so deep that nothing more opens.
+  bool goes_on(StackId stack) {
+    const Closure& then = closure(stack);
+    return then.ends || !then.ways.empty();
+  }
   // What the limits count.
   size_t num_items() const { return stacks_.size(); }
   size_t num_states() const { return std::max(automaton_.num_states(), languages_.num_terms()); }

@@ -22,6 +22,16 @@ std::vector<TokenId> allowed_tokens(const Matcher& matcher) {
   return tokens;
 }
 
+void expect_mask_of_what_steps_accept(const Matcher& matcher) {
+  const std::vector<TokenId> allowed = allowed_tokens(matcher);
+  for (size_t i = 0; i < matcher.constraint().vocabulary().size(); ++i) {
+    const auto token = static_cast<TokenId>(i);
+    Matcher next = matcher;
+    ASSERT_EQ(next.accept(token), std::binary_search(allowed.begin(), allowed.end(), token))
+        << "after " << matcher.text() << ": token " << i;
+  }
+}
+
 // A text of random tokens; it prefers to end, and then closing brackets, once it is long.
 std::string random_text(const std::shared_ptr<const Constraint>& constraint, std::mt19937& random) {
   Matcher matcher(constraint);
@@ -104,13 +114,7 @@ TEST(Constraint, TheMaskHasExactlyTheTokensThatAStepAccepts) {
       "items": {"type": ["object", "string"], "patternProperties": {"^a": {"type": "integer"}}}})");
   Matcher matcher(constraint);
   for (const char byte : std::string_view(R"([{"ab": 12, "x": [null]}, "foo", {"ab": 12, "x": [null]})")) {
-    const std::vector<TokenId> allowed = allowed_tokens(matcher);
-    for (size_t i = 0; i < constraint->vocabulary().size(); ++i) {
-      const auto token = static_cast<TokenId>(i);
-      Matcher next = matcher;
-      EXPECT_EQ(next.accept(token), std::binary_search(allowed.begin(), allowed.end(), token))
-          << matcher.text() << " " << i;
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_mask_of_what_steps_accept(matcher));
     if (!matcher.accept_text(std::string_view(&byte, 1))) break;
   }
   EXPECT_EQ(matcher.text(), R"([{"ab": 12, "x": [null]}, "foo", {"ab": 12, "x": [null])")
@@ -141,16 +145,40 @@ TEST(Constraint, MasksHaveWhatStepsAcceptAlongRandomTexts) {
       for (int step = 0; step < 25 && !matcher.has_ended(); ++step) {
         const std::vector<TokenId> allowed = allowed_tokens(matcher);
         ASSERT_FALSE(allowed.empty()) << source << ": no way on after " << matcher.text();
-        for (size_t i = 0; i < constraint->vocabulary().size(); ++i) {
-          const auto token = static_cast<TokenId>(i);
-          Matcher next = matcher;
-          ASSERT_EQ(next.accept(token), std::binary_search(allowed.begin(), allowed.end(), token))
-              << source << " after " << matcher.text() << ": token " << i;
-        }
+        ASSERT_NO_FATAL_FAILURE(expect_mask_of_what_steps_accept(matcher)) << source;
         ASSERT_TRUE(matcher.accept(allowed[random() % allowed.size()]));
       }
     }
   }
+}
+
+// Whatever lexeme the stack is full behind: a token of its own, one that may go on, one with more before it.
+TEST(Constraint, WhereTheStackIsFullMasksOpenNothingMore) {
+  const std::vector<std::pair<ConstraintKind, const char*>> sources = {
+      {ConstraintKind::gbnf, R"g(root ::= term ([+*] term)*
+          term ::= [a-z]+ | "(" root ")" | [a-z]+ " "? "(" (root ("," " "? root)*)? ")")g"},
+      {ConstraintKind::gbnf, R"g(root ::= "a" | "(" " "? root ")" | "x(" root ")")g"},
+      {ConstraintKind::gbnf, R"g(root ::= "a" | "(" <think> root ")")g"},
+      {ConstraintKind::json_object, ""}};
+  for (const auto& [kind, source] : sources) {
+    const auto constraint = compile(kind, source);
+    const std::string_view opening = kind == ConstraintKind::json_object ? "{\"a\":" : "(";
+    const TokenId think = constraint->vocabulary().find_special("<think>");
+    Matcher matcher(constraint);
+    while (matcher.accept_text(opening) || matcher.accept(think)) ASSERT_LT(matcher.num_steps(), 2000U);
+    ASSERT_GT(matcher.num_steps(), 80U);
+    for (int back = 0; back < 5; ++back) {
+      ASSERT_NO_FATAL_FAILURE(expect_mask_of_what_steps_accept(matcher)) << source;
+      matcher.rollback(1);
+    }
+  }
+}
+
+TEST(Constraint, WhereTheStackIsFullNothingMoreIsForced) {
+  Matcher matcher(compile(ConstraintKind::gbnf, R"g(root ::= "(" root ")")g"));
+  const std::string forced = matcher.forced(5000);
+  EXPECT_LT(forced.size(), 5000U);
+  EXPECT_TRUE(matcher.accept_text(forced));
 }
 
 TEST(Constraint, StepsTakenBackLeaveNoTrace) {
