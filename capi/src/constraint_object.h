@@ -27,7 +27,7 @@ struct ConstraintObject final : Object {
 };
 
 struct MatcherObject final : Object {
-  explicit MatcherObject(std::shared_ptr<const Constraint> constraint) : matcher(std::move(constraint)) {}
+  explicit MatcherObject(const std::shared_ptr<const Constraint>& constraint) : matcher(constraint) {}
   Mutex mutex;
   Matcher matcher QUIRE_GUARDED_BY(mutex);
 };
