@@ -19,9 +19,10 @@ import (
 type Manager interface {
 	States() map[string]string // resident, loading, on disk, ... by model
 	Evict(name string) error
-	Stepping() bool                   // false where a step has been running for suspiciously long
-	WriteMetrics(out io.Writer) error // in Prometheus' text format
-	Loads() map[string]ModelLoad      // of the models that are resident
+	Stepping() bool                     // false where a step has been running for suspiciously long
+	WriteMetrics(out io.Writer) error   // in Prometheus' text format
+	Loads() map[string]ModelLoad        // of the models that are resident
+	PageSources() map[string]PageSource // of the models whose page events are published
 }
 
 // States of models that matter to whether requests are taken.

@@ -16,6 +16,7 @@ import (
 // description; the model may leave and come back meanwhile.
 type pagePublisher struct {
 	config    server.PageEvents
+	topic     string
 	publisher *kvevents.Publisher
 	log       *server.Logger
 
@@ -41,6 +42,18 @@ func (e *Engine) configurePages(config *server.Config) {
 			e.followPages(e.models[name])
 		}
 	}
+}
+
+// PageSources are where page events are published, by model.
+func (e *Engine) PageSources() map[string]server.PageSource {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	sources := map[string]server.PageSource{}
+	for name, p := range e.pages {
+		events, replay := p.publisher.Addresses()
+		sources[name] = server.PageSource{Events: events, Replay: replay, Topic: p.topic}
+	}
+	return sources
 }
 
 // followPages publishes the page events of a model that is resident. The caller holds the mutex.
@@ -70,7 +83,7 @@ func newPagePublisher(name string, config server.PageEvents, log *server.Logger)
 	events, replay := publisher.Addresses()
 	log.Info("page events are published", server.Fields{"model": name, "address": events, "replay": replay,
 		"topic": options.Topic})
-	return &pagePublisher{config: config, publisher: publisher, log: log}
+	return &pagePublisher{config: config, topic: options.Topic, publisher: publisher, log: log}
 }
 
 // follow publishes the events of this cache from now on, and no more those of another.

@@ -33,7 +33,7 @@ const (
 	Cleared // of all pages
 )
 
-// pack is a batch: the time in seconds, and the events as arrays that begin with their names.
+// pack is a batch: the time in seconds, and the events as maps that have their names as type.
 func pack(seconds float64, events []Event) []byte {
 	out := packed(nil).list(2).real(seconds).list(len(events))
 	for _, event := range events {
@@ -41,30 +41,36 @@ func pack(seconds float64, events []Event) []byte {
 		case Stored:
 			out = event.packStored(out)
 		case Removed:
-			out = out.list(3).text("BlockRemoved").list(1).number(event.Hash).text(string(event.Medium))
+			out = out.fields(3).text("type").text("BlockRemoved").text("block_hashes").list(1).number(event.Hash)
+			out = out.text("medium").text(string(event.Medium))
 		case Cleared:
-			out = out.list(1).text("AllBlocksCleared")
+			out = out.fields(1).text("type").text("AllBlocksCleared")
 		}
 	}
 	return out
 }
 
-// packStored has vLLM's fields: hashes, parent, tokens, size of a block, LoRA's id, medium, LoRA's name, and what tells
-// equal tokens apart, a list for each block.
+// packStored has vLLM's fields; extra_keys, what tells equal tokens apart, is a list for each block.
 func (e *Event) packStored(out packed) packed {
-	out = out.list(9).text("BlockStored").list(1).number(e.Hash)
+	fields := 8
+	if e.Namespace != "" {
+		fields++
+	}
+	out = out.fields(fields).text("type").text("BlockStored").text("block_hashes").list(1).number(e.Hash)
+	out = out.text("parent_block_hash")
 	if e.Parent == 0 {
 		out = out.none()
 	} else {
 		out = out.number(e.Parent)
 	}
-	out = out.list(len(e.Tokens))
+	out = out.text("token_ids").list(len(e.Tokens))
 	for _, token := range e.Tokens {
 		out = out.number(uint64(token))
 	}
-	out = out.number(uint64(e.PageSize)).none().text(string(e.Medium)).none()
-	if e.Namespace == "" {
-		return out.none()
+	out = out.text("block_size").number(uint64(e.PageSize)).text("lora_id").none()
+	out = out.text("medium").text(string(e.Medium)).text("lora_name").none()
+	if e.Namespace != "" {
+		out = out.text("extra_keys").list(1).list(1).text(e.Namespace)
 	}
-	return out.list(1).list(1).text(e.Namespace)
+	return out
 }

@@ -18,6 +18,9 @@ func (p packed) list(length int) packed {
 	return binary.BigEndian.AppendUint32(append(p, 0xdd), uint32(length))
 }
 
+// fields begins a map of at most 15 names, each followed by its value.
+func (p packed) fields(length int) packed { return append(p, 0x80|byte(length)) }
+
 func (p packed) number(value uint64) packed {
 	switch {
 	case value < 128:

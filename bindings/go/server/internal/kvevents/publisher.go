@@ -65,8 +65,8 @@ func (p *Publisher) Send(events []Event) {
 
 func numbered(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// answer sends the batches from the number of the question on, and then the number -1 with nothing. An empty part comes
-// first, in questions and in answers.
+// answer sends the batches from the number of the question on as they were published, and then the number -1 with
+// nothing. An empty part comes first, in questions and in answers.
 func (p *Publisher) answer(question [][]byte, reply func(parts ...[]byte)) {
 	if len(question) != 2 || len(question[0]) != 0 || len(question[1]) != 8 {
 		return
@@ -78,9 +78,9 @@ func (p *Publisher) answer(question [][]byte, reply func(parts ...[]byte)) {
 		first = p.next - kept
 	}
 	for n := first; n < p.next; n++ {
-		reply(nil, numbered(n), p.past[n%kept])
+		reply(nil, p.topic, numbered(n), p.past[n%kept])
 	}
-	reply(nil, numbered(^uint64(0)), nil)
+	reply(nil, nil, numbered(^uint64(0)), nil)
 }
 
 // Close sends what waits and ends.

@@ -26,7 +26,7 @@ class EventBatch(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     data_parallel_rank: Optional[int] = None
 
 
-class KVCacheEvent(msgspec.Struct, array_like=True, omit_defaults=True, gc=False, tag=True):
+class KVCacheEvent(msgspec.Struct, omit_defaults=True, gc=False, tag=True):
     pass
 
 
@@ -121,10 +121,11 @@ def check(base, at):
     replay.send_multipart([b"", (0).to_bytes(8, "big")])
     expected = 0
     while True:
-        delimiter, sequence, payload = replay.recv_multipart()
+        delimiter, topic, sequence, payload = replay.recv_multipart()
         assert delimiter == b""
         if int.from_bytes(sequence, "big", signed=True) == -1:
             break
+        assert topic == b"kv@m", topic
         assert int.from_bytes(sequence, "big") == expected, (sequence, expected)
         expected = apply(known, DECODER.decode(payload), expected)
     assert expected == number + 1, (expected, number)

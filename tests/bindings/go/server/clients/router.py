@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Three replicas of quire-server on loopback. Behind vllm-router, started for real, one is killed: no request is lost that had not
-begun to stream. And prompts that are sent to where page events say that most of them is find more than at random.
+begun to stream; and by page events it sends prompts to the replica that has their beginnings. Prompts that are sent to where
+page events say that most of them is, without a router, find more than at random.
 
 usage: router.py SERVER MODEL_DIR. Exit status 77 with a word where vllm-router (else QUIRE_ROUTER, the path of the command),
 pyzmq or msgspec is not installed."""
@@ -78,17 +79,18 @@ def replicated(server, model):
 
 
 @contextlib.contextmanager
-def routed(replicas, folder):
-    """A router before the replicas: its port."""
+def routed(replicas, folder, policy):
+    """A router before the replicas: its port, and the path of its log."""
     port = free_port()
     command = [ROUTER, "--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(free_port()), "--policy",
-               "round_robin", "--health-check-interval-secs", "1", "--cb-failure-threshold", "2", "--retry-max-retries", "5",
+               policy, "--health-check-interval-secs", "1", "--cb-failure-threshold", "2", "--retry-max-retries", "5",
                "--worker-urls", *[replica.url for replica in replicas]]
-    with open(folder / "router.log", "w", encoding="utf-8") as log:
+    path = folder / "router.log"
+    with open(path, "w", encoding="utf-8") as log:
         router = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             wait_until_served(port, lambda: router.poll() is not None)
-            yield port
+            yield port, path
         finally:
             router.kill()
             router.wait()
@@ -110,12 +112,12 @@ class Pages:
     def read(self):
         while self.socket.poll(20):
             for event in msgspec.msgpack.decode(self.socket.recv_multipart()[2])[1]:
-                if event[0] == "AllBlocksCleared":
+                if event["type"] == "AllBlocksCleared":
                     self.prefixes.clear()
-                elif event[0] == "BlockRemoved":
-                    self.prefixes.pop(event[1][0], None)
-                elif event[2] is None or event[2] in self.prefixes:
-                    self.prefixes[event[1][0]] = self.prefixes.get(event[2], ()) + tuple(event[3])
+                elif event["type"] == "BlockRemoved":
+                    self.prefixes.pop(event["block_hashes"][0], None)
+                elif (parent := event["parent_block_hash"]) is None or parent in self.prefixes:
+                    self.prefixes[event["block_hashes"][0]] = self.prefixes.get(parent, ()) + tuple(event["token_ids"])
 
     def longest(self, tokens):
         return max((len(known) for known in self.prefixes.values() if known == tokens[:len(known)]), default=0)
@@ -150,9 +152,33 @@ def found_tokens(server, model, by_events):
     return found
 
 
+def wait_until_followed(log):
+    for _ in range(100):
+        if log.read_text(encoding="utf-8").count("kv_index subscriber for") == REPLICAS:
+            time.sleep(1)  # until the wishes of its sockets have come
+            return
+        time.sleep(0.1)
+    raise AssertionError("the router does not follow page events:\n" + log.read_text(encoding="utf-8"))
+
+
+def found_behind_router(server, model):
+    """Tokens that each prompt finds behind the router. Its beginning was given to one of the replicas before, past the router."""
+    found = []
+    with replicated(server, model) as (replicas, folder), routed(replicas, folder, "kv_aware") as (port, log):
+        wait_until_followed(log)
+        for number in range(2 * REPLICAS):
+            assert complete(replicas[number % REPLICAS].port, prefix(number), 1)[0] == 200
+        time.sleep(1)  # until the router has read of it
+        for number in range(2 * REPLICAS):
+            status, cached = complete(port, f"{prefix(number)} Question.", 4)
+            assert status == 200, status
+            found.append(cached)
+    return found
+
+
 def kill_one(server, model):
     """How many requests ended how, where one of the replicas is killed among them."""
-    with replicated(server, model) as (replicas, folder), routed(replicas, folder) as port:
+    with replicated(server, model) as (replicas, folder), routed(replicas, folder, "round_robin") as (port, _):
         with concurrent.futures.ThreadPoolExecutor(24) as clients:
             asked = [clients.submit(stream, port, number) for number in range(240)]
             while sum(one.done() for one in asked) < 60:
@@ -165,9 +191,12 @@ def kill_one(server, model):
 def main(server, model):
     at_random, by_events = found_tokens(server, model, False), found_tokens(server, model, True)
     print(f"tokens found in caches: {at_random} at random, {by_events} by page events")
+    routed_found = found_behind_router(server, model)
+    print("found by prompts behind the router:", routed_found)
     ends = kill_one(server, model)
     print("with a replica killed:", ends)
     assert by_events >= WANTED_RATIO * at_random
+    assert min(routed_found) >= 3 * PAGE_TOKENS, routed_found
     assert set(ends) <= {"whole", "cut"} and ends["whole"] > 180, ends
 
 

@@ -156,6 +156,12 @@ func (f *fixture) post(path, body string, into interface{}) {
 	}
 }
 
+func (f *fixture) get(path string) (status int, body []byte) {
+	f.t.Helper()
+	response, body := f.sendAs("", "GET", path, "")
+	return response.StatusCode, body
+}
+
 // refused expects a status and gives the field at fault and the code.
 func (f *fixture) refused(path, body string, status int) (param, code string) {
 	f.t.Helper()

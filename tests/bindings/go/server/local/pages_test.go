@@ -107,6 +107,14 @@ func unpack(t *testing.T, in []byte) (value interface{}, rest []byte) {
 	switch {
 	case kind < 0x80:
 		return uint64(kind), in
+	case kind>>4 == 8:
+		fields := map[string]interface{}{}
+		for ; kind > 0x80; kind-- {
+			var name interface{}
+			name, in = unpack(t, in)
+			fields[name.(string)], in = unpack(t, in)
+		}
+		return fields, in
 	case kind>>4 == 9:
 		return list(int(kind & 15)), in
 	case kind>>5 == 5:
@@ -145,18 +153,18 @@ func (k *knownPages) take(number, batch []byte) {
 		k.t.Fatalf("%d bytes behind the batch", len(rest))
 	}
 	for _, entry := range value.([]interface{})[1].([]interface{}) {
-		event := entry.([]interface{})
-		switch event[0] {
+		event := entry.(map[string]interface{})
+		switch event["type"] {
 		case "BlockStored":
-			if parent, continues := event[2].(uint64); continues && k.tokens[parent] == nil {
+			if parent, continues := event["parent_block_hash"].(uint64); continues && k.tokens[parent] == nil {
 				k.t.Fatalf("a page continues one that is not there: %v", event)
 			}
-			if event[6] != "GPU" || int(event[4].(uint64)) != len(event[3].([]interface{})) {
+			if event["medium"] != "GPU" || int(event["block_size"].(uint64)) != len(event["token_ids"].([]interface{})) {
 				k.t.Fatalf("the page %v", event)
 			}
-			k.tokens[event[1].([]interface{})[0].(uint64)] = event[3].([]interface{})
+			k.tokens[event["block_hashes"].([]interface{})[0].(uint64)] = event["token_ids"].([]interface{})
 		case "BlockRemoved":
-			delete(k.tokens, event[1].([]interface{})[0].(uint64))
+			delete(k.tokens, event["block_hashes"].([]interface{})[0].(uint64))
 		case "AllBlocksCleared":
 			k.tokens = map[uint64][]interface{}{}
 			k.clears++
@@ -171,11 +179,11 @@ func (k *knownPages) catchUp(replay string) {
 	k.t.Helper()
 	asking := dial(k.t, replay, "DEALER")
 	asking.write([]byte{1, 0}, append([]byte{0, 8}, make([]byte, 8)...))
-	for parts := asking.message(); len(parts[2]) > 0; parts = asking.message() {
-		if len(parts) != 3 || len(parts[0]) != 0 {
+	for parts := asking.message(); len(parts[3]) > 0; parts = asking.message() {
+		if len(parts) != 4 || len(parts[0]) != 0 {
 			k.t.Fatalf("%d parts of an answer", len(parts))
 		}
-		k.take(parts[1], parts[2])
+		k.take(parts[2], parts[3])
 	}
 }
 
@@ -279,6 +287,48 @@ func TestARenderedPromptHasTheTokensThatPageEventsTell(t *testing.T) {
 		}
 		return false
 	})
+}
+
+func TestRoutersAreToldWhosePagesArePublishedAndWhere(t *testing.T) {
+	f := start(t, withPageEvents())
+	events, replay := f.publishedAt()
+	if status, _ := f.get("/get_server_info"); status != 503 {
+		t.Fatalf("a model that is not loaded has pages of a known size: %d", status)
+	}
+	f.complete(0) // loads the model
+	var info struct {
+		Model string `json:"model_id"`
+		Size  int    `json:"kv_block_size"`
+	}
+	status, body := f.get("/get_server_info")
+	if err := json.Unmarshal(body, &info); err != nil || status != 200 || info.Model != "story" || info.Size != 256 {
+		t.Fatalf("%d %s", status, body)
+	}
+	status, body = f.get("/kv_event_sources")
+	wanted := fmt.Sprintf(`{"0":{"endpoint":"tcp://%s","replay_endpoint":"tcp://%s","topic":"kv@pod@story",`+
+		`"publisher":"zmq","encoding":"msgpack","schema_version":1,"enable_kv_cache_events":true}}`, events, replay)
+	if status != 200 || string(body) != wanted {
+		t.Fatalf("%d %s instead of %s", status, body, wanted)
+	}
+}
+
+func TestAHostThatIsEveryInterfaceIsLeftToTheRouter(t *testing.T) {
+	f := start(t, func(config *server.Config) {
+		withPageEvents()(config)
+		config.Models["story"].PageEvents.Listen = ":0"
+	})
+	if _, body := f.get("/kv_event_sources"); !strings.Contains(string(body), `"endpoint":"tcp://*:`) {
+		t.Fatalf("%s", body)
+	}
+}
+
+func TestWithoutPageEventsRoutersAreToldSo(t *testing.T) {
+	f := start(t, func(*server.Config) {})
+	for _, path := range []string{"/get_server_info", "/kv_event_sources"} {
+		if status, body := f.get(path); status != 404 || !strings.Contains(string(body), "page_events") {
+			t.Fatalf("%s: %d %s", path, status, body)
+		}
+	}
 }
 
 func TestOwnersWhosePagesAreNotToldAreNot(t *testing.T) {
