@@ -187,6 +187,7 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
     std::vector<size_t> open;
   };
   std::vector<LanguageId> texts;
+  texts.reserve(names.size());
   for (const uint32_t name : names) texts.push_back(languages_.text(compiler().name(name)));
   std::vector<Part> parts = {{languages_.complement(languages_.any_of(std::move(texts))), kAnyValue, {}}};
   const auto split = [&](LanguageId keys, const auto& mark) {

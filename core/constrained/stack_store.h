@@ -49,6 +49,7 @@ struct StackNode {
 struct Way {
   ByteStateId state = 0;
   StackId stack = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   auto operator<=>(const Way&) const = default;
 };
 
