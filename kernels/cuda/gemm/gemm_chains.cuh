@@ -91,6 +91,21 @@ __device__ __forceinline__ bool form_is_plain(uint32_t form) {
   return kKind == TileKind::dense || (form_is_common(form) && form_records(form) == 1);
 }
 
+// The end of a plain block, whose last products run: its sums, if they are not the chain's own, join those of
+// the chain. `meanwhile` is called before they are waited for.
+template <TileKind kKind, int kTiles, typename Meanwhile>
+__device__ __forceinline__ void finish_plain_block(const StageView& view, HalfScales<kKind>& group,
+                                                   const HalfSums<kTiles>& sums, HalfSums<kTiles>& totals,
+                                                   Meanwhile meanwhile) {
+  uint2 found = {};  // no earlier than here: each register counts
+  if constexpr (kKind != TileKind::gptq)
+    found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
+  meanwhile();
+  if constexpr (kKind != TileKind::gptq) group.make(found, view.half);
+  wait_for_products<0>();
+  if constexpr (kKind != TileKind::dense) group.template add<kTiles>(sums, totals);
+}
+
 // totals += a block of 128 rows of a half strip, where the form is plain: the weights of a step are made
 // while the products of the one before run. `meanwhile` is called while the last products run.
 template <TileKind kKind, int kBits, int kTiles, typename Meanwhile>
@@ -112,13 +127,7 @@ __device__ __forceinline__ void multiply_plain_block(const StageView& view, Half
     start_products<kTiles>(sums, w[i & 1], view.activations + i * (kStepBytes<kTiles> >> 4), kDense || i > 0,
                            view.lane);
   }
-  uint2 found = {};  // no earlier than here: each register counts
-  if constexpr (kKind != TileKind::gptq)
-    found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
-  meanwhile();
-  if constexpr (kKind != TileKind::gptq) group.make(found, view.half);
-  wait_for_products<0>();
-  if constexpr (!kDense) group.template add<kTiles>(sums, totals);
+  finish_plain_block<kKind, kTiles>(view, group, sums, totals, meanwhile);
 }
 
 // The same step by step, whatever the form of the warp's strip is: the warps of a warpgroup go apart to make
@@ -177,13 +186,7 @@ __device__ __forceinline__ void multiply_block_at_once(const StageView& view, ui
     start_products_of<kTiles, kAtOnce>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4),
                                        kDense || i > 0, view.lane);
   }
-  uint2 found = {};  // no earlier than here: each register counts
-  if constexpr (kKind != TileKind::gptq)
-    found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
-  meanwhile();
-  if constexpr (kKind != TileKind::gptq) group.make(found, view.half);
-  wait_for_products<0>();
-  if constexpr (!kDense) group.template add<kTiles>(sums, totals);
+  finish_plain_block<kKind, kTiles>(view, group, sums, totals, meanwhile);
 }
 
 // Wide blocks of eight strips by 64 tokens have no registers for the sum of the chains before.
