@@ -252,11 +252,22 @@ WaitEnd Residence::evict(ResidenceState to, const Wait& wait) {
                      [&] { return may_leave() || wait.cancelled(); });
     if (!may_leave()) return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
     if (state_ == to || state_ == ResidenceState::on_disk) return WaitEnd::ready;
-    from = move_.before = std::exchange(state_, ResidenceState::moving);
-    move_.is_waking = false;
+    from = begin_leaving();
   }
   take_away(from, to);
   return WaitEnd::ready;
+}
+
+ResidenceState Residence::begin_leaving() {
+  move_.before = std::exchange(state_, ResidenceState::moving);
+  move_.is_waking = false;
+  return move_.before;
+}
+
+bool Residence::stand_by_from(ResidenceState from) noexcept {
+  return contain(
+      "no memory to evict the model", [&] { take_away(from, ResidenceState::standing_by); },
+      [](ErrorCode, std::string_view) {});
 }
 
 void Residence::take_away(ResidenceState from, ResidenceState to) {
@@ -297,26 +308,18 @@ bool Residence::leave_now() noexcept {
   {
     const MutexLock lock(mutex_);
     if (!is_idle()) return false;
-    move_.before = std::exchange(state_, ResidenceState::moving);
-    move_.is_waking = false;
+    begin_leaving();
   }
-  return contain(
-      "no memory to evict the model",
-      [this] { take_away(ResidenceState::resident, ResidenceState::standing_by); },
-      [](ErrorCode, std::string_view) {});
+  return stand_by_from(ResidenceState::resident);
 }
 
 bool Residence::leave_rest(std::string_view device) noexcept {
   {
     const MutexLock lock(mutex_);
     if (state_ != ResidenceState::standing_by || movable_->rest_on(device) == 0) return false;
-    move_.before = std::exchange(state_, ResidenceState::moving);
-    move_.is_waking = false;
+    begin_leaving();
   }
-  return contain(
-      "no memory to evict the model",
-      [this] { take_away(ResidenceState::standing_by, ResidenceState::standing_by); },
-      [](ErrorCode, std::string_view) {});
+  return stand_by_from(ResidenceState::standing_by);
 }
 
 void Residence::note_room() noexcept {

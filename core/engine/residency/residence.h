@@ -130,6 +130,10 @@ class Residence : public std::enable_shared_from_this<Residence> {
   void start();
   void run_wake() noexcept;
   void end_wake(ErrorCode code, std::string_view message) noexcept;
+  // Moving from here on; from what.
+  ResidenceState begin_leaving() QUIRE_REQUIRES(mutex_);
+  // After that. False where it could not, which has changed nothing.
+  bool stand_by_from(ResidenceState from) noexcept;
   void take_away(ResidenceState from, ResidenceState to);
   void tell() noexcept QUIRE_REQUIRES(mutex_);
   bool is_idle() const noexcept QUIRE_REQUIRES(mutex_);
