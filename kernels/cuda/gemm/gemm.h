@@ -54,22 +54,26 @@ constexpr uint32_t kExpertBytes = (sizeof(ExpertArguments) + 127) / 128 * 128;
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_gptq(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_fp8(const GemmArguments&, cudaStream_t, bool dependent_launch);
+cudaError_t launch_gemm_mxfp4(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_dense(const GemmArguments&, cudaStream_t, bool dependent_launch);
 
 // `tiles`: of tokens. Experts whose matrix is of another kind are left alone.
 cudaError_t launch_expert_gemm_exl2(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_gptq(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_fp8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
+cudaError_t launch_expert_gemm_mxfp4(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_dense(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 
 // Once per device, with the device current: raises the shared-memory limits.
 cudaError_t setup_expert_gemm_exl2(int shared_limit);
 cudaError_t setup_expert_gemm_gptq(int shared_limit);
 cudaError_t setup_expert_gemm_fp8(int shared_limit);
+cudaError_t setup_expert_gemm_mxfp4(int shared_limit);
 cudaError_t setup_expert_gemm_dense(int shared_limit);
 cudaError_t setup_gemm_exl2(int shared_limit);
 cudaError_t setup_gemm_gptq(int shared_limit);
 cudaError_t setup_gemm_fp8(int shared_limit);
+cudaError_t setup_gemm_mxfp4(int shared_limit);
 cudaError_t setup_gemm_dense(int shared_limit);
 // Compute capability that the kernels for this card were compiled for, times ten.
 cudaError_t gemm_code_version(int* version);

@@ -21,10 +21,16 @@ template <TileKind kKind, typename Call>
 __device__ __forceinline__ void with_width(int bits, Call call) {
   if constexpr (kKind == TileKind::dense) {
     call(std::integral_constant<int, 16>{});
-  } else if constexpr (kKind == TileKind::gptq) {
+  } else if constexpr (kKind == TileKind::mxfp4) {
     call(std::integral_constant<int, 4>{});
   } else if constexpr (kKind == TileKind::fp8) {
     call(std::integral_constant<int, 8>{});
+  } else if constexpr (kKind == TileKind::gptq) {
+    if (bits == 4) {
+      call(std::integral_constant<int, 4>{});
+    } else {
+      call(std::integral_constant<int, 8>{});
+    }
   } else if (bits == 4) {
     call(std::integral_constant<int, 4>{});
   } else if (bits == 3) {

@@ -52,6 +52,8 @@ __device__ __forceinline__ uint2 fetch_half_record(uint32_t record, int g, int h
                       load_shared_4(record + 64 + 8 * g + 4 * half));
   } else if constexpr (kKind == TileKind::fp8) {
     return load_shared_8(record + 16 * g + 8 * half);
+  } else if constexpr (kKind == TileKind::mxfp4) {
+    return make_uint2(load_shared_2(record + 4 * g + 2 * half), 0);
   } else {
     return make_uint2(0, 0);
   }
@@ -72,6 +74,9 @@ struct HalfScales {
     } else if constexpr (kKind == TileKind::fp8) {
       scale[0] = __uint_as_float(found.x);
       scale[1] = __uint_as_float(found.y);
+    } else if constexpr (kKind == TileKind::mxfp4) {
+      scale[0] = power_of_two(found.x, 0);
+      scale[1] = power_of_two(found.x, 1);
     }
   }
   __device__ __forceinline__ void read(uint32_t record, int g, int half) {
@@ -99,9 +104,11 @@ struct HalfTile {
   }
   __device__ __forceinline__ void decode(const HalfScales<kKind>& group, __half2* w) const {
     if constexpr (kKind == TileKind::gptq) {
-      decode_shifted_half(raw, group.offset, w);
+      decode_shifted_half<kBits>(raw, group.offset, w);
     } else if constexpr (kKind == TileKind::fp8) {
       decode_e4m3(raw, w);
+    } else if constexpr (kKind == TileKind::mxfp4) {
+      decode_e2m1(raw, w);
     } else {
       decode_half<kBits, 0>(raw, kBits == 16 ? 0.0f : static_cast<float>(1 << (kBits - 1)), w);
     }

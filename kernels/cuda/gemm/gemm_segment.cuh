@@ -63,6 +63,10 @@ struct GroupScales {
       scale[1] = __uint_as_float(s.y);
       scale[2] = __uint_as_float(s.z);
       scale[3] = __uint_as_float(s.w);
+    } else if constexpr (kKind == TileKind::mxfp4) {
+      const uint32_t exponents = load_shared_4(record + 4 * g);
+#pragma unroll
+      for (int q = 0; q < 4; ++q) scale[q] = power_of_two(exponents, q);
     }
   }
 
@@ -78,9 +82,11 @@ struct GroupScales {
   template <int kBits>
   __device__ __forceinline__ void decode(const uint32_t (&raw)[kBits], __half2 (&w)[16]) const {
     if constexpr (kKind == TileKind::gptq) {
-      decode_shifted_words(raw, offset, w);
+      decode_shifted_words<kBits>(raw, offset, w);
     } else if constexpr (kKind == TileKind::fp8) {
       decode_e4m3(raw, w);
+    } else if constexpr (kKind == TileKind::mxfp4) {
+      decode_e2m1(raw, w);
     } else {
       decode_words<kBits>(raw, w, static_cast<float>(1 << (kBits - 1)));
     }
@@ -125,8 +131,10 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
       // The same for all lanes of a warp.
       if constexpr (kKind == TileKind::fp8) {
         multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
-      } else if (kKind == TileKind::gptq || bits == 4) {
+      } else if (kKind == TileKind::mxfp4 || bits == 4) {
         multiply_group<kKind, 4>(group, tile, steps, lane, take, sums);
+      } else if constexpr (kKind == TileKind::gptq) {
+        multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
       } else if constexpr (kKind == TileKind::exl2) {
         if (bits == 3) {
           multiply_group<kKind, 3>(group, tile, steps, lane, take, sums);

@@ -187,30 +187,48 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __hal
   }
 }
 
-// Raw 4-bit codes of a half plus an offset for each of the lane's columns g and g + 8: fields of the first
-// lie at 2^0, of the second at 2^4.
-__device__ __forceinline__ void decode_shifted_half(const uint32_t (&raw)[2], const __half2 (&offset)[2],
-                                                    __half2* w) {
+// What makes a code of gptq of its field: fields of 4 bits lie at 2^0 for a lane's columns g and g + 16, at
+// 2^4 for the others, those of 8 bits all at 2^0.
+__host__ __device__ constexpr float offset_of_zero(int zero, int bits, bool second) {
+  return -(bits == 4 && second ? 64.0f : 1024.0f) - static_cast<float>(zero);
+}
+
+// Raw codes of a half plus an offset for each of the lane's columns g and g + 8.
+template <int kBits>
+__device__ __forceinline__ void decode_shifted_half(const uint32_t (&raw)[kHalfWords<kBits>],
+                                                    const __half2 (&offset)[2], __half2* w) {
   const __half2 one = __float2half2_rn(1.0f), sixteenth = __float2half2_rn(0.0625f);
+  if constexpr (kBits == 4) {
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const uint32_t upper = raw[i] >> 8;
-    w[4 * i] = __hfma2(half2_of(and_or(raw[i], 0x000f000f, kMagic)), one, offset[0]);
-    w[4 * i + 1] = __hfma2(half2_of(and_or(raw[i], 0x00f000f0, kMagic)), sixteenth, offset[1]);
-    w[4 * i + 2] = __hfma2(half2_of(and_or(upper, 0x000f000f, kMagic)), one, offset[0]);
-    w[4 * i + 3] = __hfma2(half2_of(and_or(upper, 0x00f000f0, kMagic)), sixteenth, offset[1]);
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t upper = raw[i] >> 8;
+      w[4 * i] = __hfma2(half2_of(and_or(raw[i], 0x000f000f, kMagic)), one, offset[0]);
+      w[4 * i + 1] = __hfma2(half2_of(and_or(raw[i], 0x00f000f0, kMagic)), sixteenth, offset[1]);
+      w[4 * i + 2] = __hfma2(half2_of(and_or(upper, 0x000f000f, kMagic)), one, offset[0]);
+      w[4 * i + 3] = __hfma2(half2_of(and_or(upper, 0x00f000f0, kMagic)), sixteenth, offset[1]);
+    }
+  } else {
+    static_assert(kBits == 8);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      w[2 * i] = __hfma2(half2_of(and_or(raw[i], 0x00ff00ff, kMagic)), one, offset[0]);
+      w[2 * i + 1] = __hfma2(half2_of(and_or(raw[i] >> 8, 0x00ff00ff, kMagic)), one, offset[1]);
+    }
   }
 }
 
 // The same for both halves.
-__device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[4], const __half2 (&offset)[4],
+template <int kBits>
+__device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[kBits], const __half2 (&offset)[4],
                                                      __half2 (&w)[16]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const uint32_t words[2] = {raw[2 * half], raw[2 * half + 1]};
+    uint32_t words[kBits / 2];
+#pragma unroll
+    for (int i = 0; i < kBits / 2; ++i) words[i] = raw[half * (kBits / 2) + i];
     const __half2 offsets[2] = {offset[2 * half], offset[2 * half + 1]};
     __half2 pairs[8];
-    decode_shifted_half(words, offsets, pairs);
+    decode_shifted_half<kBits>(words, offsets, pairs);
 #pragma unroll
     for (int h = 0; h < 8; ++h) w[8 * half + h] = pairs[h];
   }
@@ -236,6 +254,37 @@ __device__ __forceinline__ void decode_e4m3(const uint32_t (&raw)[kWords], __hal
   }
 }
 
+// E2M1 likewise: the exponent's bias of f16 is larger by kE2m1UnitExponent. Exact, and the smallest, a half,
+// is a subnormal.
+
+// Where a code lies in a half word, that of pair q of four: the first as f16 has it, the second three bits
+// below, of the others the sign apart from the rest.
+__device__ __forceinline__ uint32_t e2m1_field(uint32_t code, int q) {
+  const uint32_t sign = code >> 3, rest = code & 7U;
+  return q == 0   ? sign << 15 | rest << 9
+         : q == 1 ? sign << 12 | rest << 6
+         : q == 2 ? sign << 14 | rest << 3
+                  : sign << 13 | rest;
+}
+
+// Four pairs a word.
+template <int kWords>
+__device__ __forceinline__ void decode_e2m1(const uint32_t (&raw)[kWords], __half2* w) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    w[4 * i] = half2_of(and_or(raw[i], 0x8e008e00, 0));
+    w[4 * i + 1] = half2_of(and_or(raw[i] << 3, 0x8e008e00, 0));
+    w[4 * i + 2] = half2_of(and_or(raw[i] << 6, 0x0e000e00, raw[i] << 1 & 0x80008000));
+    w[4 * i + 3] = half2_of(and_or(raw[i] << 9, 0x0e000e00, raw[i] << 2 & 0x80008000));
+  }
+}
+
+// Number q of four exponents as the power of two; 0 is 0.
+__device__ __forceinline__ float power_of_two(uint32_t exponents, int q) {
+  const uint32_t placed = q == 3 ? exponents >> 1 : exponents << (23 - 8 * q);
+  return __uint_as_float(placed & 0x7f800000U);
+}
+
 // Scales of two columns from their nibbles, which lie at bits 0 and 16: f16(f16((nibble + 1)^2) * group
 // scale), as f32.
 __device__ __forceinline__ void exl2_two_scales(uint32_t nibbles, uint32_t group_scale, float& first,
@@ -253,14 +302,13 @@ __device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t gr
   exl2_two_scales(apart >> 8, group_scale, s[2], s[3]);
 }
 
-// Scales of two neighbouring columns, and what is to be added to their raw codes: those of the first lie in
-// the low four bits of a field, those of the second 16 times as high.
-__device__ __forceinline__ void gptq_two_columns(uint32_t scales, uint32_t zeros, float* scale,
+// Scales of two neighbouring columns, and what is to be added to their raw codes.
+__device__ __forceinline__ void gptq_two_columns(uint32_t scales, uint32_t offsets, float* scale,
                                                  __half2* offset) {
   scale[0] = __low2float(half2_of(scales));
   scale[1] = __high2float(half2_of(scales));
-  offset[0] = __hsub2(__float2half2_rn(-1024.0f), __low2half2(half2_of(zeros)));
-  offset[1] = __hsub2(__float2half2_rn(-64.0f), __high2half2(half2_of(zeros)));
+  offset[0] = __low2half2(half2_of(offsets));
+  offset[1] = __high2half2(half2_of(offsets));
 }
 
 // Multiplies each pair by the scale of its column, an f16 value: column g + 8q of the lane is q = 2i + (r &

@@ -1,5 +1,7 @@
 #include "kernels/cuda/plan/coded_form.h"
 
+#include <cmath>
+
 #include "kernels/interface/half.h"
 
 namespace quire::kernels {
@@ -18,60 +20,82 @@ float scale_at(const CodedSource& coded, size_t index) {
   }
 }
 
-void make_codes(const WeightSource& source, GptqForm& form) {
-  const CodedSource& coded = source.coded;
-  const auto rows = static_cast<size_t>((source.num_in + 7) / 8);
-  const auto columns = static_cast<size_t>(form.columns);
-  form.made_codes.resize(rows * columns);
-  for (size_t n = 0; n < static_cast<size_t>(source.padded_out); ++n) {
-    const uint32_t* column = coded.codes + static_cast<int64_t>(n) * coded.column_words;
-    for (size_t r = 0; r < rows; ++r)
-      form.made_codes[r * columns + n] = column[static_cast<int64_t>(r) * coded.row_words];
-  }
-  form.codes = form.made_codes.data();
+// Words [outer, inner] that lie in steps of any length.
+CodeWords gather(const uint32_t* from, int64_t outer, int64_t outer_words, int64_t inner,
+                 int64_t inner_words) {
+  CodeWords out{from, static_cast<size_t>(outer * inner), outer_words, inner_words, {}};
+  const bool without_gaps =
+      (inner_words == 1 && outer_words == inner) || (outer_words == 1 && inner_words == outer);
+  if (without_gaps) return out;
+  out.made.reserve(out.count);
+  for (int64_t i = 0; i < outer; ++i)
+    for (int64_t j = 0; j < inner; ++j) out.made.push_back(from[i * outer_words + j * inner_words]);
+  out.words = out.made.data();
+  out.outer_words = inner;
+  out.inner_words = 1;
+  return out;
 }
 
-// Those that are not stored are words of 0: zero_offset says what is to be added.
-void make_zeros(const WeightSource& source, GptqForm& form) {
-  const CodedSource& coded = source.coded;
-  const auto words = static_cast<size_t>(form.columns / 8);
-  form.made_zeros.resize(static_cast<size_t>(coded.num_groups) * words);
-  form.zeros = form.made_zeros.data();
-  if (!coded.has_zeros()) return;
-  for (int32_t g = 0; g < coded.num_groups; ++g) {
-    for (size_t j = 0; j < words; ++j)
-      form.made_zeros[static_cast<size_t>(g) * words + j] =
-          coded.zeros[g * coded.zero_group_words + static_cast<int64_t>(j) * coded.zero_column_words];
-  }
+int64_t words_for(int64_t count, int32_t bits) {
+  return (count * bits + 31) / 32;
 }
 
 void make_scales(const WeightSource& source, GptqForm& form) {
-  const auto columns = static_cast<size_t>(form.columns), stored = static_cast<size_t>(source.padded_out);
-  form.made_scales.resize(static_cast<size_t>(source.coded.num_groups) * columns);
-  for (size_t g = 0; g < static_cast<size_t>(source.coded.num_groups); ++g) {
-    for (size_t n = 0; n < stored; ++n)
-      form.made_scales[g * columns + n] = float_to_half(scale_at(source.coded, g * stored + n));
-  }
+  const size_t count = static_cast<size_t>(source.coded.num_groups) * static_cast<size_t>(source.padded_out);
+  form.made_scales.reserve(count);
+  for (size_t i = 0; i < count; ++i) form.made_scales.push_back(float_to_half(scale_at(source.coded, i)));
   form.scales = form.made_scales.data();
 }
 
+// E2M1 in twos: 1 sign, 2 bits of exponent with a bias of 1, 1 of mantissa.
+constexpr int32_t doubled_e2m1(int32_t code) {
+  const int32_t exponent = code >> 1 & 3, mantissa = code & 1;
+  const int32_t magnitude = exponent == 0 ? mantissa : (2 + mantissa) << (exponent - 1);
+  return (code & 8) != 0 ? -magnitude : magnitude;
+}
+
+bool stands_for_e2m1(const CodedSource& coded) {
+  if (coded.bits != 4 || coded.values == nullptr || coded.has_zeros()) return false;
+  for (int32_t code = 0; code < 16; ++code)
+    if (coded.values[code] - coded.zero_offset != doubled_e2m1(code)) return false;
+  return true;
+}
+
+// Exponents that a file has end at 140, and 0 is kept for no scale at all.
+constexpr int32_t kMostShift = 254 - 140;
+
 }  // namespace
 
-bool has_gptq_arithmetic(const CodedSource& coded) {
-  return coded.bits == 4 && coded.values == nullptr;
+TileKind coded_kind(const WeightSource& source) {
+  if (source.coded.values == nullptr) return TileKind::gptq;
+  if (!stands_for_e2m1(source.coded) || source.coded.scale_dtype != DType::f8_e8m0) return TileKind::dense;
+  int exponent = 0;
+  const bool is_power = std::frexp(source.prescale, &exponent) == 0.5f;
+  const int32_t shift = is_power ? exponent_shift(source) : 0;
+  return shift > 0 && shift <= kMostShift ? TileKind::mxfp4 : TileKind::dense;
+}
+
+int32_t exponent_shift(const WeightSource& source) {
+  constexpr int32_t kDoubled = 1;
+  int exponent = 0;
+  std::frexp(source.prescale, &exponent);
+  return exponent - 1 + kDoubled + kE2m1UnitExponent;
+}
+
+CodeWords make_codes(const WeightSource& source) {
+  const CodedSource& coded = source.coded;
+  return gather(coded.codes, words_for(source.num_in, coded.bits), coded.row_words, source.padded_out,
+                coded.column_words);
 }
 
 void make_gptq_form(const WeightSource& source, GptqForm& form) {
   const CodedSource& coded = source.coded;
-  form.columns = (source.padded_out + 7) / 8 * 8;
-  const bool aligned = form.columns == source.padded_out;
-  form.codes = coded.codes;
-  if (!aligned || coded.column_words != 1 || coded.row_words != form.columns) make_codes(source, form);
-  form.zeros = coded.zeros;
-  if (!aligned || coded.zero_column_words != 1 || coded.zero_group_words != form.columns / 8)
-    make_zeros(source, form);
+  form.codes = make_codes(source);
+  if (coded.has_zeros())
+    form.zeros = gather(coded.zeros, coded.num_groups, coded.zero_group_words,
+                        words_for(source.padded_out, coded.bits), coded.zero_column_words);
   form.scales = static_cast<const uint16_t*>(coded.scales);
-  if (!aligned || coded.scale_dtype != DType::f16) make_scales(source, form);
+  if (coded.scale_dtype != DType::f16) make_scales(source, form);
 }
 
 std::vector<uint16_t> expand_to_half(const WeightSource& source) {

@@ -1,30 +1,43 @@
-// Codes as the card's kernels read them. They know one arrangement, that of GPTQ's 4 bits: codes that differ
-// from it by their order alone are brought into it on the host, all others become f16 while they load.
+// Codes as the card's kernels read them: those with GPTQ's arithmetic, and those of MXFP4. All others become
+// f16 while they load.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/plan/matrix.h"
 #include "kernels/interface/weight_source.h"
 
 namespace quire::kernels {
 
-// Whether the arithmetic is that of GPTQ's 4 bits: (code - zero) * scale with a scale in f16.
-bool has_gptq_arithmetic(const CodedSource& coded);
+// gptq where a weight is (code - zero) * scale with a scale in f16, whatever the width; mxfp4 where codes
+// stand for E2M1 and scales are powers of two; else dense.
+TileKind coded_kind(const WeightSource& source);
 
-// [ceil(K / 8), columns] words of codes, [groups, columns / 8] words of zeros, [groups, columns] scales.
+// Of mxfp4: what is added to a scale's exponent, so that it is that of the tiles' weights.
+int32_t exponent_shift(const WeightSource& source);
+
+// Words that lie without gaps, the first index `outer_words` apart, the second `inner_words`.
+struct CodeWords {
+  const uint32_t* words = nullptr;
+  size_t count = 0;
+  int64_t outer_words = 0;
+  int64_t inner_words = 0;
+  std::vector<uint32_t> made;  // where they lay with gaps
+};
+
+// Of codes (by rows and columns) and of zeros (by groups and columns, no words where none are stored), with
+// what had to be made anew: it stays where it is, since it points into itself.
 struct GptqForm {
-  int32_t columns = 0;  // padded_out, to a multiple of 8
-  const uint32_t* codes = nullptr;
-  const uint32_t* zeros = nullptr;
-  const uint16_t* scales = nullptr;
-  // What had to be made anew.
-  std::vector<uint32_t> made_codes;
-  std::vector<uint32_t> made_zeros;
+  CodeWords codes;
+  CodeWords zeros;
+  const uint16_t* scales = nullptr;  // [num_groups, padded_out] f16
   std::vector<uint16_t> made_scales;
 };
-// Of a source with that arithmetic; stays on the heap, since it points into itself.
 void make_gptq_form(const WeightSource& source, GptqForm& form);
+
+// The codes alone.
+CodeWords make_codes(const WeightSource& source);
 
 // [padded_out, K] f16, each weight rounded once.
 std::vector<uint16_t> expand_to_half(const WeightSource& source);

@@ -13,7 +13,8 @@
 // of a pair lie in the two halves of a word, at a place from which one AND with a mask and one OR with the
 // bit pattern of 1024.0 yields 1024 + code * 2^p (plane.cuh). E4M3 codes are 8 bits, cut up so that they
 // become f16 by shifts and masks alone: a half word holds the signs of the codes of two pairs, the second's
-// first, then their seven other bits in the same order.
+// first, then their seven other bits in the same order. E2M1 codes are 4 bits, cut up likewise (e2m1_field in
+// plane.cuh).
 //
 // A strip is one stream of bytes: segments of 128 rows (32 of f16 weights), each with the scales of its
 // groups before its tiles, so that one copy brings all that a warp needs for them. All tiles of a segment
@@ -45,14 +46,25 @@ constexpr int kMaxRuns = 12;
 constexpr int kMaxParts = 3;
 
 // float8: no tiles of these but those of float8_shape.h, all of them in the first part.
-enum class TileKind : int32_t { exl2, gptq, fp8, dense, float8 };
+enum class TileKind : int32_t { exl2, gptq, fp8, mxfp4, dense, float8 };
 
 // Bytes of a record of scales. exl2: [8] u16, nibble q of number g is column g + 8q, then q_scale_max *
-// prescale / 256 as f16, twice, and 12 bytes unused. gptq: f16 scales [8][4], then f16 zeros [8][4]. fp8: f32
-// scales [8][4], times kE4m3Unit.
+// prescale / 256 as f16, twice, and 12 bytes unused. gptq (codes of 4 or 8 bits): f16 scales [8][4], then f16
+// [8][4], what is to be added to a raw code. fp8: f32 scales [8][4], times kE4m3Unit. mxfp4: exponents of two
+// with a bias of 127, u8 [8][4], of scales times 2^kE2m1UnitExponent.
 constexpr uint32_t scale_bytes(TileKind kind) {
-  return kind == TileKind::exl2 ? 32 : kind == TileKind::dense ? 0 : 128;
+  switch (kind) {
+    case TileKind::dense:
+      return 0;
+    case TileKind::exl2:
+    case TileKind::mxfp4:
+      return 32;
+    default:
+      return 128;
+  }
 }
+// Tiles of mxfp4 become E2M1 divided by 2 to the power of that.
+constexpr int kE2m1UnitExponent = 14;
 constexpr int segment_steps(TileKind kind) {
   return kind == TileKind::dense ? 1 : kBlockSteps;
 }

@@ -169,7 +169,8 @@ bool plan_coded(PartPlan& plan) {
     plan.row_group.push_back(group);
     ++group_rows.back();
   }
-  if (!has_gptq_arithmetic(coded)) {
+  const TileKind kind = coded_kind(source);
+  if (kind == TileKind::dense) {
     plan.row_group.clear();
     plan.group_first_row.clear();
     return make_dense(plan);
@@ -181,8 +182,8 @@ bool plan_coded(PartPlan& plan) {
   }
   StepGroups groups;
   for (const int32_t count : group_rows)
-    if (!groups.add(count, 4)) return make_dense(plan);
-  plan.kind = TileKind::gptq;
+    if (!groups.add(count, coded.bits)) return make_dense(plan);
+  plan.kind = kind;
   return place_segments(plan, groups);
 }
 

@@ -11,7 +11,8 @@
 namespace quire::kernels {
 namespace {
 
-constexpr std::array<TileKind, 4> kKinds = {TileKind::exl2, TileKind::gptq, TileKind::fp8, TileKind::dense};
+constexpr std::array<TileKind, 5> kKinds = {TileKind::exl2, TileKind::gptq, TileKind::fp8, TileKind::mxfp4,
+                                            TileKind::dense};
 
 using LaunchExperts = cudaError_t (*)(const ExpertArguments&, int32_t, cudaStream_t, bool);
 LaunchExperts launch_of(TileKind kind) {
@@ -20,6 +21,8 @@ LaunchExperts launch_of(TileKind kind) {
       return launch_expert_gemm_gptq;
     case TileKind::fp8:
       return launch_expert_gemm_fp8;
+    case TileKind::mxfp4:
+      return launch_expert_gemm_mxfp4;
     case TileKind::dense:
       return launch_expert_gemm_dense;
     default:

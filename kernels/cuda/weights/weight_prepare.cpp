@@ -56,9 +56,61 @@ size_t stored_bytes(const WeightSource& source) {
   const auto rows = static_cast<size_t>(source.num_in), padded = static_cast<size_t>(source.padded_out);
   if (source.format == WeightFormat::exl2) return static_cast<size_t>(source.exl2.packed_rows) * padded * 4;
   if (source.format == WeightFormat::coded)
-    return has_gptq_arithmetic(source.coded) ? (rows + 7) / 8 * padded * 4 : rows * padded * 2;
+    return coded_kind(source) == TileKind::dense
+               ? rows * padded * 2
+               : (rows * static_cast<size_t>(source.coded.bits) + 31) / 32 * padded * 4;
   return rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype);
 }
+
+// How a part is read where its tiles are made.
+TileKind stored_as(const PartPlan& plan) {
+  const WeightSource& source = *plan.source;
+  if (source.format == WeightFormat::exl2) return TileKind::exl2;
+  if (source.format != WeightFormat::coded) return TileKind::dense;
+  const TileKind kind = coded_kind(source);
+  // Single weights of mxfp4 are not read.
+  return kind == TileKind::mxfp4 && plan.kind != kind ? TileKind::dense : kind;
+}
+
+// What of a matrix of grouped codes travels to the card, in whichever way it is read there.
+class CodedPieces {
+ public:
+  CodedPieces(const WeightSource& source, TileKind kind) : source_(source), kind_(kind) {
+    if (source.format != WeightFormat::coded) return;
+    if (kind == TileKind::gptq) make_gptq_form(source, form_);
+    if (kind == TileKind::mxfp4) form_.codes = make_codes(source);
+    if (kind == TileKind::dense) halves_ = expand_to_half(source);
+  }
+  CodedPieces(const CodedPieces&) = delete;
+  CodedPieces& operator=(const CodedPieces&) = delete;
+
+  Piece codes() const { return {form_.codes.words, form_.codes.count * sizeof(uint32_t), 0}; }
+  Piece zeros() const { return {form_.zeros.words, form_.zeros.count * sizeof(uint32_t), 0}; }
+  Piece scales() const { return {form_.scales, form_.scales == nullptr ? 0 : num_scales() * 2, 0}; }
+  Piece exponents() const { return {source_.coded.scales, kind_ == TileKind::mxfp4 ? num_scales() : 0, 0}; }
+  Piece halves() const { return piece_of(halves_); }
+
+  void describe(StoredMatrix& stored) const {
+    if (source_.format != WeightFormat::coded) return;
+    stored.code_bits = source_.coded.bits;
+    stored.row_words = form_.codes.outer_words;
+    stored.column_words = form_.codes.inner_words;
+    stored.zero_group_words = form_.zeros.outer_words;
+    stored.zero_column_words = form_.zeros.inner_words;
+    stored.zero_offset = source_.coded.zero_offset;
+    if (kind_ == TileKind::mxfp4) stored.exponent_shift = exponent_shift(source_);
+  }
+
+ private:
+  size_t num_scales() const {
+    return static_cast<size_t>(source_.coded.num_groups) * static_cast<size_t>(source_.padded_out);
+  }
+
+  const WeightSource& source_;
+  TileKind kind_;
+  GptqForm form_;
+  std::vector<uint16_t> halves_;
+};
 
 class Preparer {
  public:
@@ -120,14 +172,11 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   const auto rows = static_cast<size_t>(source.num_in);
   const auto padded = static_cast<size_t>(source.padded_out);
   const bool is_coded = source.format == WeightFormat::coded;
-  const bool is_gptq = is_coded && has_gptq_arithmetic(source.coded);
-  GptqForm gptq;
-  if (is_gptq) make_gptq_form(source, gptq);
-  const std::vector<uint16_t> halves =
-      is_coded && !is_gptq ? expand_to_half(source) : std::vector<uint16_t>();
+  const TileKind stored_kind = stored_as(plan);
+  CodedPieces coded(source, stored_kind);
 
   Piece codes, scales, group_scale, dense, dense_scales, order, row_group, row_bits, row_packed, row_source,
-      first_rows;
+      first_rows, zeros, exponents;
   Piece steps = piece_of(plan.steps), records = piece_of(plan.records);
   if (source.column_order != nullptr)
     order = {source.column_order, static_cast<size_t>(source.num_out) * 4, 0};
@@ -137,16 +186,15 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
     group_scale = piece_of(plan.group_scale);
     row_bits = piece_of(plan.row_bits);
     row_packed = piece_of(plan.row_packed);
-  } else if (is_gptq) {
-    const auto groups = static_cast<size_t>(source.coded.num_groups);
-    const auto columns = static_cast<size_t>(gptq.columns);
-    codes = {gptq.codes, (rows + 7) / 8 * columns * 4, 0};
-    scales = {gptq.zeros, groups * (columns / 8) * 4, 0};
-    group_scale = {gptq.scales, groups * columns * 2, 0};
+  } else if (stored_kind == TileKind::gptq || stored_kind == TileKind::mxfp4) {
+    codes = coded.codes();
+    zeros = coded.zeros();
+    group_scale = coded.scales();
+    exponents = coded.exponents();
     row_source = piece_of(plan.row_source);
     first_rows = piece_of(plan.group_first_row);
   } else if (is_coded) {
-    dense = piece_of(halves);
+    dense = coded.halves();
   } else {
     dense = {source.dense.data, rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype),
              0};
@@ -154,16 +202,14 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   }
   row_group = piece_of(plan.row_group);
   Status status = send({&codes, &scales, &group_scale, &dense, &dense_scales, &order, &row_group, &row_bits,
-                        &row_packed, &row_source, &first_rows, &steps, &records});
+                        &row_packed, &row_source, &first_rows, &zeros, &exponents, &steps, &records});
   if (status != Status::ok) return status;
 
   StoredMatrix stored;
-  stored.kind = source.format == WeightFormat::exl2 ? TileKind::exl2
-                : is_gptq                           ? TileKind::gptq
-                                                    : TileKind::dense;
+  stored.kind = stored_kind;
   stored.num_rows = source.num_in;
   stored.num_columns = source.num_out;
-  stored.padded_columns = is_gptq ? gptq.columns : source.padded_out;
+  stored.padded_columns = source.padded_out;
   stored.column_order = static_cast<const int32_t*>(at(order));
   stored.codes = static_cast<const uint32_t*>(at(codes));
   stored.scales = static_cast<const uint32_t*>(at(scales));
@@ -172,8 +218,11 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   stored.row_source = static_cast<const int32_t*>(at(row_source));
   stored.row_bits = static_cast<const int32_t*>(at(row_bits));
   stored.row_packed = static_cast<const int32_t*>(at(row_packed));
-  stored.zero_offset = source.coded.zero_offset;
-  stored.prescale = is_coded && !is_gptq ? 1.0f : source.prescale;  // the halves have it
+  stored.zeros = static_cast<const uint32_t*>(at(zeros));
+  stored.exponents = static_cast<const uint8_t*>(at(exponents));
+  coded.describe(stored);
+  stored.prescale =
+      is_coded && stored_kind == TileKind::dense ? 1.0f : source.prescale;  // the halves have it
   stored.dense = at(dense);
   stored.dense_dtype = static_cast<int32_t>(is_coded ? DType::f16 : source.dense.dtype);
   stored.dense_scales = static_cast<const float*>(at(dense_scales));
@@ -201,8 +250,8 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   target.num_scales = static_cast<int32_t>(plan.records.size());
   const cudaError_t error =
       plan.kind == TileKind::exl2 ? repack_exl2(stored, target, stage_->stream())
-      : plan.kind == TileKind::gptq
-          ? repack_gptq(stored, target, static_cast<const int32_t*>(at(first_rows)), stage_->stream())
+      : plan.kind == TileKind::gptq || plan.kind == TileKind::mxfp4
+          ? repack_coded(stored, target, static_cast<const int32_t*>(at(first_rows)), stage_->stream())
       : plan.kind == TileKind::fp8 ? repack_fp8(stored, target, stage_->stream())
                                    : repack_dense(stored, target, stage_->stream());
   status = device_.check(error, "repacking weights");

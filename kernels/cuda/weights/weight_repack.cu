@@ -129,15 +129,21 @@ __global__ void repack_exl2_scales_kernel(StoredMatrix m, RepackTarget target) {
   reinterpret_cast<uint16_t*>(record)[entry] = static_cast<uint16_t>(value);
 }
 
-__device__ __forceinline__ uint32_t gptq_code(const StoredMatrix& m, int row, int stored) {
+// Of the index-th code, in words that lie `stride` apart.
+__device__ __forceinline__ uint32_t bits_at(const uint32_t* words, int index, int64_t stride, int bits) {
+  const int per_word = 32 / bits;
+  return (__ldg(words + index / per_word * stride) >> (index % per_word * bits)) & ((1U << bits) - 1U);
+}
+// Of a tile row.
+__device__ __forceinline__ uint32_t coded_code(const StoredMatrix& m, int row, int stored) {
   const int source = m.row_source != nullptr ? m.row_source[row] : row;
-  return (__ldg(m.codes + static_cast<size_t>(source / 8) * m.padded_columns + stored) >>
-          (4 * (source % 8))) &
-         15U;
+  return bits_at(m.codes + stored * m.column_words, source, m.row_words, m.code_bits);
 }
 __device__ __forceinline__ int gptq_zero(const StoredMatrix& m, int group, int stored) {
-  const uint32_t word = m.scales[static_cast<size_t>(group) * (m.padded_columns / 8) + stored / 8];
-  return static_cast<int>((word >> (4 * (stored % 8))) & 15U) + m.zero_offset;
+  const uint32_t zero = m.zeros == nullptr ? 0
+                                           : bits_at(m.zeros + group * m.zero_group_words, stored,
+                                                     m.zero_column_words, m.code_bits);
+  return static_cast<int>(zero) + m.zero_offset;
 }
 __device__ __forceinline__ __half gptq_scale(const StoredMatrix& m, int group, int stored) {
   const __half scale =
@@ -145,35 +151,68 @@ __device__ __forceinline__ __half gptq_scale(const StoredMatrix& m, int group, i
   return m.prescale == 1.0f ? scale : __float2half_rn(__half2float(scale) * m.prescale);
 }
 
-__global__ void repack_gptq_kernel(StoredMatrix m, RepackTarget target) {
+// The code of a tile's element; those that are not there are 0.
+__device__ __forceinline__ uint32_t code_or_none(const StoredMatrix& m, int strip, int local, int row) {
+  const int column = strip * kStripColumns + local;
+  return column < m.num_columns && row < m.num_rows ? coded_code(m, row, stored_column(m, column)) : 0;
+}
+
+__device__ __forceinline__ void pack_e2m1_tile(const StoredMatrix& m, int step, int strip, uint8_t* tile,
+                                               int lane) {
+  uint32_t words[4] = {};
+#pragma unroll
+  for (int h = 0; h < 16; ++h) {
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const uint32_t code =
+          code_or_none(m, strip, lane_column(lane, h), step * kStepRows + lane_row(lane, h, x));
+      put(words, h / 4, 16 * x, e2m1_field(code, h % 4));
+    }
+  }
+#pragma unroll
+  for (int w = 0; w < 4; ++w) reinterpret_cast<uint32_t*>(tile)[lane * 4 + w] = words[w];
+}
+
+__global__ void repack_coded_kernel(StoredMatrix m, RepackTarget target) {
   const int lane = threadIdx.x & 31, strip = blockIdx.y;
   const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
   StepSource s;
   uint8_t* tile;
   if (!take_step(target, s, tile)) return;
-  pack_tile<4>(tile, lane, [&](int row, int local) -> uint32_t {
-    const int column = strip * kStripColumns + local;
-    const int source = step * kStepRows + row;
-    return column < m.num_columns && source < m.num_rows ? gptq_code(m, source, stored_column(m, column)) : 0;
-  });
+  const auto code_of = [&](int row, int local) {
+    return code_or_none(m, strip, local, step * kStepRows + row);
+  };
+  if (m.kind == TileKind::mxfp4) {
+    pack_e2m1_tile(m, step, strip, tile, lane);
+  } else if (m.code_bits == 4) {
+    pack_tile<4>(tile, lane, code_of);
+  } else {
+    pack_tile<8>(tile, lane, code_of);
+  }
 }
 
-__global__ void repack_gptq_scales_kernel(StoredMatrix m, RepackTarget target,
-                                          const int32_t* group_first_row) {
+// A record of scales, by 32 threads.
+__global__ void repack_coded_scales_kernel(StoredMatrix m, RepackTarget target,
+                                           const int32_t* group_first_row) {
   const ScaleSource s = target.scales[blockIdx.x];
   const int strip = blockIdx.y, local = threadIdx.x;
   const int column = strip * kStripColumns + local;
-  auto* record =
-      reinterpret_cast<__half*>(target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte);
+  uint8_t* record = target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte;
   const int at = (local & 7) * 4 + (local >> 3);
-  __half scale = __float2half(0.0f), zero = scale;
-  if (column < m.num_columns) {
-    const int group = m.row_group[group_first_row[s.group]];
-    scale = gptq_scale(m, group, stored_column(m, column));
-    zero = __int2half_rn(gptq_zero(m, group, stored_column(m, column)));
+  const int group = m.row_group[group_first_row[s.group]];
+  const int stored = column < m.num_columns ? stored_column(m, column) : -1;
+  if (m.kind == TileKind::mxfp4) {
+    record[at] =
+        stored < 0
+            ? 0
+            : static_cast<uint8_t>(m.exponents[static_cast<size_t>(group) * m.padded_columns + stored] +
+                                   m.exponent_shift);
+    return;
   }
-  record[at] = scale;
-  record[32 + at] = zero;
+  auto* halves = reinterpret_cast<__half*>(record);
+  const int zero = stored < 0 ? 0 : gptq_zero(m, group, stored);
+  halves[at] = stored < 0 ? __float2half(0.0f) : gptq_scale(m, group, stored);
+  halves[32 + at] = __float2half_rn(offset_of_zero(zero, m.code_bits, (local >> 3 & 1) != 0));
 }
 
 __global__ void repack_fp8_kernel(StoredMatrix m, RepackTarget target) {
@@ -260,7 +299,7 @@ __device__ __half element(const StoredMatrix& m, int row, int column) {
   }
   if (m.kind == TileKind::gptq) {
     const int group = m.row_group[row];
-    const int code = static_cast<int>(gptq_code(m, row, stored)) - gptq_zero(m, group, stored);
+    const int code = static_cast<int>(coded_code(m, row, stored)) - gptq_zero(m, group, stored);
     return __hmul(__int2half_rn(code), gptq_scale(m, group, stored));
   }
   const size_t at = static_cast<size_t>(stored) * m.num_rows + row;
@@ -317,6 +356,14 @@ __device__ __forceinline__ void expand_exl2_tile(int bits, const uint8_t* tile, 
   }
 }
 
+template <int kBits>
+__device__ __forceinline__ void expand_gptq_tile(const uint8_t* tile, int lane, const __half2 (&offset)[4],
+                                                 __half2 (&w)[16]) {
+  uint32_t raw[kBits];
+  fetch_words<kBits>(GlobalTile{tile}, lane, raw);
+  decode_shifted_words<kBits>(raw, offset, w);
+}
+
 __global__ void __launch_bounds__(32 * kRepackWarps)
     expand_kernel(const __grid_constant__ Matrix matrix, int part_index, int first_strip, __half* target,
                   int row_stride) {
@@ -330,7 +377,7 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
   const int steps = matrix.kind == TileKind::dense ? 1 : kBlockSteps, bits = run.bits;
   const uint8_t* record = part.strips + static_cast<size_t>(first_strip + blockIdx.y) * part.strip_bytes +
                           run.first_byte + static_cast<size_t>(segment - run.first) * run.segment_bytes;
-  const uint32_t record_bytes = matrix.kind == TileKind::exl2 ? 32 : matrix.kind == TileKind::dense ? 0 : 128;
+  const uint32_t record_bytes = scale_bytes(matrix.kind);
   const uint8_t* tile = record + run.records * record_bytes;
   float scale[4] = {};
   __half2 offset[4] = {};
@@ -344,11 +391,14 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
         for (int q = 0; q < 4; ++q) {
           const auto* from = reinterpret_cast<const __half*>(record) + g * 4 + q;
           scale[q] = __half2float(from[0]);
-          offset[q] = __half2half2(__hsub(__float2half(q % 2 == 0 ? -1024.0f : -64.0f), from[32]));
+          offset[q] = __half2half2(from[32]);
         }
       } else if (matrix.kind == TileKind::fp8) {
 #pragma unroll
         for (int q = 0; q < 4; ++q) scale[q] = __ldg(reinterpret_cast<const float*>(record) + g * 4 + q);
+      } else if (matrix.kind == TileKind::mxfp4) {
+#pragma unroll
+        for (int q = 0; q < 4; ++q) scale[q] = power_of_two(record[g * 4 + q], 0);
       }
       record += record_bytes;
     }
@@ -357,10 +407,17 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
       expand_exl2_tile(bits, tile, lane, w);
       apply_scales(w, scale);
     } else if (matrix.kind == TileKind::gptq) {
+      if (bits == 4) {
+        expand_gptq_tile<4>(tile, lane, offset, w);
+      } else {
+        expand_gptq_tile<8>(tile, lane, offset, w);
+      }
+      apply_scales(w, scale);
+    } else if (matrix.kind == TileKind::mxfp4) {
       uint32_t raw[4];
       fetch_words<4>(GlobalTile{tile}, lane, raw);
-      decode_shifted_words(raw, offset, w);
-      apply_scales(w, scale);
+      decode_e2m1(raw, w);
+      apply_wide_scales(w, scale);
     } else if (matrix.kind == TileKind::fp8) {
       uint32_t raw[8];
       fetch_words<8>(GlobalTile{tile}, lane, raw);
@@ -397,12 +454,12 @@ cudaError_t repack_exl2(const StoredMatrix& source, const RepackTarget& target, 
   return cudaGetLastError();
 }
 
-cudaError_t repack_gptq(const StoredMatrix& source, const RepackTarget& target,
-                        const int32_t* group_first_row, cudaStream_t stream) {
-  repack_gptq_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
+cudaError_t repack_coded(const StoredMatrix& source, const RepackTarget& target,
+                         const int32_t* group_first_row, cudaStream_t stream) {
+  repack_coded_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
       source, target);
   const dim3 grid(static_cast<unsigned>(target.num_scales), static_cast<unsigned>(target.num_strips));
-  repack_gptq_scales_kernel<<<grid, 32, 0, stream>>>(source, target, group_first_row);
+  repack_coded_scales_kernel<<<grid, 32, 0, stream>>>(source, target, group_first_row);
   return cudaGetLastError();
 }
 

@@ -17,13 +17,22 @@ struct StoredMatrix {
   int32_t padded_columns = 0;             // as stored
   const int32_t* column_order = nullptr;  // [num_columns] or nullptr
   const uint32_t* codes = nullptr;
-  const uint32_t* scales = nullptr;       // exl2 scale indices; gptq zeros
+  const uint32_t* scales = nullptr;       // exl2 scale indices
   const uint16_t* group_scale = nullptr;  // exl2: per group; gptq: [groups, padded_columns]
   const int32_t* row_group = nullptr;     // [num_rows]
-  const int32_t* row_source = nullptr;    // [num_rows] stored row, or nullptr (gptq sorted by group)
+  const int32_t* row_source = nullptr;    // [num_rows] stored row, or nullptr (coded, sorted by group)
   const int32_t* row_bits = nullptr;      // exl2: bits | row in group << 8
   const int32_t* row_packed = nullptr;    // exl2: first packed row of the row's group
+  // gptq and mxfp4: see CodedSource.
+  int32_t code_bits = 4;
+  int64_t row_words = 0;
+  int64_t column_words = 0;
+  const uint32_t* zeros = nullptr;  // or nullptr
+  int64_t zero_group_words = 0;
+  int64_t zero_column_words = 0;
   int32_t zero_offset = 0;
+  const uint8_t* exponents = nullptr;  // mxfp4: [groups, padded_columns], to be added to:
+  int32_t exponent_shift = 0;
   float prescale = 1.0f;
   const void* dense = nullptr;
   int32_t dense_dtype = 0;  // a DType
@@ -46,9 +55,9 @@ struct RepackTarget {
 };
 
 cudaError_t repack_exl2(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
-// group_first_row: first tile row of each group of the tiles, device memory.
-cudaError_t repack_gptq(const StoredMatrix& source, const RepackTarget& target,
-                        const int32_t* group_first_row, cudaStream_t stream);
+// Of gptq and mxfp4. group_first_row: first tile row of each group of the tiles, device memory.
+cudaError_t repack_coded(const StoredMatrix& source, const RepackTarget& target,
+                         const int32_t* group_first_row, cudaStream_t stream);
 // E4M3 codes of a matrix of f8_e4m3.
 cudaError_t repack_fp8(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
 // The same into tiles of float8_shape.h, of which a part has the columns from `first_column` on.

@@ -297,6 +297,11 @@ TEST_F(ExpertsTest, RowsGiveWhatTheirMatrixGivesThemAlone) {
   check_products(
       make_experts(8, 2, [&](StoredWeight& w, int32_t) { make_fp8(w, 384, 64, 32, 128, random_); }), 2,
       false);
+  check_products(make_experts(8, 2, [&](StoredWeight& w, int32_t) { make_mxfp4(w, 384, 64, random_); }), 4,
+                 false);
+  check_products(
+      make_experts(8, 1, [&](StoredWeight& w, int32_t) { make_eight_bits(w, 384, 64, 128, random_); }), 2,
+      false);
   check_products(
       make_experts(8, 1, [&](StoredWeight& w, int32_t) { make_dense(w, DType::bf16, 200, 40, random_); }), 1,
       true);

@@ -128,6 +128,33 @@ TEST_F(LinearTest, GptqDequantizesExactly) {
   check_values(odd, 0.0);
 }
 
+TEST_F(LinearTest, CodesOfEightBitsDequantizeExactly) {
+  for (const int32_t group_size : {32, 128, 333}) {
+    SCOPED_TRACE(group_size);
+    StoredWeight w;
+    make_eight_bits(w, 333, 75, group_size, random_);
+    w.column_order = random_order(75, random_);
+    w.source.column_order = w.column_order.data();
+    w.finish_columns();
+    check_values(w, 0.0);
+  }
+}
+
+TEST_F(LinearTest, FourBitFloatsDequantizeExactly) {
+  StoredWeight w;
+  make_mxfp4(w, 288, 75, random_);
+  w.column_order = random_order(75, random_);
+  w.source.column_order = w.column_order.data();
+  w.finish_columns();
+  check_values(w, 0.0);
+  StoredWeight wide;  // beyond what 16 bits hold after the scale
+  make_mxfp4(wide, 64, 40, random_);
+  for (uint8_t& exponent : wide.codes) exponent = static_cast<uint8_t>(127 + random_() % 14);
+  wide.stored_values.clear();
+  finish_codes(wide, [&](size_t i) { return e8m0_to_float(wide.codes[i]); });
+  check_values(wide, 0.0);
+}
+
 TEST_F(LinearTest, DenseTypesKeepTheirValues) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     StoredWeight w;
@@ -284,9 +311,13 @@ TEST_F(LinearTest, TilesOf64TokensMatchForAGateAndAnUp) {
 }
 
 TEST_F(LinearTest, TilesOf64TokensMatchForOtherFormats) {
-  StoredWeight gptq, floats, fine, dense;
+  StoredWeight gptq, bytes, four, floats, fine, dense;
   make_gptq(gptq, 256, 18432, 128, false, random_);
   check_product({&gptq}, {16, 33, 64});
+  make_eight_bits(bytes, 256, 18432, 128, random_);
+  check_product({&bytes}, {16, 64});
+  make_mxfp4(four, 256, 18432, random_);
+  check_product({&four}, {16, 61});
   make_fp8(floats, 224, 18432, 128, 128, random_);
   check_product({&floats}, {16, 35, 64});
   make_fp8(fine, 224, 18432, 1, 32, random_);
@@ -314,9 +345,13 @@ TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
 }
 
 TEST_F(LinearTest, BroadTilesMatchForOtherFormats) {
-  StoredWeight gptq, floats, fine, dense;
+  StoredWeight gptq, bytes, four, floats, fine, dense;
   make_gptq(gptq, 1024, 7168, 128, true, random_);
   check_product({&gptq}, {16, 130});
+  make_eight_bits(bytes, 1024, 13312, 1024, random_);
+  check_product({&bytes}, {16, 256});
+  make_mxfp4(four, 1024, 7168, random_);
+  check_product({&four}, {16, 130});
   make_fp8(floats, 1024, 13312, 128, 128, random_);
   check_product({&floats}, {16, 256});
   make_fp8(fine, 1024, 7168, 1, 32, random_);
@@ -390,6 +425,27 @@ TEST_F(LinearTest, GptqProductsMatch) {
     make_gptq(w, 512, 136, 128, act_order, random_);
     check_product({&w}, {1, 8, 19, 64, 100});
   }
+}
+
+TEST_F(LinearTest, EightBitProductsMatch) {
+  for (const int32_t group_size : {32, 128, 512}) {
+    StoredWeight w;
+    make_eight_bits(w, 512, 136, group_size, random_);
+    check_product({&w}, {1, 8, 19, 33, 64, 100});
+  }
+  StoredWeight four, eight;
+  make_gptq(four, 512, 96, 128, false, random_);
+  make_eight_bits(eight, 512, 96, 128, random_);
+  check_product({&four, &eight}, {1, 9, 24, 33});
+}
+
+TEST_F(LinearTest, FourBitFloatProductsMatch) {
+  StoredWeight w, gate, up;
+  make_mxfp4(w, 736, 136, random_);
+  check_product({&w}, {1, 8, 19, 33, 64, 100});
+  make_mxfp4(gate, 512, 96, random_);
+  make_mxfp4(up, 512, 96, random_);
+  check_product({&gate, &up}, {1, 9, 24, 33, 70});
 }
 
 TEST_F(LinearTest, DenseProductsMatchForOddShapes) {

@@ -146,6 +146,75 @@ inline void make_gptq(StoredWeight& w, int32_t rows, int32_t columns, int32_t gr
   w.finish_columns();
 }
 
+// Codes of 8 bits, or of 4 that stand for E2M1 with scales of powers of two: along the inputs of an output,
+// as compressed-tensors and gpt-oss store them.
+inline void make_codes_by_output(StoredWeight& w, int32_t rows, int32_t columns, int32_t bits,
+                                 int32_t group_size, std::mt19937& random) {
+  const int32_t num_groups = (rows + group_size - 1) / group_size, per_word = 32 / bits;
+  const int32_t words = (rows + per_word - 1) / per_word;
+  for (int32_t i = 0; i < words * columns; ++i) w.q_weight.push_back(static_cast<uint32_t>(random()));
+  for (int32_t r = 0; r < rows; ++r) w.group_of_row.push_back(r / group_size);
+  WeightSource& s = w.source;
+  s.format = WeightFormat::coded;
+  s.num_in = rows;
+  s.num_out = columns;
+  s.padded_out = columns;
+  s.coded.bits = bits;
+  s.coded.codes = w.q_weight.data();
+  s.coded.row_words = 1;
+  s.coded.column_words = words;
+  s.coded.group_of_row = w.group_of_row.data();
+  s.coded.num_groups = num_groups;
+}
+
+// scale(g, n) of what scales(g, n) stored.
+template <typename Scale>
+inline void finish_codes(StoredWeight& w, Scale scale) {
+  const WeightSource& s = w.source;
+  for (int32_t k = 0; k < s.num_in; ++k) {
+    for (int32_t n = 0; n < s.num_out; ++n) {
+      const int32_t group = s.coded.group_of_row[k];
+      const uint32_t code = s.coded.code(k, n);
+      const auto value = static_cast<int32_t>(s.coded.values != nullptr ? s.coded.values[code] : code);
+      w.stored_values.push_back(static_cast<float>(value - s.coded.zero(group, n)) *
+                                scale(static_cast<size_t>(group * s.padded_out + n)) * s.prescale);
+    }
+  }
+  w.finish_columns();
+}
+
+inline void make_eight_bits(StoredWeight& w, int32_t rows, int32_t columns, int32_t group_size,
+                            std::mt19937& random) {
+  make_codes_by_output(w, rows, columns, 8, group_size, random);
+  CodedSource& coded = w.source.coded;
+  const int32_t zero_words = (columns + 3) / 4;
+  for (int32_t i = 0; i < coded.num_groups * zero_words; ++i)
+    w.q_scale.push_back(static_cast<uint32_t>(random()));
+  coded.zeros = w.q_scale.data();
+  coded.zero_group_words = 1;
+  coded.zero_column_words = coded.num_groups;
+  coded.zero_offset = 1;
+  std::uniform_real_distribution<float> scale(0.0002f, 0.002f);
+  for (int32_t i = 0; i < coded.num_groups * columns; ++i)
+    w.half_scales.push_back(float_to_half(scale(random)));
+  coded.scales = w.half_scales.data();
+  finish_codes(w, [&](size_t i) { return half_to_float(w.half_scales[i]); });
+}
+
+inline void make_mxfp4(StoredWeight& w, int32_t rows, int32_t columns, std::mt19937& random) {
+  static constexpr uint8_t kDoubledE2m1[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+  make_codes_by_output(w, rows, columns, 4, 32, random);
+  CodedSource& coded = w.source.coded;
+  coded.values = kDoubledE2m1;
+  coded.zero_offset = 12;
+  w.source.prescale = 0.5f;
+  for (int32_t i = 0; i < coded.num_groups * columns; ++i)
+    w.codes.push_back(static_cast<uint8_t>(118 + random() % 6));
+  coded.scales = w.codes.data();
+  coded.scale_dtype = DType::f8_e8m0;
+  finish_codes(w, [&](size_t i) { return e8m0_to_float(w.codes[i]); });
+}
+
 inline void make_dense(StoredWeight& w, DType dtype, int32_t rows, int32_t columns, std::mt19937& random) {
   std::normal_distribution<float> normal(0.0f, 0.03f);
   WeightSource& s = w.source;

@@ -1,5 +1,7 @@
-// Codes in whatever arrangement, brought into GPTQ's on the host or expanded, are the same weights.
+// Codes in whatever arrangement, as they travel to the card or expanded, are the same weights.
 #include "kernels/cuda/plan/coded_form.h"
+
+#include <cmath>
 
 #include <gtest/gtest.h>
 
@@ -19,24 +21,51 @@ std::vector<float> reference(WeightSource source) {
   return dequantize_reference(source);
 }
 
-TEST(CodedForm, HoldsTheSameWeightsInGptqOrder) {
+// Every second word of a larger matrix, as a slice of a fused one has them.
+std::vector<uint32_t> with_gaps(const std::vector<uint32_t>& words) {
+  std::vector<uint32_t> spread;
+  for (const uint32_t word : words) spread.insert(spread.end(), {word, ~word});
+  return spread;
+}
+
+// The source with words and scales taken from its form.
+WeightSource as_formed(WeightSource source, const GptqForm& form) {
+  source.coded.codes = form.codes.words;
+  source.coded.row_words = form.codes.outer_words;
+  source.coded.column_words = form.codes.inner_words;
+  source.coded.zeros = form.zeros.words;
+  source.coded.zero_group_words = form.zeros.outer_words;
+  source.coded.zero_column_words = form.zeros.inner_words;
+  source.coded.scales = form.scales;
+  source.coded.scale_dtype = DType::f16;
+  return source;
+}
+
+TEST(CodedForm, HoldsTheSameWeightsWithScalesOfHalves) {
   for (const CodedOptions& options : coded_varieties(7)) {
     const WeightFixture fixture = make_coded(options);
-    const WeightSource source = fixture.source();
-    if (!has_gptq_arithmetic(source.coded)) continue;
+    WeightSource source = fixture.source();
+    if (coded_kind(source) != TileKind::gptq) continue;
     GptqForm form;
     make_gptq_form(source, form);
-    WeightSource gptq = source;
-    gptq.padded_out = form.columns;
-    gptq.coded.codes = form.codes;
-    gptq.coded.row_words = form.columns;
-    gptq.coded.column_words = 1;
-    gptq.coded.zeros = form.zeros;
-    gptq.coded.zero_group_words = form.columns / 8;
-    gptq.coded.zero_column_words = 1;
-    gptq.coded.scales = form.scales;
-    gptq.coded.scale_dtype = DType::f16;
-    EXPECT_EQ(reference(gptq), reference(source));
+    EXPECT_TRUE(form.codes.made.empty());
+    const WeightSource formed = as_formed(source, form);
+    source.coded.scales = form.scales;  // rounded once
+    source.coded.scale_dtype = DType::f16;
+    EXPECT_EQ(reference(formed), reference(source));
+
+    const std::vector<uint32_t> codes = with_gaps(fixture.q_weight), zeros = with_gaps(fixture.q_zeros);
+    WeightSource spread = source;
+    spread.coded.codes = codes.data();
+    spread.coded.row_words *= 2;
+    spread.coded.column_words *= 2;
+    spread.coded.zeros = zeros.data();
+    spread.coded.zero_group_words *= 2;
+    spread.coded.zero_column_words *= 2;
+    GptqForm gathered;
+    make_gptq_form(spread, gathered);
+    EXPECT_FALSE(gathered.codes.made.empty());
+    EXPECT_EQ(reference(as_formed(spread, gathered)), reference(source));
   }
 }
 
@@ -44,9 +73,43 @@ TEST(CodedForm, BorrowsWhatIsInOrderAlready) {
   const WeightFixture fixture = make_coded({});
   GptqForm form;
   make_gptq_form(fixture.source(), form);
-  EXPECT_EQ(form.codes, fixture.q_weight.data());
-  EXPECT_EQ(form.zeros, fixture.q_zeros.data());
+  EXPECT_EQ(form.codes.words, fixture.q_weight.data());
+  EXPECT_EQ(form.zeros.words, fixture.q_zeros.data());
   EXPECT_TRUE(form.made_scales.empty());
+}
+
+// Scales that are powers of two, so that nothing is rounded.
+TEST(CodedForm, PowersOfTwoAreAddedToExponents) {
+  for (const float prescale : {0.5f, 4.0f, 0.03125f}) {
+    CodedOptions options = coded_varieties(3)[3];
+    options.prescale = prescale;
+    const WeightFixture fixture = make_coded(options);
+    const WeightSource source = fixture.source();
+    ASSERT_EQ(coded_kind(source), TileKind::mxfp4);
+    const std::vector<float> expected = reference(source);
+    constexpr float kMagnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+    for (int32_t k = 0; k < source.num_in; ++k) {
+      for (int32_t n = 0; n < source.num_out; ++n) {
+        const uint32_t code = source.coded.code(k, n);
+        const auto exponent = static_cast<const uint8_t*>(
+            source.coded.scales)[source.coded.group_of_row[k] * source.padded_out + n];
+        const float element = kMagnitudes[code & 7] * (code < 8 ? 1.0f : -1.0f);
+        ASSERT_EQ(std::ldexp(element, exponent + exponent_shift(source) - 127 - kE2m1UnitExponent),
+                  expected[static_cast<size_t>(k * source.num_out + n)]);
+      }
+    }
+  }
+}
+
+TEST(CodedForm, ScalesThatAreNoPowersOfTwoAreExpanded) {
+  CodedOptions options = coded_varieties(3)[3];
+  for (const float prescale : {0.75f, 0.0f, -0.5f, 1e-30f, 1e30f}) {
+    options.prescale = prescale;
+    EXPECT_EQ(coded_kind(make_coded(options).source()), TileKind::dense) << prescale;
+  }
+  options.prescale = 0.5f;
+  options.values[9] += 1;
+  EXPECT_EQ(coded_kind(make_coded(options).source()), TileKind::dense);
 }
 
 TEST(CodedForm, ExpandsEachWeightRoundedOnce) {
@@ -70,8 +133,10 @@ TEST(CodedForm, WhatTheKernelsDoNotKnowIsPlannedAsHalves) {
     const WeightSource source = fixture.source();
     PartPlan plan;
     ASSERT_TRUE(plan_part(source, plan));
-    const bool is_gptq = has_gptq_arithmetic(source.coded) && options.group_size % 32 == 0;
-    EXPECT_EQ(plan.kind, is_gptq ? TileKind::gptq : TileKind::dense);
+    const bool fits = options.group_size % 32 == 0;
+    EXPECT_EQ(plan.kind, fits ? coded_kind(source) : TileKind::dense);
+    const int32_t bits = plan.kind == TileKind::dense ? 16 : options.bits;
+    EXPECT_EQ(plan.steps.front().bits, bits);
   }
 }
 

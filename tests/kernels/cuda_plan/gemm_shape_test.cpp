@@ -33,7 +33,8 @@ struct Form {
 };
 constexpr Form kForms[] = {{TileKind::exl2, 2, 1}, {TileKind::exl2, 4, 1}, {TileKind::exl2, 5, 4},
                            {TileKind::exl2, 8, 4}, {TileKind::gptq, 4, 1}, {TileKind::gptq, 4, 4},
-                           {TileKind::fp8, 8, 1},  {TileKind::fp8, 8, 4},  {TileKind::dense, 16, 0}};
+                           {TileKind::fp8, 8, 1},  {TileKind::fp8, 8, 4},  {TileKind::dense, 16, 0},
+                           {TileKind::gptq, 8, 1}, {TileKind::gptq, 8, 4}, {TileKind::mxfp4, 4, 4}};
 
 Matrix matrix_of(const Form& form, int32_t rows, const std::vector<int32_t>& columns, bool paired) {
   Matrix m;
