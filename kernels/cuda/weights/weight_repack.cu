@@ -377,7 +377,9 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
   const int steps = matrix.kind == TileKind::dense ? 1 : kBlockSteps, bits = run.bits;
   const uint8_t* record = part.strips + static_cast<size_t>(first_strip + blockIdx.y) * part.strip_bytes +
                           run.first_byte + static_cast<size_t>(segment - run.first) * run.segment_bytes;
-  const uint32_t record_bytes = scale_bytes(matrix.kind);
+  const uint32_t record_bytes = matrix.kind == TileKind::dense                                    ? 0
+                                : matrix.kind == TileKind::exl2 || matrix.kind == TileKind::mxfp4 ? 32
+                                                                                                  : 128;
   const uint8_t* tile = record + run.records * record_bytes;
   float scale[4] = {};
   __half2 offset[4] = {};
