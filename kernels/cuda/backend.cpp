@@ -249,10 +249,10 @@ KernelTable make_table(bool deterministic) {
 
 cudaError_t setup_kernels(Device& device) {
   const int limit = static_cast<int>(device.shared_per_block);
-  for (const auto step :
-       {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_fp8, setup_gemm_mxfp4, setup_gemm_dense,
-        setup_expert_gemm_exl2, setup_expert_gemm_gptq, setup_expert_gemm_fp8, setup_expert_gemm_mxfp4,
-        setup_expert_gemm_dense, setup_append_rows, setup_attention_single})
+  for (const auto step : {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_gptq8, setup_gemm_fp8,
+                          setup_gemm_mxfp4, setup_gemm_dense, setup_expert_gemm_exl2, setup_expert_gemm_gptq,
+                          setup_expert_gemm_gptq8, setup_expert_gemm_fp8, setup_expert_gemm_mxfp4,
+                          setup_expert_gemm_dense, setup_append_rows, setup_attention_single})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step :
        {setup_attention_decode, setup_attention_prefill, setup_attention_any, setup_select_keys, setup_append,

@@ -53,6 +53,7 @@ constexpr uint32_t kExpertBytes = (sizeof(ExpertArguments) + 127) / 128 * 128;
 
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_gptq(const GemmArguments&, cudaStream_t, bool dependent_launch);
+cudaError_t launch_gemm_gptq8(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_fp8(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_mxfp4(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_dense(const GemmArguments&, cudaStream_t, bool dependent_launch);
@@ -60,6 +61,7 @@ cudaError_t launch_gemm_dense(const GemmArguments&, cudaStream_t, bool dependent
 // `tiles`: of tokens. Experts whose matrix is of another kind are left alone.
 cudaError_t launch_expert_gemm_exl2(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_gptq(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
+cudaError_t launch_expert_gemm_gptq8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_fp8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_mxfp4(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_dense(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
@@ -67,11 +69,13 @@ cudaError_t launch_expert_gemm_dense(const ExpertArguments&, int32_t tiles, cuda
 // Once per device, with the device current: raises the shared-memory limits.
 cudaError_t setup_expert_gemm_exl2(int shared_limit);
 cudaError_t setup_expert_gemm_gptq(int shared_limit);
+cudaError_t setup_expert_gemm_gptq8(int shared_limit);
 cudaError_t setup_expert_gemm_fp8(int shared_limit);
 cudaError_t setup_expert_gemm_mxfp4(int shared_limit);
 cudaError_t setup_expert_gemm_dense(int shared_limit);
 cudaError_t setup_gemm_exl2(int shared_limit);
 cudaError_t setup_gemm_gptq(int shared_limit);
+cudaError_t setup_gemm_gptq8(int shared_limit);
 cudaError_t setup_gemm_fp8(int shared_limit);
 cudaError_t setup_gemm_mxfp4(int shared_limit);
 cudaError_t setup_gemm_dense(int shared_limit);

@@ -19,18 +19,8 @@ struct StageView {
 // Calls with the width of the codes as a constant. The same for all lanes of a warp.
 template <TileKind kKind, typename Call>
 __device__ __forceinline__ void with_width(int bits, Call call) {
-  if constexpr (kKind == TileKind::dense) {
-    call(std::integral_constant<int, 16>{});
-  } else if constexpr (kKind == TileKind::mxfp4) {
-    call(std::integral_constant<int, 4>{});
-  } else if constexpr (kKind == TileKind::fp8) {
-    call(std::integral_constant<int, 8>{});
-  } else if constexpr (kKind == TileKind::gptq) {
-    if (bits == 4) {
-      call(std::integral_constant<int, 4>{});
-    } else {
-      call(std::integral_constant<int, 8>{});
-    }
+  if constexpr (kOnlyBits<kKind> != 0) {
+    call(std::integral_constant<int, kOnlyBits<kKind>>{});
   } else if (bits == 4) {
     call(std::integral_constant<int, 4>{});
   } else if (bits == 3) {
@@ -91,10 +81,14 @@ struct StageReader {
   }
 };
 
+// Kinds whose blocks of 128 rows all have one record of scales, or none.
+template <TileKind kKind>
+constexpr bool kIsPlain = kKind == TileKind::dense || kKind == TileKind::mxfp4;
+
 // Whether all warps of a warpgroup have one record of scales in a block of 128 rows.
 template <TileKind kKind>
 __device__ __forceinline__ bool form_is_plain(uint32_t form) {
-  return kKind == TileKind::dense || (form_is_common(form) && form_records(form) == 1);
+  return kIsPlain<kKind> || (form_is_common(form) && form_records(form) == 1);
 }
 
 // The end of a plain block, whose last products run: its sums, if they are not the chain's own, join those of
@@ -103,17 +97,17 @@ template <TileKind kKind, int kTiles, typename Meanwhile>
 __device__ __forceinline__ void finish_plain_block(const StageView& view, HalfScales<kKind>& group,
                                                    const HalfSums<kTiles>& sums, HalfSums<kTiles>& totals,
                                                    Meanwhile meanwhile) {
-  uint2 found = {};  // no earlier than here: each register counts
-  if constexpr (kKind != TileKind::gptq)
-    found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
+  // No earlier than here: each register counts.
+  const uint2 found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
   meanwhile();
-  if constexpr (kKind != TileKind::gptq) group.make(found, view.half);
+  group.make(found, view.half);
   wait_for_products<0>();
   if constexpr (kKind != TileKind::dense) group.template add<kTiles>(sums, totals);
 }
 
 // totals += a block of 128 rows of a half strip, where the form is plain: the weights of a step are made
-// while the products of the one before run. `meanwhile` is called while the last products run.
+// while the products of the one before run. `meanwhile` is called before the first: the compiler would put
+// what it looks up between two of them, and the second would wait for it.
 template <TileKind kKind, int kBits, int kTiles, typename Meanwhile>
 __device__ __forceinline__ void multiply_plain_block(const StageView& view, HalfSums<kTiles>& totals,
                                                      Meanwhile meanwhile) {
@@ -123,17 +117,18 @@ __device__ __forceinline__ void multiply_plain_block(const StageView& view, Half
   HalfTile<kKind, kBits> tile;
   HalfSums<kTiles> group_sums;
   HalfSums<kTiles>& sums = kDense ? totals : group_sums;
-  if constexpr (kKind == TileKind::gptq) group.read(view.weights, view.lane >> 2, view.half);
+  group.prepare(view.weights, view.lane >> 2, view.half);
   __half2 w[2][8];
 #pragma unroll
   for (int i = 0; i < kBlockSteps; ++i) {
-    tile.fetch(tiles + i * (kBits * 128), view.lane, view.half);
+    tile.fetch(tiles, i, view.lane, view.half);
+    if (i == 0) meanwhile();
     if (i >= 2) wait_for_products<1>();
     tile.decode(group, w[i & 1]);
     start_products<kTiles>(sums, w[i & 1], view.activations + i * (kStepBytes<kTiles> >> 4), kDense || i > 0,
                            view.lane);
   }
-  finish_plain_block<kKind, kTiles>(view, group, sums, totals, meanwhile);
+  finish_plain_block<kKind, kTiles>(view, group, sums, totals, [] {});
 }
 
 // The same step by step, whatever the form of the warp's strip is: the warps of a warpgroup go apart to make
@@ -154,7 +149,7 @@ __device__ __forceinline__ void multiply_block_by_steps(const StageView& view, u
     __half2 w[8];
     with_width<kKind>(bits, [&]<int kBits>(std::integral_constant<int, kBits>) {
       HalfTile<kKind, kBits> tile;
-      tile.fetch(tiles, view.lane, view.half);
+      tile.fetch(tiles, 0, view.lane, view.half);
       tile.decode(group, w);
     });
     tiles += bits * 128;
@@ -176,7 +171,7 @@ __device__ __forceinline__ void multiply_block_at_once(const StageView& view, ui
   HalfScales<kKind> group;
   HalfSums<kTiles> group_sums;
   HalfSums<kTiles>& sums = kDense ? totals : group_sums;
-  if constexpr (kKind == TileKind::gptq) group.read(view.weights, view.lane >> 2, view.half);
+  group.prepare(view.weights, view.lane >> 2, view.half);
   __half2 w[8 * kAtOnce];
 #pragma unroll
   for (int i = 0; i < kBlockSteps; i += kAtOnce) {
@@ -184,7 +179,7 @@ __device__ __forceinline__ void multiply_block_at_once(const StageView& view, ui
     with_width<kKind>(form_bits(form), [&]<int kBits>(std::integral_constant<int, kBits>) {
       HalfTile<kKind, kBits> tile[kAtOnce];
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) tile[j].fetch(tiles + (i + j) * (kBits * 128), view.lane, view.half);
+      for (int j = 0; j < kAtOnce; ++j) tile[j].fetch(tiles, i + j, view.lane, view.half);
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) tile[j].decode(group, w + 8 * j);
     });
@@ -220,7 +215,7 @@ __device__ __forceinline__ void multiply_block(const StageView& view, uint32_t f
       });
     }
   } else {
-    if constexpr (kKind != TileKind::dense) multiply_block_by_steps<kKind, kTiles>(view, form, totals);
+    if constexpr (!kIsPlain<kKind>) multiply_block_by_steps<kKind, kTiles>(view, form, totals);
     meanwhile();
   }
 }

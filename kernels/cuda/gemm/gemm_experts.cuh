@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
   const ExpertArguments* a = arguments_of_expert<kKind>(arguments, shared);
   if (a == nullptr) return;
   multiply_narrow<kKind, true>(*a, shared, static_cast<int>(blockIdx.x), 1,
-                               [&](int, int, int) { bring_expert_row(*a, shared); });
+                               [&](const ChainShare&, int) { bring_expert_row(*a, shared); });
 }
 
 // kTiles: tiles of 8 rows.

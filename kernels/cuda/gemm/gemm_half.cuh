@@ -42,18 +42,15 @@ __device__ __forceinline__ void add_half(const HalfSums<kTiles>& sums, HalfSums<
   }
 }
 
-// What a lane finds of its two columns in a record of scales.
+// What a lane finds of its two columns in a record and needs once their products are done.
 template <TileKind kKind>
 __device__ __forceinline__ uint2 fetch_half_record(uint32_t record, int g, int half) {
   if constexpr (kKind == TileKind::exl2) {
     return make_uint2(load_shared_2(record + 2 * g), load_shared_4(record + 16));
-  } else if constexpr (kKind == TileKind::gptq) {
-    return make_uint2(load_shared_4(record + 8 * g + 4 * half),
-                      load_shared_4(record + 64 + 8 * g + 4 * half));
   } else if constexpr (kKind == TileKind::fp8) {
     return load_shared_8(record + 16 * g + 8 * half);
   } else if constexpr (kKind == TileKind::mxfp4) {
-    return make_uint2(load_shared_2(record + 4 * g + 2 * half), 0);
+    return make_uint2(load_shared_2(record + kBlockSteps * kStripColumns + 4 * g + 2 * half), 0);
   } else {
     return make_uint2(0, 0);
   }
@@ -63,14 +60,12 @@ __device__ __forceinline__ uint2 fetch_half_record(uint32_t record, int g, int h
 template <TileKind kKind>
 struct HalfScales {
   float scale[2];
-  __half2 offset[kKind == TileKind::gptq ? 2 : 1];
+  __half2 offset[kIsGptq<kKind> ? 2 : 1];
 
   __device__ __forceinline__ void make(uint2 found, int half) {
     if constexpr (kKind == TileKind::exl2) {
       const uint32_t nibbles = found.x >> (8 * half);
       exl2_two_scales(nibbles | nibbles << 12, found.y, scale[0], scale[1]);
-    } else if constexpr (kKind == TileKind::gptq) {
-      gptq_two_columns(found.x, found.y, scale, offset);
     } else if constexpr (kKind == TileKind::fp8) {
       scale[0] = __uint_as_float(found.x);
       scale[1] = __uint_as_float(found.y);
@@ -79,7 +74,16 @@ struct HalfScales {
       scale[1] = power_of_two(found.x, 1);
     }
   }
+  // What is needed before: of gptq all. Scales that come later than offsets are slower: 256 jobs of 8B 20,630
+  // tokens/s instead of 21,632 on an H200.
+  __device__ __forceinline__ void prepare(uint32_t record, int g, int half) {
+    if constexpr (kIsGptq<kKind>) {
+      gptq_two_scales(load_shared_4(record + 8 * g + 4 * half), scale);
+      gptq_two_offsets(load_shared_4(record + 64 + 8 * g + 4 * half), offset);
+    }
+  }
   __device__ __forceinline__ void read(uint32_t record, int g, int half) {
+    prepare(record, g, half);
     make(fetch_half_record<kKind>(record, g, half), half);
   }
 
@@ -98,17 +102,21 @@ struct HalfScales {
 template <TileKind kKind, int kBits>
 struct HalfTile {
   uint32_t raw[kHalfWords<kBits>];
+  uint32_t factors;  // mxfp4
 
-  __device__ __forceinline__ void fetch(uint32_t tile, int lane, int half) {
-    fetch_half<kBits>(tile, lane, half, raw);
+  // Of step `i` of those whose tiles begin at `tiles`, after their records.
+  __device__ __forceinline__ void fetch(uint32_t tiles, int i, int lane, int half) {
+    fetch_half<kBits>(tiles + i * (kBits * 128), lane, half, raw);
+    if constexpr (kKind == TileKind::mxfp4)
+      factors = load_shared_2(tiles - kRecordBytes<kKind> + i * kStripColumns + 4 * (lane >> 2) + 2 * half);
   }
   __device__ __forceinline__ void decode(const HalfScales<kKind>& group, __half2* w) const {
-    if constexpr (kKind == TileKind::gptq) {
+    if constexpr (kIsGptq<kKind>) {
       decode_shifted_half<kBits>(raw, group.offset, w);
     } else if constexpr (kKind == TileKind::fp8) {
       decode_e4m3(raw, w);
     } else if constexpr (kKind == TileKind::mxfp4) {
-      decode_e2m1(raw, w);
+      decode_e2m1_half(raw, factors, w);
     } else {
       decode_half<kBits, 0>(raw, kBits == 16 ? 0.0f : static_cast<float>(1 << (kBits - 1)), w);
     }

@@ -102,10 +102,28 @@ __device__ __forceinline__ float add_8_chains(const float* first, int stride) {
 template <TileKind kKind>
 constexpr int kRowSegmentBytes = (kKind == TileKind::dense ? kStepRows : kBlockRows) * 2;
 
+// A chain as the warps that work on it see it: its segments [first, end), and which of these warps this is.
+struct ChainShare {
+  int chain;
+  int first;
+  int end;
+  int slot;
+  int warps;  // 1 or 2
+
+  // Until all of them have come.
+  __device__ __forceinline__ void meet() const {
+    if (warps == 1) {
+      __syncwarp();
+    } else {
+      named_barrier(1 + chain, 64);  // 0 is that of the whole block
+    }
+  }
+};
+
 // One token's activations into shared memory, once the predecessor has ended: normalised by the whole block,
-// or the warp's segments [first, end) of them.
+// or those of a chain by its warps.
 template <TileKind kKind>
-__device__ __forceinline__ void bring_row(const GemmArguments& a, uint8_t* shared, int first, int end,
+__device__ __forceinline__ void bring_row(const GemmArguments& a, uint8_t* shared, const ChainShare& share,
                                           int lane) {
   uint8_t* activations = shared + a.shape.activations_at;
   if (a.norm.input != nullptr) {
@@ -119,17 +137,18 @@ __device__ __forceinline__ void bring_row(const GemmArguments& a, uint8_t* share
   } else {
     wait_for_predecessor();
     const auto* from = reinterpret_cast<const uint8_t*>(a.input);
+    const int begin = share.first * kRowSegmentBytes<kKind>, end = share.end * kRowSegmentBytes<kKind>;
 #pragma unroll 1
-    for (int i = first * kRowSegmentBytes<kKind> + lane * 16; i < end * kRowSegmentBytes<kKind>; i += 512)
+    for (int i = begin + (32 * share.slot + lane) * 16; i < end; i += 512 * share.warps)
       copy_async_16(shared_address(activations) + i, from + i);
     commit_copies();
     wait_for_copies<0>();
-    __syncwarp();
+    share.meet();
   }
 }
 
-// What a thread block does, all of it. kOneRow: one token, whose activations bring(first, end, lane) puts
-// into shared memory, at least the warp's segments [first, end).
+// What a thread block does, all of it. kOneRow: one token, whose activations bring(share, lane) puts into
+// shared memory, at least those of the warp's chain.
 template <TileKind kKind, bool kOneRow, typename Arguments, typename Bring>
 __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* shared, int first_token,
                                                 int tokens, Bring bring) {
@@ -152,7 +171,7 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
   uint64_t row = 0, row_end = 0;
   if constexpr (kOneRow) {
     const uint32_t activations = base + shape.activations_at;
-    bring(first, end, lane);
+    bring(ChainShare{chain, first, end, slot, kNarrowWarps >> m.chain_bits}, lane);
     row = activations + first * kSegmentBytes + (lane & 3) * 16;
     row_end = activations + end * kSegmentBytes - kStepRows * 2 + (lane & 3) * 16;
   } else {
@@ -213,8 +232,8 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
   const int first_token = kOneRow ? 0 : blockIdx.x * 8, tokens = kOneRow ? 1 : min(8, a.rows - first_token);
-  multiply_narrow<kKind, kOneRow>(a, shared, first_token, tokens, [&](int first, int end, int lane) {
-    bring_row<kKind>(a, shared, first, end, lane);
+  multiply_narrow<kKind, kOneRow>(a, shared, first_token, tokens, [&](const ChainShare& share, int lane) {
+    bring_row<kKind>(a, shared, share, lane);
   });
 }
 

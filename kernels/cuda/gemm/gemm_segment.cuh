@@ -44,19 +44,22 @@ template <TileKind kKind>
 constexpr uint32_t kRecordBytes = scale_bytes(kKind);
 
 // What a lane knows of a group: the scales of its columns g, g + 8, g + 16, g + 24 and, for gptq, what is to
-// be added to a raw code.
+// be added to a raw code, or, for mxfp4, where the factors of the next step lie.
 template <TileKind kKind>
 struct GroupScales {
   float scale[4];
-  __half2 offset[kKind == TileKind::gptq ? 4 : 1];
+  __half2 offset[kIsGptq<kKind> ? 4 : 1];
+  uint32_t factors_at;
 
   __device__ __forceinline__ void read(uint32_t record, int g) {
     if constexpr (kKind == TileKind::exl2) {
       exl2_column_scales(load_shared_2(record + 2 * g), load_shared_4(record + 16), scale);
-    } else if constexpr (kKind == TileKind::gptq) {
-      const uint2 s = load_shared_8(record + 8 * g), z = load_shared_8(record + 64 + 8 * g);
-      gptq_two_columns(s.x, z.x, scale, offset);
-      gptq_two_columns(s.y, z.y, scale + 2, offset + 2);
+    } else if constexpr (kIsGptq<kKind>) {
+      const uint2 s = load_shared_8(record + 8 * g), o = load_shared_8(record + 64 + 8 * g);
+      gptq_two_scales(s.x, scale);
+      gptq_two_scales(s.y, scale + 2);
+      gptq_two_offsets(o.x, offset);
+      gptq_two_offsets(o.y, offset + 2);
     } else if constexpr (kKind == TileKind::fp8) {
       const uint4 s = load_shared_16(record + 16 * g);
       scale[0] = __uint_as_float(s.x);
@@ -64,7 +67,8 @@ struct GroupScales {
       scale[2] = __uint_as_float(s.z);
       scale[3] = __uint_as_float(s.w);
     } else if constexpr (kKind == TileKind::mxfp4) {
-      const uint32_t exponents = load_shared_4(record + 4 * g);
+      factors_at = record + 4 * g;
+      const uint32_t exponents = load_shared_4(factors_at + kBlockSteps * kStripColumns);
 #pragma unroll
       for (int q = 0; q < 4; ++q) scale[q] = power_of_two(exponents, q);
     }
@@ -79,14 +83,16 @@ struct GroupScales {
     }
   }
 
+  // One step after the other.
   template <int kBits>
-  __device__ __forceinline__ void decode(const uint32_t (&raw)[kBits], __half2 (&w)[16]) const {
-    if constexpr (kKind == TileKind::gptq) {
+  __device__ __forceinline__ void decode(const uint32_t (&raw)[kBits], __half2 (&w)[16]) {
+    if constexpr (kIsGptq<kKind>) {
       decode_shifted_words<kBits>(raw, offset, w);
     } else if constexpr (kKind == TileKind::fp8) {
       decode_e4m3(raw, w);
     } else if constexpr (kKind == TileKind::mxfp4) {
-      decode_e2m1(raw, w);
+      decode_e2m1_words(raw, load_shared_4(factors_at), w);
+      factors_at += kStripColumns;
     } else {
       decode_words<kBits>(raw, w, static_cast<float>(1 << (kBits - 1)));
     }
@@ -95,8 +101,8 @@ struct GroupScales {
 
 // The sums of the steps of one group: 1 or kBlockSteps. take() gives the activations of the next step.
 template <TileKind kKind, int kBits, typename Take>
-__device__ __forceinline__ void multiply_group(const GroupScales<kKind>& group, uint32_t tile, int steps,
-                                               int lane, Take& take, Sums& sums) {
+__device__ __forceinline__ void multiply_group(GroupScales<kKind>& group, uint32_t tile, int steps, int lane,
+                                               Take& take, Sums& sums) {
   clear(sums);
 #pragma unroll 1
   for (; steps > 0; --steps, tile += kBits * 128) {
@@ -129,14 +135,12 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
       GroupScales<kKind> group;
       group.read(address, lane >> 2);
       // The same for all lanes of a warp.
-      if constexpr (kKind == TileKind::fp8) {
-        multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
-      } else if (kKind == TileKind::mxfp4 || bits == 4) {
-        multiply_group<kKind, 4>(group, tile, steps, lane, take, sums);
-      } else if constexpr (kKind == TileKind::gptq) {
-        multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
-      } else if constexpr (kKind == TileKind::exl2) {
-        if (bits == 3) {
+      if constexpr (kOnlyBits<kKind> != 0) {
+        multiply_group<kKind, kOnlyBits<kKind>>(group, tile, steps, lane, take, sums);
+      } else {
+        if (bits == 4) {
+          multiply_group<kKind, 4>(group, tile, steps, lane, take, sums);
+        } else if (bits == 3) {
           multiply_group<kKind, 3>(group, tile, steps, lane, take, sums);
         } else if (bits == 5) {
           multiply_group<kKind, 5>(group, tile, steps, lane, take, sums);

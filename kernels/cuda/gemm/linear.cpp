@@ -47,6 +47,8 @@ cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
   switch (arguments.matrix.kind) {
     case TileKind::gptq:
       return launch_gemm_gptq(arguments, l.stream, l.dependent);
+    case TileKind::gptq8:
+      return launch_gemm_gptq8(arguments, l.stream, l.dependent);
     case TileKind::fp8:
       return launch_gemm_fp8(arguments, l.stream, l.dependent);
     case TileKind::mxfp4:

@@ -10,6 +10,15 @@ namespace quire::kernels {
 
 constexpr uint32_t kMagic = 0x64006400U;  // two f16 1024.0
 
+template <TileKind kKind>
+constexpr bool kIsGptq = kKind == TileKind::gptq || kKind == TileKind::gptq8;
+// Of kinds all of whose codes have one width, else 0.
+template <TileKind kKind>
+constexpr int kOnlyBits = kKind == TileKind::gptq || kKind == TileKind::mxfp4  ? 4
+                          : kKind == TileKind::gptq8 || kKind == TileKind::fp8 ? 8
+                          : kKind == TileKind::dense                           ? 16
+                                                                               : 0;
+
 // Bit of a 16-bit half where the high-plane field of pair h lies (1-bit planes: of 3 and 5 bit codes).
 __host__ __device__ constexpr int high_bit_of_3(int h) {
   const int s = h / 4, q = h % 4;
@@ -187,8 +196,8 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __hal
   }
 }
 
-// What makes a code of gptq of its field: fields of 4 bits lie at 2^0 for a lane's columns g and g + 16, at
-// 2^4 for the others, those of 8 bits all at 2^0.
+// What makes code - zero of a field of gptq: fields of 4 bits lie at 2^0 for a lane's columns g and g + 16,
+// at 2^4 for the others, those of 8 bits all at 2^0.
 __host__ __device__ constexpr float offset_of_zero(int zero, int bits, bool second) {
   return -(bits == 4 && second ? 64.0f : 1024.0f) - static_cast<float>(zero);
 }
@@ -267,15 +276,30 @@ __device__ __forceinline__ uint32_t e2m1_field(uint32_t code, int q) {
                   : sign << 13 | rest;
 }
 
-// Four pairs a word.
-template <int kWords>
-__device__ __forceinline__ void decode_e2m1(const uint32_t (&raw)[kWords], __half2* w) {
+// The upper byte of an f16, twice.
+__device__ __forceinline__ __half2 factor_of(uint32_t factors, int column) {
+  return half2_of((factors >> (8 * column) & 0xffU) * 0x01000100U);
+}
+
+// Four pairs a word, for the factors of a lane's columns g and g + 8: bytes 0 and 1.
+__device__ __forceinline__ void decode_e2m1_half(const uint32_t (&raw)[2], uint32_t factors, __half2* w) {
+  const __half2 first = factor_of(factors, 0), second = factor_of(factors, 1);
 #pragma unroll
-  for (int i = 0; i < kWords; ++i) {
-    w[4 * i] = half2_of(and_or(raw[i], 0x8e008e00, 0));
-    w[4 * i + 1] = half2_of(and_or(raw[i] << 3, 0x8e008e00, 0));
-    w[4 * i + 2] = half2_of(and_or(raw[i] << 6, 0x0e000e00, raw[i] << 1 & 0x80008000));
-    w[4 * i + 3] = half2_of(and_or(raw[i] << 9, 0x0e000e00, raw[i] << 2 & 0x80008000));
+  for (int i = 0; i < 2; ++i) {
+    w[4 * i] = __hmul2(half2_of(and_or(raw[i], 0x8e008e00, 0)), first);
+    w[4 * i + 1] = __hmul2(half2_of(and_or(raw[i] << 3, 0x8e008e00, 0)), second);
+    w[4 * i + 2] = __hmul2(half2_of(and_or(raw[i] << 6, 0x0e000e00, raw[i] << 1 & 0x80008000)), first);
+    w[4 * i + 3] = __hmul2(half2_of(and_or(raw[i] << 9, 0x0e000e00, raw[i] << 2 & 0x80008000)), second);
+  }
+}
+
+// The same for both halves: four factors.
+__device__ __forceinline__ void decode_e2m1_words(const uint32_t (&raw)[4], uint32_t factors,
+                                                  __half2 (&w)[16]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t words[2] = {raw[2 * half], raw[2 * half + 1]};
+    decode_e2m1_half(words, factors >> (16 * half), w + 8 * half);
   }
 }
 
@@ -302,11 +326,12 @@ __device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t gr
   exl2_two_scales(apart >> 8, group_scale, s[2], s[3]);
 }
 
-// Scales of two neighbouring columns, and what is to be added to their raw codes.
-__device__ __forceinline__ void gptq_two_columns(uint32_t scales, uint32_t offsets, float* scale,
-                                                 __half2* offset) {
+// Scales of two neighbouring columns of gptq, and what is to be added to their raw codes.
+__device__ __forceinline__ void gptq_two_scales(uint32_t scales, float* scale) {
   scale[0] = __low2float(half2_of(scales));
   scale[1] = __high2float(half2_of(scales));
+}
+__device__ __forceinline__ void gptq_two_offsets(uint32_t offsets, __half2* offset) {
   offset[0] = __low2half2(half2_of(offsets));
   offset[1] = __high2half2(half2_of(offsets));
 }

@@ -61,25 +61,26 @@ bool stands_for_e2m1(const CodedSource& coded) {
   return true;
 }
 
-// Exponents that a file has end at 140, and 0 is kept for no scale at all.
-constexpr int32_t kMostShift = 254 - 140;
+constexpr int32_t kMostExponent = 140;  // of a scale in a file
+constexpr int32_t kMostShift = 254 - kMostExponent;
 
 }  // namespace
 
 TileKind coded_kind(const WeightSource& source) {
-  if (source.coded.values == nullptr) return TileKind::gptq;
-  if (!stands_for_e2m1(source.coded) || source.coded.scale_dtype != DType::f8_e8m0) return TileKind::dense;
+  const CodedSource& coded = source.coded;
+  if (coded.values == nullptr) return coded.bits == 4 ? TileKind::gptq : TileKind::gptq8;
+  if (!stands_for_e2m1(coded) || coded.scale_dtype != DType::f8_e8m0) return TileKind::dense;
   int exponent = 0;
-  const bool is_power = std::frexp(source.prescale, &exponent) == 0.5f;
-  const int32_t shift = is_power ? exponent_shift(source) : 0;
-  return shift > 0 && shift <= kMostShift ? TileKind::mxfp4 : TileKind::dense;
+  if (std::frexp(source.prescale, &exponent) != 0.5f) return TileKind::dense;
+  const int32_t shift = exponent_shift(source);
+  return shift >= -kMostShift && shift <= kMostShift ? TileKind::mxfp4 : TileKind::dense;
 }
 
+// Values are E2M1 in twos; tiles are E2M1 times 2^(kMostFactorExponent - kE2m1UnitExponent) at most.
 int32_t exponent_shift(const WeightSource& source) {
-  constexpr int32_t kDoubled = 1;
   int exponent = 0;
   std::frexp(source.prescale, &exponent);
-  return exponent - 1 + kDoubled + kE2m1UnitExponent;
+  return exponent - 1 + 1 - (kMostFactorExponent - kE2m1UnitExponent);
 }
 
 CodeWords make_codes(const WeightSource& source) {

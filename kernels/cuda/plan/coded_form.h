@@ -10,11 +10,11 @@
 
 namespace quire::kernels {
 
-// gptq where a weight is (code - zero) * scale with a scale in f16, whatever the width; mxfp4 where codes
-// stand for E2M1 and scales are powers of two; else dense.
+// gptq or gptq8 where a weight is (code - zero) * scale with a scale in f16; mxfp4 where codes stand for E2M1
+// and scales are powers of two; else dense.
 TileKind coded_kind(const WeightSource& source);
 
-// Of mxfp4: what is added to a scale's exponent, so that it is that of the tiles' weights.
+// Of mxfp4: what is added to the largest exponent of a block's scales, so that it is that of the sums' scale.
 int32_t exponent_shift(const WeightSource& source);
 
 // Words that lie without gaps, the first index `outer_words` apart, the second `inner_words`.

@@ -46,25 +46,35 @@ constexpr int kMaxRuns = 12;
 constexpr int kMaxParts = 3;
 
 // float8: no tiles of these but those of float8_shape.h, all of them in the first part.
-enum class TileKind : int32_t { exl2, gptq, fp8, mxfp4, dense, float8 };
+enum class TileKind : int32_t { exl2, gptq, gptq8, fp8, mxfp4, dense, float8 };
 
 // Bytes of a record of scales. exl2: [8] u16, nibble q of number g is column g + 8q, then q_scale_max *
-// prescale / 256 as f16, twice, and 12 bytes unused. gptq (codes of 4 or 8 bits): f16 scales [8][4], then f16
-// [8][4], what is to be added to a raw code. fp8: f32 scales [8][4], times kE4m3Unit. mxfp4: exponents of two
-// with a bias of 127, u8 [8][4], of scales times 2^kE2m1UnitExponent.
+// prescale / 256 as f16, twice, and 12 bytes unused. gptq (4 bits) and gptq8: f16 scales [8][4], then f16
+// [8][4], what is to be added to a raw code. fp8: f32 scales [8][4], times kE4m3Unit. mxfp4, of a block of
+// 128 rows: for each step the upper bytes of f16 factors [8][4], by which its weights are multiplied, then
+// the exponents, with a bias of 127, of the scales that the sums take, u8 [8][4].
 constexpr uint32_t scale_bytes(TileKind kind) {
   switch (kind) {
     case TileKind::dense:
       return 0;
     case TileKind::exl2:
-    case TileKind::mxfp4:
       return 32;
+    case TileKind::mxfp4:
+      return (kBlockSteps + 1) * kStripColumns;
     default:
       return 128;
   }
 }
-// Tiles of mxfp4 become E2M1 divided by 2 to the power of that.
+// Where the records of a segment hold what all of its steps need, whatever groups these have.
+constexpr bool has_one_record(TileKind kind) {
+  return kind == TileKind::mxfp4;
+}
+// Weights of mxfp4 in f16: E2M1 divided by 2 to the power of 14, times a factor of 2 to the power of 15 for
+// the group of a block with the largest scale, of 2 to the power of -16 at the least. A weight is exact where
+// its scale is not less than the largest by more than 2 to the power of 24.
 constexpr int kE2m1UnitExponent = 14;
+constexpr int kMostFactorExponent = 15;
+constexpr int kLeastFactorExponent = -16;
 constexpr int segment_steps(TileKind kind) {
   return kind == TileKind::dense ? 1 : kBlockSteps;
 }

@@ -40,7 +40,7 @@ SegmentForm form_of(TileKind kind, const StepGroups& groups, size_t first, size_
   for (size_t step = first; step < std::min(end, groups.of_step.size()); ++step) {
     const int32_t group = groups.of_step[step];
     form.bits = std::max(form.bits, groups.bits[static_cast<size_t>(group)]);
-    if (group != groups.of_step[first]) form.records = kBlockSteps;
+    if (group != groups.of_step[first] && !has_one_record(kind)) form.records = kBlockSteps;
   }
   return form;
 }
@@ -56,7 +56,7 @@ std::vector<SegmentForm> forms_of(TileKind kind, const StepGroups& groups) {
   size_t changes = 0;
   for (size_t i = 1; i < forms.size(); ++i) changes += forms[i] == forms[i - 1] ? 0 : 1;
   if (changes >= static_cast<size_t>(kMaxRuns))
-    for (SegmentForm& form : forms) form.records = kBlockSteps;
+    for (SegmentForm& form : forms) form.records = has_one_record(kind) ? 1 : kBlockSteps;
   return forms;
 }
 

@@ -11,14 +11,16 @@
 namespace quire::kernels {
 namespace {
 
-constexpr std::array<TileKind, 5> kKinds = {TileKind::exl2, TileKind::gptq, TileKind::fp8, TileKind::mxfp4,
-                                            TileKind::dense};
+constexpr std::array<TileKind, 6> kKinds = {TileKind::exl2, TileKind::gptq,  TileKind::gptq8,
+                                            TileKind::fp8,  TileKind::mxfp4, TileKind::dense};
 
 using LaunchExperts = cudaError_t (*)(const ExpertArguments&, int32_t, cudaStream_t, bool);
 LaunchExperts launch_of(TileKind kind) {
   switch (kind) {
     case TileKind::gptq:
       return launch_expert_gemm_gptq;
+    case TileKind::gptq8:
+      return launch_expert_gemm_gptq8;
     case TileKind::fp8:
       return launch_expert_gemm_fp8;
     case TileKind::mxfp4:

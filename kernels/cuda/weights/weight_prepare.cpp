@@ -77,9 +77,13 @@ class CodedPieces {
  public:
   CodedPieces(const WeightSource& source, TileKind kind) : source_(source), kind_(kind) {
     if (source.format != WeightFormat::coded) return;
-    if (kind == TileKind::gptq) make_gptq_form(source, form_);
-    if (kind == TileKind::mxfp4) form_.codes = make_codes(source);
-    if (kind == TileKind::dense) halves_ = expand_to_half(source);
+    if (kind == TileKind::dense) {
+      halves_ = expand_to_half(source);
+    } else if (kind == TileKind::mxfp4) {
+      form_.codes = make_codes(source);
+    } else {
+      make_gptq_form(source, form_);
+    }
   }
   CodedPieces(const CodedPieces&) = delete;
   CodedPieces& operator=(const CodedPieces&) = delete;
@@ -186,7 +190,7 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
     group_scale = piece_of(plan.group_scale);
     row_bits = piece_of(plan.row_bits);
     row_packed = piece_of(plan.row_packed);
-  } else if (stored_kind == TileKind::gptq || stored_kind == TileKind::mxfp4) {
+  } else if (is_coded && stored_kind != TileKind::dense) {
     codes = coded.codes();
     zeros = coded.zeros();
     group_scale = coded.scales();
@@ -250,7 +254,7 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   target.num_scales = static_cast<int32_t>(plan.records.size());
   const cudaError_t error =
       plan.kind == TileKind::exl2 ? repack_exl2(stored, target, stage_->stream())
-      : plan.kind == TileKind::gptq || plan.kind == TileKind::mxfp4
+      : is_coded && plan.kind != TileKind::dense
           ? repack_coded(stored, target, static_cast<const int32_t*>(at(first_rows)), stage_->stream())
       : plan.kind == TileKind::fp8 ? repack_fp8(stored, target, stage_->stream())
                                    : repack_dense(stored, target, stage_->stream());

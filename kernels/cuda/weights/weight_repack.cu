@@ -191,28 +191,49 @@ __global__ void repack_coded_kernel(StoredMatrix m, RepackTarget target) {
   }
 }
 
-// A record of scales, by 32 threads.
-__global__ void repack_coded_scales_kernel(StoredMatrix m, RepackTarget target,
-                                           const int32_t* group_first_row) {
+// A record of scales of gptq, by 32 threads.
+__global__ void repack_gptq_scales_kernel(StoredMatrix m, RepackTarget target,
+                                          const int32_t* group_first_row) {
   const ScaleSource s = target.scales[blockIdx.x];
   const int strip = blockIdx.y, local = threadIdx.x;
   const int column = strip * kStripColumns + local;
-  uint8_t* record = target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte;
+  auto* record =
+      reinterpret_cast<__half*>(target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte);
   const int at = (local & 7) * 4 + (local >> 3);
-  const int group = m.row_group[group_first_row[s.group]];
-  const int stored = column < m.num_columns ? stored_column(m, column) : -1;
-  if (m.kind == TileKind::mxfp4) {
-    record[at] =
-        stored < 0
-            ? 0
-            : static_cast<uint8_t>(m.exponents[static_cast<size_t>(group) * m.padded_columns + stored] +
-                                   m.exponent_shift);
-    return;
+  __half scale = __float2half(0.0f);
+  int zero = 0;
+  if (column < m.num_columns) {
+    const int group = m.row_group[group_first_row[s.group]];
+    scale = gptq_scale(m, group, stored_column(m, column));
+    zero = gptq_zero(m, group, stored_column(m, column));
   }
-  auto* halves = reinterpret_cast<__half*>(record);
-  const int zero = stored < 0 ? 0 : gptq_zero(m, group, stored);
-  halves[at] = stored < 0 ? __float2half(0.0f) : gptq_scale(m, group, stored);
-  halves[32 + at] = __float2half_rn(offset_of_zero(zero, m.code_bits, (local >> 3 & 1) != 0));
+  record[at] = scale;
+  record[32 + at] = __float2half_rn(offset_of_zero(zero, m.code_bits, (local >> 3 & 1) != 0));
+}
+
+// The record of a block of mxfp4, by 32 threads: each step's factor is how much smaller its scale is than the
+// largest of the block.
+__global__ void repack_mxfp4_scales_kernel(StoredMatrix m, RepackTarget target) {
+  const int block = blockIdx.x, strip = blockIdx.y, local = threadIdx.x;
+  const int column = strip * kStripColumns + local;
+  uint8_t* record =
+      target.strips + static_cast<size_t>(strip) * target.strip_bytes + target.scales[block].byte;
+  const int at = (local & 7) * 4 + (local >> 3);
+  int exponents[kBlockSteps] = {}, largest = 0;
+  for (int i = 0; i < kBlockSteps; ++i) {
+    const int row = block * kBlockRows + i * kStepRows;
+    if (row >= m.num_rows || column >= m.num_columns) continue;
+    const size_t group = static_cast<size_t>(m.row_group[row]) * m.padded_columns;
+    exponents[i] = m.exponents[group + stored_column(m, column)];
+    largest = max(largest, exponents[i]);
+  }
+  for (int i = 0; i < kBlockSteps; ++i) {
+    const int factor = max(kMostFactorExponent - (largest - exponents[i]), kLeastFactorExponent - 9);
+    const __half half = __float2half_rn(exp2f(static_cast<float>(factor)));
+    record[i * kStripColumns + at] = static_cast<uint8_t>(__half_as_ushort(half) >> 8);
+  }
+  record[kBlockSteps * kStripColumns + at] =
+      column < m.num_columns ? static_cast<uint8_t>(min(max(largest + m.exponent_shift, 0), 254)) : 0;
 }
 
 __global__ void repack_fp8_kernel(StoredMatrix m, RepackTarget target) {
@@ -297,7 +318,7 @@ __device__ __half element(const StoredMatrix& m, int row, int column) {
     const __half scale = __hmul(__int2half_rn(index * index), __ushort_as_half(m.group_scale[group]));
     return __hmul(__int2half_rn(code - (1 << (bits - 1))), scale);
   }
-  if (m.kind == TileKind::gptq) {
+  if (m.kind == TileKind::gptq || m.kind == TileKind::gptq8) {
     const int group = m.row_group[row];
     const int code = static_cast<int>(coded_code(m, row, stored)) - gptq_zero(m, group, stored);
     return __hmul(__int2half_rn(code), gptq_scale(m, group, stored));
@@ -356,6 +377,9 @@ __device__ __forceinline__ void expand_exl2_tile(int bits, const uint8_t* tile, 
   }
 }
 
+template <TileKind kKind>
+constexpr uint32_t kRecordBytesOf = scale_bytes(kKind);
+
 template <int kBits>
 __device__ __forceinline__ void expand_gptq_tile(const uint8_t* tile, int lane, const __half2 (&offset)[4],
                                                  __half2 (&w)[16]) {
@@ -377,9 +401,10 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
   const int steps = matrix.kind == TileKind::dense ? 1 : kBlockSteps, bits = run.bits;
   const uint8_t* record = part.strips + static_cast<size_t>(first_strip + blockIdx.y) * part.strip_bytes +
                           run.first_byte + static_cast<size_t>(segment - run.first) * run.segment_bytes;
-  const uint32_t record_bytes = matrix.kind == TileKind::dense                                    ? 0
-                                : matrix.kind == TileKind::exl2 || matrix.kind == TileKind::mxfp4 ? 32
-                                                                                                  : 128;
+  const uint32_t record_bytes = matrix.kind == TileKind::dense   ? 0
+                                : matrix.kind == TileKind::exl2  ? kRecordBytesOf<TileKind::exl2>
+                                : matrix.kind == TileKind::mxfp4 ? kRecordBytesOf<TileKind::mxfp4>
+                                                                 : kRecordBytesOf<TileKind::gptq>;
   const uint8_t* tile = record + run.records * record_bytes;
   float scale[4] = {};
   __half2 offset[4] = {};
@@ -388,7 +413,7 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
       if (matrix.kind == TileKind::exl2) {
         exl2_column_scales(__ldg(reinterpret_cast<const uint16_t*>(record) + g),
                            __ldg(reinterpret_cast<const uint32_t*>(record + 16)), scale);
-      } else if (matrix.kind == TileKind::gptq) {
+      } else if (matrix.kind == TileKind::gptq || matrix.kind == TileKind::gptq8) {
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
           const auto* from = reinterpret_cast<const __half*>(record) + g * 4 + q;
@@ -400,7 +425,8 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
         for (int q = 0; q < 4; ++q) scale[q] = __ldg(reinterpret_cast<const float*>(record) + g * 4 + q);
       } else if (matrix.kind == TileKind::mxfp4) {
 #pragma unroll
-        for (int q = 0; q < 4; ++q) scale[q] = power_of_two(record[g * 4 + q], 0);
+        for (int q = 0; q < 4; ++q)
+          scale[q] = power_of_two(record[kBlockSteps * kStripColumns + g * 4 + q], 0);
       }
       record += record_bytes;
     }
@@ -409,16 +435,16 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
       expand_exl2_tile(bits, tile, lane, w);
       apply_scales(w, scale);
     } else if (matrix.kind == TileKind::gptq) {
-      if (bits == 4) {
-        expand_gptq_tile<4>(tile, lane, offset, w);
-      } else {
-        expand_gptq_tile<8>(tile, lane, offset, w);
-      }
+      expand_gptq_tile<4>(tile, lane, offset, w);
+      apply_scales(w, scale);
+    } else if (matrix.kind == TileKind::gptq8) {
+      expand_gptq_tile<8>(tile, lane, offset, w);
       apply_scales(w, scale);
     } else if (matrix.kind == TileKind::mxfp4) {
       uint32_t raw[4];
       fetch_words<4>(GlobalTile{tile}, lane, raw);
-      decode_e2m1(raw, w);
+      // `record` has gone on; it has a word for each step.
+      decode_e2m1_words(raw, load_once_4(record - record_bytes + i * kStripColumns + 4 * g), w);
       apply_wide_scales(w, scale);
     } else if (matrix.kind == TileKind::fp8) {
       uint32_t raw[8];
@@ -461,7 +487,11 @@ cudaError_t repack_coded(const StoredMatrix& source, const RepackTarget& target,
   repack_coded_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
       source, target);
   const dim3 grid(static_cast<unsigned>(target.num_scales), static_cast<unsigned>(target.num_strips));
-  repack_coded_scales_kernel<<<grid, 32, 0, stream>>>(source, target, group_first_row);
+  if (source.kind == TileKind::mxfp4) {
+    repack_mxfp4_scales_kernel<<<grid, 32, 0, stream>>>(source, target);
+  } else {
+    repack_gptq_scales_kernel<<<grid, 32, 0, stream>>>(source, target, group_first_row);
+  }
   return cudaGetLastError();
 }
 

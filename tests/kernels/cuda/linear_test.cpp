@@ -147,9 +147,9 @@ TEST_F(LinearTest, FourBitFloatsDequantizeExactly) {
   w.source.column_order = w.column_order.data();
   w.finish_columns();
   check_values(w, 0.0);
-  StoredWeight wide;  // beyond what 16 bits hold after the scale
-  make_mxfp4(wide, 64, 40, random_);
-  for (uint8_t& exponent : wide.codes) exponent = static_cast<uint8_t>(127 + random_() % 14);
+  StoredWeight wide;  // scales from the largest that there are to 2^-24 of it
+  make_mxfp4(wide, 256, 40, random_);
+  for (uint8_t& exponent : wide.codes) exponent = static_cast<uint8_t>(116 + random_() % 25);
   wide.stored_values.clear();
   finish_codes(wide, [&](size_t i) { return e8m0_to_float(wide.codes[i]); });
   check_values(wide, 0.0);

@@ -45,7 +45,7 @@ TEST(CodedForm, HoldsTheSameWeightsWithScalesOfHalves) {
   for (const CodedOptions& options : coded_varieties(7)) {
     const WeightFixture fixture = make_coded(options);
     WeightSource source = fixture.source();
-    if (coded_kind(source) != TileKind::gptq) continue;
+    if (coded_kind(source) != TileKind::gptq && coded_kind(source) != TileKind::gptq8) continue;
     GptqForm form;
     make_gptq_form(source, form);
     EXPECT_TRUE(form.codes.made.empty());
@@ -94,7 +94,8 @@ TEST(CodedForm, PowersOfTwoAreAddedToExponents) {
         const auto exponent = static_cast<const uint8_t*>(
             source.coded.scales)[source.coded.group_of_row[k] * source.padded_out + n];
         const float element = kMagnitudes[code & 7] * (code < 8 ? 1.0f : -1.0f);
-        ASSERT_EQ(std::ldexp(element, exponent + exponent_shift(source) - 127 - kE2m1UnitExponent),
+        const int unit = kMostFactorExponent - kE2m1UnitExponent;
+        ASSERT_EQ(std::ldexp(element, exponent + exponent_shift(source) - 127 + unit),
                   expected[static_cast<size_t>(k * source.num_out + n)]);
       }
     }
@@ -137,6 +138,10 @@ TEST(CodedForm, WhatTheKernelsDoNotKnowIsPlannedAsHalves) {
     EXPECT_EQ(plan.kind, fits ? coded_kind(source) : TileKind::dense);
     const int32_t bits = plan.kind == TileKind::dense ? 16 : options.bits;
     EXPECT_EQ(plan.steps.front().bits, bits);
+    if (plan.kind == TileKind::mxfp4) {
+      EXPECT_EQ(plan.runs.size(), 1U);
+      EXPECT_EQ(plan.runs.front().records, 1);
+    }
   }
 }
 
