@@ -56,6 +56,11 @@ void Pace::begin(TimePoint now, bool is_issued) noexcept {
   watch_.begin(now);
 }
 
+// A device that computes within the call has nothing left to compute by now, but for draws.
+void Pace::pass_on() noexcept {
+  if (grounds_.executor.follows) seat_.pass_on();
+}
+
 // Of a step that was issued ahead nobody knows when the device began: with the end of the one before, at the
 // earliest. A turn that went on began before a step whose issued pass came to nothing.
 void Pace::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept {

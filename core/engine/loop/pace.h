@@ -27,6 +27,8 @@ class Pace final : public StepBreaks {
   void begin(TimePoint now, bool is_issued) noexcept;
   // Whether the pass after the one under way may be issued within this turn: the next turn is this cache's.
   bool may_follow() noexcept { return seat_.stays_first(); }
+  // It is not, and all of this turn is issued: the next cache issues while the device still computes.
+  void pass_on() noexcept;
   // The device has computed the step, one of so many tokens and jobs. The turn is over, but where the next
   // pass was issued already.
   void end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept;
