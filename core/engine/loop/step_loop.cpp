@@ -63,7 +63,7 @@ StepOutcome StepLoop::run_once() {
     pace_.rest();
     return StepOutcome::idle;
   }
-  pace_.begin(jobs_.now(), is_issued);
+  pace_.begin(jobs_.now(), {is_issued, tenancy_.take_arrival()});
   const auto end_pace = gsl::finally([this] { pace_.end(); });
   contain(
       "no memory for a step", [this] { step(); },
