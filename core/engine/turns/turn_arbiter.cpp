@@ -96,8 +96,9 @@ void TurnArbiter::share_time(size_t one, size_t other, TimePoint now) noexcept {
 }
 
 bool TurnArbiter::ends_beside(size_t place) const noexcept {
+  const TurnView& own = views_[place];
   return std::any_of(views_.begin(), views_.end(), [&](const TurnView& other) {
-    return other.state == TurnState::ends && share_device(views_[place], other);
+    return other.state == TurnState::ends && share_device(own, other);
   });
 }
 
