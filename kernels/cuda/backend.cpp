@@ -137,10 +137,18 @@ void each_weight(const Visit& visit, const HeadParams* p) {
   visit(p->head);
 }
 
-// While a step is recorded all weights are there: begin_step has looked.
+// While a step is recorded all weights are there: begin_step has looked. It looks for the same ones again
+// before the step is replayed.
 template <typename... Arguments>
 Status await_weights(Context& context, const Arguments&... arguments) {
-  if (context.recording || !context.device->arrivals.any(false)) return Status::ok;
+  if (context.recording) {
+    const auto note = [&](const Weight* weight) {
+      if (weight != nullptr && weight->memory != nullptr) context.recorded_weights.add(weight->memory);
+    };
+    each_weight(note, arguments...);
+    return Status::ok;
+  }
+  if (!context.device->arrivals.any(false)) return Status::ok;
   cudaError_t error = cudaSuccess;
   const WeightMemory* last = nullptr;  // experts share theirs
   const auto await = [&](const Weight* weight) {

@@ -26,6 +26,7 @@ constexpr int32_t kFirstToken = 100;
 constexpr int32_t kNumTokens = 4000;  // ordinary ones that both vocabularies have
 constexpr int32_t kStreamTokens = 400;
 constexpr int32_t kNumStreams = 8;
+constexpr int kRounds = 5;  // of windows of shares
 
 [[noreturn]] void stop(const std::string& words) {
   std::fprintf(stderr, "share_bench: %s\n", words.c_str());
@@ -149,6 +150,14 @@ struct Choice {
   int32_t prompt_tokens = 8000;
 };
 
+// With a thread for each processor, as a host gets it.
+OwnedRuntime open_runtime() {
+  Report report;
+  OwnedRuntime runtime(quire_runtime_create(nullptr, report.out()));
+  if (!runtime) stop(report.message());
+  return runtime;
+}
+
 OwnedModel open_model(quire_runtime* runtime, const std::string& path, const std::string& device) {
   const OwnedModelOptions options(quire_model_options_create(nullptr));
   quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
@@ -169,21 +178,9 @@ class Bench {
 
   void shares() {
     std::printf(
-        "jobs    alone: small  large tok/s |  both 1:1: small  large  ratios  sum | "
-        "both 3:1 (small:large) share of small\n");
-    for (const int32_t num_jobs : {1, 8, 32}) {
-      const double small = tokens_per_second(num_jobs, true, false, 1.0).small;
-      const double large = tokens_per_second(num_jobs, false, true, 1.0).large;
-      const Two equal = tokens_per_second(num_jobs, true, true, 1.0);
-      const Two three = tokens_per_second(num_jobs, true, true, 3.0);
-      const double a = equal.small / small;
-      const double b = equal.large / large;
-      const double a3 = three.small / small;
-      const double b3 = three.large / large;
-      std::printf("%4d  %8.1f %8.1f | %8.1f %8.1f  %.3f %.3f  %.3f | %.3f %.3f  %.1f %%\n", num_jobs, small,
-                  large, equal.small, equal.large, a, b, a + b, a3, b3, 100.0 * a3 / (a3 + b3));
-      std::fflush(stdout);
-    }
+        "jobs    alone: small  large tok/s | both 1:1, of alone: small large sum (least to most) | "
+        "3:1, share of small\n");
+    for (const int32_t num_jobs : {1, 8, 32}) shares_of(num_jobs);
   }
 
   void rhythm() {
@@ -204,6 +201,28 @@ class Bench {
   }
 
  private:
+  // Alone and together in turns: a machine that others use is as busy for the one as for the other. Medians.
+  void shares_of(int32_t num_jobs) {
+    std::vector<double> small, large, small_share, large_share, sum, of_three;
+    for (int round = 0; round < kRounds; ++round) {
+      const double a = tokens_per_second(num_jobs, true, false, 1.0).small;
+      const Two equal = tokens_per_second(num_jobs, true, true, 1.0);
+      const double b = tokens_per_second(num_jobs, false, true, 1.0).large;
+      const Two three = tokens_per_second(num_jobs, true, true, 3.0);
+      small.push_back(a);
+      large.push_back(b);
+      small_share.push_back(equal.small / a);
+      large_share.push_back(equal.large / b);
+      sum.push_back(equal.small / a + equal.large / b);
+      of_three.push_back(three.small / a / (three.small / a + three.large / b));
+    }
+    std::printf("%4d  %8.1f %8.1f | %.3f %.3f  %.3f (%.3f to %.3f) | %.1f %%\n", num_jobs,
+                quantile(small, 0.5), quantile(large, 0.5), quantile(small_share, 0.5),
+                quantile(large_share, 0.5), quantile(sum, 0.5), quantile(sum, 0.0), quantile(sum, 1.0),
+                100.0 * quantile(of_three, 0.5));
+    std::fflush(stdout);
+  }
+
   Two tokens_per_second(int32_t num_jobs, bool with_small, bool with_large, double weight_of_small) {
     const CacheSizes sizes{int64_t{512} * num_jobs, num_jobs};
     const OwnedCache small = open_cache(small_.get(), sizes);
@@ -292,7 +311,7 @@ class Bench {
     return seconds_since(start);
   }
 
-  OwnedRuntime runtime_ = make_runtime();
+  OwnedRuntime runtime_ = open_runtime();
   OwnedModel small_;
   OwnedModel large_;
   const double seconds_;

@@ -52,6 +52,10 @@ class LateCopies {
     }
   }
   void come() { come(UINT64_MAX); }
+  bool came(uint64_t count) {
+    const std::scoped_lock lock(mutex_);
+    return num_done_ >= std::min(count, num_added_);
+  }
   bool all_came() {
     const std::scoped_lock lock(mutex_);
     return copies_.empty();
@@ -266,6 +270,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->late = stream == nullptr ? nullptr : stream->late;
   event->num_copies = event->late == nullptr ? 0 : event->late->num_added();
   return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const bool has_come = event->late == nullptr || event->late->came(event->num_copies);
+  return has_come ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->late != nullptr) event->late->come(event->num_copies);

@@ -1,6 +1,7 @@
 #include "core/engine/loop/pace.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -49,15 +50,21 @@ bool Pace::may_begin(const LiveJobs& jobs) noexcept {
   return seat_.ask(urgency_);
 }
 
-void Pace::begin(TimePoint now, bool is_issued) noexcept {
+void Pace::begin(TimePoint now, const StepStart& start) noexcept {
   gave_up_ = goes_on_ = false;
-  is_issued_ = is_issued;
+  start_ = start;
   began_ = now;
   watch_.begin(now);
 }
 
+// A device that computes within the call has nothing left to compute by now, but for draws.
+void Pace::pass_on() noexcept {
+  if (grounds_.executor.follows) seat_.pass_on();
+}
+
 // Of a step that was issued ahead nobody knows when the device began: with the end of the one before, at the
-// earliest. A turn that went on began before a step whose issued pass came to nothing.
+// earliest. A turn that went on began before a step whose issued pass came to nothing. Of one that waited for
+// weights nothing is learnt.
 void Pace::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept {
   goes_on_ = is_next_issued;
   if (goes_on_) {
@@ -66,10 +73,11 @@ void Pace::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issu
     seat_.end();
   }
   const TimePoint now = grounds_.runtime.clock().now();
-  const Duration took = is_issued_ ? now - last_computed_ : std::min(seat_.last_turn(), now - began_);
-  last_computed_ = now;
+  const TimePoint before = std::exchange(last_computed_, now);
+  if (start_.waits_for_weights) return;
+  const Duration took = start_.is_issued ? now - before : std::min(seat_.last_turn(), now - began_);
   sizing_.observe(num_tokens, num_sequences, took);
-  if (!is_issued_) watch_.observe(num_tokens, took);
+  if (!start_.is_issued) watch_.observe(num_tokens, took);
 }
 
 void Pace::end() noexcept {

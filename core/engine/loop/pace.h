@@ -14,6 +14,12 @@
 
 namespace quire {
 
+// How a step begins.
+struct StepStart {
+  bool is_issued = false;          // while the one before it ran
+  bool waits_for_weights = false;  // their copies may be under way
+};
+
 // One thread at a time, but for what says otherwise.
 class Pace final : public StepBreaks {
  public:
@@ -24,9 +30,12 @@ class Pace final : public StepBreaks {
   bool may_begin(const LiveJobs& jobs) noexcept;
   // There was nothing to compute.
   void rest() noexcept { seat_.leave(); }
-  void begin(TimePoint now, bool is_issued) noexcept;
-  // Whether the pass after the one under way may be issued within this turn: the next turn is this cache's.
-  bool may_follow() noexcept { return seat_.stays_first(); }
+  void begin(TimePoint now, const StepStart& start) noexcept;
+  // Whether the pass after the one under way may be issued within this turn: the next turn is this cache's,
+  // and the device does not wait for weights, while others could compute.
+  bool may_follow() noexcept { return !start_.waits_for_weights && seat_.stays_first(); }
+  // It is not, and all of this turn is issued: the next cache issues while the device still computes.
+  void pass_on() noexcept;
   // The device has computed the step, one of so many tokens and jobs. The turn is over, but where the next
   // pass was issued already.
   void end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept;
@@ -58,8 +67,8 @@ class Pace final : public StepBreaks {
   TurnUrgency urgency_;
   bool gave_up_ = false;
   bool goes_on_ = false;     // the turn, with the pass that was issued
-  bool is_issued_ = false;   // the step under way was issued while the one before it ran
-  TimePoint began_;          // the step under way
+  StepStart start_;          // of the step under way
+  TimePoint began_;          // that
   TimePoint last_computed_;  // when the device was done with the step before
 };
 

@@ -63,7 +63,7 @@ StepOutcome StepLoop::run_once() {
     pace_.rest();
     return StepOutcome::idle;
   }
-  pace_.begin(jobs_.now(), is_issued);
+  pace_.begin(jobs_.now(), {is_issued, tenancy_.take_arrival()});
   const auto end_pace = gsl::finally([this] { pace_.end(); });
   contain(
       "no memory for a step", [this] { step(); },
@@ -88,7 +88,11 @@ void StepLoop::step() {
   batch_.wants_hidden = wants_hidden(plan_);
   const Ticket ticket = ahead_.forward(plan_, batch_);
   drawing_.draw(plan_, ticket);
-  if (pace_.may_follow()) ahead_.follow(plan_, batch_);
+  if (pace_.may_follow()) {
+    ahead_.follow(plan_, batch_);
+  } else {
+    pace_.pass_on();
+  }
   const Drawn drawn = parts_.executor->wait(ticket);
   pace_.end_turn(batch_.num_tokens(), batch_.num_sequences(), ahead_.has_issued());
   ahead_.settle(drawn);

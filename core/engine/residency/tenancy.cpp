@@ -43,6 +43,8 @@ bool Tenancy::come_in(LiveJobs& jobs) {
     return false;
   }
   is_in_ = true;
+  const uint64_t num_wakes = residence_->figures().wakes;
+  has_arrived_ = std::exchange(num_wakes_, num_wakes) != num_wakes;
   try {
     executor_.take_weights();
   } catch (...) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "core/engine/loop/live_jobs.h"
 #include "core/engine/residency/residence.h"
@@ -23,6 +24,8 @@ class Tenancy {
   // they come, and the engine's signal tells when; jobs wait meanwhile and know why. A load that failed ends
   // the jobs. Throws ErrorCode::device_lost alone.
   bool can_compute(LiveJobs& jobs);
+  // Whether the weights have come back since this was asked last: their copies may still be under way.
+  bool take_arrival() noexcept { return std::exchange(has_arrived_, false); }
   // No job is left.
   void leave() noexcept;
   // When an idle engine has to look at the clock for it; max() where never.
@@ -36,6 +39,8 @@ class Tenancy {
   const std::shared_ptr<EngineSignal> signal_;
   Executor& executor_;
   uint64_t asked_ = 0;
+  uint64_t num_wakes_ = 0;  // of the model, when it came in last
+  bool has_arrived_ = false;
   bool is_in_ = false;
 };
 

@@ -10,6 +10,10 @@ namespace {
 // works some tenths of a millisecond; a cache that is held up longer finds another one computing.
 constexpr Duration kPatience = std::chrono::milliseconds(2);
 
+bool computes(const TurnView& view) {
+  return view.state == TurnState::holds || view.state == TurnState::ends;
+}
+
 double seconds_of(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -60,13 +64,42 @@ double TurnArbiter::virtual_now(size_t place) const noexcept {
   return now;
 }
 
-void TurnArbiter::charge(size_t place, TimePoint now) noexcept {
+void TurnArbiter::add_time(size_t place, Duration took) noexcept {
   Place& of = *places_[place];
-  const Duration took = std::max(Duration{0}, now - of.began);
-  of.began = now;
   of.turn += took;
   of.seconds += seconds_of(took);
   views_[place].served += seconds_of(took) / of.weight;
+}
+
+// Where the end of one turn and the begin of the next are computed at once, the time is charged to each by
+// half: a second of the device is a second to all of them together.
+void TurnArbiter::charge(size_t place, TimePoint now) noexcept {
+  for (size_t i = 0; i < views_.size(); ++i) {
+    if (i != place && computes(views_[i]) && share_device(views_[place], views_[i]))
+      share_time(place, i, now);
+  }
+  Place& of = *places_[place];
+  add_time(place, std::max(Duration{0}, now - of.began));
+  of.began = now;
+}
+
+// Charges both with what they had at once until now.
+void TurnArbiter::share_time(size_t one, size_t other, TimePoint now) noexcept {
+  Place& a = *places_[one];
+  Place& b = *places_[other];
+  const TimePoint both = std::max(a.began, b.began);
+  if (now <= both) return;
+  for (const size_t place : {one, other}) {
+    add_time(place, (both - places_[place]->began) + (now - both) / 2);
+    places_[place]->began = now;
+  }
+}
+
+bool TurnArbiter::ends_beside(size_t place) const noexcept {
+  const TurnView& own = views_[place];
+  return std::any_of(views_.begin(), views_.end(), [&](const TurnView& other) {
+    return other.state == TurnState::ends && share_device(own, other);
+  });
 }
 
 void TurnArbiter::end_turn(size_t place) noexcept {
@@ -76,7 +109,7 @@ void TurnArbiter::end_turn(size_t place) noexcept {
 }
 
 void TurnArbiter::become_idle(size_t place) noexcept {
-  if (views_[place].state == TurnState::holds) {
+  if (computes(views_[place])) {
     charge(place, clock_.now());
     places_[place]->turn = Duration{0};
   }
@@ -157,11 +190,22 @@ bool TurnSeat::ask(const TurnUrgency& urgency) noexcept {
   return view.state == TurnState::holds;
 }
 
+void TurnSeat::pass_on() noexcept {
+  const MutexLock lock(arbiter_->mutex_);
+  const auto idx = static_cast<size_t>(place_);
+  TurnView& view = arbiter_->views_[idx];
+  if (view.state != TurnState::holds || arbiter_->ends_beside(idx)) return;
+  const TimePoint now = arbiter_->clock_.now();
+  arbiter_->charge(idx, now);
+  view.state = TurnState::ends;
+  arbiter_->hand_out(idx, now);
+}
+
 void TurnSeat::end() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnView& view = arbiter_->views_[idx];
-  if (view.state != TurnState::holds) return;
+  if (!computes(view)) return;
   const TimePoint now = arbiter_->clock_.now();
   arbiter_->charge(idx, now);
   arbiter_->end_turn(idx);

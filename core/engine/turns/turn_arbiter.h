@@ -41,6 +41,10 @@ class TurnSeat {
 
   // True: the turn is this cache's until `end` or `leave`. False: it waits in the line.
   bool ask(const TurnUrgency& urgency) noexcept;
+  // In a turn, with its last pass issued to a device that computes on its own: another cache has its turn
+  // from now on, and issues its first pass meanwhile, so that the device finds it when it is done with this
+  // one. Nothing happens where the end of another turn is still computed.
+  void pass_on() noexcept;
   // The device has computed: what it took is charged. The cache is expected to ask again at once.
   void end() noexcept;
   // As end, but the device computes what was issued ahead, within the same turn.
@@ -94,6 +98,9 @@ class TurnArbiter {
   int32_t join(const std::vector<std::string>& devices, double weight, std::shared_ptr<EngineSignal> signal);
   void give_up(int32_t place) noexcept;
   void charge(size_t place, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
+  void share_time(size_t one, size_t other, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
+  void add_time(size_t place, Duration took) noexcept QUIRE_REQUIRES(mutex_);
+  bool ends_beside(size_t place) const noexcept QUIRE_REQUIRES(mutex_);
   void end_turn(size_t place) noexcept QUIRE_REQUIRES(mutex_);
   void become_idle(size_t place) noexcept QUIRE_REQUIRES(mutex_);
   void hand_out(size_t asking, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);

@@ -14,6 +14,7 @@ enum class TurnState : int32_t {
   idle,     // nothing to compute
   wants,    // waits for its turn
   holds,    // has the turn: its devices are its own
+  ends,     // the last pass of its turn is being computed: another may issue meanwhile
   returns,  // its turn has just ended, and it is about to ask for the next
 };
 
@@ -39,7 +40,7 @@ struct TurnBounds {
 
 // Fills `chosen` with the places of the caches that have the turn next: of those that want it or return. One
 // that returns keeps its devices for itself until it asks. Rules:
-// - A device computes for one cache at a time; caches without a common device do not see each other.
+// - One cache at a time issues what a device computes; caches without a common device do not see each other.
 // - Of those within max_lead: the higher priority, then the nearer deadline, then the lower virtual time;
 //   those beyond it come after all others, by virtual time.
 // - A cache that needs several devices and cannot have all of them yet keeps those that are free from caches

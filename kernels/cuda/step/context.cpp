@@ -347,7 +347,9 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   *action = StepAction::run;
   c.recording.reset();
   if (const Status s = c.device->enter(); s != Status::ok) return s;
-  if (c.device->arrivals.any(true)) return Status::ok;  // each operation waits for its weights
+  // Unrecorded, each operation waits for its own weights. Those on their way may be of another model.
+  const bool are_arriving = c.device->arrivals.any(true);
+  if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
   if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
   const StepKey key{batch->num_tokens,       batch->num_sequences, batch->num_logit_rows,
                     batch->max_query_tokens, batch->max_kv_tokens, batch->num_single};
@@ -355,7 +357,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
     *action = StepAction::replayed;
     return c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step");
   }
-  if (!c.recorded.is_due(key)) return Status::ok;
+  if (are_arriving || !c.recorded.is_due(key)) return Status::ok;
   c.recording = key;
   return c.device->check(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal),
                          "recording a step");
@@ -401,6 +403,7 @@ Status end_step(Context* context, StepAction* action) {
 Status forget_steps(Context* context) {
   const Status status = synchronize(context);
   context->recorded.take_all();
+  context->recorded_weights.clear();
   return status;
 }
 

@@ -94,6 +94,7 @@ struct Context {
   static constexpr size_t kMostRecordedKernels = 16384;
   RecordedSteps<StepGraph> recorded{kMostRecordedKernels};
   std::optional<StepKey> recording;  // the step that is being recorded
+  RecordedWeights recorded_weights;
 
   std::vector<void*> device_memory;
   std::vector<void*> pinned_memory;

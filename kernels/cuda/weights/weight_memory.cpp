@@ -1,5 +1,7 @@
 #include "kernels/cuda/weights/weight_memory.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/device/device.h"
 
 namespace quire::kernels {
@@ -119,6 +121,28 @@ Status WeightMemory::bring() {
 cudaError_t WeightMemory::await(cudaStream_t stream) const {
   const std::scoped_lock lock(mutex_);
   return arrived_ == nullptr ? cudaSuccess : cudaStreamWaitEvent(stream, arrived_, 0);
+}
+
+bool WeightMemory::has_come() const {
+  const std::scoped_lock lock(mutex_);
+  if (!is_there_ || arrived_ == nullptr) return is_there_;
+  const cudaError_t state = cudaEventQuery(arrived_);
+  if (state == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
+  return state == cudaSuccess;
+}
+
+void RecordedWeights::add(const std::shared_ptr<WeightMemory>& memory) {
+  const auto is_same = [&](const std::weak_ptr<const WeightMemory>& piece) {
+    return !piece.owner_before(memory) && !memory.owner_before(piece);
+  };
+  if (std::none_of(pieces_.begin(), pieces_.end(), is_same)) pieces_.push_back(memory);
+}
+
+bool RecordedWeights::have_come() const {
+  return std::all_of(pieces_.begin(), pieces_.end(), [](const std::weak_ptr<const WeightMemory>& piece) {
+    const std::shared_ptr<const WeightMemory> memory = piece.lock();
+    return memory != nullptr && memory->has_come();
+  });
 }
 
 }  // namespace quire::kernels

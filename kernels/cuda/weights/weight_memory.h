@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cuda_runtime.h>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "kernels/interface/status.h"
 
@@ -54,6 +56,8 @@ class WeightMemory {
   Status bring();
   // What is issued on the stream from now on finds its bytes.
   cudaError_t await(cudaStream_t stream) const;
+  // Whether they are there by now.
+  bool has_come() const;
 
  private:
   Device& device_;
@@ -64,6 +68,18 @@ class WeightMemory {
   bool is_there_ = true;           // guarded by mutex_
   void* host_ = nullptr;           // guarded by mutex_: pinned; once copied, kept
   cudaEvent_t arrived_ = nullptr;  // guarded by mutex_; there where the copy is
+};
+
+// The weights that the recorded steps of a context read. One thread at a time.
+class RecordedWeights {
+ public:
+  void add(const std::shared_ptr<WeightMemory>& memory);
+  // False too where some are gone for ever.
+  bool have_come() const;
+  void clear() { pieces_.clear(); }
+
+ private:
+  std::vector<std::weak_ptr<const WeightMemory>> pieces_;
 };
 
 }  // namespace quire::kernels

@@ -47,16 +47,7 @@ class ResidenceTest : public ::testing::Test {
 
   // With `page_bytes` a cache of 4 to 20 pages that grows by four.
   Model make(std::string name, uint64_t bytes, uint64_t page_bytes = 0) {
-    Model model;
-    model.weights = std::make_shared<FakeWeights>();
-    model.weights->name = std::move(name);
-    model.weights->bytes["card"] = bytes;
-    model.residence = Residence::create(runtime, std::make_unique<FakeMovable>(runtime, model.weights),
-                                        ResidenceState::standing_by);
     FakeEngineOptions options;
-    options.runtime = runtime;
-    options.cache.start_thread = false;
-    options.residence = model.residence;
     if (page_bytes > 0) {
       options.limits.num_pages = 20;
       options.limits.least_pages = options.limits.chunk_pages = 4;
@@ -64,6 +55,19 @@ class ResidenceTest : public ::testing::Test {
         return std::vector<MemoryWish>{{"card", page_bytes * static_cast<uint64_t>(num_pages), "the cache"}};
       };
     }
+    return make(std::move(name), bytes, std::move(options));
+  }
+
+  Model make(std::string name, uint64_t bytes, FakeEngineOptions options) {
+    Model model;
+    model.weights = std::make_shared<FakeWeights>();
+    model.weights->name = std::move(name);
+    model.weights->bytes["card"] = bytes;
+    model.residence = Residence::create(runtime, std::make_unique<FakeMovable>(runtime, model.weights),
+                                        ResidenceState::standing_by);
+    options.runtime = runtime;
+    options.cache.start_thread = false;
+    options.residence = model.residence;
     model.engine = std::make_unique<FakeEngine>(options);
     return model;
   }
@@ -325,6 +329,53 @@ TEST_F(ResidenceTest, ALoadMakesRoomByPriority) {
     (void)runtime->lease_memory({"card", 31, "the weights of e"});
   });
   EXPECT_EQ(models[0].residence->state(), ResidenceState::resident) << "nobody leaves in vain";
+}
+
+// The first step after a wake waits for the copies of the weights, which no later one does.
+TEST_F(ResidenceTest, TheTimeOfTheCopiesIsNotThatOfAStep) {
+  FakeEngineOptions options;
+  options.cache.step_stretch = 3.0;
+  const Model model = make("m", 60, std::move(options));
+  Duration copies = std::chrono::milliseconds(200);
+  model.engine->executor->before_step = [&](const Batch& batch) {
+    const auto step = std::chrono::milliseconds(batch.num_tokens() > 1 ? 2 : 1);
+    clock.advance(step + std::exchange(copies, Duration{0}));
+  };
+  for (TokenId first = 1; first < 4; ++first) {
+    const auto job = model.engine->cache->submit(greedy(TokenIds(40, first), 4));
+    model.run();
+    while (threads.run_one()) model.run();
+    ASSERT_EQ(job->result().new_tokens, 4);
+  }
+  ASSERT_EQ(model.residence->figures().wakes, 1U);
+  EXPECT_GE(model.engine->cache->core().loop().pace().step_tokens(1, 1), 40) << "which take 2 ms";
+}
+
+// Nor is the device kept from others for that time.
+TEST_F(ResidenceTest, OthersComputeWhileTheFirstStepWaitsForTheWeights) {
+  FakeEngineOptions options;
+  make_drawing(options.limits);
+  options.devices = {"card"};
+  const Model woken = make("woken", 40, options);
+  const Model other = make("other", 40, options);
+  const auto running = other.submit(100);
+  other.run();
+  threads.run_one();
+  for (int i = 0; i < 5; ++i) other.engine->cache->core().run_once();
+  const auto job = woken.submit(100);
+  woken.run();
+  threads.run_one();
+  std::vector<bool> other_may;  // by step of the one that woke
+  woken.engine->executor->before_wait = [&] {
+    other_may.push_back(other.engine->cache->core().run_once() == StepOutcome::advanced);
+  };
+  while (other_may.size() < 3) {
+    clock.advance(std::chrono::milliseconds(1));
+    other.engine->cache->core().run_once();
+    woken.engine->cache->core().run_once();
+  }
+  EXPECT_EQ(other_may, (std::vector<bool>{true, false, false}));
+  EXPECT_NE(job->state(), JobState::finished);
 }
 
 TEST_F(ResidenceTest, EvictWaitsForTheJobsAndWakeForTheWeights) {

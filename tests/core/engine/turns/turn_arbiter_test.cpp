@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -31,6 +32,101 @@ TokenIds prompt_of(int32_t first, int32_t num_tokens) {
   TokenIds prompt;
   for (int32_t i = 0; i < num_tokens; ++i) prompt.push_back((first + 7 * i) % kVocab);
   return prompt;
+}
+
+// Places in the line by themselves.
+class Seats : public ::testing::Test {
+ protected:
+  std::unique_ptr<TurnSeat> make(const std::vector<std::string>& devices = {"cuda:0"}) {
+    return std::make_unique<TurnSeat>(arbiter_, devices, 1.0, std::make_shared<EngineSignal>());
+  }
+
+  SimulatedClock clock_;
+  std::shared_ptr<TurnArbiter> arbiter_ = std::make_shared<TurnArbiter>(clock_);
+  const std::unique_ptr<TurnSeat> first_ = make();
+  const std::unique_ptr<TurnSeat> second_ = make();
+};
+
+TEST_F(Seats, TheNextMayIssueWhileTheEndOfATurnIsComputed) {
+  ASSERT_TRUE(first_->ask({}));
+  ASSERT_FALSE(second_->ask({}));
+  first_->pass_on();
+  EXPECT_FALSE(first_->holds());
+  EXPECT_TRUE(second_->holds());
+  const auto third = make();
+  EXPECT_FALSE(third->ask({})) << "one at a time";
+  clock_.advance(milliseconds(20));
+  second_->end();
+  EXPECT_TRUE(third->ask({}));
+}
+
+TEST_F(Seats, OneThatComesWhileTheEndOfATurnIsComputedNeedNotWait) {
+  ASSERT_TRUE(first_->ask({}));
+  first_->pass_on();
+  EXPECT_TRUE(second_->ask({}));
+}
+
+TEST_F(Seats, TheEndsOfTwoTurnsAreNotComputedAtOnce) {
+  const auto third = make();
+  ASSERT_TRUE(first_->ask({}));
+  ASSERT_FALSE(second_->ask({}));
+  ASSERT_FALSE(third->ask({}));
+  clock_.advance(milliseconds(20));
+  first_->pass_on();
+  ASSERT_TRUE(second_->holds());
+  clock_.advance(milliseconds(20));
+  second_->pass_on();
+  EXPECT_TRUE(second_->holds());
+  EXPECT_FALSE(third->holds());
+  first_->end();
+  second_->pass_on();
+  EXPECT_TRUE(third->holds());
+}
+
+TEST_F(Seats, PassOnNothingOnOtherDevices) {
+  const auto elsewhere = make({"cuda:1"});
+  ASSERT_TRUE(first_->ask({}));
+  ASSERT_TRUE(elsewhere->ask({}));
+  first_->pass_on();
+  elsewhere->pass_on();
+  EXPECT_FALSE(elsewhere->holds());
+}
+
+TEST_F(Seats, WhatTwoComputeAtOnceIsChargedToEachByHalf) {
+  ASSERT_TRUE(first_->ask({}));
+  ASSERT_FALSE(second_->ask({}));
+  clock_.advance(milliseconds(1));
+  first_->pass_on();
+  clock_.advance(milliseconds(2));
+  first_->end();
+  clock_.advance(milliseconds(4));
+  second_->end();
+  EXPECT_DOUBLE_EQ(first_->seconds(), 0.002);
+  EXPECT_DOUBLE_EQ(second_->seconds(), 0.005);
+}
+
+TEST_F(Seats, OneThatIsDoneBeforeTheEndOfTheTurnBeforePaysItsHalf) {
+  ASSERT_TRUE(first_->ask({}));
+  ASSERT_FALSE(second_->ask({}));
+  clock_.advance(milliseconds(1));
+  first_->pass_on();
+  clock_.advance(milliseconds(2));
+  second_->end();
+  clock_.advance(milliseconds(4));
+  first_->end();
+  EXPECT_DOUBLE_EQ(first_->seconds(), 0.006);
+  EXPECT_DOUBLE_EQ(second_->seconds(), 0.001);
+  EXPECT_EQ(first_->last_turn(), milliseconds(6));
+}
+
+TEST_F(Seats, OneThatWithdrawsWhileItsEndIsComputedHoldsUpNobody) {
+  ASSERT_TRUE(first_->ask({}));
+  ASSERT_FALSE(second_->ask({}));
+  first_->pass_on();
+  first_->withdraw();
+  first_->end();
+  second_->pass_on();
+  EXPECT_FALSE(second_->holds()) << "it has passed its turn on";
 }
 
 // Engines without threads, whose devices take the simulated clock's time.
@@ -188,6 +284,36 @@ TEST_F(SteppedCaches, NothingIsIssuedIntoTheTurnOfAnother) {
   EXPECT_GT(little.num_steps, little_steps + 5);
   EXPECT_EQ(little.engine->executor->num_followed(), little_before);
   EXPECT_GT(much.engine->executor->num_followed(), much_before + 100);
+}
+
+// Between the turns of two caches the device does not wait for the host.
+TEST_F(SteppedCaches, TheNextOneIssuesItsFirstPassBeforeTheLastOfTheOneBeforeIsWaitedFor) {
+  FakeEngineOptions options = stepped("cuda:0");
+  make_drawing(options.limits);
+  Member& one = add(options, microseconds(700));
+  options.cache.device_weight = 2.0;
+  Member& two = add(options, microseconds(900));
+  int64_t num_early = 0;
+  int64_t num_turns = 0;
+  const Member* last = nullptr;
+  for (Member* member : {&one, &two}) {
+    Member* const other = member == &one ? &two : &one;
+    const auto step = member->engine->executor->before_step;
+    member->engine->executor->before_step = [&, member, step](const Batch& batch) {
+      num_turns += std::exchange(last, member) == member ? 0 : 1;
+      step(batch);
+    };
+    member->engine->executor->before_wait = [this, other, &num_early] {
+      if (!other->seat().holds()) return;
+      keep_busy(*other);
+      if (other->engine->cache->core().run_once() == StepOutcome::advanced) ++num_early;
+    };
+  }
+  for (int i = 0; i < 10000; ++i) run_round();
+  EXPECT_GT(num_turns, 500);
+  EXPECT_GT(num_early, num_turns * 9 / 10);
+  EXPECT_NEAR(two.seat().seconds() / one.seat().seconds(), 2.0, 0.1);
+  EXPECT_EQ(one.engine->executor->num_bad_reads() + two.engine->executor->num_bad_reads(), 0);
 }
 
 // A neighbour that comes while a pass is issued waits until that is computed.

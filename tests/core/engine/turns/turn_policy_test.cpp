@@ -1,5 +1,7 @@
 #include "core/engine/turns/turn_policy.h"
 
+#include <algorithm>
+#include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -84,45 +86,84 @@ TEST(TurnPolicy, AnIdleCacheSavesUpNoCredit) {
   EXPECT_EQ(served_after_idle(6.0, 5.0), 6.0);
 }
 
-// One device or two, steps of random lengths, caches that come and go: where all want it all the time, each
-// gets its share of the time by weight within 10 %, over any window of 1,000 steps.
-class Shares : public ::testing::TestWithParam<uint32_t> {};
+// Steps of random lengths: where all want the device all the time, each gets its share of the time by weight
+// within 10 %, over any window of 1,000 steps. Where 10 % of a share is less than one of its steps nothing
+// can keep that: a step is whole. What holds everywhere is that a share is off by so much time as a slice, a
+// step and the lead of a priority take, however long the window is.
+class Shares : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  int below(uint32_t limit) { return static_cast<int>(random_() % limit); }
+
+  void make_caches(bool have_priorities) {
+    caches_.resize(2 + static_cast<size_t>(below(4)), view(TurnState::wants, 0.0));
+    for (TurnView& cache : caches_) {
+      weights_.push_back(0.5 + 0.5 * below(8));
+      typical_.push_back(1e-4 * (1 + below(40)));
+      const int priority = below(3);
+      if (have_priorities) cache.priority = priority;
+    }
+    all_weights_ = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  }
+  void run(int num_steps, const TurnBounds& bounds) {
+    std::vector<double> used(caches_.size(), 0.0);
+    for (int step = 0; step < num_steps; ++step) {
+      const std::vector<int32_t> chosen = choose(caches_, bounds);
+      ASSERT_EQ(chosen.size(), 1U);
+      const auto place = static_cast<size_t>(chosen.front());
+      const double took = typical_[place] * (0.5 + 0.01 * below(100));
+      used[place] += took;
+      caches_[place].served += took / weights_[place];
+      for (TurnView& cache : caches_) cache.state = TurnState::wants;
+      caches_[place].state = TurnState::returns;
+      history_.push_back(used);
+    }
+  }
+  // The time of a cache in so many steps from one on, and of all of them.
+  double time_of(size_t cache, size_t start, size_t num_steps) const {
+    return history_[start + num_steps][cache] - history_[start][cache];
+  }
+  double time_of_all(size_t start, size_t num_steps) const {
+    double all = 0.0;
+    for (size_t i = 0; i < caches_.size(); ++i) all += time_of(i, start, num_steps);
+    return all;
+  }
+
+  std::mt19937 random_{GetParam()};
+  std::vector<TurnView> caches_;
+  std::vector<double> weights_;
+  std::vector<double> typical_;  // seconds of a step, of each
+  double all_weights_ = 0.0;
+  std::vector<std::vector<double>> history_;  // by step: the time of each cache so far
+};
 
 TEST_P(Shares, FollowTheWeightsOverAnyThousandSteps) {
-  std::mt19937 random(GetParam());
-  const auto below = [&](uint32_t limit) { return static_cast<int>(random() % limit); };
-  const size_t num_caches = 2 + static_cast<size_t>(below(4));
-  std::vector<TurnView> caches(num_caches);
-  std::vector<double> weights(num_caches);
-  std::vector<double> typical(num_caches);
-  for (size_t i = 0; i < num_caches; ++i) {
-    caches[i] = view(TurnState::wants, 0.0);
-    weights[i] = 0.5 + 0.5 * below(8);
-    typical[i] = 1e-4 * (1 + below(40));
-    caches[i].priority = static_cast<int32_t>(below(3));
-  }
-  std::vector<std::vector<double>> history;  // by step: the time of each cache so far
-  std::vector<double> used(num_caches, 0.0);
-  for (int step = 0; step < 6000; ++step) {
-    const std::vector<int32_t> chosen = choose(caches, {0.02, 0.001});
-    ASSERT_EQ(chosen.size(), 1U);
-    const auto place = static_cast<size_t>(chosen.front());
-    const double took = typical[place] * (0.5 + 0.01 * below(100));
-    used[place] += took;
-    caches[place].served += took / weights[place];
-    for (TurnView& cache : caches) cache.state = TurnState::wants;
-    caches[place].state = TurnState::returns;
-    history.push_back(used);
-  }
-  double all_weights = 0.0;
-  for (const double weight : weights) all_weights += weight;
-  for (size_t start = 1000; start + 1000 < history.size(); start += 500) {
-    double all = 0.0;
-    for (size_t i = 0; i < num_caches; ++i) all += history[start + 1000][i] - history[start][i];
-    for (size_t i = 0; i < num_caches; ++i) {
-      const double share = (history[start + 1000][i] - history[start][i]) / all;
-      EXPECT_NEAR(share, weights[i] / all_weights, 0.1 * weights[i] / all_weights + 0.02)
+  make_caches(true);
+  run(6000, {0.02, 0.001});
+  for (size_t start = 1000; start + 1000 < history_.size(); start += 500) {
+    const double all = time_of_all(start, 1000);
+    for (size_t i = 0; i < caches_.size(); ++i) {
+      const double wanted = weights_[i] / all_weights_;
+      EXPECT_NEAR(time_of(i, start, 1000) / all, wanted, 0.1 * wanted + 0.02)
           << "seed " << GetParam() << ", cache " << i << ", from step " << start;
+    }
+  }
+}
+
+TEST_P(Shares, AreOffByNoMoreTimeThanASliceAStepAndTheLead) {
+  const TurnBounds bounds{0.1, 0.004};  // of a runtime
+  const bool have_priorities = GetParam() % 2 == 0;
+  make_caches(have_priorities);
+  run(20000, bounds);
+  double longest_step = 0.0;  // in virtual time
+  for (size_t i = 0; i < caches_.size(); ++i)
+    longest_step = std::max(longest_step, 1.5 * typical_[i] / weights_[i]);
+  const double most_off = 2 * (bounds.slice + longest_step) + (have_priorities ? bounds.max_lead : 0.0);
+  for (const size_t length : {size_t{100}, size_t{1000}, size_t{10000}}) {
+    for (size_t start = 0; start + length < history_.size(); start += 50) {
+      const double all = time_of_all(start, length);
+      for (size_t i = 0; i < caches_.size(); ++i)
+        ASSERT_NEAR(time_of(i, start, length), all * weights_[i] / all_weights_, most_off * weights_[i])
+            << "cache " << i << ", " << length << " steps from step " << start;
     }
   }
 }
