@@ -409,7 +409,10 @@ void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
   const GoalProgram& program = goals_[goal];
   for (const ByteStateId state : program.lexemes) add_way(state, next, closure);
   const uint64_t depth = stacks_.at(next).depth + uint64_t{3} * std::min(ranks_[goal], 1U << 20);
-  if (depth > kMaxDepth) return;
+  if (depth > kMaxDepth) {
+    closure.is_cut = closure.is_cut || !program.objects.empty() || !program.arrays.empty();
+    return;
+  }
   for (const uint32_t facts : program.objects) {
     const ObjectProgram& object = objects_[facts_[facts][kTerm]];
     if (rank_of(object) == kNoMaximum) continue;
@@ -641,6 +644,7 @@ void JsonMachine::expand_unused(GoalId goal, const Facts& facts, StackId next, C
   add_way(automaton_.start(unused(program.numbers, facts, false), Spelling::utf8), next, closure);
   Closure all;
   expand_value(goal, next, all);
+  closure.is_cut = closure.is_cut || all.is_cut;
   for (const Way& way : all.ways) {
     if (way.state == open_object_ || way.state == open_array_) closure.ways.push_back(way);
   }
