@@ -171,7 +171,7 @@ void JsonMachine::add_named_classes(const ObjectTerm& term, const std::vector<ui
       if (rule.name == kNoName) ++other_idx;
     }
     KeyClass key;
-    key.key = automaton_.start(languages_.text(name), Spelling::json_string);
+    key.key = automaton_.start(compiler().name_language(names[i]), Spelling::json_string);
     key.name = static_cast<uint32_t>(i);
     key.options = options_of(term, goal, open);
     program.classes.push_back(std::move(key));
@@ -188,7 +188,7 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
   };
   std::vector<LanguageId> texts;
   texts.reserve(names.size());
-  for (const uint32_t name : names) texts.push_back(languages_.text(compiler().name(name)));
+  for (const uint32_t name : names) texts.push_back(compiler().name_language(name));
   std::vector<Part> parts = {{languages_.complement(languages_.any_of(std::move(texts))), kAnyValue, {}}};
   const auto split = [&](LanguageId keys, const auto& mark) {
     std::vector<Part> next;
