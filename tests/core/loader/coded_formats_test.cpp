@@ -108,7 +108,7 @@ struct Bend {
   std::vector<std::string> words;
 };
 
-std::function<void(Tensors&)> put(const char* name, Tensor tensor) {
+std::function<void(Tensors&)> put(const char* name, const Tensor& tensor) {
   return [name, tensor](Tensors& tensors) { tensors[name] = tensor; };
 }
 std::function<void(Tensors&)> drop(const char* name) {
@@ -328,7 +328,7 @@ TEST(CodedFormats, GroupsOfRowsMayBeInAnyOrder) {
 
 // Floats: slices of a fused matrix, every second output, experts of a stack, either way it is stored.
 TEST(LinearParts, OfFloatsAreWhatTheWholeHasThere) {
-  std::vector<float> values(3 * 24 * 64);
+  std::vector<float> values(size_t{3} * 24 * 64);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const auto at = [](bool input_major, size_t expert, size_t output, size_t input) {
     const size_t matrix = expert * 24 * 64;
@@ -353,7 +353,7 @@ TEST(LinearParts, OfFloatsAreWhatTheWholeHasThere) {
 }
 
 TEST(LinearParts, OfFp8HaveTheScalesOfTheirOutputs) {
-  std::vector<float> scales(3 * 2);
+  std::vector<float> scales(size_t{3} * 2);
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<float>(i + 1);
   const Tensors tensors = {{"x.weight", tensor_of("F8_E4M3", {24, 64}, 0x38)},  // ones
                            {"x.weight_scale_inv", of_values("F32", {3, 2}, scales)}};

@@ -107,6 +107,7 @@ std::vector<T> transposed(const std::vector<T>& values, size_t columns) {
 
 std::vector<uint16_t> halves(const std::vector<float>& values) {
   std::vector<uint16_t> out;
+  out.reserve(values.size());
   for (const float value : values) out.push_back(kernels::float_to_half(value));
   return out;
 }
