@@ -33,6 +33,7 @@ ModuleNames read_names(const JsonView& settings, std::string_view name, NameRule
   if (items.size() > kMaxNames)
     throw Error(ErrorCode::format, "{}: more than {} names", value->where(), kMaxNames);
   std::vector<std::string> names;
+  names.reserve(items.size());
   for (const JsonView& item : items) names.push_back(item.as_string());
   return ModuleNames(std::move(names), rule, value->where());
 }
@@ -124,6 +125,22 @@ QuantizationConfig read_modelopt(const JsonView& settings) {
 QuantizationConfig read_mxfp4(const JsonView& settings) {
   QuantizationConfig config = of_method(Method::mxfp4, 4);
   config.scheme.group_size = 32;
+  config.ignored = read_names(settings, "modules_to_not_convert", NameRule::wildcard);
+  return config;
+}
+
+// The class of its layers says what the scale does. Weights that are rounded in each step, and layers with a
+// norm of their own, would be other results.
+QuantizationConfig read_bitnet(const JsonView& settings) {
+  require_word(settings, "linear_class", "bitlinear", words("bitlinear", "autobitlinear"));
+  require_word(settings, "quantization_mode", "offline", words("offline"));
+  if (settings.bool_or("use_rms_norm", false)) {
+    throw Error(ErrorCode::unsupported, "{}.use_rms_norm: a norm in each linear layer is not supported",
+                settings.where());
+  }
+  QuantizationConfig config = of_method(Method::bitnet, 2);
+  const bool is_auto = settings.string_or("linear_class", "bitlinear") == "autobitlinear";
+  config.bitnet_scale = is_auto ? BitNetScale::multiplies : BitNetScale::divides;
   config.ignored = read_names(settings, "modules_to_not_convert", NameRule::wildcard);
   return config;
 }
@@ -223,11 +240,12 @@ QuantizationConfig read_quantization_config(const ConfigFields& fields) {
   if (method == "fbgemm_fp8") return of_method(Method::fp8, 8);
   if (method == "modelopt") return read_modelopt(*settings);
   if (method == "mxfp4") return read_mxfp4(*settings);
+  if (method == "bitnet") return read_bitnet(*settings);
   if (method == "compressed-tensors") return read_compressed_tensors(*settings);
   throw Error(
       ErrorCode::unsupported,
-      "{}.quant_method: \"{}\" is not supported, only exl2, gptq, awq, fp8, fbgemm_fp8, modelopt, mxfp4 "
-      "and compressed-tensors",
+      "{}.quant_method: \"{}\" is not supported, only exl2, gptq, awq, fp8, fbgemm_fp8, modelopt, mxfp4, "
+      "bitnet and compressed-tensors",
       settings->where(), printable(method, 32));
 }
 

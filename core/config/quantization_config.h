@@ -26,16 +26,20 @@ struct QuantizedGroup {
   QuantizationScheme scheme;
 };
 
+// What the one number beside a matrix of BitNet does to its -1, 0 and 1.
+enum class BitNetScale : uint8_t { none, multiplies, divides };
+
 // The format of a matrix is decided by its tensors; this holds what the tensors do not tell, and what they
 // are held against.
 struct QuantizationConfig {
-  enum class Method : uint8_t { none, exl2, gptq, fp8, awq, compressed, mxfp4, nvfp4 };
+  enum class Method : uint8_t { none, exl2, gptq, fp8, awq, compressed, mxfp4, nvfp4, bitnet };
 
   Method method = Method::none;
   double bits = 0.0;          // as asked of the converter; 0: not said
   QuantizationScheme scheme;  // of all modules that no group names
   bool gptq_act_order = false;
   bool gptq_v2 = false;  // zeros are stored as they are, not less one
+  BitNetScale bitnet_scale = BitNetScale::none;
   std::vector<QuantizedGroup> groups;
   ModuleNames ignored;  // modules that are left as they were
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "core/base/error.h"
 #include "core/constrained/forced_cut.h"
 
@@ -67,11 +69,11 @@ size_t Constraint::held_bytes() const {
 }
 
 void Constraint::spend(uint64_t steps) const {
-  if (steps > steps_left_) {
+  if (steps > making_.steps_left) {
     throw Error(ErrorCode::capacity, "a mask of the constraint takes more than max_mask_steps = {} steps",
                 limits_.max_mask_steps);
   }
-  steps_left_ -= steps;
+  making_.steps_left -= steps;
 }
 
 // The loop that most of a mask is: tokens are noted without a branch, and rows are found by depth.
@@ -189,12 +191,13 @@ void Constraint::fill_mask(const Position& position, std::string_view text, gsl:
 }
 
 bool Constraint::make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const {
-  steps_left_ = limits_.max_mask_steps;
+  making_ = {limits_.max_mask_steps};
   Exits exits;
   const Walk* found = nullptr;
   std::optional<std::pair<ByteStateId, Marks>> last;  // ways are sorted, and many have a state in common
   for (const Way& way : position.ways) {
     if ((way.state & kTokenState) != 0) {
+      making_.met_depth = making_.met_depth || machine_.closure(way.stack).is_cut;
       if (!machine_.goes_on(way.stack)) continue;
       mark_tokens(machine_.grammar().token_sets[way.state & ~kTokenState], mask);
       continue;
@@ -266,7 +269,9 @@ void Constraint::follow(uint32_t node, gsl::span<const StackId> stacks, gsl::spa
   std::unordered_map<uint64_t, std::vector<uint32_t>> walked;
   for (const StackId stack : stacks) {
     if (stack == JsonMachine::kNoStack) continue;
-    for (const Way& way : machine_.closure(stack).ways) {
+    const Closure& then = machine_.closure(stack);
+    making_.met_depth = making_.met_depth || then.is_cut;
+    for (const Way& way : then.ways) {
       if ((way.state & kTokenState) != 0) continue;
       const Marks marks = marks_for(way.stack);
       const uint64_t key = uint64_t{way.state} << 1 | (marks == Marks::later ? 1 : 0);
@@ -275,6 +280,12 @@ void Constraint::follow(uint32_t node, gsl::span<const StackId> stacks, gsl::spa
       for (const uint32_t exit : known->second) todo[exit].push_back(way.stack);
     }
   }
+}
+
+bool Constraint::is_cut_by_depth(const Position& position, std::string_view text) const {
+  TokenBits mask(vocabulary_->num_words());
+  make_mask(position, text, mask);
+  return making_.met_depth && std::all_of(mask.begin(), mask.end(), [](uint32_t word) { return word == 0; });
 }
 
 Matcher::Matcher(const std::shared_ptr<const Constraint>& constraint) : constraint_(constraint->current()) {
@@ -290,6 +301,16 @@ void Matcher::mask(gsl::span<uint32_t> mask) const {
   }
   MutexLock lock(constraint_->mutex_);
   constraint_->fill_mask(steps_.back().position, text_, mask);
+}
+
+std::string Matcher::limit_met() const {
+  if (has_ended()) return {};
+  MutexLock lock(constraint_->mutex_);
+  if (!constraint_->is_cut_by_depth(steps_.back().position, text_)) return {};
+  return fmt::format(
+      "the text is max_depth = {} items of the stack deep, where nothing more opens: have it nest less, or "
+      "let no rule ask for another once its first part is there",
+      JsonMachine::kMaxDepth);
 }
 
 bool Matcher::advance(std::string_view bytes, Position position) {

@@ -94,7 +94,13 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
                   std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
   void spend(uint64_t steps) const QUIRE_REQUIRES(mutex_);
   std::string path_to(uint32_t node) const;
+  bool is_cut_by_depth(const Position& position, std::string_view text) const QUIRE_REQUIRES(mutex_);
 
+  // Of the mask that is being made.
+  struct Making {
+    uint64_t steps_left = 0;
+    bool met_depth = false;  // a token came to where more would open, but the stack is as deep as may be
+  };
   struct PositionHash {
     size_t operator()(const Position& position) const;
   };
@@ -110,7 +116,7 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   mutable std::unordered_map<uint64_t, Walk> walks_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<ByteStateId, ByteStateId> cuts_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<Position, TokenBits, PositionHash> masks_ QUIRE_GUARDED_BY(mutex_);
-  mutable uint64_t steps_left_ QUIRE_GUARDED_BY(mutex_) = 0;
+  mutable Making making_ QUIRE_GUARDED_BY(mutex_);
   mutable FoundTokens found_ QUIRE_GUARDED_BY(mutex_);  // by one walk
   mutable std::vector<const ByteRow*> rows_by_depth_ QUIRE_GUARDED_BY(mutex_);
 };
@@ -133,6 +139,8 @@ class Matcher {
   bool has_ended() const { return steps_.back().ended; }
   // Whether there is a way on at all.
   bool can_go_on() const { return !steps_.back().position.ways.empty(); }
+  // Where a mask has no token: the limit that left none, and the way out. Empty where no limit did.
+  std::string limit_met() const;
   // The bytes that must come next, as far as there is no choice; at most max_bytes.
   std::string forced(size_t max_bytes) const;
   // Appends at most max_tokens tokens of that text, cut as the tokenizer cuts it and none that what comes

@@ -62,45 +62,42 @@ std::string canonical_item(std::string_view text) {
 }  // namespace
 
 JsonMachine::JsonMachine(LanguageStore& languages, ByteAutomaton& automaton, StackStore& stacks)
-    : languages_(languages), automaton_(automaton), stacks_(stacks) {
-  colon_ = lexeme(" ?:" QUIRE_JSON_SPACE);
-  comma_ = lexeme(QUIRE_JSON_SPACE "," QUIRE_JSON_SPACE);
-  open_object_ = lexeme("\\{" QUIRE_JSON_SPACE);
-  open_array_ = lexeme("\\[" QUIRE_JSON_SPACE);
-  close_object_ = lexeme(QUIRE_JSON_SPACE "\\}");
-  close_array_ = lexeme(QUIRE_JSON_SPACE "\\]");
-  close_object_now_ = lexeme("\\}");
-  close_array_now_ = lexeme("\\]");
-  used_.emplace_back();
-  used_idx_.emplace(std::vector<std::string>{}, 0);
-}
+    : languages_(languages), automaton_(automaton), stacks_(stacks), marks_(make_marks()) {}
 
-ByteStateId JsonMachine::lexeme(std::string_view pattern) {
-  return automaton_.start(parse_pattern(pattern, {}, languages_), Spelling::utf8);
+JsonMachine::Marks JsonMachine::make_marks() const {
+  const auto lexeme = [this](std::string_view pattern) {
+    return automaton_.start(parse_pattern(pattern, {}, languages_), Spelling::utf8);
+  };
+  return {.colon = lexeme(" ?:" QUIRE_JSON_SPACE),
+          .comma = lexeme(QUIRE_JSON_SPACE "," QUIRE_JSON_SPACE),
+          .open_object = lexeme("\\{" QUIRE_JSON_SPACE),
+          .open_array = lexeme("\\[" QUIRE_JSON_SPACE),
+          .close_object = lexeme(QUIRE_JSON_SPACE "\\}"),
+          .close_array = lexeme(QUIRE_JSON_SPACE "\\]"),
+          .close_object_now = lexeme("\\}"),
+          .close_array_now = lexeme("\\]")};
 }
 
 GoalId JsonMachine::add(const JsonValue& schema) {
-  schemas_.push_back(std::make_unique<JsonValue>(schema));
-  compilers_.push_back(std::make_unique<SchemaCompiler>(*schemas_.back(), languages_));
+  compiler_ = std::make_unique<SchemaCompiler>(schema, languages_);
   first_goal_ = static_cast<GoalId>(goals_.size());
-  const GoalId root = compiler().root();
+  const GoalId root = compiler_->root();
   // Programs name goals that have none yet; those come in turn.
-  for (GoalId goal = 0; goal < compiler().num_goals(); ++goal) {
-    goals_.resize(global(static_cast<GoalId>(compiler().num_goals())));
+  for (GoalId goal = 0; goal < compiler_->num_goals(); ++goal) {
+    goals_.resize(global(static_cast<GoalId>(compiler_->num_goals())));
     goals_[global(goal)] = make_program(goal);
     if (objects_.size() + arrays_.size() + goals_.size() > kMaxPrograms) {
       throw Error(ErrorCode::capacity, "a schema needs more than max_items = {} parts", kMaxPrograms);
     }
   }
-  goals_.resize(global(static_cast<GoalId>(compiler().num_goals())));
+  goals_.resize(global(static_cast<GoalId>(compiler_->num_goals())));
   rank_goals(first_goal_);
-  const GoalId first = first_goal_;
-  compilers_.back().reset();
-  return first + root;
+  compiler_.reset();
+  return first_goal_ + root;
 }
 
 JsonMachine::GoalProgram JsonMachine::make_program(GoalId goal) {
-  const Shape shape = compiler().shape(goal);
+  const Shape shape = compiler_->shape(goal);
   GoalProgram program;
   program.strings = shape.strings;
   std::vector<LanguageId> plain = {shape.numbers};
@@ -150,13 +147,13 @@ uint32_t JsonMachine::add_object(const ObjectTerm& term) {
   objects_.push_back(std::move(program));
   Facts facts(kSeen + (names.size() + 63) / 64 + (objects_.back().distinct() ? 1 : 0));
   facts[kTerm] = objects_.size() - 1;
-  return facts_id(std::move(facts));
+  return facts_.number_of(std::move(facts));
 }
 
 void JsonMachine::add_named_classes(const ObjectTerm& term, const std::vector<uint32_t>& names,
                                     ObjectProgram& program) {
   for (size_t i = 0; i < names.size(); ++i) {
-    const std::string& name = compiler().name(names[i]);
+    const std::string& name = compiler_->name(names[i]);
     GoalId goal = kAnyValue;
     for (const KeyRule& rule : term.rules) {
       const bool matches =
@@ -171,7 +168,7 @@ void JsonMachine::add_named_classes(const ObjectTerm& term, const std::vector<ui
       if (rule.name == kNoName) ++other_idx;
     }
     KeyClass key;
-    key.key = automaton_.start(languages_.text(name), Spelling::json_string);
+    key.key = automaton_.start(compiler_->name_language(names[i]), Spelling::json_string);
     key.name = static_cast<uint32_t>(i);
     key.options = options_of(term, goal, open);
     program.classes.push_back(std::move(key));
@@ -188,7 +185,7 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
   };
   std::vector<LanguageId> texts;
   texts.reserve(names.size());
-  for (const uint32_t name : names) texts.push_back(languages_.text(compiler().name(name)));
+  for (const uint32_t name : names) texts.push_back(compiler_->name_language(name));
   std::vector<Part> parts = {{languages_.complement(languages_.any_of(std::move(texts))), kAnyValue, {}}};
   const auto split = [&](LanguageId keys, const auto& mark) {
     std::vector<Part> next;
@@ -267,7 +264,7 @@ uint32_t JsonMachine::add_array(const ArrayTerm& term) {
   arrays_.push_back(std::move(program));
   Facts facts(kCounts + term.counts.size() + (term.unique ? 1 : 0));
   facts[kTerm] = arrays_.size() - 1;
-  return facts_id(std::move(facts));
+  return facts_.number_of(std::move(facts));
 }
 
 void JsonMachine::add_item_options(const ArrayTerm& term, uint32_t idx, std::vector<ItemOption>& options) {
@@ -372,12 +369,6 @@ uint32_t JsonMachine::rank_of(const ArrayProgram& program) const {
   return most + 1;
 }
 
-uint32_t JsonMachine::facts_id(Facts facts) {
-  const auto [it, is_new] = facts_idx_.emplace(std::move(facts), static_cast<uint32_t>(facts_.size()));
-  if (is_new) facts_.push_back(it->first);
-  return it->second;
-}
-
 void JsonMachine::add_way(ByteStateId state, StackId stack, Closure& closure) const {
   if (state != ByteAutomaton::kDead) closure.ways.push_back({state, stack});
 }
@@ -409,18 +400,21 @@ void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
   const GoalProgram& program = goals_[goal];
   for (const ByteStateId state : program.lexemes) add_way(state, next, closure);
   const uint64_t depth = stacks_.at(next).depth + uint64_t{3} * std::min(ranks_[goal], 1U << 20);
-  if (depth > kMaxDepth) return;
+  if (depth > kMaxDepth) {
+    closure.is_cut = closure.is_cut || !program.objects.empty() || !program.arrays.empty();
+    return;
+  }
   for (const uint32_t facts : program.objects) {
     const ObjectProgram& object = objects_[facts_[facts][kTerm]];
     if (rank_of(object) == kNoMaximum) continue;
     const StackOp op = object.distinct() ? StackOp::distinct_first : StackOp::object_first;
-    add_way(open_object_, stacks_.push(op, facts, 0, next), closure);
+    add_way(marks_.open_object, stacks_.push(op, facts, 0, next), closure);
   }
   for (const uint32_t facts : program.arrays) {
     const ArrayProgram& array = arrays_[facts_[facts][kTerm]];
     if (rank_of(array) == kNoMaximum) continue;
     const StackOp op = array.unique ? StackOp::unique_first : StackOp::array_first;
-    add_way(open_array_, stacks_.push(op, facts, 0, next), closure);
+    add_way(marks_.open_array, stacks_.push(op, facts, 0, next), closure);
   }
 }
 
@@ -430,11 +424,12 @@ void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
   const bool first = node.op == StackOp::object_first || node.op == StackOp::distinct_first ||
                      node.op == StackOp::distinct_first_at;
   if (!first && node.op != StackOp::object_after) return add_keys(program, node, closure);
-  if (may_close(program, facts)) add_way(first ? close_object_now_ : close_object_, node.next, closure);
+  if (may_close(program, facts))
+    add_way(first ? marks_.close_object_now : marks_.close_object, node.next, closure);
   if (first) return add_keys(program, node, closure);
   if (!may_add_any(program, facts)) return;
   const StackOp op = program.distinct() ? StackOp::distinct_key : StackOp::object_key;
-  add_way(comma_, stacks_.push(op, node.a, 0, node.next), closure);
+  add_way(marks_.comma, stacks_.push(op, node.a, 0, node.next), closure);
 }
 
 bool JsonMachine::may_close(const ObjectProgram& program, const Facts& facts) const {
@@ -524,10 +519,10 @@ void JsonMachine::add_keys(const ObjectProgram& program, const StackNode& node, 
 void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
   const ObjectProgram& program = objects_[facts_[node.a][kTerm]];
   const MemberRef& member = program.members[node.b];
-  const uint32_t then = facts_id(with_member(program, facts_[node.a], member));
+  const uint32_t then = facts_.number_of(with_member(program, facts_[node.a], member));
   const GoalId goal = program.classes[member.key].options[member.option].goal;
   const StackId after = stacks_.push(StackOp::object_after, then, 0, node.next);
-  add_way(colon_, stacks_.push(StackOp::value, goal, 0, after), closure);
+  add_way(marks_.colon, stacks_.push(StackOp::value, goal, 0, after), closure);
 }
 
 JsonMachine::Facts JsonMachine::with_member(const ObjectProgram& program, Facts facts,
@@ -579,11 +574,11 @@ void JsonMachine::expand_array(const StackNode& node, Closure& closure) {
                      node.op == StackOp::unique_first_at;
   const bool after = node.op == StackOp::array_after;
   if ((first || after) && may_close(program, facts))
-    add_way(first ? close_array_now_ : close_array_, node.next, closure);
+    add_way(first ? marks_.close_array_now : marks_.close_array, node.next, closure);
   if (!after) return add_items(node, closure);
   if (item_options(program, facts).empty()) return;
   const StackOp op = program.unique ? StackOp::unique_item : StackOp::array_item;
-  add_way(comma_, stacks_.push(op, node.a, 0, node.next), closure);
+  add_way(marks_.comma, stacks_.push(op, node.a, 0, node.next), closure);
 }
 
 void JsonMachine::add_items(const StackNode& node, Closure& closure) {
@@ -595,7 +590,7 @@ void JsonMachine::add_items(const StackNode& node, Closure& closure) {
     Facts then = facts;
     then[kCount] = std::min(then[kCount] + 1, last_count);
     for (size_t c = 0; c < program.counts.size(); ++c) then[kCounts + c] += option.counted >> c & 1;
-    const uint32_t then_id = facts_id(std::move(then));
+    const uint32_t then_id = facts_.number_of(std::move(then));
     if (!program.unique) {
       expand_value(option.goal, stacks_.push(StackOp::array_after, then_id, 0, node.next), closure);
       continue;
@@ -610,7 +605,7 @@ void JsonMachine::add_items(const StackNode& node, Closure& closure) {
 LanguageId JsonMachine::unused(LanguageId language, const Facts& facts, bool strings) {
   if (strings && languages_.is_cofinite(language)) return language;
   std::vector<LanguageId> parts = {language};
-  for (const std::string& item : used_[facts.back()]) {
+  for (const std::string& item : used_.of(static_cast<uint32_t>(facts.back()))) {
     const bool is_string = item[0] == '"';
     if (is_string != strings || item[0] == '[' || item[0] == '{') continue;
     if (is_string) {
@@ -641,25 +636,16 @@ void JsonMachine::expand_unused(GoalId goal, const Facts& facts, StackId next, C
   add_way(automaton_.start(unused(program.numbers, facts, false), Spelling::utf8), next, closure);
   Closure all;
   expand_value(goal, next, all);
+  closure.is_cut = closure.is_cut || all.is_cut;
   for (const Way& way : all.ways) {
-    if (way.state == open_object_ || way.state == open_array_) closure.ways.push_back(way);
+    if (way.state == marks_.open_object || way.state == marks_.open_array) closure.ways.push_back(way);
   }
 }
 
-uint32_t JsonMachine::used_with(uint32_t used, const std::string& item) {
-  const auto [known, is_first] = used_after_.emplace(std::pair(used, item), 0);
-  if (!is_first) return known->second;
-  std::vector<std::string> items = used_[used];
-  items.insert(std::upper_bound(items.begin(), items.end(), item), item);
-  const auto [it, is_new] = used_idx_.emplace(std::move(items), static_cast<uint32_t>(used_.size()));
-  if (is_new) used_.push_back(it->first);
-  return known->second = it->second;
-}
-
 bool JsonMachine::use(Facts& facts, const std::string& item) {
-  const std::vector<std::string>& used = used_[facts.back()];
-  if (std::binary_search(used.begin(), used.end(), item)) return false;
-  facts.back() = used_with(static_cast<uint32_t>(facts.back()), item);
+  const auto list = static_cast<uint32_t>(facts.back());
+  if (used_.has(list, item)) return false;
+  facts.back() = used_.with(list, item);
   return true;
 }
 
@@ -679,7 +665,7 @@ StackId JsonMachine::settle(StackId stack, std::string_view text, EndedItems& it
   const StackNode member = is_name ? stacks_.at(node.next) : node;
   Facts facts = facts_[member.a];
   if (!use(facts, item->second)) return kNoStack;
-  const uint32_t then = facts_id(std::move(facts));
+  const uint32_t then = facts_.number_of(std::move(facts));
   if (is_name) return stacks_.push(StackOp::member_value, then, member.b, member.next);
   return stacks_.push(StackOp::array_after, then, 0, node.next);
 }

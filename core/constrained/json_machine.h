@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,8 +10,10 @@
 #include <vector>
 
 #include "core/constrained/byte_automaton.h"
+#include "core/constrained/numbered.h"
 #include "core/constrained/schema_compiler.h"
 #include "core/constrained/stack_store.h"
+#include "core/constrained/used_items.h"
 
 namespace quire {
 
@@ -98,8 +99,14 @@ class JsonMachine {
   // the counts. Where items must differ, or names, the number of the list of those so far is the last.
   using Facts = std::vector<uint64_t>;
 
-  SchemaCompiler& compiler() { return *compilers_.back(); }
-  LanguageId lexeme(std::string_view pattern);
+  // Brackets and what stands between, with the white space that may come with them.
+  struct Marks {
+    ByteStateId colon, comma, open_object, open_array;
+    ByteStateId close_object, close_array;
+    ByteStateId close_object_now, close_array_now;  // right after they were opened
+  };
+
+  Marks make_marks() const;
   void prepare(GoalId goal);
   GoalProgram make_program(GoalId goal);
   uint32_t add_object(const ObjectTerm& term);
@@ -107,7 +114,7 @@ class JsonMachine {
   void add_other_classes(const ObjectTerm& term, const std::vector<uint32_t>& names, ObjectProgram& program);
   std::vector<MemberOption> options_of(const ObjectTerm& term, GoalId goal,
                                        const std::vector<size_t>& obligations);
-  GoalId both(GoalId a, GoalId b) { return compiler().both(a, b); }
+  GoalId both(GoalId a, GoalId b) { return compiler_->both(a, b); }
   GoalId global(GoalId goal) const { return first_goal_ + goal; }
   uint32_t add_array(const ArrayTerm& term);
   void rank_goals(GoalId first);
@@ -117,7 +124,6 @@ class JsonMachine {
   uint32_t rank_of(const std::vector<ItemOption>& options) const;
   uint32_t rank_of(const KeyClass& key) const;
 
-  uint32_t facts_id(Facts facts);
   void expand_value(GoalId goal, StackId next, Closure& closure);
   void expand_unused(GoalId goal, const Facts& facts, StackId next, Closure& closure);
   void expand_object(const StackNode& node, Closure& closure);
@@ -136,27 +142,21 @@ class JsonMachine {
   void add_item_options(const ArrayTerm& term, uint32_t idx, std::vector<ItemOption>& options);
   LanguageId unused(LanguageId language, const Facts& facts, bool strings);
   bool has_unused(GoalId goal, const Facts& facts);
-  uint32_t used_with(uint32_t used, const std::string& item);
   // Notes that an item or a name has come; false where it has come before.
   bool use(Facts& facts, const std::string& item);
 
   LanguageStore& languages_;
   ByteAutomaton& automaton_;
   StackStore& stacks_;
-  std::vector<std::unique_ptr<SchemaCompiler>> compilers_;
-  std::vector<std::unique_ptr<JsonValue>> schemas_;
-  GoalId first_goal_ = 0;  // of the schema being made ready
+  std::unique_ptr<SchemaCompiler> compiler_;  // of the schema being made ready; none else
+  GoalId first_goal_ = 0;                     // of that schema
   std::vector<GoalProgram> goals_;
   std::vector<uint32_t> ranks_;  // levels that a value needs at least
   std::vector<ObjectProgram> objects_;
   std::vector<ArrayProgram> arrays_;
-  std::vector<Facts> facts_;
-  std::map<Facts, uint32_t> facts_idx_;
-  std::vector<std::vector<std::string>> used_;
-  std::map<std::vector<std::string>, uint32_t> used_idx_;
-  std::map<std::pair<uint32_t, std::string>, uint32_t> used_after_;  // by list and one more item
-  ByteStateId colon_ = 0, comma_ = 0, open_object_ = 0, open_array_ = 0;
-  ByteStateId close_object_ = 0, close_array_ = 0, close_object_now_ = 0, close_array_now_ = 0;
+  Numbered<Facts> facts_;
+  UsedItems used_;
+  const Marks marks_;
 };
 
 }  // namespace quire

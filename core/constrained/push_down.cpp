@@ -175,7 +175,10 @@ void PushDown::expand_expression(const StackNode& node, Closure& closure, std::v
       more.push_back(stacks_.push(StackOp::repetition, node.a, 0, node.next));
       return;
     case Kind::rule:
-      if (stacks_.at(node.next).depth >= JsonMachine::kMaxDepth) return;
+      if (stacks_.at(node.next).depth >= JsonMachine::kMaxDepth) {
+        closure.is_cut = true;
+        return;
+      }
       more.push_back(stacks_.push(StackOp::expression, grammar_.rules[expression.a].body, 0, node.next));
       return;
     case Kind::json:

@@ -109,7 +109,7 @@ class KeywordShapes {
     result_ = negative_ ? Shape{} : algebra_.all();
     const JsonValue* const reference = value.find("$ref");
     if (reference != nullptr && reference->as_string() != nullptr && node_.draft <= SchemaDraft::draft7) {
-      add(literal(compiler_.document_.resolve(schema_, *reference->as_string())));
+      add(*literal(compiler_.document_.resolve(schema_, *reference->as_string())));
       return result_;
     }
     add_combinations();
@@ -135,7 +135,9 @@ class KeywordShapes {
     result_ = negative_ ? algebra_.either(std::move(result_), condition) : algebra_.both(result_, condition);
   }
   Literal literal_of(const JsonValue& schema) { return 2 * compiler_.document_.child(schema_, schema); }
-  Shape literal(SchemaId schema) { return compiler_.literal_shape(2 * schema + (negative_ ? 1 : 0)); }
+  std::shared_ptr<const Shape> literal(SchemaId schema) {
+    return compiler_.literal_shape(2 * schema + (negative_ ? 1 : 0));
+  }
   GoalId goal_of(const JsonValue& schema) { return compiler_.goal({literal_of(schema)}); }
   GoalId opposite_of(const JsonValue& schema) { return compiler_.goal({negated(literal_of(schema))}); }
   Shape shape_of(std::vector<Literal> literals) {
@@ -188,22 +190,22 @@ class KeywordShapes {
 
   void add_combinations() {
     if (const JsonValue* const reference = find("$ref")) {
-      add(literal(compiler_.document_.resolve(schema_, text_of(*reference, "$ref"))));
+      add(*literal(compiler_.document_.resolve(schema_, text_of(*reference, "$ref"))));
     }
     for (const std::string_view keyword : {"$dynamicRef", "$recursiveRef"}) {
       const JsonValue* const reference = find(keyword);
       const bool known =
           node_.draft == (keyword == "$dynamicRef" ? SchemaDraft::draft2020 : SchemaDraft::draft2019);
       if (reference == nullptr || !known) continue;
-      add(literal(compiler_.document_.resolve_dynamic(schema_, text_of(*reference, keyword), keyword)));
+      add(*literal(compiler_.document_.resolve_dynamic(schema_, text_of(*reference, keyword), keyword)));
     }
     if (const JsonValue* const list = find("allOf")) {
-      for (const JsonValue& part : list_of(*list, "allOf")) add(literal(literal_of(part) / 2));
+      for (const JsonValue& part : list_of(*list, "allOf")) add(*literal(literal_of(part) / 2));
     }
     if (const JsonValue* const list = find("anyOf")) add_any(list_of(*list, "anyOf"));
     if (const JsonValue* const list = find("oneOf")) add_one(list_of(*list, "oneOf"));
     if (const JsonValue* const part = find("not")) {
-      add(compiler_.literal_shape(literal_of(*part) + (negative_ ? 0 : 1)));
+      add(*compiler_.literal_shape(literal_of(*part) + (negative_ ? 0 : 1)));
     }
     if (find("if") != nullptr && node_.draft >= SchemaDraft::draft7) add_condition();
     if (const JsonValue* const value = find("const")) add(const_shape(*value));
@@ -213,8 +215,8 @@ class KeywordShapes {
   void add_any(const JsonValue::Array& parts) {
     Shape any = negative_ ? algebra_.all() : Shape{};
     for (const JsonValue& part : parts) {
-      const Shape one = literal(literal_of(part) / 2);
-      any = negative_ ? algebra_.both(any, one) : algebra_.either(std::move(any), one);
+      const std::shared_ptr<const Shape> one = literal(literal_of(part) / 2);
+      any = negative_ ? algebra_.both(any, *one) : algebra_.either(std::move(any), *one);
     }
     add(any);
   }
@@ -285,7 +287,7 @@ class KeywordShapes {
     }
     if (value.as_int() != nullptr || value.as_double() != nullptr) {
       const Decimal number = decimal_of(value, "const");
-      const LanguageId all = number_language(languages_);
+      const LanguageId all = compiler_.all_numbers();
       const LanguageId below =
           languages_.number(NumberTest(negative_ ? Relation::less : Relation::at_most, number));
       const LanguageId above =
@@ -295,7 +297,7 @@ class KeywordShapes {
                     : languages_.any_of({languages_.all_of({all, below, above}), with_exponent(number)});
     }
     if (value.as_array() != nullptr || value.as_object() != nullptr) {
-      return literal(compiler_.document_.made(spelled_out(value)));
+      return *literal(compiler_.document_.made(spelled_out(value)));
     }
     return shape;
   }
@@ -361,7 +363,7 @@ class KeywordShapes {
   }
   LanguageId other_numbers() {
     if (node_.draft != SchemaDraft::draft4) return fraction_language(languages_);
-    return languages_.all_of({number_language(languages_), languages_.complement(integers())});
+    return languages_.all_of({compiler_.all_numbers(), languages_.complement(integers())});
   }
 
   Shape other_types(const Shape& types) {
@@ -403,7 +405,7 @@ class KeywordShapes {
   void add_number(Relation relation, Relation opposite, const Decimal& operand) {
     Shape shape = negative_ ? Shape{} : algebra_.all();
     const LanguageId test = languages_.number(NumberTest(negative_ ? opposite : relation, operand));
-    shape.numbers = languages_.all_of({number_language(languages_), test});
+    shape.numbers = languages_.all_of({compiler_.all_numbers(), test});
     add(shape);
   }
 
@@ -591,7 +593,7 @@ class KeywordShapes {
     if (const JsonValue* const value = find("properties")) {
       for (const JsonMember& member : map_of(*value, "properties")) {
         rules.push_back(name_rule(member.key, goal(member.value)));
-        keys.push_back(languages_.text(member.key));
+        keys.push_back(compiler_.name_language(rules.back().name));
       }
     }
     if (const JsonValue* const value = find("patternProperties")) {
@@ -656,8 +658,9 @@ class KeywordShapes {
     Shape with;
     with.objects.emplace_back();
     with.objects[0].obligations.push_back(name_rule(name, kAnyValue));
-    const Shape meets = compiler_.literal_shape(literal_of(schema) + (negative_ ? 1 : 0));
-    Shape shape = algebra_.both(with, meets);
+    const std::shared_ptr<const Shape> meets =
+        compiler_.literal_shape(literal_of(schema) + (negative_ ? 1 : 0));
+    Shape shape = algebra_.both(with, *meets);
     if (!negative_) {
       Shape without = algebra_.all();
       without.objects[0].rules.push_back(name_rule(name, kNoValue));
@@ -676,7 +679,7 @@ class KeywordShapes {
 };
 
 SchemaCompiler::SchemaCompiler(const JsonValue& schema, LanguageStore& languages)
-    : document_(schema), languages_(languages) {
+    : document_(schema), languages_(languages), all_numbers_(number_language(languages)) {
   by_literals_.emplace(std::vector<Literal>{}, kAnyValue);
   goals_.emplace_back();
   goals_.push_back({UINT32_MAX});
@@ -721,7 +724,7 @@ GoalId SchemaCompiler::both(GoalId a, GoalId b) {
 
 uint32_t SchemaCompiler::name_idx(const std::string& name) {
   const auto [it, is_new] = name_idx_.emplace(name, static_cast<uint32_t>(names_.size()));
-  if (is_new) names_.push_back(name);
+  if (is_new) names_.push_back({name, languages_.text(name)});
   return it->second;
 }
 
@@ -740,39 +743,38 @@ const Shape& SchemaCompiler::shape(GoalId goal) {
 
 Shape SchemaCompiler::make_shape(GoalId goal) {
   ShapeAlgebra algebra(*this);
-  Shape all = algebra.all();
   const std::vector<Literal> literals = goals_[goal];
-  for (size_t i = 0; i < literals.size(); ++i) {
-    all = i == 0 ? literal_shape(literals[i]) : algebra.both(all, literal_shape(literals[i]));
-  }
+  if (literals.empty()) return algebra.all();
+  Shape all = *literal_shape(literals[0]);
+  for (size_t i = 1; i < literals.size(); ++i) all = algebra.both(all, *literal_shape(literals[i]));
   return all;
 }
 
-Shape SchemaCompiler::literal_shape(Literal literal) {
+std::shared_ptr<const Shape> SchemaCompiler::literal_shape(Literal literal) {
   const auto known = literal_shapes_.find(literal);
   if (known != literal_shapes_.end()) return known->second;
   // A schema that means itself is met by nothing: no value is ever found to meet it.
   if (!in_progress_.insert(literal).second) {
     ++num_cycles_;
-    return {};
+    return std::make_shared<const Shape>();
   }
   const size_t num_cycles = num_cycles_;
   if (in_progress_.size() > kMaxNesting) {
     throw Error(ErrorCode::capacity, "schemas for one value are nested deeper than max_nesting = {}",
                 kMaxNesting);
   }
-  Shape shape = KeywordShapes(*this, literal / 2, (literal & 1U) != 0).shape();
+  auto shape = std::make_shared<const Shape>(KeywordShapes(*this, literal / 2, (literal & 1U) != 0).shape());
   in_progress_.erase(literal);
-  if (num_cycles_ != num_cycles) return shape;
-  return literal_shapes_.emplace(literal, std::move(shape)).first->second;
+  if (num_cycles_ == num_cycles) literal_shapes_.emplace(literal, shape);
+  return shape;
 }
 
 bool SchemaCompiler::surely_empty(GoalId goal, int levels) {
   if (goal == kNoValue) return true;
   if (goal == kAnyValue || levels <= 0) return false;
   const size_t num_cycles = num_cycles_;
-  const Shape found = shape(goal);
-  if (num_cycles_ != num_cycles) {  // it depends on one that is being made: nothing is known yet
+  const Shape& found = shape(goal);  // stays as it is, but where a schema in progress was met
+  if (num_cycles_ != num_cycles) {   // it depends on one that is being made: nothing is known yet
     num_cycles_ = num_cycles;
     return false;
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,9 +30,11 @@ class SchemaCompiler {
   GoalId goal(std::vector<Literal> literals);
   GoalId both(GoalId a, GoalId b);
   const Shape& shape(GoalId goal);
-  const std::string& name(uint32_t idx) const { return names_[idx]; }
+  const std::string& name(uint32_t idx) const { return names_[idx].text; }
+  LanguageId name_language(uint32_t idx) const { return names_[idx].language; }
   uint32_t name_idx(const std::string& name);
   LanguageStore& languages() { return languages_; }
+  LanguageId all_numbers() const { return all_numbers_; }  // of JSON
   size_t num_goals() const { return goals_.size(); }
   // Whether nothing meets the goal, as far as a look a few levels down says.
   bool surely_empty(GoalId goal, int levels);
@@ -39,21 +42,28 @@ class SchemaCompiler {
  private:
   friend class KeywordShapes;
 
-  Shape literal_shape(Literal literal);
+  // A schema has few names, and each in many terms: what it is as a language is made once.
+  struct Name {
+    std::string text;
+    LanguageId language = 0;
+  };
+
+  std::shared_ptr<const Shape> literal_shape(Literal literal);
   Shape make_shape(GoalId goal);
   bool term_empty(const ObjectTerm& term, int levels);
   bool term_empty(const ArrayTerm& term, int levels);
 
   SchemaDocument document_;
   LanguageStore& languages_;
+  LanguageId all_numbers_;
   std::map<std::vector<Literal>, GoalId> by_literals_;
   std::vector<std::vector<Literal>> goals_;
   std::map<GoalId, Shape> shapes_;
-  std::map<Literal, Shape> literal_shapes_;
+  std::map<Literal, std::shared_ptr<const Shape>> literal_shapes_;
   std::set<Literal> in_progress_;
   size_t num_cycles_ = 0;        // how often a schema in progress was met again
   std::set<GoalId> unfinished_;  // made while such a schema was in progress: good for now only
-  std::vector<std::string> names_;
+  std::vector<Name> names_;
   std::unordered_map<std::string, uint32_t> name_idx_;
 };
 

@@ -51,7 +51,7 @@ Shape ShapeAlgebra::all() const {
   Shape shape;
   shape.null = shape.truth = shape.lie = true;
   shape.strings = LanguageStore::kAnything;
-  shape.numbers = number_language(languages_);
+  shape.numbers = compiler_.all_numbers();
   shape.arrays.emplace_back();
   shape.objects.emplace_back();
   return shape;

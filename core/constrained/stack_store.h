@@ -57,6 +57,7 @@ struct Way {
 struct Closure {
   std::vector<Way> ways;
   bool ends = false;
+  bool is_cut = false;  // more would open, but the stack is as deep as may be
 };
 
 // Not thread-safe. Node 0 is the empty stack: nothing is to come.

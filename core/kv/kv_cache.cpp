@@ -11,7 +11,6 @@ namespace quire {
 
 namespace {
 
-constexpr uint32_t kPlaceBits = 24;
 constexpr size_t kMaxRoots = 4096;
 
 std::string domain_key(const PrefixDomain& domain) {
@@ -26,38 +25,23 @@ KvCache::KvCache(const KvCacheOptions& options)
       listener_(options.listener),
       room_(options.room),
       names_(static_cast<size_t>(options.pool.num_pages)),
-      max_pages_per_sequence_(static_cast<size_t>(options.max_pages_per_sequence)) {
-  const auto max_sequences = static_cast<size_t>(options.max_sequences);
-  changes_.reserve(max_sequences);
-  copies_.reserve(max_sequences * 2);
-  undo_.reserve(max_sequences * 4);
+      sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
   Expects(shelf_ == nullptr || options.windows.empty());
   windows_.reserve(options.windows.size());
   for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
-  found_.reserve(max_pages_per_sequence_);
-  taken_slots_.reserve(max_sequences * 4 * windows_.size());
-  left_slots_.reserve(max_sequences * 4 * windows_.size());
+  found_.reserve(sequences_.max_pages());
+  step_.reserve(static_cast<size_t>(options.max_sequences), windows_.size());
 }
 
 KvCache::~KvCache() = default;
-
-KvCache::Sequence& KvCache::get(SequenceId id) {
-  Sequence& sequence = *sequences_[id.value & ((1U << kPlaceBits) - 1)];
-  Expects(sequence.generation == id.value >> kPlaceBits);
-  return sequence;
-}
-
-const KvCache::Sequence& KvCache::get(SequenceId id) const {
-  return const_cast<KvCache*>(this)->get(id);
-}
 
 ContentId KvCache::find_root(const PrefixDomain& domain) const {
   const auto found = roots_.find(domain_key(domain));
   return found == roots_.end() ? ContentId{} : found->second.content;
 }
 
-const KvCache::Root& KvCache::root_of(const PrefixDomain& domain) {
+const PrefixRoot& KvCache::root_of(const PrefixDomain& domain) {
   if (roots_.size() >= kMaxRoots + static_cast<size_t>(pool_.max_pages())) drop_unused_domains();
   const auto [entry, is_new] = roots_.try_emplace(domain_key(domain));
   if (!is_new) return entry->second;
@@ -74,33 +58,15 @@ const KvCache::Root& KvCache::root_of(const PrefixDomain& domain) {
 // request brings a namespace of its own.
 void KvCache::drop_unused_domains() {
   std::unordered_set<const std::string*> used;
-  for (const auto& sequence : sequences_) {
-    if (sequence->generation % 2 == 1) used.insert(sequence->root.name_space.get());
+  for (const auto& sequence : sequences_.places()) {
+    if (sequence->is_in_use()) used.insert(sequence->root.name_space.get());
   }
   for (const PageName& name : names_) used.insert(name.name_space.get());
   std::erase_if(roots_, [&](const auto& entry) { return used.count(entry.second.name_space.get()) == 0; });
 }
 
 SequenceId KvCache::create(const SequenceOptions& options) {
-  const Root& root = root_of(options.domain);
-  if (free_places_.empty()) {
-    free_places_.reserve(sequences_.size() + 1);
-    auto fresh = std::make_unique<Sequence>();
-    fresh->pages.reserve(max_pages_per_sequence_);
-    sequences_.push_back(std::move(fresh));
-    free_places_.push_back(static_cast<uint32_t>(sequences_.size() - 1));
-  }
-  const uint32_t place = free_places_.back();
-  free_places_.pop_back();
-  Sequence& sequence = *sequences_[place];
-  ++sequence.generation;
-  sequence.reuse = options.reuse;
-  sequence.publish = options.publish;
-  sequence.root = root;
-  sequence.tail = root.content;
-  sequence.length = 0;
-  ++num_sequences_;
-  return SequenceId{sequence.generation << kPlaceBits | place};
+  return sequences_.add(root_of(options.domain), options.reuse, options.publish);
 }
 
 SequenceId KvCache::fork(SequenceId parent_id) {
@@ -122,19 +88,16 @@ SequenceId KvCache::fork(SequenceId parent_id) {
 
 void KvCache::destroy(SequenceId id) noexcept {
   Sequence& sequence = get(id);
-  Expects(!reserving_);
+  Expects(!step_.is_open);
   for (size_t g = 0; g < windows_.size(); ++g) use_range(sequence, g, {});
   for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) release_page(*page);
   sequence.pages.clear();
-  sequence.length = 0;
-  ++sequence.generation;
-  free_places_.push_back(static_cast<uint32_t>(id.value & ((1U << kPlaceBits) - 1)));
-  --num_sequences_;
+  sequences_.remove(id);
 }
 
 void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   Sequence& sequence = get(id);
-  Expects(!reserving_);
+  Expects(!step_.is_open);
   if (num_tokens >= sequence.length) return;
   num_tokens = standing_length(num_tokens, [&](const SlotPool& window, int32_t page_idx) {
     return window.has(sequence.pages[static_cast<size_t>(page_idx)]);
@@ -251,7 +214,7 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
   const auto found = find_pages(root, 0, tokens);
   std::vector<PageId> pages(found.begin(), found.end());
   // A page that another pin keeps takes no room of the limit.
-  std::vector<PageId> kept = pinned_;
+  std::vector<PageId> kept = pins_.pages;
   std::sort(kept.begin(), kept.end());
   const auto num_fresh = std::count_if(pages.begin(), pages.end(), [&](PageId page) {
     return !std::binary_search(kept.begin(), kept.end(), page);
@@ -260,15 +223,15 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
     throw Error(ErrorCode::quota, "the prefix has {} pages that no pin keeps, {} may still be pinned",
                 num_fresh, max_pages);
   }
-  pinned_.reserve(pinned_.size() + pages.size());
+  pins_.pages.reserve(pins_.pages.size() + pages.size());
   for (size_t g = 0; g < windows_.size(); ++g)
-    pinned_slots_[g].reserve(pinned_slots_[g].size() + window_of_pin(g, pages).size());
-  pinned_.insert(pinned_.end(), pages.begin(), pages.end());
+    pins_.slots[g].reserve(pins_.slots[g].size() + window_of_pin(g, pages).size());
+  pins_.pages.insert(pins_.pages.end(), pages.begin(), pages.end());
   for (const PageId page : pages) pool_.reference(page);
   for (size_t g = 0; g < windows_.size(); ++g) {
     for (const PageId page : window_of_pin(g, pages)) {
       windows_[g].use(page);
-      pinned_slots_[g].push_back(page);
+      pins_.slots[g].push_back(page);
     }
   }
   return pages;
@@ -321,24 +284,24 @@ void KvCache::unpin(gsl::span<const PageId> pages) noexcept {
   for (size_t g = 0; g < windows_.size(); ++g) {
     const auto window = window_of_pin(g, pages);
     for (size_t i = window.size(); i-- > 0;) {
-      drop_one(pinned_slots_[g], window[i]);
+      drop_one(pins_.slots[g], window[i]);
       windows_[g].leave(window[i]);
     }
   }
   for (size_t i = pages.size(); i-- > 0;) {
-    drop_one(pinned_, pages[i]);
+    drop_one(pins_.pages, pages[i]);
     release_page(pages[i]);
   }
 }
 
 std::string KvCache::audit() const {
   std::vector<int32_t> references(static_cast<size_t>(pool_.max_pages()), 0);
-  for (const auto& sequence : sequences_) {
+  for (const auto& sequence : sequences_.places()) {
     const auto whole = sequence->pages.size() * static_cast<size_t>(pool_.page_tokens());
     if (static_cast<size_t>(sequence->length) > whole) return "a sequence is longer than its pages";
     for (const PageId page : sequence->pages) ++references[static_cast<size_t>(page.value)];
   }
-  for (const PageId page : pinned_) ++references[static_cast<size_t>(page.value)];
+  for (const PageId page : pins_.pages) ++references[static_cast<size_t>(page.value)];
   std::string problem = pool_.audit(references);
   for (size_t g = 0; g < windows_.size() && problem.empty(); ++g) problem = audit_slots(g);
   return problem;

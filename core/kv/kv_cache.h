@@ -24,6 +24,7 @@
 #include "core/kv/page_pool.h"
 #include "core/kv/page_room.h"
 #include "core/kv/page_shelf.h"
+#include "core/kv/sequence_table.h"
 #include "core/kv/slot_pool.h"
 #include "core/step/batch.h"
 #include "core/step/step_plan.h"
@@ -112,7 +113,7 @@ class KvCache {
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
   gsl::span<const SlotPool> windows() const { return windows_; }  // by group
-  int32_t num_sequences() const { return num_sequences_; }
+  int32_t num_sequences() const { return sequences_.size(); }
   uint64_t num_deduplicated() const { return num_deduplicated_; }
 
   // Empty where every page and slot is accounted for, else the first thing that is not.
@@ -121,31 +122,6 @@ class KvCache {
  private:
   friend class Reservation;
 
-  // The pages of a table whose slots its sequence uses.
-  struct SlotRange {
-    int32_t begin = 0;
-    int32_t end = 0;
-    bool holds(int32_t page_idx) const { return page_idx >= begin && page_idx < end; }
-  };
-  using SlotRanges = std::array<SlotRange, kMaxWindowGroups>;
-
-  // Where the prefixes of a domain begin.
-  struct Root {
-    ContentId content;
-    PrefixKey key;
-    std::shared_ptr<const std::string> name_space;  // of this root alone, so that it stands for it
-  };
-
-  struct Sequence {
-    uint64_t generation = 0;  // of this place; odd while in use
-    bool reuse = true;
-    bool publish = true;
-    Root root;
-    ContentId tail;  // of the last whole page; the root's where there is none; none where not published
-    int32_t length = 0;
-    std::vector<PageId> pages;
-    SlotRanges slots;  // all that its window reaches lies within
-  };
   struct Undo {
     size_t sequence_idx;
     size_t page_idx;
@@ -163,10 +139,27 @@ class KvCache {
     size_t group;
     PageId page;
   };
+  // What the open reservation does; nothing where none is open. Its memory is used again.
+  struct OpenStep {
+    bool is_open = false;
+    std::vector<Change> changes;
+    std::vector<Undo> undo;
+    std::vector<PageCopy> copies;
+    std::vector<SlotUse> taken_slots;
+    std::vector<SlotUse> left_slots;  // with the commit
 
-  Sequence& get(SequenceId id);
-  const Sequence& get(SequenceId id) const;
-  const Root& root_of(const PrefixDomain& domain);
+    void reserve(size_t num_sequences, size_t num_windows);
+    void clear() noexcept;
+  };
+  // Pages that stay, each as often as a pin keeps it.
+  struct Pins {
+    std::vector<PageId> pages;
+    std::array<std::vector<PageId>, kMaxWindowGroups> slots;  // pages whose slots pins use
+  };
+
+  Sequence& get(SequenceId id) { return sequences_.at(id); }
+  const Sequence& get(SequenceId id) const { return sequences_.at(id); }
+  const PrefixRoot& root_of(const PrefixDomain& domain);
   ContentId find_root(const PrefixDomain& domain) const;
   void drop_unused_domains();
   gsl::span<const PageId> find_pages(ContentId tail, int32_t num_own_pages,
@@ -208,7 +201,6 @@ class KvCache {
   void keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
                  gsl::span<const TokenId> tokens) noexcept;
   void roll_back() noexcept;
-  void end_step() noexcept;
 
   PagePool pool_;
   PageShelf* const shelf_;
@@ -216,23 +208,12 @@ class KvCache {
   PageRoom* const room_;
   std::vector<PageName> names_;  // of whole pages
   std::vector<SlotPool> windows_;
-  size_t max_pages_per_sequence_;
-  std::vector<std::unique_ptr<Sequence>> sequences_;
-  std::vector<uint32_t> free_places_;
-  int32_t num_sequences_ = 0;
-  std::unordered_map<std::string, Root> roots_;
-  std::vector<PageId> pinned_;
-  std::array<std::vector<PageId>, kMaxWindowGroups> pinned_slots_;  // pages whose slots pins use
-  mutable std::vector<PageId> found_;                               // by find_pages
+  SequenceTable sequences_;
+  std::unordered_map<std::string, PrefixRoot> roots_;
+  Pins pins_;
+  mutable std::vector<PageId> found_;  // by find_pages
   uint64_t num_deduplicated_ = 0;
-
-  // Of the open reservation; kept to be used again.
-  bool reserving_ = false;
-  std::vector<Change> changes_;
-  std::vector<Undo> undo_;
-  std::vector<PageCopy> copies_;
-  std::vector<SlotUse> taken_slots_;
-  std::vector<SlotUse> left_slots_;  // with the commit
+  OpenStep step_;
 };
 
 // The pages of one step. Gives everything back on destruction unless committed.
@@ -243,7 +224,7 @@ class Reservation {
   Reservation& operator=(Reservation&&) = delete;
   ~Reservation();
 
-  gsl::span<const PageCopy> copies() const { return cache_->copies_; }
+  gsl::span<const PageCopy> copies() const { return cache_->step_.copies; }
 
   // What was accepted becomes part of the sequences; whole pages become findable.
   void commit() noexcept;

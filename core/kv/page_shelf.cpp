@@ -80,7 +80,7 @@ void KvCache::shelve_all(const std::function<bool()>& stops) noexcept {
 // Pages that are here are held meanwhile, so that none leaves for one that comes. They are let go from the
 // last to the first: a page leaves before the one that it continues.
 int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
-  Expects(!reserving_);
+  Expects(!step_.is_open);
   if (shelf_ == nullptr || domain.adapter_generation != 0 || tokens.size() < 2) return 0;
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
   std::vector<PageId> held;
@@ -88,7 +88,7 @@ int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId>
   const auto let_go = gsl::finally([&] {
     for (auto page = held.rbegin(); page != held.rend(); ++page) pool_.release(*page);
   });
-  const Root root = root_of(domain);
+  const PrefixRoot root = root_of(domain);
   ContentId tail = root.content;
   PageName name{root.key, std::nullopt, root.name_space};
   int32_t num_brought = 0;

@@ -9,34 +9,35 @@ namespace quire {
 // Prefixes are found for all sequences before the first page is taken, so that no eviction takes away what
 // another sequence of the same step was going to use.
 Reservation KvCache::reserve(StepPlan& plan) {
-  Expects(!reserving_);
-  reserving_ = true;
+  Expects(!step_.is_open);
+  step_.is_open = true;
   Reservation reservation(*this);  // from here on, an exception rolls back
   for (PlannedLane& lane : plan.lanes) {
     Sequence& sequence = get(*lane.lane->sequence);
-    changes_.push_back({&sequence, sequence.length, sequence.length, sequence.tail, sequence.slots, &lane});
-    adopt(changes_.size() - 1);
+    step_.changes.push_back(
+        {&sequence, sequence.length, sequence.length, sequence.tail, sequence.slots, &lane});
+    adopt(step_.changes.size() - 1);
   }
-  for (size_t i = 0; i < changes_.size(); ++i) extend(i);
-  for (const Change& change : changes_) change.lane->pages = change.sequence->pages;
+  for (size_t i = 0; i < step_.changes.size(); ++i) extend(i);
+  for (const Change& change : step_.changes) change.lane->pages = change.sequence->pages;
   return reservation;
 }
 
 bool KvCache::hold_pages(SequenceId id, int32_t num_tokens) {
   Sequence& sequence = get(id);
   const auto wanted = static_cast<size_t>(pages_for(num_tokens, pool_.page_tokens()));
-  const auto open = std::find_if(changes_.begin(), changes_.end(),
+  const auto open = std::find_if(step_.changes.begin(), step_.changes.end(),
                                  [&](const Change& change) { return change.sequence == &sequence; });
   while (sequence.pages.size() < wanted) {
-    if (pool_.num_available() == 0 || sequence.pages.size() >= max_pages_per_sequence_) return false;
-    if (open == changes_.end()) {
+    if (pool_.num_available() == 0 || sequence.pages.size() >= sequences_.max_pages()) return false;
+    if (open == step_.changes.end()) {
       sequence.pages.push_back(take_page());  // within the capacity taken at creation
     } else {
-      place(static_cast<size_t>(open - changes_.begin()), sequence.pages.size(), take_page());
+      place(static_cast<size_t>(open - step_.changes.begin()), sequence.pages.size(), take_page());
     }
   }
-  if (open != changes_.end()) open->lane->pages = sequence.pages;
-  return hold_slots(sequence, static_cast<int32_t>(wanted), open != changes_.end());
+  if (open != step_.changes.end()) open->lane->pages = sequence.pages;
+  return hold_slots(sequence, static_cast<int32_t>(wanted), open != step_.changes.end());
 }
 
 bool KvCache::hold_slots(Sequence& sequence, int32_t end, bool is_open) {
@@ -56,13 +57,13 @@ bool KvCache::hold_slots(Sequence& sequence, int32_t end, bool is_open) {
 
 // Puts `page`, which carries a reference for this sequence, into its table.
 void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
-  std::vector<PageId>& pages = changes_[change_idx].sequence->pages;
+  std::vector<PageId>& pages = step_.changes[change_idx].sequence->pages;
   const bool appends = page_idx == pages.size();
   try {
-    if (page_idx >= max_pages_per_sequence_) {
-      throw Error(ErrorCode::capacity, "a sequence may hold {} pages", max_pages_per_sequence_);
+    if (page_idx >= sequences_.max_pages()) {
+      throw Error(ErrorCode::capacity, "a sequence may hold {} pages", sequences_.max_pages());
     }
-    undo_.push_back({change_idx, page_idx, appends ? PageId{-1} : pages[page_idx]});
+    step_.undo.push_back({change_idx, page_idx, appends ? PageId{-1} : pages[page_idx]});
   } catch (...) {
     release_page(page);
     throw;
@@ -77,8 +78,8 @@ void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
 // Moves a sequence that stands at the start of a page over all whole pages that it can take over.
 // A candidate is computed: whether it was right is told by the row before it.
 void KvCache::adopt(size_t change_idx) {
-  Sequence& sequence = *changes_[change_idx].sequence;
-  const gsl::span<const TokenId> tokens = changes_[change_idx].lane->lane->known();
+  Sequence& sequence = *step_.changes[change_idx].sequence;
+  const gsl::span<const TokenId> tokens = step_.changes[change_idx].lane->lane->known();
   if (!sequence.reuse || sequence.tail.value == 0 || sequence.length % pool_.page_tokens() != 0) return;
   const auto length = static_cast<size_t>(sequence.length);
   const auto first = length / static_cast<size_t>(pool_.page_tokens());
@@ -95,11 +96,11 @@ void KvCache::adopt(size_t change_idx) {
 }
 
 void KvCache::extend(size_t change_idx) {
-  PlannedLane& lane = *changes_[change_idx].lane;
+  PlannedLane& lane = *step_.changes[change_idx].lane;
   const gsl::span<const TokenId> tokens = lane.lane->tokens;
-  Sequence& sequence = *changes_[change_idx].sequence;
+  Sequence& sequence = *step_.changes[change_idx].sequence;
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
-  changes_[change_idx].own_start = sequence.length;
+  step_.changes[change_idx].own_start = sequence.length;
   if (must_copy_tail(sequence)) {
     copy_tail(change_idx);
   } else if (sequence.length % pool_.page_tokens() != 0) {
@@ -124,45 +125,45 @@ void KvCache::extend(size_t change_idx) {
   if (found > 0) {
     const PageId target_page = sequence.pages[start / page_tokens];
     // Where the last available page was the source itself, its content is in place already.
-    if (target_page != partial.page) copies_.push_back({partial.page, target_page, found});
+    if (target_page != partial.page) step_.copies.push_back({partial.page, target_page, found});
     copy_slots(source_slots, target_page, found);
     sequence.length += found;
   }
   lane.start = sequence.length;
   lane.num_tokens = num_tokens;
   lane.num_rows = std::min(num_tokens, lane.num_rows);
-  lane.num_found_tokens = sequence.length - changes_[change_idx].old_length;
+  lane.num_found_tokens = sequence.length - step_.changes[change_idx].old_length;
 }
 
 // The page that the sequence would write on belongs to others as well; they keep it, it gets its own.
 void KvCache::copy_tail(size_t change_idx) {
-  Sequence& sequence = *changes_[change_idx].sequence;
+  Sequence& sequence = *step_.changes[change_idx].sequence;
   const auto page_idx = static_cast<size_t>(sequence.length / pool_.page_tokens());
   const PageId shared = sequence.pages[page_idx];
   const PageId own = take_page();
   place(change_idx, page_idx, own);
   for (size_t g = 0; g < windows_.size(); ++g) {
-    left_slots_.push_back({g, shared});
+    step_.left_slots.push_back({g, shared});
     take_slot(g, own);
   }
   const int32_t num_tokens = sequence.length % pool_.page_tokens();
-  copies_.push_back({shared, own, num_tokens});
+  step_.copies.push_back({shared, own, num_tokens});
   copy_slots(slots_of(shared), own, num_tokens);
 }
 
 void KvCache::commit() noexcept {
-  for (const SlotUse& left : left_slots_) windows_[left.group].leave(left.page);
-  for (const Undo& undo : undo_) {
+  for (const SlotUse& left : step_.left_slots) windows_[left.group].leave(left.page);
+  for (const Undo& undo : step_.undo) {
     if (undo.before.value >= 0) release_page(undo.before);
   }
-  for (const Change& change : changes_) {
+  for (const Change& change : step_.changes) {
     // A page of its own that was filled by a copy, but not accepted, is left unseen; the sequence is about to
     // be destroyed.
     if (change.lane->faulted) continue;
     keep(change, change.lane->num_accepted);
     leave_window(*change.sequence);
   }
-  end_step();
+  step_.clear();
 }
 
 // Records what stands: tokens copied from another page, then the computed ones. Adopted pages are on record.
@@ -212,10 +213,10 @@ void KvCache::keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
 }
 
 void KvCache::roll_back() noexcept {
-  for (auto taken = taken_slots_.rbegin(); taken != taken_slots_.rend(); ++taken)
+  for (auto taken = step_.taken_slots.rbegin(); taken != step_.taken_slots.rend(); ++taken)
     windows_[taken->group].leave(taken->page);
-  for (auto undo = undo_.rbegin(); undo != undo_.rend(); ++undo) {
-    std::vector<PageId>& pages = changes_[undo->sequence_idx].sequence->pages;
+  for (auto undo = step_.undo.rbegin(); undo != step_.undo.rend(); ++undo) {
+    std::vector<PageId>& pages = step_.changes[undo->sequence_idx].sequence->pages;
     const PageId page = pages[undo->page_idx];
     if (undo->before.value < 0) {
       pages.pop_back();
@@ -224,21 +225,30 @@ void KvCache::roll_back() noexcept {
     }
     release_page(page);
   }
-  for (const Change& change : changes_) {
+  for (const Change& change : step_.changes) {
     change.sequence->length = change.old_length;
     change.sequence->tail = change.old_tail;
     change.sequence->slots = change.old_slots;
   }
-  end_step();
+  step_.clear();
 }
 
-void KvCache::end_step() noexcept {
-  changes_.clear();
-  undo_.clear();
-  copies_.clear();
-  taken_slots_.clear();
-  left_slots_.clear();
-  reserving_ = false;
+// As many as steps of that many sequences are likely to need.
+void KvCache::OpenStep::reserve(size_t num_sequences, size_t num_windows) {
+  changes.reserve(num_sequences);
+  copies.reserve(num_sequences * 2);
+  undo.reserve(num_sequences * 4);
+  taken_slots.reserve(num_sequences * 4 * num_windows);
+  left_slots.reserve(num_sequences * 4 * num_windows);
+}
+
+void KvCache::OpenStep::clear() noexcept {
+  changes.clear();
+  undo.clear();
+  copies.clear();
+  taken_slots.clear();
+  left_slots.clear();
+  is_open = false;
 }
 
 void Reservation::commit() noexcept {

@@ -58,11 +58,11 @@ void KvCache::touch(PageId page) noexcept {
 
 // Given back where the open reservation comes to nothing.
 void KvCache::take_slot(size_t group, PageId page) {
-  taken_slots_.push_back({group, page});
+  step_.taken_slots.push_back({group, page});
   try {
     windows_[group].use(page);
   } catch (...) {
-    taken_slots_.pop_back();
+    step_.taken_slots.pop_back();
     throw;
   }
 }
@@ -85,21 +85,21 @@ SlotCounts KvCache::slots_of(PageId page) const {
 void KvCache::copy_slots(const SlotCounts& source, PageId target, int32_t num_tokens) {
   for (size_t g = 0; g < windows_.size(); ++g) {
     const PageId from{source[g]}, to{windows_[g].slot(target)};
-    if (from != to) copies_.push_back({from, to, num_tokens, static_cast<int32_t>(g) + 1});
+    if (from != to) step_.copies.push_back({from, to, num_tokens, static_cast<int32_t>(g) + 1});
   }
 }
 
 // The slots of pages that a sequence is about to take over in place of those in its table, as far back as its
 // window reaches from the new end. What it used before stays its own until the commit.
 void KvCache::adopt_slots(size_t change_idx, gsl::span<const PageId> found) {
-  Sequence& sequence = *changes_[change_idx].sequence;
+  Sequence& sequence = *step_.changes[change_idx].sequence;
   const int32_t start = sequence.length / pool_.page_tokens();
   const int32_t end = start + static_cast<int32_t>(found.size());
   for (size_t g = 0; g < windows_.size(); ++g) {
     SlotRange& range = sequence.slots[g];
     const int32_t begin = std::max(range.begin, first_kept(g, end * pool_.page_tokens()));
     for (int32_t i = range.begin; i < std::min(range.end, end); ++i) {
-      if (i < begin || i >= start) left_slots_.push_back({g, sequence.pages[static_cast<size_t>(i)]});
+      if (i < begin || i >= start) step_.left_slots.push_back({g, sequence.pages[static_cast<size_t>(i)]});
     }
     for (int32_t i = std::max(begin, start); i < end; ++i)
       take_slot(g, found[static_cast<size_t>(i - start)]);
@@ -118,7 +118,7 @@ void KvCache::leave_window(Sequence& sequence) noexcept {
 
 std::string KvCache::audit_slots(size_t group) const {
   std::vector<int32_t> users(static_cast<size_t>(pool_.max_pages()), 0);
-  for (const auto& sequence : sequences_) {
+  for (const auto& sequence : sequences_.places()) {
     const SlotRange range = sequence->slots[group];
     if (range.begin < 0 || range.end > static_cast<int32_t>(sequence->pages.size()))
       return "a sequence uses slots beyond its pages";
@@ -128,7 +128,7 @@ std::string KvCache::audit_slots(size_t group) const {
     for (int32_t i = range.begin; i < range.end; ++i)
       ++users[static_cast<size_t>(sequence->pages[static_cast<size_t>(i)].value)];
   }
-  for (const PageId page : pinned_slots_[group]) ++users[static_cast<size_t>(page.value)];
+  for (const PageId page : pins_.slots[group]) ++users[static_cast<size_t>(page.value)];
   for (int32_t page = 0; page < pool_.num_pages(); ++page) {
     if (pool_.is_free(PageId{page}) && windows_[group].has(PageId{page}))
       return fmt::format("free page {} has a slot", page);

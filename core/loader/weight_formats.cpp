@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/loader/awq_tensors.h"
+#include "core/loader/bitnet_tensors.h"
 #include "core/loader/dense_tensors.h"
 #include "core/loader/exl2_tensors.h"
 #include "core/loader/fp4_tensors.h"
@@ -20,7 +21,7 @@ bool always(const LayerTensors&) {
   return true;
 }
 
-constexpr std::array<FormatRow, 9> kFormats = {{
+constexpr std::array<FormatRow, 10> kFormats = {{
     {"exl2",
      {".q_weight", ".q_scale", ".q_scale_max", ".q_groups", ".q_invperm", ".q_perm", ".q_group_map"},
      always,
@@ -54,6 +55,7 @@ constexpr std::array<FormatRow, 9> kFormats = {{
      load_modelopt_nvfp4,
      describe_modelopt_nvfp4,
      nullptr},
+    {"bitnet", {".weight", ".weight_scale"}, is_bitnet, load_bitnet, describe_bitnet, nullptr},
     {"fp8",
      {".weight", ".weight_scale", ".weight_scale_inv"},
      is_fp8,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include <gsl/gsl>
 
@@ -29,6 +30,8 @@ class TokenMatcher {
   virtual void force(int32_t /*max_tokens*/, TokenIds& /*out*/) const {}
   // Whether there is nothing to say any more: every token may come from here on.
   virtual bool allows_all() const { return false; }
+  // Where mask has no token: the limit that left none, and the way out. Empty where no limit did.
+  virtual std::string limit_met() const { return {}; }
   // Whether the text may be over here.
   virtual bool may_end() const = 0;
   // For a fork.

@@ -138,6 +138,29 @@ TEST_F(ConstrainedJob, AForkAndARewindGoOnWithinTheConstraint) {
   }
 }
 
+// Each bracket leaves four things to come, and none of them may be left out.
+TEST_F(ConstrainedJob, OneThatIsAsDeepAsMayBeEndsWithTheNameOfTheLimit) {
+  const OwnedConstraint endless =
+      constrain(model.get(), QUIRE_CONSTRAINT_GBNF,
+                "root ::= \"(\" a \")\"\na ::= b \"1\"\nb ::= c \"2\"\nc ::= root \"3\"");
+  const OwnedRequest request = make_prompt("Once");
+  quire_job_request_set_max_new_tokens(request.get(), 400, nullptr);
+  quire_job_request_set_constraint(request.get(), endless.get(), nullptr);
+  const OwnedJob job(quire_job_submit(cache.get(), request.get(), nullptr));
+  Collected said;
+  std::string message;
+  while (quire_event* const event = next_event(job.get(), -1, nullptr)) {
+    add_event(said, event);
+    size_t length = 0;
+    if (const char* const words = quire_event_error_message(event, &length, nullptr))
+      message.assign(words, length);
+    quire_event_free(event, nullptr);
+  }
+  EXPECT_EQ(said.error_code, QUIRE_ERROR_CAPACITY);
+  EXPECT_EQ(said.text, std::string(said.text.size(), '('));
+  EXPECT_NE(message.find("max_depth = 600"), std::string::npos) << message;
+}
+
 TEST(ConstrainedTinyJob, OneThatCannotBeMetEndsWithAnError) {
   const World world;
   const OwnedConstraint beyond = constrain(world.model.get(), QUIRE_CONSTRAINT_REGEX, "ab\xC3\xA9");

@@ -38,6 +38,7 @@ void load_layer(WeightReader& reader, const std::string& key) {
   QuantizationConfig quantization;
   quantization.scheme.block_out = 2;
   quantization.scheme.block_in = 3;
+  quantization.bitnet_scale = BitNetScale::divides;
   const LinearWeight weight = load_linear(reader, request, quantization);
   const kernels::WeightSource source = weight.source();
   if (!testing::find_defect(source).empty()) std::abort();

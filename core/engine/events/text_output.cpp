@@ -18,47 +18,47 @@ std::optional<HeldTokens> hold_tokens(const TextStream& stream, const std::vecto
 
 TextOutput::TextOutput(std::unique_ptr<TextStream> stream, const std::vector<std::string>& stops,
                        const std::vector<std::string>& banned)
-    : TextOutput(stream->clone(), StopMatcher(stops), hold_tokens(*stream, stops, banned)) {}
+    : TextOutput(Stages(stream->clone(), StopMatcher(stops), hold_tokens(*stream, stops, banned))) {}
 
-TextOutput::TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher,
-                       std::optional<HeldTokens> held)
-    : first_stream_(stream->clone()),
-      first_matcher_(matcher),
-      stream_(std::move(stream)),
-      matcher_(std::move(matcher)),
-      first_held_(held),
-      held_(std::move(held)) {}
+TextOutput::TextOutput(Stages stages) : first_(stages), now_(std::move(stages)) {}
+
+TextOutput::Stages::Stages(std::unique_ptr<TextStream> text, StopMatcher stops,
+                           std::optional<HeldTokens> tokens)
+    : stream(std::move(text)), matcher(std::move(stops)), held(std::move(tokens)) {}
+
+TextOutput::Stages::Stages(const Stages& other)
+    : stream(other.stream->clone()), matcher(other.matcher), held(other.held), reader(other.reader) {}
 
 void TextOutput::read_as(const ResponseParser& reader) {
-  first_reader_ = reader;
-  reader_ = reader;
+  first_.reader = reader;
+  now_.reader = reader;
 }
 
 FoundText TextOutput::push(const SampledToken& token, bool with_log_probs) {
   with_log_probs_ = with_log_probs;
-  if (held_ || reader_) said_.push_back(token);
+  if (now_.held || now_.reader) said_.push_back(token);
   const FoundText found = push_text(token, with_log_probs);
   read_text();
   return found;
 }
 
 FoundText TextOutput::push_text(const SampledToken& token, bool with_log_probs) {
-  if (held_) return held_->push(token, with_log_probs, pending_);
+  if (now_.held) return now_.held->push(token, with_log_probs, pending_);
   say(token, with_log_probs);
   piece_.clear();
-  stream_->push(token.token, piece_);
-  matcher_.push(piece_, pending_.text);
-  return {matcher_.matched(), 0};
+  now_.stream->push(token.token, piece_);
+  now_.matcher.push(piece_, pending_.text);
+  return {now_.matcher.matched(), 0};
 }
 
 void TextOutput::take_back(int32_t num_tokens) {
-  held_->take_back(num_tokens);
+  now_.held->take_back(num_tokens);
   said_.resize(said_.size() - static_cast<size_t>(num_tokens));
 }
 
 void TextOutput::push_silent(const SampledToken& token, bool with_log_probs) {
   with_log_probs_ = with_log_probs;
-  if (held_) return held_->push_silent(token);
+  if (now_.held) return now_.held->push_silent(token);
   say(token, with_log_probs);
 }
 
@@ -70,26 +70,26 @@ void TextOutput::say(const SampledToken& token, bool with_log_probs) {
 }
 
 void TextOutput::read_text() {
-  if (!reader_) return;
-  reader_->feed(pending_.text);
+  if (!now_.reader) return;
+  now_.reader->feed(pending_.text);
   pending_.text.clear();
-  for (ResponseEvent& part : reader_->take()) parts_.push_back(std::move(part));
+  for (ResponseEvent& part : now_.reader->take()) parts_.push_back(std::move(part));
 }
 
 void TextOutput::finish() {
   finish_text();
   read_text();
-  if (!reader_) return;
-  reader_->finish();
+  if (!now_.reader) return;
+  now_.reader->finish();
   read_text();
 }
 
 // Half a character at the end is shown as U+FFFD, which may itself complete a stop string.
 void TextOutput::finish_text() {
-  if (held_) return held_->finish(with_log_probs_, pending_);
+  if (now_.held) return now_.held->finish(with_log_probs_, pending_);
   piece_.clear();
-  stream_->finish(piece_);
-  if (!matcher_.push(piece_, pending_.text)) matcher_.finish(pending_.text);
+  now_.stream->finish(piece_);
+  if (!now_.matcher.push(piece_, pending_.text)) now_.matcher.finish(pending_.text);
 }
 
 Event TextOutput::take() {
@@ -113,22 +113,19 @@ void TextOutput::take_all() {
 }
 
 TextOutput TextOutput::clone() const {
-  std::optional<HeldTokens> held;
-  if (held_) held = held_->forked();
-  TextOutput copy(stream_->clone(), matcher_, std::move(held));
-  if (reader_) copy.read_as(*reader_);
-  return copy;
+  Stages stages = now_;
+  if (stages.held) stages.held = now_.held->forked();
+  return TextOutput(std::move(stages));
 }
 
 TextOutput TextOutput::rewound(gsl::span<const TokenId> tokens) const {
-  TextOutput result(first_stream_->clone(), first_matcher_, first_held_);
-  if (first_reader_) result.read_as(*first_reader_);
+  TextOutput result(first_);
   for (size_t i = 0; i < tokens.size(); ++i) {
     SampledToken again;
     again.token = tokens[i];
     const bool taken = i < num_taken_;
     bool with_log_probs = !taken && !pending_.log_probs.empty();
-    if (held_ || reader_) {
+    if (now_.held || now_.reader) {
       again = said_[i];
       with_log_probs = with_log_probs_;
     } else if (with_log_probs) {
@@ -136,7 +133,7 @@ TextOutput TextOutput::rewound(gsl::span<const TokenId> tokens) const {
       again.top_log_probs = pending_.top_log_probs[i - num_taken_];
     }
     result.push(again, with_log_probs);
-    const bool in_call = result.reader_ && result.reader_->in_call();
+    const bool in_call = result.now_.reader && result.now_.reader->in_call();
     if (taken && !in_call) result.take_all();
   }
   return result;

@@ -40,7 +40,8 @@ class TextOutput {
 
   // Text to show, or tokens that never have any: those wait for nothing.
   bool has_text() const {
-    return !pending_.text.empty() || !parts_.empty() || (stream_->is_silent() && !pending_.token_ids.empty());
+    return !pending_.text.empty() || !parts_.empty() ||
+           (now_.stream->is_silent() && !pending_.token_ids.empty());
   }
   bool has_anything() const { return has_text() || !pending_.token_ids.empty(); }
   // Text, ids and log-probabilities so far; they are gone from here. Of an answer that is read its first
@@ -50,9 +51,9 @@ class TextOutput {
   int32_t num_taken_tokens() const { return static_cast<int32_t>(num_taken_); }
   int64_t num_taken_bytes() const { return num_taken_bytes_; }
   // Tokens that were pushed and not yet taken.
-  size_t num_pending_tokens() const { return pending_.token_ids.size() + (held_ ? held_->size() : 0); }
+  size_t num_pending_tokens() const { return pending_.token_ids.size() + num_held_tokens(); }
   // Those before them cannot be taken back.
-  size_t num_held_tokens() const { return held_ ? held_->size() : 0; }
+  size_t num_held_tokens() const { return now_.held ? now_.held->size() : 0; }
 
   // A copy for a fork. What is pending goes with the parent alone; what is held back goes with both.
   TextOutput clone() const;
@@ -62,7 +63,21 @@ class TextOutput {
   TextOutput rewound(gsl::span<const TokenId> tokens) const;
 
  private:
-  TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher, std::optional<HeldTokens> held);
+  // What a token goes through on its way to text. A copy goes on by itself from the same place.
+  struct Stages {
+    Stages(std::unique_ptr<TextStream> text, StopMatcher stops, std::optional<HeldTokens> tokens);
+    Stages(const Stages& other);
+    Stages(Stages&&) = default;
+    Stages& operator=(const Stages&) = delete;
+    Stages& operator=(Stages&&) = default;
+    ~Stages() = default;
+
+    std::unique_ptr<TextStream> stream;
+    StopMatcher matcher;             // copies share the automaton
+    std::optional<HeldTokens> held;  // where texts are banned, in place of the two
+    std::optional<ResponseParser> reader;
+  };
+  explicit TextOutput(Stages stages);
 
   void say(const SampledToken& token, bool with_log_probs);
   FoundText push_text(const SampledToken& token, bool with_log_probs);
@@ -70,16 +85,10 @@ class TextOutput {
   void read_text();
   void take_all();
 
-  std::unique_ptr<TextStream> first_stream_;  // as it was before the first token
-  StopMatcher first_matcher_;                 // likewise; shares the automaton
-  std::unique_ptr<TextStream> stream_;
-  StopMatcher matcher_;
-  std::optional<HeldTokens> first_held_;  // likewise; where texts are banned, in place of the matcher
-  std::optional<HeldTokens> held_;
-  std::optional<ResponseParser> first_reader_;  // likewise
-  std::optional<ResponseParser> reader_;
-  std::deque<ResponseEvent> parts_;  // what reader_ has read
-  std::vector<SampledToken> said_;   // with held_ or reader_: all tokens, which a rewind may show again
+  Stages first_;  // as they were before the first token
+  Stages now_;
+  std::deque<ResponseEvent> parts_;  // what the reader has read
+  std::vector<SampledToken> said_;   // of banned texts or a reader: all tokens, which a rewind may show again
   bool with_log_probs_ = false;      // as the last token was pushed
   std::string piece_;
   Event pending_;

@@ -205,6 +205,10 @@ void Verify::take_forced(JobRecord& job, Trial& trial) {
 bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
   JobRecord& job = *planned.lane->job;
   if (sampled.fault == SampleFault::nothing_allowed) {
+    const std::string limit = job.matcher == nullptr ? "" : job.matcher->limit_met();
+    if (!limit.empty())
+      throw Error(ErrorCode::capacity, "constraint: there is no new token {}: {}", job.num_drawn_tokens(),
+                  limit);
     if (!job.exclusions.empty() && (job.matcher == nullptr || !job.matcher->may_end())) {
       throw Error(ErrorCode::invalid_argument, "banned_texts: there is no other way on after new token {}",
                   job.num_drawn_tokens());

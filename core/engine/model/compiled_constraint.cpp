@@ -7,7 +7,7 @@ namespace {
 
 class CompiledMatcher final : public TokenMatcher {
  public:
-  explicit CompiledMatcher(std::shared_ptr<const Constraint> constraint) : matcher_(std::move(constraint)) {}
+  explicit CompiledMatcher(const std::shared_ptr<const Constraint>& constraint) : matcher_(constraint) {}
 
   void mask(gsl::span<uint32_t> words) override {
     scratch_.resize(vocabulary().num_words());
@@ -24,6 +24,7 @@ class CompiledMatcher final : public TokenMatcher {
     matcher_.force(static_cast<size_t>(max_tokens), out);
   }
   void rollback(int32_t num_tokens) override { matcher_.rollback(static_cast<size_t>(num_tokens)); }
+  std::string limit_met() const override { return matcher_.limit_met(); }
   bool may_end() const override { return matcher_.may_end(); }
   std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<CompiledMatcher>(*this); }
 

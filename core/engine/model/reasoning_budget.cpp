@@ -60,6 +60,9 @@ class ReasoningBudget::Place final : public TokenMatcher {
     decide();
   }
   bool allows_all() const override { return !forced_ && (other_ == nullptr || other_->allows_all()); }
+  std::string limit_met() const override {
+    return forced_ || other_ == nullptr ? std::string() : other_->limit_met();
+  }
   bool may_end() const override { return !forced_ && (other_ == nullptr || other_->may_end()); }
   std::unique_ptr<TokenMatcher> clone() const override { return std::unique_ptr<Place>(new Place(*this)); }
 

@@ -156,6 +156,29 @@ TEST(QuantizationConfig, ReadsTheOtherMethods) {
   EXPECT_EQ(read({{"quant_method", "mxfp4"}}).method, Method::mxfp4);
 }
 
+// The class that is meant where none is said is the older one, as in transformers.
+TEST(QuantizationConfig, ReadsWhatTheScaleOfBitNetDoes) {
+  EXPECT_EQ(read({{"quant_method", "bitnet"}}).bitnet_scale, BitNetScale::divides);
+  EXPECT_EQ(read({{"quant_method", "bitnet"}}).method, QuantizationConfig::Method::bitnet);
+  const QuantizationConfig config = read({{"quant_method", "bitnet"},
+                                          {"linear_class", "autobitlinear"},
+                                          {"quantization_mode", "offline"},
+                                          {"modules_to_not_convert", {"lm_head"}}});
+  EXPECT_EQ(config.bitnet_scale, BitNetScale::multiplies);
+  EXPECT_TRUE(config.ignored.contains("lm_head"));
+  expect_error(ErrorCode::unsupported, {"quantization_config.linear_class", "\"linear\""}, [] {
+    read({{"quant_method", "bitnet"}, {"linear_class", "linear"}});
+  });
+  expect_error(
+      ErrorCode::unsupported, {"quantization_config.quantization_mode", "\"online\"", "offline"}, [] {
+        read(
+            {{"quant_method", "bitnet"}, {"linear_class", "autobitlinear"}, {"quantization_mode", "online"}});
+      });
+  expect_error(ErrorCode::unsupported, {"quantization_config.use_rms_norm"}, [] {
+    read({{"quant_method", "bitnet"}, {"use_rms_norm", true}});
+  });
+}
+
 TEST(QuantizationConfig, SaysWhatItDoesNotRead) {
   for (const int bits : {2, 3, 16}) {
     expect_error(ErrorCode::unsupported, {"c.quantization_config.bits", "only 4 and 8 bit"}, [&] {

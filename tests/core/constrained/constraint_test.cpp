@@ -181,6 +181,39 @@ TEST(Constraint, WhereTheStackIsFullNothingMoreIsForced) {
   EXPECT_TRUE(matcher.accept_text(forced));
 }
 
+// The last level opens in parts: once it has begun, the rule after it is one too many.
+TEST(Constraint, ADeadEndSaysThatTheDepthIsWhy) {
+  const std::vector<std::pair<const char*, const char*>> sources = {
+      {R"g(root ::= "(" root ")")g", "("},
+      {"root ::= \"(\" \"-\" item \")\"\nitem ::= \"b\" root | root", "(-"},
+      {R"g(root ::= "(" <think> root ")")g", "("}};
+  for (const auto& [source, opening] : sources) {
+    const auto constraint = compile(ConstraintKind::gbnf, source);
+    const TokenId think = constraint->vocabulary().find_special("<think>");
+    Matcher matcher(constraint);
+    while (matcher.accept_text(opening) || matcher.accept(think)) ASSERT_LT(matcher.num_steps(), 2000U);
+    matcher.accept_text("(");
+    ASSERT_GT(matcher.num_steps(), 80U);
+    ASSERT_TRUE(allowed_tokens(matcher).empty()) << source;
+    EXPECT_FALSE(matcher.may_end());
+    EXPECT_NE(matcher.limit_met().find("max_depth = 600"), std::string::npos) << source;
+    matcher.rollback(4);
+    EXPECT_FALSE(allowed_tokens(matcher).empty()) << source;
+    EXPECT_EQ(matcher.limit_met(), "") << source;
+  }
+}
+
+// A list whose items must differ, and that lets only one be.
+TEST(Constraint, ADeadEndOfAnotherKindIsNoLimit) {
+  Matcher matcher(compile(ConstraintKind::json_schema,
+                          R"({"type": "array", "uniqueItems": true, "minItems": 2, "maxItems": 2,
+                              "items": {"type": "array", "maxItems": 0}})"));
+  ASSERT_TRUE(matcher.accept_text("[[],"));
+  while (!allowed_tokens(matcher).empty()) ASSERT_TRUE(matcher.accept(allowed_tokens(matcher)[0]));
+  EXPECT_FALSE(matcher.may_end());
+  EXPECT_EQ(matcher.limit_met(), "");
+}
+
 TEST(Constraint, StepsTakenBackLeaveNoTrace) {
   const auto constraint =
       compile(ConstraintKind::json_schema, R"({"properties": {"a": {"type": "string"}}, "required": ["a"]})");
@@ -396,9 +429,8 @@ TEST(Constraint, SourcesWithoutEndMeetALimitWithAName) {
                  "deeper");
   std::string all;
   for (int i = 0; i < 40; ++i) {
-    const std::string name = std::to_string(i);
-    all += std::string(i == 0 ? "" : ",") + R"({"anyOf": [{"required": ["a)" + name +
-           R"("]}, {"required": ["b)" + name + R"("]}]})";
+    if (i > 0) all += ",";
+    all += fmt::format(R"({{"anyOf": [{{"required": ["a{0}"]}}, {{"required": ["b{0}"]}}]}})", i);
   }
   expect_refusal(ConstraintKind::json_schema, R"({"allOf": [)" + all + "]}", ErrorCode::capacity,
                  "max_alternatives");

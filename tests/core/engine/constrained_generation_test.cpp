@@ -47,6 +47,33 @@ class FixedText final : public TokenConstraint {
   bool forces_;
 };
 
+// One token, and then none, for a limit.
+class Narrow final : public TokenConstraint {
+ public:
+  std::unique_ptr<TokenMatcher> start() const override { return std::make_unique<Place>(); }
+
+ private:
+  class Place final : public TokenMatcher {
+   public:
+    void mask(gsl::span<uint32_t> words) override {
+      std::fill(words.begin(), words.end(), 0U);
+      if (num_tokens_ == 0) words[0] = 1U << 9;
+    }
+    bool accept(TokenId token) override {
+      if (num_tokens_ > 0 || token != 9) return false;
+      ++num_tokens_;
+      return true;
+    }
+    void rollback(int32_t num_tokens) override { num_tokens_ -= num_tokens; }
+    std::string limit_met() const override { return num_tokens_ == 0 ? "" : "max_width = 1: say less"; }
+    bool may_end() const override { return false; }
+    std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<Place>(*this); }
+
+   private:
+    int32_t num_tokens_ = 0;
+  };
+};
+
 // Drawn by the host, and on a device in steps that are issued ahead: the mask is made while a pass runs.
 TEST(ConstrainedGeneration, AConstraintDecidesWhatIsDrawn) {
   const TokenIds text{9, 8, 40, 7, 33, 2};
@@ -73,6 +100,29 @@ TEST(ConstrainedGeneration, AConstraintDecidesWhatIsDrawn) {
     if (!on_device) continue;
     EXPECT_GE(engine.executor->num_rows_masked(), 13);
     EXPECT_GE(engine.executor->num_followed(), engine.executor->num_steps() - 2);
+  }
+}
+
+TEST(ConstrainedGeneration, ADeadEndAtALimitNamesTheLimit) {
+  for (const bool on_device : {false, true}) {
+    for (const bool bans : {false, true}) {
+      FakeEngineOptions options;
+      options.end_tokens = {3};
+      options.cache.start_thread = false;
+      if (on_device) make_drawing(options.limits);
+      FakeEngine engine{options};
+      JobRequest request = greedy({1, 2}, 20);
+      request.constraint = std::make_shared<Narrow>();
+      if (bans) request.banned_strings = {"zzzz"};
+      const auto job = engine.cache->submit(request);
+      engine.run_to_idle();
+      EXPECT_EQ(job->result().error, ErrorCode::capacity);
+      EXPECT_EQ(job->result().message, "constraint: there is no new token 1: max_width = 1: say less");
+      request.sampling.banned_tokens = {9};
+      const auto barred = engine.cache->submit(request);
+      engine.run_to_idle();
+      EXPECT_EQ(barred->result().error, ErrorCode::invalid_argument) << "no limit is why";
+    }
   }
 }
 

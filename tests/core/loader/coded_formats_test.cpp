@@ -68,6 +68,16 @@ Tensors nvfp4() {
           {"x.weight_global_scale", of_values<float>("F32", {1}, {2.0f})}};
 }
 
+Tensors bitnet() {
+  return {{"x.weight", tensor_of("U8", {6, 64}, 0x24)},
+          {"x.weight_scale", of_values<uint16_t>("BF16", {1}, {0x3f00})}};
+}
+QuantizationConfig bitnet_config(BitNetScale scale) {
+  QuantizationConfig quantization;
+  quantization.bitnet_scale = scale;
+  return quantization;
+}
+
 LinearWeight load(const Tensors& tensors, const LinearRequest& request,
                   const QuantizationConfig& quantization = {}) {
   testing::SafetensorsBuilder builder;
@@ -98,7 +108,7 @@ struct Bend {
   std::vector<std::string> words;
 };
 
-std::function<void(Tensors&)> put(const char* name, Tensor tensor) {
+std::function<void(Tensors&)> put(const char* name, const Tensor& tensor) {
   return [name, tensor](Tensors& tensors) { tensors[name] = tensor; };
 }
 std::function<void(Tensors&)> drop(const char* name) {
@@ -111,10 +121,11 @@ TEST_P(BentFormat, IsRefusedNamingTheTensor) {
   Tensors tensors = GetParam().make();
   LinearRequest request = whole();
   if (tensors.contains("x_blocks")) request.part.num_experts = 3;
-  ASSERT_NO_THROW(load(tensors, request));
+  const QuantizationConfig quantization = bitnet_config(BitNetScale::divides);
+  ASSERT_NO_THROW(load(tensors, request, quantization));
   GetParam().bend(tensors);
   for (const std::string& word : GetParam().words)
-    expect_error(GetParam().code, {word}, [&] { load(tensors, request); });
+    expect_error(GetParam().code, {word}, [&] { load(tensors, request, quantization); });
 }
 
 const ErrorCode kFormat = ErrorCode::format, kNumeric = ErrorCode::numeric, kLacks = ErrorCode::unsupported;
@@ -239,6 +250,31 @@ const std::vector<Bend> kBends = {
      put("x.weight_scale", tensor_of("F8_E4M3", {24, 4}, 0x7f)),
      kNumeric,
      {"x.weight_scale", "element 0"}},
+    {"bitnet_outputs",
+     bitnet,
+     put("x.weight", tensor_of("U8", {24, 64})),
+     kFormat,
+     {"x.weight", "[6, 64] is needed"}},
+    {"bitnet_code_3",
+     bitnet,
+     put("x.weight", tensor_of("U8", {6, 64}, 0x34)),
+     kNumeric,
+     {"x.weight", "element 0 has the code 3"}},
+    {"bitnet_scale_0",
+     bitnet,
+     put("x.weight_scale", of_values<float>("F32", {1}, {0.0f})),
+     kNumeric,
+     {"x.weight_scale", "beyond 65504"}},
+    {"bitnet_scale_nan",
+     bitnet,
+     put("x.weight_scale", of_values<uint16_t>("BF16", {1}, {0x7fc0})),
+     kNumeric,
+     {"x.weight_scale", "element 0"}},
+    {"bitnet_norm",
+     bitnet,
+     put("x.rms_norm", tensor_of("F16", {64})),
+     kLacks,
+     {"x.rms_norm", "beside a matrix in the format bitnet"}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, BentFormat, ::testing::ValuesIn(kBends),
@@ -251,6 +287,26 @@ TEST(CodedFormats, AModuleThatIsListedAsNotQuantizedMustNotBe) {
                [&] { load(packed(), whole(), quantization); });
   const Tensors dense = {{"x.weight", tensor_of("F16", {24, 64})}};
   EXPECT_NO_THROW(load(dense, whole(), quantization));
+}
+
+// Of weight_scale alone nobody can tell whether it multiplies or divides.
+TEST(CodedFormats, BitNetWithoutItsConfigIsRefused) {
+  expect_error(ErrorCode::format, {"x.weight", "quant_method \"bitnet\""}, [&] { load(bitnet(), whole()); });
+}
+
+TEST(CodedFormats, ABiasThatBitNetScalesIsRefused) {
+  Tensors tensors = bitnet();
+  tensors["x.bias"] = tensor_of("F16", {24});
+  EXPECT_EQ(load(tensors, whole(), bitnet_config(BitNetScale::divides)).bias.size(), 24U);
+  expect_error(ErrorCode::unsupported, {"x.bias", "autobitlinear"},
+               [&] { load(tensors, whole(), bitnet_config(BitNetScale::multiplies)); });
+}
+
+TEST(CodedFormats, BitNetTakesOutputsByFours) {
+  LinearRequest request = whole();
+  request.num_out = 22;
+  expect_error(ErrorCode::format, {"x.weight", "22 outputs"},
+               [&] { load(bitnet(), request, bitnet_config(BitNetScale::divides)); });
 }
 
 TEST(CodedFormats, BitsAreHeldAgainstTheModulesScheme) {
@@ -272,7 +328,7 @@ TEST(CodedFormats, GroupsOfRowsMayBeInAnyOrder) {
 
 // Floats: slices of a fused matrix, every second output, experts of a stack, either way it is stored.
 TEST(LinearParts, OfFloatsAreWhatTheWholeHasThere) {
-  std::vector<float> values(3 * 24 * 64);
+  std::vector<float> values(size_t{3} * 24 * 64);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const auto at = [](bool input_major, size_t expert, size_t output, size_t input) {
     const size_t matrix = expert * 24 * 64;
@@ -297,7 +353,7 @@ TEST(LinearParts, OfFloatsAreWhatTheWholeHasThere) {
 }
 
 TEST(LinearParts, OfFp8HaveTheScalesOfTheirOutputs) {
-  std::vector<float> scales(3 * 2);
+  std::vector<float> scales(size_t{3} * 2);
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<float>(i + 1);
   const Tensors tensors = {{"x.weight", tensor_of("F8_E4M3", {24, 64}, 0x38)},  // ones
                            {"x.weight_scale_inv", of_values("F32", {3, 2}, scales)}};

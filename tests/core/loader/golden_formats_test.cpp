@@ -1,5 +1,6 @@
 // Weights of each format against what the reference implementations say that they stand for, bit for bit:
-// compressed-tensors 0.20, AutoAWQ 0.2.9, transformers 5.23 (tests/core/loader/make_golden_formats.py).
+// compressed-tensors 0.20, AutoAWQ 0.2.9, transformers 5.23, of BitNet 5.24
+// (tests/core/loader/make_golden_formats.py).
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -43,8 +44,8 @@ class GoldenFormats : public ::testing::Test {
   }
 
   // W as [num_in, num_out].
-  std::vector<float> load(const LinearRequest& request) {
-    const LinearWeight weight = load_linear(reader_, request);
+  std::vector<float> load(const LinearRequest& request, const QuantizationConfig& quantization = {}) {
+    const LinearWeight weight = load_linear(reader_, request, quantization);
     EXPECT_EQ(testing::find_defect(weight.source()), "") << request.key;
     return testing::dequantize_reference(weight.source());
   }
@@ -108,15 +109,37 @@ TEST_F(GoldenFormats, OfGptOssAreTransformersOwnWeights) {
   }
 }
 
+QuantizationConfig bitnet(BitNetScale scale) {
+  QuantizationConfig quantization;
+  quantization.bitnet_scale = scale;
+  return quantization;
+}
+
+TEST_F(GoldenFormats, OfBitNetAreTransformersOwnWeights) {
+  for (const auto& [key, scale] :
+       {std::pair("bitnet_auto", BitNetScale::multiplies), {"bitnet_plain", BitNetScale::divides}}) {
+    SCOPED_TRACE(key);
+    EXPECT_EQ(find_format(LayerTensors(directory_, key))->name, "bitnet");
+    const std::vector<float> weights = load(request(key, 24), bitnet(scale));
+    const std::vector<float> wanted = expected(key);
+    for (size_t n = 0; n < 24; ++n)
+      for (size_t k = 0; k < kInputs; ++k)
+        ASSERT_EQ(weights[k * 24 + n], wanted[n * kInputs + k]) << k << ", " << n;
+  }
+}
+
 // A slice of a fused matrix is what the whole matrix has there.
 TEST_F(GoldenFormats, PartsAreColumnsOfTheWhole) {
-  for (const char* key : {"packed4_group", "packed4_zero", "packed8_zero", "mxfp4", "nvfp4", "awq"}) {
+  for (const char* key :
+       {"packed4_group", "packed4_zero", "packed8_zero", "mxfp4", "nvfp4", "awq", "bitnet_auto"}) {
     SCOPED_TRACE(key);
-    const std::vector<float> whole = load(request(key, 24));
+    const QuantizationConfig quantization =
+        bitnet(BitNetScale::multiplies);  // which the others do not ask for
+    const std::vector<float> whole = load(request(key, 24), quantization);
     for (const int32_t step : {1, 3}) {
       LinearRequest of = request(key, 5);
       of.part = {.num_stored = 24, .first = 7, .step = step};
-      const std::vector<float> part = load(of);
+      const std::vector<float> part = load(of, quantization);
       for (size_t k = 0; k < kInputs; ++k)
         for (size_t n = 0; n < 5; ++n)
           ASSERT_EQ(part[k * 5 + n], whole[k * 24 + 7 + n * static_cast<size_t>(step)]) << k << ", " << n;

@@ -96,6 +96,17 @@ def awq(name, source, group):
     keep(name, {".qweight": words, ".qzeros": zeros, ".scales": scales}, expected)  # [K, N]
 
 
+def bitnet(name, linear_class):
+    from transformers.integrations.bitnet import pack_weights, unpack_weights
+    random = torch.Generator().manual_seed(20261124)
+    ternary = torch.randint(-1, 2, (N, K), generator=random, dtype=torch.int8)
+    scale = (torch.rand(1, generator=random) * 3 + 0.5).to(torch.bfloat16)
+    packed = pack_weights(ternary.clone())
+    unpacked = unpack_weights(packed, dtype=torch.float32)
+    expected = unpacked * scale.float() if linear_class == "autobitlinear" else unpacked / scale.float()
+    keep(name, {".weight": packed, ".weight_scale": scale}, expected)
+
+
 def main():
     packed("packed4_group", 4, 32, True)
     packed("packed4_zero", 4, 32, False)
@@ -105,6 +116,8 @@ def main():
     fp4("mxfp4", "MXFP4PackedCompressor", 32, mxfp4_state)
     gpt_oss("gptoss")
     awq("awq", sys.argv[1], 32)
+    bitnet("bitnet_auto", "autobitlinear")
+    bitnet("bitnet_plain", "bitlinear")
     for name, tensor in sorted(OUT.items()):
         print(name, tuple(tensor.shape), tensor.dtype)
     save_file(OUT, sys.argv[2])

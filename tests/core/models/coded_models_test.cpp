@@ -1,6 +1,7 @@
 // Checkpoints turned into those of each format of grouped codes, round to nearest, against the same
 // checkpoints with the weights that the codes stand for.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -106,6 +107,7 @@ std::vector<T> transposed(const std::vector<T>& values, size_t columns) {
 
 std::vector<uint16_t> halves(const std::vector<float>& values) {
   std::vector<uint16_t> out;
+  out.reserve(values.size());
   for (const float value : values) out.push_back(kernels::float_to_half(value));
   return out;
 }
@@ -175,6 +177,28 @@ void add_nvfp4(SafetensorsBuilder& file, const std::string& key, const Grouped& 
   file.add(key + ".weight_packed", "U8", Shape{n, k / 2}, fp4_bytes(m));
   file.add(key + ".weight_scale", "F8_E4M3", Shape{n, k / 16}, scales);
   file.add(key + ".weight_global_scale", "F32", Shape{1}, std::vector<float>{kGlobal});
+}
+
+// A quarter of the outputs below the next, two bits each; the scale is what weights were multiplied by.
+std::vector<float> add_bitnet(SafetensorsBuilder& file, const std::string& key,
+                              const std::vector<float>& weights, size_t outputs) {
+  double sum = 0.0;
+  for (const float weight : weights) sum += std::abs(weight);
+  const auto mean = static_cast<float>(sum / static_cast<double>(weights.size()));
+  const auto stored = static_cast<uint16_t>(std::bit_cast<uint32_t>(1.0f / mean) >> 16);
+  const float scale = kernels::bfloat16_to_float(stored);
+  const size_t quarter = weights.size() / 4;
+  std::vector<uint8_t> bytes(quarter);
+  std::vector<float> values;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const float ternary = std::clamp(std::round(weights[i] * scale), -1.0f, 1.0f);
+    bytes[i % quarter] |= static_cast<uint8_t>(static_cast<int>(ternary + 1.0f) << (2 * (i / quarter)));
+    values.push_back(ternary / scale);
+  }
+  file.add(key + ".weight", "U8",
+           Shape{static_cast<int64_t>(outputs / 4), static_cast<int64_t>(weights.size() / outputs)}, bytes);
+  file.add(key + ".weight_scale", "BF16", Shape{1}, std::vector<uint16_t>{stored});
+  return values;
 }
 
 // Adds a matrix [outputs, inputs] to a file in some format. Gives the values that it has there.
@@ -275,6 +299,7 @@ const std::vector<Scheme>& schemes() {
          add_nvfp4(file, key, m);
          return m.values;
        }},
+      {"bitnet", "bitnet", R"({"quant_method": "bitnet"})", add_bitnet},
   };
   return *all;
 }

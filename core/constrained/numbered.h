@@ -1,0 +1,33 @@
+// Values that have a number each, so that equal ones are told by it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace quire {
+
+// Numbers are given in turn, from 0 on. Failure leaves everything as it was. Not thread-safe.
+template <typename Value>
+class Numbered {
+ public:
+  Numbered() = default;
+  Numbered(const Numbered&) = delete;
+  Numbered& operator=(const Numbered&) = delete;
+
+  uint32_t number_of(Value value) {
+    if (values_.size() == values_.capacity()) values_.reserve(2 * values_.size() + 1);
+    const auto [entry, is_new] = numbers_.emplace(std::move(value), static_cast<uint32_t>(values_.size()));
+    if (is_new) values_.push_back(&entry->first);
+    return entry->second;
+  }
+  // Stays where it is.
+  const Value& operator[](uint32_t number) const { return *values_[number]; }
+
+ private:
+  std::map<Value, uint32_t> numbers_;
+  std::vector<const Value*> values_;  // keys of the map
+};
+
+}  // namespace quire

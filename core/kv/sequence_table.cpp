@@ -1,0 +1,54 @@
+#include "core/kv/sequence_table.h"
+
+namespace quire {
+namespace {
+
+constexpr uint32_t kPlaceBits = 24;
+
+uint32_t place_of(SequenceId id) {
+  return static_cast<uint32_t>(id.value & ((1U << kPlaceBits) - 1));
+}
+
+}  // namespace
+
+SequenceId SequenceTable::add(const PrefixRoot& root, bool reuse, bool publish) {
+  if (free_places_.empty()) {
+    free_places_.reserve(places_.size() + 1);
+    auto fresh = std::make_unique<Sequence>();
+    fresh->pages.reserve(max_pages_);
+    places_.push_back(std::move(fresh));
+    free_places_.push_back(static_cast<uint32_t>(places_.size() - 1));
+  }
+  const uint32_t place = free_places_.back();
+  free_places_.pop_back();
+  Sequence& sequence = *places_[place];
+  ++sequence.generation;
+  sequence.reuse = reuse;
+  sequence.publish = publish;
+  sequence.root = root;
+  sequence.tail = root.content;
+  sequence.length = 0;
+  ++size_;
+  return SequenceId{sequence.generation << kPlaceBits | place};
+}
+
+void SequenceTable::remove(SequenceId id) noexcept {
+  Sequence& sequence = at(id);
+  Expects(sequence.pages.empty());
+  sequence.length = 0;
+  ++sequence.generation;
+  free_places_.push_back(place_of(id));
+  --size_;
+}
+
+Sequence& SequenceTable::at(SequenceId id) {
+  Sequence& sequence = *places_[place_of(id)];
+  Expects(sequence.generation == id.value >> kPlaceBits);
+  return sequence;
+}
+
+const Sequence& SequenceTable::at(SequenceId id) const {
+  return const_cast<SequenceTable*>(this)->at(id);
+}
+
+}  // namespace quire
