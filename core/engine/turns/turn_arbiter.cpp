@@ -64,35 +64,28 @@ double TurnArbiter::virtual_now(size_t place) const noexcept {
   return now;
 }
 
-void TurnArbiter::add_time(size_t place, Duration took) noexcept {
+void TurnArbiter::charge_alone(size_t place, TimePoint now) noexcept {
   Place& of = *places_[place];
+  const Duration took = std::max(Duration{0}, now - of.began);
+  of.began = now;
   of.turn += took;
   of.seconds += seconds_of(took);
   views_[place].served += seconds_of(took) / of.weight;
 }
 
-// Where the end of one turn and the begin of the next are computed at once, the time is charged to each by
-// half: a second of the device is a second to all of them together.
+// A device computes what it is given in that order: until the end of one turn is done, the time is that
+// turn's, and the next one has not begun.
 void TurnArbiter::charge(size_t place, TimePoint now) noexcept {
   for (size_t i = 0; i < views_.size(); ++i) {
-    if (i != place && computes(views_[i]) && share_device(views_[place], views_[i]))
-      share_time(place, i, now);
+    if (i == place || !computes(views_[i]) || !share_device(views_[place], views_[i])) continue;
+    if (views_[i].state == TurnState::ends) {
+      charge_alone(i, now);
+      places_[place]->began = now;
+    } else if (views_[place].state == TurnState::ends) {
+      places_[i]->began = now;
+    }
   }
-  Place& of = *places_[place];
-  add_time(place, std::max(Duration{0}, now - of.began));
-  of.began = now;
-}
-
-// Charges both with what they had at once until now.
-void TurnArbiter::share_time(size_t one, size_t other, TimePoint now) noexcept {
-  Place& a = *places_[one];
-  Place& b = *places_[other];
-  const TimePoint both = std::max(a.began, b.began);
-  if (now <= both) return;
-  for (const size_t place : {one, other}) {
-    add_time(place, (both - places_[place]->began) + (now - both) / 2);
-    places_[place]->began = now;
-  }
+  charge_alone(place, now);
 }
 
 bool TurnArbiter::ends_beside(size_t place) const noexcept {

@@ -98,8 +98,7 @@ class TurnArbiter {
   int32_t join(const std::vector<std::string>& devices, double weight, std::shared_ptr<EngineSignal> signal);
   void give_up(int32_t place) noexcept;
   void charge(size_t place, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
-  void share_time(size_t one, size_t other, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
-  void add_time(size_t place, Duration took) noexcept QUIRE_REQUIRES(mutex_);
+  void charge_alone(size_t place, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
   bool ends_beside(size_t place) const noexcept QUIRE_REQUIRES(mutex_);
   void end_turn(size_t place) noexcept QUIRE_REQUIRES(mutex_);
   void become_idle(size_t place) noexcept QUIRE_REQUIRES(mutex_);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/mapped_memory.h"
+#include "kernels/cuda/device/pass_order.h"
 #include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/cuda/weights/weight_memory.h"
 #include "kernels/interface/kernel_table.h"
@@ -86,6 +87,7 @@ struct Device : CardLimits {
       buffers;  // held, device and pinned, with the bytes they take; guarded by buffers_mutex
   MappedMemory mapped;
   WeightArrivals arrivals;
+  PassOrder passes;
   std::mutex loss_mutex;
   std::string loss;  // what the device was lost by; guarded by loss_mutex
 

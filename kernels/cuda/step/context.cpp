@@ -239,7 +239,7 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
   Builder build(*device, *made, Builder::Mode::take);
   build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "making a stream");
   build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "making an event");
-  for (cudaEvent_t* event : {&made->handed_sent, &made->rows_ready, &made->rows_taken})
+  for (cudaEvent_t* event : {&made->passed, &made->handed_sent, &made->rows_ready, &made->rows_taken})
     build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
   for (cudaEvent_t& event : made->batch_sent)
     build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
@@ -260,6 +260,7 @@ void release_context(Context* context) {
   Device& device = *context->device;
   static_cast<void>(cudaSetDevice(device.ordinal));
   if (context->stream != nullptr) static_cast<void>(cudaStreamSynchronize(context->stream));
+  device.passes.forget(context->stream);
   context->recorded.take_all();
   for (void* memory : context->device_memory) device.release(memory);
   for (void* memory : context->pinned_memory) device.unpin(memory);
@@ -267,7 +268,8 @@ void release_context(Context* context) {
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
   for (const DrawSlot& slot : context->draws)
     if (slot.drawn != nullptr) static_cast<void>(cudaEventDestroy(slot.drawn));
-  for (cudaEvent_t event : {context->done, context->handed_sent, context->rows_ready, context->rows_taken})
+  for (cudaEvent_t event :
+       {context->done, context->passed, context->handed_sent, context->rows_ready, context->rows_taken})
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
   if (context->stream != nullptr) static_cast<void>(cudaStreamDestroy(context->stream));
   delete context;
@@ -342,11 +344,23 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   return c.device->check(error, "placing a batch");
 }
 
+namespace {
+
+// Ends what is issued of a step, where nothing failed.
+Status mark_pass(Context& c, const Status& issued) {
+  if (issued != Status::ok) return issued;
+  return c.device->check(c.device->passes.mark(c.stream, c.passed), "issuing a step");
+}
+
+}  // namespace
+
 Status begin_step(Context* context, const BatchView* batch, StepAction* action) {
   Context& c = *context;
   *action = StepAction::run;
   c.recording.reset();
   if (const Status s = c.device->enter(); s != Status::ok) return s;
+  if (const Status s = c.device->check(c.device->passes.follow(c.stream), "issuing a step"); s != Status::ok)
+    return s;
   // Unrecorded, each operation waits for its own weights. Those on their way may be of another model.
   const bool are_arriving = c.device->arrivals.any(true);
   if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
@@ -355,7 +369,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
                     batch->max_query_tokens, batch->max_kv_tokens, batch->num_single};
   if (const StepGraph* recorded = c.recorded.find(key); recorded != nullptr) {
     *action = StepAction::replayed;
-    return c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step");
+    return mark_pass(c, c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step"));
   }
   if (are_arriving || !c.recorded.is_due(key)) return Status::ok;
   c.recording = key;
@@ -383,7 +397,7 @@ Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, Ste
   }
   if (const Status s = device.check(error, "recording a step"); s != Status::ok) return s;
   const StepGraph& kept = c.recorded.keep(key, StepGraph(executable), num_kernels);
-  return device.check(cudaGraphLaunch(kept.get(), c.stream), "replaying a step");
+  return mark_pass(c, device.check(cudaGraphLaunch(kept.get(), c.stream), "replaying a step"));
 }
 
 }  // namespace
@@ -391,7 +405,7 @@ Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, Ste
 Status end_step(Context* context, StepAction* action) {
   Context& c = *context;
   *action = StepAction::replayed;
-  if (!c.recording) return c.device->check_launch("running a step");
+  if (!c.recording) return mark_pass(c, c.device->check_launch("running a step"));
   const StepKey key = *std::exchange(c.recording, std::nullopt);
   cudaGraph_t recorded = nullptr;
   Status status = c.device->check(cudaStreamEndCapture(c.stream, &recorded), "recording a step");
@@ -466,7 +480,7 @@ Status sample(Context* context, const SampleParams* params) {
   const bool largest_only = takes_largest_only(params->rows, params->num_rows);
   cudaError_t error = launch_sample(arguments, largest_only, c.launch());
   if (error == cudaSuccess) error = cudaEventRecord(slot.drawn, c.stream);
-  return c.device->check(error, "sampling");
+  return mark_pass(c, c.device->check(error, "sampling"));
 }
 
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes) {

@@ -48,6 +48,7 @@ struct Context {
   ContextLimits limits;
   cudaStream_t stream = nullptr;
   cudaEvent_t done = nullptr;
+  cudaEvent_t passed = nullptr;  // what the context has issued by now, for PassOrder
 
   // Batches travel through a ring of pinned slots into one device buffer.
   static constexpr size_t kSlots = 4;

@@ -217,6 +217,36 @@ TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
   EXPECT_EQ(std::memcmp(alone.data(), later.data(), alone.size() * sizeof(float)), 0);
 }
 
+// Two contexts with one workspace: what the second computes would be lost if the first still wrote there.
+TEST_F(BlockTest, APassWaitsForThoseThatOtherContextsHaveIssued) {
+  make_model(true);
+  const std::vector<int32_t> none(3, 0), past = {30, 20, 10}, ones(3, 1);
+  step(none, past, true);
+  const auto expected = step(past, ones, true);
+  Context* other = nullptr;
+  const ContextLimits limits = small_limits();
+  ASSERT_EQ(table_->create_context(device_, &limits, &other), Status::ok);
+  for (int round = 0; round < 5; ++round) {  // the last are replayed
+    const BatchView batch = bind(none, {20, 20, 20});
+    for (int i = 0; i < 8; ++i) {
+      StepAction action = StepAction::run;
+      while (action == StepAction::run && !HasFailure()) {
+        EXPECT_EQ(table_->begin_step(context_, &batch, &action), Status::ok);
+        if (action == StepAction::replayed) break;
+        issue(batch, true);
+        EXPECT_EQ(table_->end_step(context_, &action), Status::ok);
+      }
+    }
+    std::swap(context_, other);
+    step(none, past, true);
+    EXPECT_EQ(step(past, ones, true), expected);
+    std::swap(context_, other);
+  }
+  table_->release_context(other);
+  EXPECT_EQ(step(none, past, true).empty(), false) << "the other was the last to issue";
+  EXPECT_EQ(step(past, ones, true), expected);
+}
+
 // They come in the order of the step, which begins before the last has come; recorded steps stay valid.
 TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
   if (!parks()) GTEST_SKIP() << "this card maps no memory";

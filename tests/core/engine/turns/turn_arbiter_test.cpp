@@ -56,6 +56,8 @@ TEST_F(Seats, TheNextMayIssueWhileTheEndOfATurnIsComputed) {
   const auto third = make();
   EXPECT_FALSE(third->ask({})) << "one at a time";
   clock_.advance(milliseconds(20));
+  first_->end();
+  clock_.advance(milliseconds(20));
   second_->end();
   EXPECT_TRUE(third->ask({}));
 }
@@ -92,7 +94,7 @@ TEST_F(Seats, PassOnNothingOnOtherDevices) {
   EXPECT_FALSE(elsewhere->holds());
 }
 
-TEST_F(Seats, WhatTwoComputeAtOnceIsChargedToEachByHalf) {
+TEST_F(Seats, TheEndOfATurnIsChargedToItAlone) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   clock_.advance(milliseconds(1));
@@ -101,11 +103,13 @@ TEST_F(Seats, WhatTwoComputeAtOnceIsChargedToEachByHalf) {
   first_->end();
   clock_.advance(milliseconds(4));
   second_->end();
-  EXPECT_DOUBLE_EQ(first_->seconds(), 0.002);
-  EXPECT_DOUBLE_EQ(second_->seconds(), 0.005);
+  EXPECT_DOUBLE_EQ(first_->seconds(), 0.003);
+  EXPECT_DOUBLE_EQ(second_->seconds(), 0.004);
+  EXPECT_EQ(first_->last_turn(), milliseconds(3));
+  EXPECT_EQ(second_->last_turn(), milliseconds(4));
 }
 
-TEST_F(Seats, OneThatIsDoneBeforeTheEndOfTheTurnBeforePaysItsHalf) {
+TEST_F(Seats, OneWithNothingToComputeIsNotChargedForTheEndOfTheTurnBefore) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   clock_.advance(milliseconds(1));
@@ -114,9 +118,9 @@ TEST_F(Seats, OneThatIsDoneBeforeTheEndOfTheTurnBeforePaysItsHalf) {
   second_->end();
   clock_.advance(milliseconds(4));
   first_->end();
-  EXPECT_DOUBLE_EQ(first_->seconds(), 0.006);
-  EXPECT_DOUBLE_EQ(second_->seconds(), 0.001);
-  EXPECT_EQ(first_->last_turn(), milliseconds(6));
+  EXPECT_DOUBLE_EQ(first_->seconds(), 0.007);
+  EXPECT_DOUBLE_EQ(second_->seconds(), 0.0);
+  EXPECT_EQ(first_->last_turn(), milliseconds(7));
 }
 
 TEST_F(Seats, OneThatWithdrawsWhileItsEndIsComputedHoldsUpNobody) {
