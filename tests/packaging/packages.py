@@ -29,6 +29,10 @@ def has_server(options):
     return (options.build / "bin/quire-server").exists()
 
 
+def has_cuda(options):
+    return (options.build / "lib/libquire_cuda.so").exists()
+
+
 def has_bindings(options):
     return (options.build / "lib/quire.jar").exists()
 
@@ -341,11 +345,13 @@ def deb(options):
         fields = run("dpkg-deb", "-f", path, "Package", "Depends", "Version", "Architecture")
         packages[fields.split("Package: ")[1].split()[0]] = fields
     server = {"quire-server"} if has_server(options) else set()
-    require(set(packages) == {"libquire0.1", "quire", "libquire-dev"} | server, f"packages: {sorted(packages)}")
+    cuda = {"libquire0.1-cuda"} if has_cuda(options) else set()
+    require(set(packages) == {"libquire0.1", "quire", "libquire-dev"} | server | cuda, f"packages: {sorted(packages)}")
     require("libc6 (>=" in packages["libquire0.1"], f"libquire0.1 depends on no libc6:\n{packages['libquire0.1']}")
     for name in {"quire"} | server:
         require("libquire0.1 (>=" in packages[name], f"{name} depends on no libquire0.1:\n{packages[name]}")
-    require("libquire0.1 (=" in packages["libquire-dev"], "the headers belong to one library")
+    for name in {"libquire-dev"} | cuda:
+        require("libquire0.1 (=" in packages[name], f"{name} belongs to one library:\n{packages[name]}")
     root = options.work / "deb_root"
     triplet = run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
     require(library_dir(root) == root / "usr/lib" / triplet, f"the library lies in {library_dir(root)}")
@@ -369,6 +375,9 @@ def in_bare_root(options, packages, root):
     chat(inside)
     if has_server(options):
         require("quire-server 0." in run(*root.command("quire-server"), "--version"), "the server tells no version")
+    if has_cuda(options):
+        told = run(*inside, "diagnose")
+        require("libquire_cuda" not in told and "cuda" in told, f"the backend is not found, or why it has no device:\n{told}")
     root.remove(names)
     bare_root.require_same(before, root.snapshot())
 
