@@ -11,6 +11,7 @@ namespace quire {
 template <typename Tag, typename T>
 struct StrongId {
   T value{};
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   constexpr auto operator<=>(const StrongId&) const = default;
 };
 

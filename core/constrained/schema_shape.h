@@ -33,6 +33,7 @@ struct KeyRule {
 struct Implication {
   uint32_t name = 0;
   uint32_t needed = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   auto operator<=>(const Implication&) const = default;
 };
 
@@ -52,6 +53,7 @@ struct ItemCount {
   GoalId other = kAnyValue;  // the negation, which items that do not count have to meet where max is a limit
   uint32_t min = 0;
   uint32_t max = kNoMaximum;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   auto operator<=>(const ItemCount&) const = default;
 };
 

@@ -83,7 +83,7 @@ class PrefixProcesses : public ::testing::Test {
     EXPECT_EQ(first.prompts[0].num_found, 0);
     warm_ = first.prompts[1];
     ASSERT_GT(warm_.num_found, 3 * 16);
-    EXPECT_GT(warm_.line.size(), size_t{6 * 21 * 8}) << "six tokens with those that were likely";
+    EXPECT_GT(warm_.line.size(), size_t{6} * 21 * 8) << "six tokens with those that were likely";
     EXPECT_EQ(first.prompts[0].line, warm_.line);
     ASSERT_GE(files_below(directory_.path()).size(), 4U);
   }

@@ -392,6 +392,7 @@ TEST_F(ThreadedCaches, ComputeOneAtATimeAndAllGetTheirTexts) {
     engines.push_back(make(options, device, microseconds(50 + 100 * i)));
   }
   std::vector<std::thread> callers;
+  callers.reserve(engines.size());
   for (const auto& engine : engines) {
     callers.emplace_back([&engine] {
       for (int i = 0; i < 12; ++i) {
