@@ -83,7 +83,7 @@ struct StageReader {
 
 // Kinds whose blocks of 128 rows all have one record of scales, or none.
 template <TileKind kKind>
-constexpr bool kIsPlain = kKind == TileKind::dense || kKind == TileKind::mxfp4;
+constexpr bool kIsPlain = kKind == TileKind::dense || has_one_record(kKind);
 
 // Whether all warps of a warpgroup have one record of scales in a block of 128 rows.
 template <TileKind kKind>

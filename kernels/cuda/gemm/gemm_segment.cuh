@@ -40,9 +40,6 @@ __device__ __forceinline__ void multiply_step(const __half2 (&w)[16], uint4 b, S
   }
 }
 
-template <TileKind kKind>
-constexpr uint32_t kRecordBytes = scale_bytes(kKind);
-
 // What a lane knows of a group: the scales of its columns g, g + 8, g + 16, g + 24 and, for gptq, what is to
 // be added to a raw code, or, for mxfp4, where the factors of the next step lie.
 template <TileKind kKind>

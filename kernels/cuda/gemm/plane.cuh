@@ -11,6 +11,8 @@ namespace quire::kernels {
 constexpr uint32_t kMagic = 0x64006400U;  // two f16 1024.0
 
 template <TileKind kKind>
+constexpr uint32_t kRecordBytes = scale_bytes(kKind);
+template <TileKind kKind>
 constexpr bool kIsGptq = kKind == TileKind::gptq || kKind == TileKind::gptq8;
 // Of kinds all of whose codes have one width, else 0.
 template <TileKind kKind>

@@ -70,17 +70,16 @@ TileKind coded_kind(const WeightSource& source) {
   const CodedSource& coded = source.coded;
   if (coded.values == nullptr) return coded.bits == 4 ? TileKind::gptq : TileKind::gptq8;
   if (!stands_for_e2m1(coded) || coded.scale_dtype != DType::f8_e8m0) return TileKind::dense;
-  int exponent = 0;
-  if (std::frexp(source.prescale, &exponent) != 0.5f) return TileKind::dense;
+  int unused = 0;
+  if (std::frexp(source.prescale, &unused) != 0.5f) return TileKind::dense;
   const int32_t shift = exponent_shift(source);
   return shift >= -kMostShift && shift <= kMostShift ? TileKind::mxfp4 : TileKind::dense;
 }
 
 // Values are E2M1 in twos; tiles are E2M1 times 2^(kMostFactorExponent - kE2m1UnitExponent) at most.
 int32_t exponent_shift(const WeightSource& source) {
-  int exponent = 0;
-  std::frexp(source.prescale, &exponent);
-  return exponent - 1 + 1 - (kMostFactorExponent - kE2m1UnitExponent);
+  constexpr int32_t kInTwos = 1;
+  return std::ilogb(source.prescale) + kInTwos - (kMostFactorExponent - kE2m1UnitExponent);
 }
 
 CodeWords make_codes(const WeightSource& source) {

@@ -70,11 +70,10 @@ constexpr bool has_one_record(TileKind kind) {
   return kind == TileKind::mxfp4;
 }
 // Weights of mxfp4 in f16: E2M1 divided by 2 to the power of 14, times a factor of 2 to the power of 15 for
-// the group of a block with the largest scale, of 2 to the power of -16 at the least. A weight is exact where
-// its scale is not less than the largest by more than 2 to the power of 24.
+// the group of a block with the largest scale, of 2 to the power of -16 or 0 at the least. A weight is exact
+// where its scale is not less than the largest by more than 2 to the power of 24.
 constexpr int kE2m1UnitExponent = 14;
 constexpr int kMostFactorExponent = 15;
-constexpr int kLeastFactorExponent = -16;
 constexpr int segment_steps(TileKind kind) {
   return kind == TileKind::dense ? 1 : kBlockSteps;
 }

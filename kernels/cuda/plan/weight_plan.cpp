@@ -56,7 +56,7 @@ std::vector<SegmentForm> forms_of(TileKind kind, const StepGroups& groups) {
   size_t changes = 0;
   for (size_t i = 1; i < forms.size(); ++i) changes += forms[i] == forms[i - 1] ? 0 : 1;
   if (changes >= static_cast<size_t>(kMaxRuns))
-    for (SegmentForm& form : forms) form.records = has_one_record(kind) ? 1 : kBlockSteps;
+    for (SegmentForm& form : forms) form.records = kBlockSteps;
   return forms;
 }
 

@@ -26,7 +26,8 @@ __device__ __forceinline__ void put(uint32_t* words, int word, int bit, uint32_t
   words[word] |= value << bit;
 }
 
-template <int kBits, typename Code>
+// kE2m1: codes of 4 bits that are such floats.
+template <int kBits, bool kE2m1 = false, typename Code>
 __device__ __forceinline__ void pack_tile(uint8_t* tile, int lane, Code code_of) {
   constexpr int kLow = kBits == 3 ? 2 : kBits == 5 || kBits == 6 ? 4 : kBits;  // bits of the low plane
   constexpr int kLowWords = kLow;
@@ -39,7 +40,11 @@ __device__ __forceinline__ void pack_tile(uint8_t* tile, int lane, Code code_of)
       const uint32_t code = code_of(lane_row(lane, h, x), lane_column(lane, h));
       const uint32_t low_code = code & ((1U << kLow) - 1);
       if constexpr (kLow == 2) put(low, h / 8, 2 * (h % 8) + 16 * x, low_code);
-      if constexpr (kLow == 4) put(low, h / 4, 4 * (h % 4) + 16 * x, low_code);
+      if constexpr (kE2m1) {
+        put(low, h / 4, 16 * x, e2m1_field(code, h % 4));
+      } else if constexpr (kLow == 4) {
+        put(low, h / 4, 4 * (h % 4) + 16 * x, low_code);
+      }
       if constexpr (kLow == 8) put(low, h / 2, 8 * (h % 2) + 16 * x, low_code);
       if constexpr (kBits == 3) put(high, 0, high_bit_of_3(h) + 16 * x, code >> 2);
       if constexpr (kBits == 5) put(high, 0, high_bit_of_5(h) + 16 * x, code >> 4);
@@ -157,22 +162,6 @@ __device__ __forceinline__ uint32_t code_or_none(const StoredMatrix& m, int stri
   return column < m.num_columns && row < m.num_rows ? coded_code(m, row, stored_column(m, column)) : 0;
 }
 
-__device__ __forceinline__ void pack_e2m1_tile(const StoredMatrix& m, int step, int strip, uint8_t* tile,
-                                               int lane) {
-  uint32_t words[4] = {};
-#pragma unroll
-  for (int h = 0; h < 16; ++h) {
-#pragma unroll
-    for (int x = 0; x < 2; ++x) {
-      const uint32_t code =
-          code_or_none(m, strip, lane_column(lane, h), step * kStepRows + lane_row(lane, h, x));
-      put(words, h / 4, 16 * x, e2m1_field(code, h % 4));
-    }
-  }
-#pragma unroll
-  for (int w = 0; w < 4; ++w) reinterpret_cast<uint32_t*>(tile)[lane * 4 + w] = words[w];
-}
-
 __global__ void repack_coded_kernel(StoredMatrix m, RepackTarget target) {
   const int lane = threadIdx.x & 31, strip = blockIdx.y;
   const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
@@ -183,7 +172,7 @@ __global__ void repack_coded_kernel(StoredMatrix m, RepackTarget target) {
     return code_or_none(m, strip, local, step * kStepRows + row);
   };
   if (m.kind == TileKind::mxfp4) {
-    pack_e2m1_tile(m, step, strip, tile, lane);
+    pack_tile<4, true>(tile, lane, code_of);
   } else if (m.code_bits == 4) {
     pack_tile<4>(tile, lane, code_of);
   } else {
@@ -228,7 +217,7 @@ __global__ void repack_mxfp4_scales_kernel(StoredMatrix m, RepackTarget target) 
     largest = max(largest, exponents[i]);
   }
   for (int i = 0; i < kBlockSteps; ++i) {
-    const int factor = max(kMostFactorExponent - (largest - exponents[i]), kLeastFactorExponent - 9);
+    const int factor = kMostFactorExponent - (largest - exponents[i]);
     const __half half = __float2half_rn(exp2f(static_cast<float>(factor)));
     record[i * kStripColumns + at] = static_cast<uint8_t>(__half_as_ushort(half) >> 8);
   }
@@ -377,9 +366,6 @@ __device__ __forceinline__ void expand_exl2_tile(int bits, const uint8_t* tile, 
   }
 }
 
-template <TileKind kKind>
-constexpr uint32_t kRecordBytesOf = scale_bytes(kKind);
-
 template <int kBits>
 __device__ __forceinline__ void expand_gptq_tile(const uint8_t* tile, int lane, const __half2 (&offset)[4],
                                                  __half2 (&w)[16]) {
@@ -402,9 +388,9 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
   const uint8_t* record = part.strips + static_cast<size_t>(first_strip + blockIdx.y) * part.strip_bytes +
                           run.first_byte + static_cast<size_t>(segment - run.first) * run.segment_bytes;
   const uint32_t record_bytes = matrix.kind == TileKind::dense   ? 0
-                                : matrix.kind == TileKind::exl2  ? kRecordBytesOf<TileKind::exl2>
-                                : matrix.kind == TileKind::mxfp4 ? kRecordBytesOf<TileKind::mxfp4>
-                                                                 : kRecordBytesOf<TileKind::gptq>;
+                                : matrix.kind == TileKind::exl2  ? kRecordBytes<TileKind::exl2>
+                                : matrix.kind == TileKind::mxfp4 ? kRecordBytes<TileKind::mxfp4>
+                                                                 : kRecordBytes<TileKind::gptq>;
   const uint8_t* tile = record + run.records * record_bytes;
   float scale[4] = {};
   __half2 offset[4] = {};

@@ -74,14 +74,20 @@ class Narrow final : public TokenConstraint {
   };
 };
 
+// Stepped by the test, with an end token, drawn by the host or on the device.
+FakeEngineOptions drawn(bool on_device) {
+  FakeEngineOptions options;
+  options.end_tokens = {3};
+  options.cache.start_thread = false;
+  if (on_device) make_drawing(options.limits);
+  return options;
+}
+
 // Drawn by the host, and on a device in steps that are issued ahead: the mask is made while a pass runs.
 TEST(ConstrainedGeneration, AConstraintDecidesWhatIsDrawn) {
   const TokenIds text{9, 8, 40, 7, 33, 2};
   for (const bool on_device : {false, true}) {
-    FakeEngineOptions options;
-    options.end_tokens = {3};
-    options.cache.start_thread = false;
-    if (on_device) make_drawing(options.limits);
+    const FakeEngineOptions options = drawn(on_device);
     FakeEngine engine{options};
     JobRequest request = greedy({1, 2}, 20);
     request.constraint = std::make_shared<FixedText>(text);
@@ -106,10 +112,7 @@ TEST(ConstrainedGeneration, AConstraintDecidesWhatIsDrawn) {
 TEST(ConstrainedGeneration, ADeadEndAtALimitNamesTheLimit) {
   for (const bool on_device : {false, true}) {
     for (const bool bans : {false, true}) {
-      FakeEngineOptions options;
-      options.end_tokens = {3};
-      options.cache.start_thread = false;
-      if (on_device) make_drawing(options.limits);
+      const FakeEngineOptions options = drawn(on_device);
       FakeEngine engine{options};
       JobRequest request = greedy({1, 2}, 20);
       request.constraint = std::make_shared<Narrow>();
@@ -135,10 +138,7 @@ struct ForcedRun {
 ForcedRun run_forced(
     const TokenIds& text, bool forces, bool on_device,
     const std::function<void(JobRequest&)>& change = [](JobRequest&) {}) {
-  FakeEngineOptions options;
-  options.end_tokens = {3};
-  options.cache.start_thread = false;
-  if (on_device) make_drawing(options.limits);
+  const FakeEngineOptions options = drawn(on_device);
   FakeEngine engine{options};
   JobRequest request = greedy({1, 2}, 40);
   request.constraint = std::make_shared<FixedText>(text, forces);

@@ -120,6 +120,16 @@ class BlockTest : public CudaTest {
   std::vector<float> step(const std::vector<int32_t>& past, const std::vector<int32_t>& counts, bool fused,
                           bool* replayed = nullptr) {
     const BatchView batch = bind(past, counts);
+    run(batch, fused, replayed);
+    std::vector<float> logits(past.size() * kVocabulary);
+    EXPECT_EQ(table_->read_rows(context_, space_.logits, batch.num_logit_rows, kVocabulary, logits.data()),
+              Status::ok);
+    EXPECT_EQ(table_->synchronize(context_), Status::ok);
+    return logits;
+  }
+
+  // Issues a step, recorded or not.
+  void run(const BatchView& batch, bool fused, bool* replayed = nullptr) {
     for (StepAction action = StepAction::run; action == StepAction::run && !HasFailure();) {
       EXPECT_EQ(table_->begin_step(context_, &batch, &action), Status::ok);
       if (replayed != nullptr) *replayed = action == StepAction::replayed;
@@ -127,11 +137,15 @@ class BlockTest : public CudaTest {
       issue(batch, fused);
       EXPECT_EQ(table_->end_step(context_, &action), Status::ok);
     }
-    std::vector<float> logits(past.size() * kVocabulary);
-    EXPECT_EQ(table_->read_rows(context_, space_.logits, batch.num_logit_rows, kVocabulary, logits.data()),
-              Status::ok);
-    EXPECT_EQ(table_->synchronize(context_), Status::ok);
-    return logits;
+  }
+
+  // A step of three jobs, which is recorded; its logits once it is replayed.
+  void record_step(std::vector<float>& logits) {
+    step({0, 0, 0}, {30, 20, 10}, true);
+    bool replayed = false;
+    for (int i = 0; i < 2; ++i) step({30, 20, 10}, {1, 1, 1}, true);
+    logits = step({30, 20, 10}, {1, 1, 1}, true, &replayed);
+    ASSERT_TRUE(replayed);
   }
 
   void embed(const BatchView& batch) {
@@ -228,15 +242,7 @@ TEST_F(BlockTest, APassWaitsForThoseThatOtherContextsHaveIssued) {
   ASSERT_EQ(table_->create_context(device_, &limits, &other), Status::ok);
   for (int round = 0; round < 5; ++round) {  // the last are replayed
     const BatchView batch = bind(none, {20, 20, 20});
-    for (int i = 0; i < 8; ++i) {
-      StepAction action = StepAction::run;
-      while (action == StepAction::run && !HasFailure()) {
-        EXPECT_EQ(table_->begin_step(context_, &batch, &action), Status::ok);
-        if (action == StepAction::replayed) break;
-        issue(batch, true);
-        EXPECT_EQ(table_->end_step(context_, &action), Status::ok);
-      }
-    }
+    for (int i = 0; i < 8; ++i) run(batch, true);
     std::swap(context_, other);
     step(none, past, true);
     EXPECT_EQ(step(past, ones, true), expected);
@@ -252,11 +258,9 @@ TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
   if (!parks()) GTEST_SKIP() << "this card maps no memory";
   leaves_ = true;
   make_model(true);
-  step({0, 0, 0}, {30, 20, 10}, true);
   bool replayed = false;
-  for (int i = 0; i < 2; ++i) step({30, 20, 10}, {1, 1, 1}, true);
-  const auto expected = step({30, 20, 10}, {1, 1, 1}, true, &replayed);
-  EXPECT_TRUE(replayed);
+  std::vector<float> expected;
+  ASSERT_NO_FATAL_FAILURE(record_step(expected));
   std::rotate(weights_.begin(), weights_.end() - 1, weights_.end());  // the embedding is read first
   MemoryUse at_first, copied, again;
   table_->memory_use(device_, &at_first);
@@ -301,11 +305,9 @@ TEST_F(BlockTest, StepsAreReplayedWhileWeightsOfAnotherModelAreOnTheirWay) {
   if (!parks()) GTEST_SKIP() << "this card maps no memory";
   leaves_ = true;
   make_model(true);
-  step({0, 0, 0}, {30, 20, 10}, true);
   bool replayed = false;
-  for (int i = 0; i < 2; ++i) step({30, 20, 10}, {1, 1, 1}, true);
-  const auto expected = step({30, 20, 10}, {1, 1, 1}, true, &replayed);
-  ASSERT_TRUE(replayed);
+  std::vector<float> expected;
+  ASSERT_NO_FATAL_FAILURE(record_step(expected));
   const auto table = to_halves(random_floats(size_t{4096} * kHidden, random_));
   Weight* other = nullptr;
   ASSERT_EQ(table_->prepare_table(device_, DType::f16, table.data(), 4096, kHidden, &other), Status::ok);

@@ -156,9 +156,7 @@ TEST_F(Float8Test, WeightsComeBackAsTheyAre) {
   std::vector<StoredWeight> parts(2);
   for (StoredWeight& part : parts) {
     make_fp8(part, 333, 144, 48, 256, random_);
-    part.column_order = random_order(144, random_);
-    part.source.column_order = part.column_order.data();
-    part.finish_columns();
+    permute_columns(part, random_);
   }
   Weight* weight = prepare_float8(parts);
   ASSERT_NE(weight, nullptr);

@@ -105,9 +105,7 @@ TEST_F(LinearTest, MixedWidthsDequantizeExactly) {
   StoredWeight w;
   make_exl2(w, {{8, 32}, {6, 64}, {6, 32}, {5, 128}, {4, 64}, {4, 64}, {3, 32}, {2, 64}, {2, 32}}, 96, true,
             random_);
-  w.column_order = random_order(96, random_);
-  w.source.column_order = w.column_order.data();
-  w.finish_columns();
+  permute_columns(w, random_);
   check_values(w, 0.0);
 }
 
@@ -133,9 +131,7 @@ TEST_F(LinearTest, CodesOfEightBitsDequantizeExactly) {
     SCOPED_TRACE(group_size);
     StoredWeight w;
     make_eight_bits(w, 333, 75, group_size, random_);
-    w.column_order = random_order(75, random_);
-    w.source.column_order = w.column_order.data();
-    w.finish_columns();
+    permute_columns(w, random_);
     check_values(w, 0.0);
   }
 }
@@ -143,9 +139,7 @@ TEST_F(LinearTest, CodesOfEightBitsDequantizeExactly) {
 TEST_F(LinearTest, FourBitFloatsDequantizeExactly) {
   StoredWeight w;
   make_mxfp4(w, 288, 75, random_);
-  w.column_order = random_order(75, random_);
-  w.source.column_order = w.column_order.data();
-  w.finish_columns();
+  permute_columns(w, random_);
   check_values(w, 0.0);
   StoredWeight wide;  // scales from the largest that there are to 2^-24 of it
   make_mxfp4(wide, 256, 40, random_);
@@ -175,9 +169,7 @@ TEST_F(LinearTest, EightBitFloatsDequantizeExactly) {
   }
   StoredWeight w;
   make_fp8(w, 256, 96, 32, 128, random_);
-  w.column_order = random_order(96, random_);
-  w.source.column_order = w.column_order.data();
-  w.finish_columns();
+  permute_columns(w, random_);
   check_values(w, 0.0);
   check_product({&w}, {1, 9});
 }
@@ -508,10 +500,8 @@ TEST_F(LinearTest, BiasFollowsTheColumns) {
   StoredWeight w;
   make_exl2(w, {{4, 128}}, 64, false, random_);
   w.bias = random_floats(64, random_);
-  w.column_order = random_order(64, random_);
   w.source.bias = w.bias.data();
-  w.source.column_order = w.column_order.data();
-  w.finish_columns();
+  permute_columns(w, random_);
   check_product({&w}, {1, 9});
 }
 

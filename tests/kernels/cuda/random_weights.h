@@ -45,6 +45,13 @@ inline std::vector<int32_t> random_order(int32_t count, std::mt19937& random) {
   return order;
 }
 
+// Gives the columns of a matrix an order.
+inline void permute_columns(StoredWeight& w, std::mt19937& random) {
+  w.column_order = random_order(w.source.num_out, random);
+  w.source.column_order = w.column_order.data();
+  w.finish_columns();
+}
+
 // Groups as (bits, rows).
 inline void make_exl2(StoredWeight& w, const std::vector<std::pair<int, int>>& layout, int32_t columns,
                       bool permute, std::mt19937& random) {
