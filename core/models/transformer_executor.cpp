@@ -85,7 +85,7 @@ void copy_pages(const StageSpace& stage, const Batch& batch) {
 }
 
 // Logits are wanted of the last stage alone.
-kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last) {
+kernels::BatchView bind(const StageSpace& stage, const Batch& batch, int32_t page_tokens, bool is_last) {
   kernels::BatchView host;
   host.num_tokens = batch.num_tokens();
   host.num_sequences = batch.num_sequences();
@@ -98,6 +98,7 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
   }
   host.page_table_stride = batch.page_table_stride;
   host.num_page_tables = batch.num_page_tables;
+  host.page_tokens = page_tokens;
   host.token_ids = batch.token_ids.data();
   host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();
@@ -196,7 +197,7 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   const DeviceContext& context = stage.context;
   const bool is_first = rank == 0;
   copy_pages(stage, batch);
-  const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx));
+  const kernels::BatchView view = bind(stage, batch, limits_.page_tokens, transformer_->is_last(stage_idx));
   if (stage_idx > 0 && is_first) hand_over(stages_[stage_idx - 1].first(), stage, batch.num_tokens());
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");

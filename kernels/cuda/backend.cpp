@@ -262,9 +262,9 @@ cudaError_t setup_kernels(Device& device) {
                           setup_expert_gemm_gptq8, setup_expert_gemm_fp8, setup_expert_gemm_mxfp4,
                           setup_expert_gemm_dense, setup_append_rows, setup_attention_single})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
-  for (const auto step :
-       {setup_attention_decode, setup_attention_prefill, setup_attention_any, setup_select_keys, setup_append,
-        setup_pointwise, setup_float8_rows, setup_rows, setup_experts, setup_sample})
+  for (const auto step : {setup_attention_decode, setup_attention_prefill, setup_attention_shared,
+                          setup_attention_any, setup_select_keys, setup_append, setup_pointwise,
+                          setup_float8_rows, setup_rows, setup_experts, setup_sample})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

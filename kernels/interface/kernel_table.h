@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 17;
+inline constexpr uint32_t kBackendAbi = 18;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,

@@ -16,17 +16,18 @@ namespace quire::kernels {
 // without gaps: they are the last tokens of its kv_lengths[s] tokens. Token i of a sequence attends to
 // positions 0..positions[i] of the same sequence.
 struct BatchView {
-  int32_t num_tokens = 0;                      // T
-  int32_t num_sequences = 0;                   // S
-  int32_t num_logit_rows = 0;                  // L
-  int32_t max_query_tokens = 0;                // of any sequence in this step
-  int32_t max_kv_tokens = 0;                   // of any sequence, after this step
-  int32_t num_single = 0;                      // a backend's: the first sequences that have one token each
-  int32_t page_table_stride = 0;               // entries per sequence
-  int32_t num_page_tables = 1;                 // one for all layers that have the same pages
-  const int32_t* token_ids = nullptr;          // [T]
-  const int32_t* drawn_rows = nullptr;         // [T] host memory, of bind_batch alone; nullptr: see there
-  const int32_t* positions = nullptr;          // [T]
+  int32_t num_tokens = 0;               // T
+  int32_t num_sequences = 0;            // S
+  int32_t num_logit_rows = 0;           // L
+  int32_t max_query_tokens = 0;         // of any sequence in this step
+  int32_t max_kv_tokens = 0;            // of any sequence, after this step
+  int32_t num_single = 0;               // a backend's: the first sequences that have one token each
+  int32_t page_table_stride = 0;        // entries per sequence
+  int32_t num_page_tables = 1;          // one for all layers that have the same pages
+  int32_t page_tokens = 0;              // of each page; 0: not told, and nothing follows from the table
+  const int32_t* token_ids = nullptr;   // [T]
+  const int32_t* drawn_rows = nullptr;  // [T] host memory, of bind_batch alone; nullptr: see there
+  const int32_t* positions = nullptr;   // [T]
   const int32_t* sequence_of_token = nullptr;  // [T] index into the S sequences
   const int32_t* sequence_starts = nullptr;    // [S + 1]
   const int32_t* kv_lengths = nullptr;         // [S] tokens in the cache after this step's are appended

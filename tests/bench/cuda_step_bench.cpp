@@ -205,7 +205,9 @@ struct Load {
   int32_t tokens;   // of each job in the step
   int32_t context;  // before it
   KvFormat format = KvFormat::f16;
-  int32_t prompt = 0;  // tokens of one more sequence, which has no context
+  int32_t prompt = 0;        // tokens of one more sequence, which has no context
+  int32_t shared_pages = 0;  // that all jobs begin with
+  bool once = true;          // shared pages are read once; else by each job
 };
 
 // A context with its buffers, and steps of one kind over it.
@@ -379,7 +381,8 @@ class Runner {
     }
     starts_.push_back(static_cast<int32_t>(ids_.size()));
     lengths_.push_back(context + tokens);
-    for (int32_t p = 0; p < pages_each_; ++p) pages_.push_back(p * (load_.jobs + 1) + number);
+    for (int32_t p = 0; p < pages_each_; ++p)
+      pages_.push_back(p * (load_.jobs + 1) + (p < load_.shared_pages ? 0 : number));
   }
   void make_batch() {
     starts_.push_back(0);
@@ -394,6 +397,7 @@ class Runner {
     host_.max_query_tokens = std::max(load_.tokens, load_.prompt);
     host_.max_kv_tokens = std::max(load_.context + load_.tokens, load_.prompt);
     host_.page_table_stride = pages_each_;
+    host_.page_tokens = load_.once ? kv_shape_.page_tokens : 0;
     host_.token_ids = ids_.data();
     host_.positions = positions_.data();
     host_.sequence_of_token = sequence_of_.data();
@@ -486,6 +490,14 @@ struct LongContexts {
 };
 constexpr LongContexts kLongContexts[] = {
     {"16 x 16k", 16, 16384}, {"1 x 16k", 1, 16384}, {"64 x 2k", 64, 2048}, {"256 x 2k", 256, 2048}};
+
+// Jobs of 2,048 tokens that begin with the same: a system prompt, or most of a conversation.
+struct SharedBeginning {
+  int32_t jobs;
+  int32_t pages;
+};
+constexpr SharedBeginning kSharedBeginnings[] = {{32, 4},  {64, 1},  {64, 4}, {64, 7},
+                                                 {256, 1}, {256, 4}, {256, 7}};
 
 struct Bench {
   const Backend* backend;
@@ -629,6 +641,23 @@ struct Bench {
         line(mode + " attention " + what, runner.measure_attention(), contexts.jobs,
              static_cast<double>(runner.kv_bytes()));
       }
+      for (const SharedBeginning& beginning : kSharedBeginnings)
+        shared(table, device, model, mode, name, format, beginning);
+    }
+  }
+  // The same pages read once for all jobs, and by each.
+  void shared(const KernelTable& table, Device* device, const Model& model, const std::string& mode,
+              const std::string& format_name, KvFormat format, const SharedBeginning& beginning) {
+    const std::string what = std::to_string(beginning.jobs) + " x 2k " + format_name + ", " +
+                             std::to_string(256 * beginning.pages) + " shared";
+    if (!wanted(mode + " decode " + what)) return;
+    for (const bool once : {false, true}) {
+      Runner runner(table, device, model, {beginning.jobs, 1, 2047, format, 0, beginning.pages, once});
+      const char* way = once ? ", read once" : ", read by each";
+      const auto bytes = static_cast<double>(runner.kv_bytes());
+      line(mode + " decode " + what + way, runner.measure(10, true), beginning.jobs,
+           static_cast<double>(model.weight_bytes) + model.shape().layers * bytes);
+      line(mode + " attention " + what + way, runner.measure_attention(), beginning.jobs, bytes);
     }
   }
 };

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/plan/shared_pages.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/interface/op_params.h"
 
@@ -10,8 +11,7 @@ namespace quire::kernels {
 
 struct Device;
 
-constexpr int kChunkTokens = 128;  // keys that are attended to as one; chunks lie at multiples of it
-constexpr int kTileRows = 16;      // (token, head of a group) rows of one tensor-core tile
+constexpr int kTileRows = 16;  // (token, head of a group) rows of one tensor-core tile
 
 struct AttentionScratch {
   float* partials = nullptr;  // [tile, chunk, rows of a tile that are used..]: see attention_decode.cu
@@ -26,19 +26,33 @@ bool appends_rows(const AttentionSpec& spec);
 cudaError_t launch_append_rows(const AppendKvParams& params, Launch launch);
 cudaError_t launch_copy_page(const CopyPageParams& params, Launch launch);
 
+// Pages of the step that several sequences read together, in device memory (SharedPages), and the page table
+// that they were found in.
+struct SharedKeys {
+  const int32_t* members = nullptr;
+  const int32_t* page_counts = nullptr;
+  const SharedPage* pages = nullptr;
+  int32_t num_pages = 0;  // 0: none
+  const int32_t* page_table = nullptr;
+};
+
 // `place` [num_heads * head_dim] or nullptr: where each output column goes. `max_chunks` bounds the chunks of
 // any sequence of the step. Sequences with more rows than a tile are left to launch_attention_prefill, and
 // the others to this.
+// `shared`, or nullptr: its keys are read once for all sequences that have them, by a kernel before.
 bool decode_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
 cudaError_t launch_attention_decode(const AttentionParams& params, const int32_t* place, int max_chunks,
-                                    const AttentionScratch& scratch, Launch launch);
+                                    const AttentionScratch& scratch, const SharedKeys* shared, Launch launch);
 // The same for a step in which every sequence has one token, for usual head sizes and formats. Where `append`
 // is given the tokens' keys and values are written to the cache on the way, and the queries of qkv are as the
 // matrix left them; the pages must not have been written to since the batch was placed.
 bool single_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
 cudaError_t launch_attention_single(const AttentionParams& params, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
-                                    const Device& device, Launch launch);
+                                    const SharedKeys* shared, const Device& device, Launch launch);
+// Whether the two above may be given `shared`: keys that are in the cache before, of sequences that have one
+// token each.
+bool shares_keys(const AttentionParams& params, const SharedKeys& shared);
 // `all`: also the sequences that fit a tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      Launch launch);
@@ -59,6 +73,7 @@ cudaError_t setup_append();
 cudaError_t setup_append_rows(int shared_limit);
 cudaError_t setup_attention_any();
 cudaError_t setup_attention_decode();
+cudaError_t setup_attention_shared();
 cudaError_t setup_attention_single(int shared_limit);
 cudaError_t setup_attention_prefill();
 cudaError_t setup_select_keys();

@@ -45,15 +45,6 @@ struct WarpSlot : CodeSlot<HD, kFormat, kFormat == KvFormat::q4 ? 64 : 32> {
   }
 };
 
-// Columns of a partial row, so that lanes that write four each write a run: those of lane g from 4g + 32q on
-// are its dimensions 4q..
-template <int HD>
-struct ColumnsOfLanes {
-  __device__ __forceinline__ static int dimension(int column) {
-    return column % 32 / 4 * (HD / 8) + column / 32 * 4;
-  }
-};
-
 // A warp's two slots: what a turn has used is at once asked for again with what comes two turns later.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
 class CodeRing {
@@ -184,7 +175,8 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
   const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   const int g = lane >> 2, t = lane & 3;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  const SingleWork work(a, rule);
+  SingleWork work(a, rule);
+  const int num_blocks = work.leave_shared(a);
   if (work.first >= work.end) return;
   const int num_chunks = work.num_chunks();
   int chunk = work.first + warp;
@@ -321,8 +313,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
     }
   }
   if (num_chunks > 1) {
-    if (!arrives_last(a.merge, work.tile(a), (num_chunks + a.chunks_per_block - 1) / a.chunks_per_block))
-      return;
+    if (!arrives_last(a.merge, work.tile(a), num_blocks)) return;
     merge_chunks<HD, kSingleThreads, ColumnsOfLanes<HD>, 16>(partial, num_chunks, work.group, shared);
   }
   store_group<HD>(a, work, row_values);
@@ -338,6 +329,7 @@ SingleChoice choose_rows(int group) {
   c.most_blocks = group <= 8 ? kMostBlocks : 2;
   c.most_chunks = 64;
   c.chunks_at_once = kSingleWarps;
+  c.lanes_columns = true;
   return c;
 }
 

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_merge.cuh"
+#include "kernels/cuda/attention/attention_shared.cuh"
 
 namespace quire::kernels {
 namespace {
@@ -60,7 +61,8 @@ __global__ void __launch_bounds__(kThreads)
   const int last_chunk = p.batch.positions[q.token(first_row + rows - 1)] / kChunkTokens;
   const int num_chunks = last_chunk - first_chunk + 1;
   const int chunk = first_chunk + blockIdx.x;
-  if (chunk > last_chunk) return;
+  const int shared_chunks = a.merge.shared_chunks(sequence);
+  if (chunk > last_chunk || static_cast<int>(blockIdx.x) < shared_chunks) return;
 
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int g = lane >> 2, t = lane & 3;
@@ -205,7 +207,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x < rows)
     __stcg(partial.total(blockIdx.x, threadIdx.x),
            make_float2(totals[0][threadIdx.x], totals[1][threadIdx.x]));
-  if (!arrives_last(a.merge, tile, num_chunks)) return;
+  if (!arrives_last(a.merge, tile, num_chunks - shared_chunks)) return;
   float* merged_rows = merge_chunks<HD, kThreads>(partial, num_chunks, rows, shared);
   store_rows<HD, kThreads>(p, a.place, q, first_row, rows, merged_rows);
 }
@@ -242,8 +244,12 @@ bool decode_fits(const AttentionParams& p, int max_chunks, const AttentionScratc
 }
 
 cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* place, int max_chunks,
-                                    const AttentionScratch& scratch, Launch l) {
-  const DecodeArguments a{p, place, {max_chunks, tile_rows_of(p), scratch.partials, scratch.counters}};
+                                    const AttentionScratch& scratch, const SharedKeys* shared, Launch l) {
+  const DecodeArguments a{
+      p, place, merge_arguments(max_chunks, tile_rows_of(p), scratch, shared, p.kv_shape.page_tokens)};
+  if (shared != nullptr)
+    if (const cudaError_t e = launch_attention_shared({p, *shared, a.merge, 0}, l); e != cudaSuccess)
+      return e;
   const dim3 grid(static_cast<unsigned>(max_chunks),
                   static_cast<unsigned>(p.batch.num_sequences * row_tiles_of(p)),
                   static_cast<unsigned>(p.heads.num_kv_heads));

@@ -11,7 +11,24 @@ struct MergeArguments {
   int32_t tile_rows;   // rows of a tile that any sequence of the step uses
   float* partials;     // [tile][chunk][partial_floats]
   uint32_t* counters;  // [tile], zero before and after
+  // Pages of each sequence that launch_attention_shared has read, or nullptr, and the chunks of a page.
+  const int32_t* shared_pages;
+  int32_t page_chunks;
+
+  __device__ __forceinline__ int shared_chunks(int sequence) const {
+    return shared_pages != nullptr ? shared_pages[sequence] * page_chunks : 0;
+  }
 };
+
+inline MergeArguments merge_arguments(int max_chunks, int tile_rows, const AttentionScratch& scratch,
+                                      const SharedKeys* shared, int page_tokens) {
+  return {max_chunks,
+          tile_rows,
+          scratch.partials,
+          scratch.counters,
+          shared != nullptr ? shared->page_counts : nullptr,
+          page_tokens / kChunkTokens};
+}
 
 // Floats of one chunk of one tile: rows of values, then maximum and sum of each row.
 __host__ __device__ constexpr int partial_floats(int tile_rows, int dim) {
@@ -93,6 +110,18 @@ __host__ __device__ constexpr uint32_t merge_shared_bytes(int dim) {
 // The order of columns in partial rows where it is that of the head.
 struct ColumnsInOrder {
   __device__ __forceinline__ static int dimension(int column) { return column; }
+};
+
+// Columns of a partial row, so that lanes that write four each write a run: those of lane g from 4g + 32q on
+// are its dimensions 4q..
+template <int HD>
+struct ColumnsOfLanes {
+  __device__ __forceinline__ static int dimension(int column) {
+    return column % 32 / 4 * (HD / 8) + column / 32 * 4;
+  }
+  __device__ __forceinline__ static int column(int dimension) {
+    return dimension % (HD / 8) / 4 * 32 + dimension / (HD / 8) * 4 + dimension % 4;
+  }
 };
 
 // Rows of HD floats in shared memory: the chunks of a tile merged and divided by their sums. Takes

@@ -60,19 +60,7 @@ __global__ void __launch_bounds__(kThreads)
     wait_for_copies<1>();
     __syncthreads();
     ChunkScores score = {};
-#pragma unroll
-    for (int k = 0; k < HD / 16; ++k) {
-      uint32_t query[4];
-      load_matrices(query, queries + tile_offset<HD>(lane & 15, 2 * k + (lane >> 4)));
-#pragma unroll
-      for (int n = 0; n < kChunkTokens / 16; ++n) {
-        uint32_t key[4];
-        load_matrices(
-            key, keys + tile_offset<HD>(n * 16 + (lane & 7) + ((lane >> 4) << 3), 2 * k + ((lane >> 3) & 1)));
-        mma_16x8x16(score[2 * n], query, key[0], key[1]);
-        mma_16x8x16(score[2 * n + 1], query, key[2], key[3]);
-      }
-    }
+    multiply_keys<HD>(queries, keys, score);
     __syncthreads();
     if (chunk < last_chunk) {
       load_chunk<HD, kThreads, true>(key_reader, chunk + 1, keys);
@@ -87,19 +75,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int d = 0; d < HD / 32; ++d) {
       float part[4][4] = {};
-#pragma unroll
-      for (int k = 0; k < kChunkTokens / 16; ++k) {
-        const uint32_t w[4] = {weight[2 * k][0], weight[2 * k][1], weight[2 * k + 1][0],
-                               weight[2 * k + 1][1]};
-#pragma unroll
-        for (int n = 0; n < 2; ++n) {
-          uint32_t value[4];
-          load_matrices_transposed(
-              value, values + tile_offset<HD>(k * 16 + (lane & 15), d * 4 + 2 * n + (lane >> 4)));
-          mma_16x8x16(part[2 * n], w, value[0], value[1]);
-          mma_16x8x16(part[2 * n + 1], w, value[2], value[3]);
-        }
-      }
+      multiply_values<HD>(weight, values, d, part);
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
 #pragma unroll

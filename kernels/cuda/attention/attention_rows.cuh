@@ -113,6 +113,44 @@ using ChunkScores = float[kChunkTokens / 8][4];
 // Their weights as operands of the next products.
 using ChunkWeights = uint32_t[kChunkTokens / 8][2];
 
+// The warp's 16 rows of queries by the keys of a chunk, both in shared memory.
+template <int HD>
+__device__ __forceinline__ void multiply_keys(uint32_t queries, uint32_t keys, ChunkScores& score) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int k = 0; k < HD / 16; ++k) {
+    uint32_t query[4];
+    load_matrices(query, queries + tile_offset<HD>(lane & 15, 2 * k + (lane >> 4)));
+#pragma unroll
+    for (int n = 0; n < kChunkTokens / 16; ++n) {
+      uint32_t key[4];
+      load_matrices(
+          key, keys + tile_offset<HD>(n * 16 + (lane & 7) + ((lane >> 4) << 3), 2 * k + ((lane >> 3) & 1)));
+      mma_16x8x16(score[2 * n], query, key[0], key[1]);
+      mma_16x8x16(score[2 * n + 1], query, key[2], key[3]);
+    }
+  }
+}
+
+// Weights by dimensions 32 * d .. + 31 of a chunk's values: of a lane's two rows 8n + 2t + {0, 1} of them.
+template <int HD>
+__device__ __forceinline__ void multiply_values(const ChunkWeights& weight, uint32_t values, int d,
+                                                float (&part)[4][4]) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int k = 0; k < kChunkTokens / 16; ++k) {
+    const uint32_t w[4] = {weight[2 * k][0], weight[2 * k][1], weight[2 * k + 1][0], weight[2 * k + 1][1]};
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      uint32_t value[4];
+      load_matrices_transposed(value,
+                               values + tile_offset<HD>(k * 16 + (lane & 15), d * 4 + 2 * n + (lane >> 4)));
+      mma_16x8x16(part[2 * n], w, value[0], value[1]);
+      mma_16x8x16(part[2 * n + 1], w, value[2], value[3]);
+    }
+  }
+}
+
 // `position` of a lane's two rows.
 struct RowState {
   int position[2];

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cuda/attention/attention_shared.cuh"
 #include "kernels/cuda/attention/attention_single.cuh"
 #include "kernels/cuda/device/device.h"
 
@@ -282,7 +283,8 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
   const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   const int g = lane >> 2, t = lane & 3;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  const SingleWork work(a, rule);
+  SingleWork work(a, rule);
+  const int num_blocks = work.leave_shared(a);
   const int position = work.position, first = work.first, end = work.end, group = work.group;
   const int num_chunks = work.num_chunks();
   if (first >= end) return;
@@ -401,8 +403,7 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
   }
   if (num_chunks > 1) {
     wait_for_copies<0>();
-    if (!arrives_last(a.merge, work.tile(a), (num_chunks + a.chunks_per_block - 1) / a.chunks_per_block))
-      return;
+    if (!arrives_last(a.merge, work.tile(a), num_blocks)) return;
     merge_chunks<HD, kSingleThreads>(partial, num_chunks, group, shared);
   }
   store_group<HD>(a, work, row_values);
@@ -477,11 +478,11 @@ bool single_fits(const AttentionParams& p, int max_chunks, const AttentionScratc
 
 cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
-                                    const Device& device, Launch l) {
+                                    const SharedKeys* shared, const Device& device, Launch l) {
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const int tiles = p.batch.num_sequences * p.heads.num_kv_heads;
   const bool many_chunks = int64_t{tiles} * max_chunks >= int64_t{kManyChunks} * device.num_multiprocessors;
-  const SingleChoice whole = choose_whole(p, max_chunks, tiles, device);
+  const SingleChoice whole = shared == nullptr ? choose_whole(p, max_chunks, tiles, device) : SingleChoice{};
   const SingleChoice choice = whole.kernel != nullptr ? whole : choose(p, many_chunks);
   const int resident = std::min<int>(
       choice.most_blocks,
@@ -496,8 +497,12 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
                     place,
                     per_block,
                     page_share_of(p.kv_shape.page_tokens),
-                    {max_chunks, group, scratch.partials, scratch.counters}};
+                    merge_arguments(max_chunks, group, scratch, shared, p.kv_shape.page_tokens)};
   if (append != nullptr) a.append = *append;
+  if (shared != nullptr) {
+    const cudaError_t e = launch_attention_shared({p, *shared, a.merge, choice.lanes_columns ? 1 : 0}, l);
+    if (e != cudaSuccess) return e;
+  }
   const dim3 grid(static_cast<unsigned>((max_chunks + per_block - 1) / per_block),
                   static_cast<unsigned>(p.batch.num_sequences), static_cast<unsigned>(p.heads.num_kv_heads));
   return launch_kernel(choice.kernel, grid, dim3(static_cast<unsigned>(choice.threads)), choice.shared_bytes,

@@ -28,10 +28,11 @@ struct SingleChoice {
   void (*kernel)(const SingleArguments) = nullptr;
   int threads = kSingleThreads;
   uint32_t shared_bytes = 0;
-  uint32_t spread_bytes = 0;  // asked for instead where more, and where the card holds two blocks of it
-  int most_blocks = 0;        // of a multiprocessor
-  int most_chunks = 0;        // of a block
-  int chunks_at_once = 1;     // of a block
+  uint32_t spread_bytes = 0;   // asked for instead where more, and where the card holds two blocks of it
+  int most_blocks = 0;         // of a multiprocessor
+  int most_chunks = 0;         // of a block
+  int chunks_at_once = 1;      // of a block
+  bool lanes_columns = false;  // partial rows are as ColumnsOfLanes has them
 };
 
 // Of the head sizes and coded formats that these kernels are made for; none for others. choose is called with
@@ -105,6 +106,13 @@ struct SingleWork {
         end(min(first + a.chunks_per_block, last_chunk + 1)),
         pages{a.p.batch.page_table + static_cast<size_t>(sequence) * a.p.batch.page_table_stride,
               a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens, a.page_share} {}
+  // Leaves out the chunks that others have read. Returns how many blocks are left to meet at the tile.
+  __device__ __forceinline__ int leave_shared(const SingleArguments& a) {
+    const int shared = a.merge.shared_chunks(sequence);
+    first += shared;
+    end = min(first + a.chunks_per_block, last_chunk + 1);
+    return (num_chunks() - shared + a.chunks_per_block - 1) / a.chunks_per_block;
+  }
   __device__ __forceinline__ int num_chunks() const { return last_chunk - first_chunk + 1; }
   // This block writes the token's key and value.
   __device__ __forceinline__ bool takes_token(const SingleArguments& a) const {

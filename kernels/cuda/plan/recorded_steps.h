@@ -12,8 +12,9 @@
 namespace quire::kernels {
 
 // What tells two steps apart that replay one recording: tokens, sequences, logit rows, the most query tokens,
-// the chunks of keys that the grids are sized for, and how many sequences of one token come first.
-using StepKey = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t>;
+// the chunks of keys that the grids are sized for, how many sequences of one token come first, and the pages
+// that these share.
+using StepKey = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t>;
 
 // Recordings by what they were made for, the last used first. A recording takes memory with each of its
 // kernels, so there is a bound on the kernels of all of them. It takes as long as ten steps gain by it, so a

@@ -16,6 +16,7 @@ constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
 constexpr size_t kExpertInputBytes = size_t{64} << 20;
 constexpr size_t kExpertSlotsPerToken = 32;
 constexpr int32_t kCounters = 1 << 15;
+constexpr size_t kSharedPageInts = size_t{kMostSharedPages} * sizeof(SharedPage) / sizeof(int32_t);
 // Of logits on their way to the host. What is drawn here does not travel, and a job that scores can wait.
 constexpr size_t kHostRowBytes = size_t{32} << 20;
 constexpr int32_t kMostRecordedTokens = 64;  // steps of more tokens are worth their launches
@@ -83,8 +84,9 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
   const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
   const size_t tables = static_cast<size_t>(l.num_page_tables) * sequences;
-  c.batch_ints =
-      3 * tokens + 2 * sequences + 1 + rows + tables * static_cast<size_t>(l.max_pages_per_sequence) + 64;
+  c.batch_ints = 3 * tokens + 2 * sequences + 1 + rows +
+                 tables * static_cast<size_t>(l.max_pages_per_sequence) + 64 + 2 * sequences +
+                 kSharedPageInts;
   build.take(c.batch, c.batch_ints, "taking memory for batches");
   build.take(c.drawn, rows, "taking memory for drawn tokens");
   for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");
@@ -293,6 +295,23 @@ int32_t num_single(const BatchView& host) {
   return s;
 }
 
+// Adds what sequences of one token share to the batch in pinned memory, of which `used` numbers are there.
+SharedKeys share_pages(const Context& c, const BatchView& host, int32_t num_single, int32_t* batch,
+                       size_t& used) {
+  const auto sequences = static_cast<size_t>(num_single);
+  const size_t pages_at = used + 2 * sequences;
+  const SharedPages found{batch + used, batch + used + sequences,
+                          reinterpret_cast<SharedPage*>(batch + pages_at)};
+  SharedKeys shared;
+  shared.num_pages = find_shared_pages(host, num_single, found);
+  if (shared.num_pages == 0) return shared;
+  shared.members = c.batch + used;
+  shared.page_counts = shared.members + sequences;
+  shared.pages = reinterpret_cast<const SharedPage*>(c.batch + pages_at);
+  used = pages_at + static_cast<size_t>(shared.num_pages) * (sizeof(SharedPage) / sizeof(int32_t));
+  return shared;
+}
+
 }  // namespace
 
 Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
@@ -336,6 +355,8 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
     used += rest;
   }
   device->num_single = num_single(*host);
+  c.shared = share_pages(c, *host, device->num_single, to, used);
+  c.shared.page_table = device->page_table;
   device->max_kv_tokens = chunk_bucket(host->max_kv_tokens) * kChunkTokens;
   device->drawn_rows = nullptr;
   cudaError_t error = cudaMemcpyAsync(c.batch, to, used * sizeof(int32_t), cudaMemcpyHostToDevice, c.stream);
@@ -366,7 +387,8 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
   if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
   const StepKey key{batch->num_tokens,       batch->num_sequences, batch->num_logit_rows,
-                    batch->max_query_tokens, batch->max_kv_tokens, batch->num_single};
+                    batch->max_query_tokens, batch->max_kv_tokens, batch->num_single,
+                    c.shared.num_pages};
   if (const StepGraph* recorded = c.recorded.find(key); recorded != nullptr) {
     *action = StepAction::replayed;
     return mark_pass(c, c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step"));

@@ -63,6 +63,7 @@ struct Context {
   uint32_t* counters = nullptr;
   int32_t num_counters = 0;
   AttentionScratch attention;
+  SharedKeys shared;           // of the batch that was placed last
   __half* gathered = nullptr;  // [max_tokens up to a whole tile, max_columns + kBlockRows]
   size_t gathered_elements = 0;
   // Where there are experts: their rows dealt out to tiles, and what these read.

@@ -87,7 +87,7 @@ AttentionParams without_singles(const AttentionParams& p) {
 
 bool fuses_append(const Context& c, const AttentionParams& p) {
   return p.batch.num_tokens > 0 && heads_fit(p.heads, p.kv_shape) && !appends_rows(p) &&
-         !takes_attention_any(p) && single_fits(p, most_chunks(p), c.attention);
+         !takes_attention_any(p) && !shares_keys(p, c.shared) && single_fits(p, most_chunks(p), c.attention);
 }
 
 Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
@@ -96,15 +96,15 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
     return c.device->fail(Status::unsupported, "heads of this size in a cache of this format");
   if (takes_attention_any(p)) return check(c, launch_attention_any(p, c.launch()), "attending");
   const int32_t max_chunks = most_chunks(p);
+  const SharedKeys* shared = shares_keys(p, c.shared) ? &c.shared : nullptr;
   if (single_fits(p, max_chunks, c.attention))
-    return check(c, launch_attention_single(p, append, place, max_chunks, c.attention, *c.device, c.launch()),
-                 "attending");
+    return check(
+        c, launch_attention_single(p, append, place, max_chunks, c.attention, shared, *c.device, c.launch()),
+        "attending");
   if (p.batch.num_single > 0 && p.batch.num_single < p.batch.num_sequences) {
     const AttentionParams first = singles_of(p);
-    if (single_fits(first, max_chunks, c.attention)) {
-      const Status s = check(
-          c, launch_attention_single(first, nullptr, place, max_chunks, c.attention, *c.device, c.launch()),
-          "attending");
+    if (single_fits(first, max_chunks, c.attention) || shares_keys(first, c.shared)) {
+      const Status s = attend(c, first, nullptr, place);
       return s == Status::ok ? attend(c, without_singles(p), nullptr, place) : s;
     }
   }
@@ -115,7 +115,7 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   // Every sequence of a step has at least one token: with one sequence its rows decide.
   if (splits && (!long_rows || p.batch.num_sequences > 1)) {
     const Status s =
-        check(c, launch_attention_decode(p, place, max_chunks, c.attention, c.launch()), "attending");
+        check(c, launch_attention_decode(p, place, max_chunks, c.attention, shared, c.launch()), "attending");
     if (s != Status::ok || !long_rows) return s;
   }
   const auto launch_rows = c.device->warpgroup_products && warpgroup_fits(p) ? launch_attention_warpgroup

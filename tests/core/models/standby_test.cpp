@@ -283,7 +283,7 @@ TEST_F(StandBy, JobsSayTheSameWhileTheModelComesAndGoes) {
     std::thread beside([&] { EXPECT_EQ(answer(*second, "a queen"), queen) << i; });
     EXPECT_EQ(answer(*first, "a king"), king) << i;
     beside.join();
-    // Before the next round it is surely here, or surely away: on a slow machine the mover may find no moment.
+    // Surely here before the next round, or surely away: on a slow machine the mover may find no moment.
     if (i % 2 == 0)
       EXPECT_EQ(home->residence().wake(kPatient), WaitEnd::ready) << i;
     else

@@ -79,6 +79,7 @@ class AttentionTest : public CudaTest {
     host.num_tokens = static_cast<int32_t>(ids.size());
     host.num_sequences = static_cast<int32_t>(from.size());
     host.page_table_stride = cache.stride;
+    host.page_tokens = cache.shape.page_tokens;
     host.token_ids = ids.data();
     host.positions = positions.data();
     host.sequence_of_token = sequence_of.data();

@@ -14,7 +14,7 @@ using Steps = RecordedSteps<int32_t>;
 constexpr size_t kKernels = 10;
 
 StepKey step_of(int32_t tokens) {
-  return {tokens, tokens, tokens, 1, 256, tokens};
+  return {tokens, tokens, tokens, 1, 256, tokens, 0};
 }
 
 // A step as a context takes it. Recordings are numbers; those that went are told.

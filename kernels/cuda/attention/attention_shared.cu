@@ -1,0 +1,201 @@
+// Attention over keys that several sequences of a step share, each with one token: one block per (chunk of
+// 128 keys, run of sequences, kv head). Partial results go where those of the sequences' other chunks go, and
+// are merged with them in order of position.
+//
+// A chunk is read once, and each warp takes 16 rows against all of its keys: some heads of some sequences,
+// the arithmetic is that of attention_prefill.cu. Every key of a shared chunk is seen by all of them.
+//
+// Bytes: a chunk once for up to 64 sequences; for each of their rows HD + 2 floats, which the sequence by
+// itself would write too. Operations: 4 * 16 * 128 * HD for 16 rows, used whole where they are full.
+#include "kernels/cuda/attention/attention_rows.cuh"
+#include "kernels/cuda/attention/attention_shared.cuh"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+
+template <int HD>
+constexpr size_t shared_bytes() {
+  return static_cast<size_t>(2 * kChunkTokens + kWarps * kTileRows) * HD * 2;
+}
+
+// The rows of a block: row r is head r % group of sequence r / group of the run.
+struct RunRows {
+  const int32_t* members;
+  int num_rows;
+  int group;
+  int kv_head;
+
+  __device__ __forceinline__ int sequence(int r) const { return members[r / group]; }
+  __device__ __forceinline__ int head(int r) const { return kv_head * group + r % group; }
+};
+
+// Queries of rows first .. first + 15 as f16 [16][HD], as keys of the format want them, by one warp.
+template <int HD>
+__device__ __forceinline__ void load_rows(const AttentionParams& p, const RunRows& rows, int first,
+                                          uint8_t* tile) {
+  const int lane = threadIdx.x & 31;
+  const size_t stride = static_cast<size_t>(p.heads.num_heads + 2 * p.heads.num_kv_heads) * HD;
+  const auto query = [&](int r) {
+    return static_cast<const __half*>(p.qkv) + rows.sequence(r) * stride + rows.head(r) * HD;
+  };
+  const KvFormat format = p.kv_shape.key_format;
+  if (!is_quantized(format)) {
+    constexpr int kPieces = HD / 8;
+#pragma unroll
+    for (int i = lane; i < kTileRows * kPieces; i += 32) {
+      const int row = i / kPieces, piece = i % kPieces;
+      const bool live = first + row < rows.num_rows;
+      *reinterpret_cast<uint4*>(tile + tile_offset<HD>(row, piece)) =
+          live ? *reinterpret_cast<const uint4*>(query(first + row) + piece * 8) : make_uint4(0, 0, 0, 0);
+    }
+    return;
+  }
+#pragma unroll 4
+  for (int row = 0; row < kTileRows; ++row) {
+    const bool live = first + row < rows.num_rows;
+    float2 pairs[HD / 64];
+#pragma unroll
+    for (int i = 0; i < HD / 64; ++i)
+      pairs[i] =
+          live ? __half22float2(*reinterpret_cast<const __half2*>(query(first + row) + 64 * i + 2 * lane))
+               : make_float2(0.0f, 0.0f);
+    hadamard_pairs(pairs, lane);
+    const auto put = [&](int d, float v) {
+      const int slot = key_slot(format, d);
+      *reinterpret_cast<__half*>(tile + tile_offset<HD>(row, slot / 8) + slot % 8 * 2) =
+          __float2half_rn(v * 0.03125f);
+    };
+#pragma unroll
+    for (int i = 0; i < HD / 64; ++i) {
+      put(64 * i + 2 * lane, pairs[i].x);
+      put(64 * i + 2 * lane + 1, pairs[i].y);
+    }
+  }
+}
+
+template <bool kKeys>
+__device__ __forceinline__ PageReader chunk_reader(const AttentionParams& p, int sequence, int kv_head,
+                                                   int chunk) {
+  return {static_cast<const uint8_t*>(kKeys ? p.kv.keys : p.kv.values),
+          static_cast<const __half*>(kKeys ? p.kv.key_scales : p.kv.value_scales),
+          p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride,
+          kKeys ? p.kv_shape.key_format : p.kv_shape.value_format,
+          p.kv_shape.page_tokens,
+          p.heads.num_kv_heads,
+          kv_head,
+          p.heads.head_dim,
+          0,
+          (chunk + 1) * kChunkTokens};
+}
+
+// Where a lane's two rows leave what they have of the chunk; none for rows that are not there.
+struct RowPlaces {
+  float* row[2] = {};
+  float2* total[2] = {};
+
+  __device__ __forceinline__ RowPlaces(const SharedArguments& a, const RunRows& rows, int first, int chunk,
+                                       int dim) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int r = first + ((threadIdx.x & 31) >> 2) + 8 * h;
+      if (r >= rows.num_rows) continue;
+      const PartialRows partial(a.merge, rows.sequence(r) * a.p.heads.num_kv_heads + rows.kv_head, dim);
+      row[h] = partial.row(chunk, r % rows.group);
+      total[h] = partial.total(chunk, r % rows.group);
+    }
+  }
+};
+
+template <int HD>
+__global__ void __launch_bounds__(kThreads, 2)
+    attention_shared_kernel(const __grid_constant__ SharedArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+  const AttentionParams& p = a.p;
+  const SharedPage page = a.shared.pages[blockIdx.x];
+  if (page.num_members == 0) return;
+  const int chunk = page.index * a.merge.page_chunks + static_cast<int>(blockIdx.z);
+  const int kv_head = blockIdx.y, group = a.merge.tile_rows;
+  const RunRows rows{a.shared.members + page.first_member, page.num_members * group, group, kv_head};
+  const ScoreRule rule{p.scale, p.softcap, 0};
+
+  const int warp = threadIdx.x >> 5, t = threadIdx.x & 3;
+  constexpr uint32_t kTileBytes = kChunkTokens * HD * 2, kQueryBytes = kTileRows * HD * 2;
+  uint8_t* query_tile = shared + 2 * kTileBytes + warp * kQueryBytes;
+  const uint32_t keys = shared_address(shared), values = keys + kTileBytes;
+  const uint32_t queries = shared_address(query_tile);
+  const int sequence = rows.sequence(0);
+  wait_for_predecessor();
+  load_chunk<HD, kThreads, true>(chunk_reader<true>(p, sequence, kv_head, chunk), chunk, keys);
+  load_chunk<HD, kThreads, false>(chunk_reader<false>(p, sequence, kv_head, chunk), chunk, values);
+  constexpr int kRowsAtOnce = kWarps * kTileRows;
+  int first = warp * kTileRows;
+  if (first < rows.num_rows) load_rows<HD>(p, rows, first, query_tile);
+  wait_for_copies<0>();
+  __syncthreads();
+#pragma unroll 1
+  for (; first < rows.num_rows; first += kRowsAtOnce) {
+    ChunkScores score = {};
+    multiply_keys<HD>(queries, keys, score);
+    __syncwarp();
+    if (first + kRowsAtOnce < rows.num_rows) load_rows<HD>(p, rows, first + kRowsAtOnce, query_tile);
+    RowState state = {};
+    ChunkWeights weight;
+    weigh_chunk(rule, chunk, true, score, state, weight);
+    const RowPlaces places(a, rows, first, chunk, HD);
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      if (t == 0 && places.total[h] != nullptr)
+        __stcg(places.total[h], make_float2(state.maximum[h], state.total[h]));
+#pragma unroll
+    for (int d = 0; d < HD / 32; ++d) {
+      float part[4][4] = {};
+      multiply_values<HD>(weight, values, d, part);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const int dimension = 32 * d + 8 * n + 2 * t;
+        const int column = a.lanes_columns != 0 ? ColumnsOfLanes<HD>::column(dimension) : dimension;
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+          if (places.row[h] != nullptr)
+            __stcg(reinterpret_cast<float2*>(places.row[h] + column),
+                   make_float2(part[n][2 * h], part[n][2 * h + 1]));
+      }
+    }
+    __syncwarp();
+  }
+}
+
+template <int HD>
+cudaError_t launch(const SharedArguments& a, Launch l) {
+  const dim3 grid(static_cast<unsigned>(a.shared.num_pages), static_cast<unsigned>(a.p.heads.num_kv_heads),
+                  static_cast<unsigned>(a.merge.page_chunks));
+  return launch_kernel(attention_shared_kernel<HD>, grid, dim3(kThreads), shared_bytes<HD>(), l.stream,
+                       l.dependent, a);
+}
+
+}  // namespace
+
+bool shares_keys(const AttentionParams& p, const SharedKeys& shared) {
+  return shared.num_pages > 0 && p.batch.page_table == shared.page_table && p.batch.max_query_tokens == 1 &&
+         p.sliding_window <= 0 && p.heads.num_heads <= kTileRows * p.heads.num_kv_heads &&
+         (p.heads.head_dim == 64 || p.heads.head_dim == 128);
+}
+
+cudaError_t launch_attention_shared(const SharedArguments& a, Launch l) {
+  return a.p.heads.head_dim == 64 ? launch<64>(a, l) : launch<128>(a, l);
+}
+
+cudaError_t setup_attention_shared() {
+  const auto allow = [](auto kernel, size_t bytes) {
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  };
+  if (const cudaError_t e = allow(attention_shared_kernel<64>, shared_bytes<64>()); e != cudaSuccess)
+    return e;
+  return allow(attention_shared_kernel<128>, shared_bytes<128>());
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,136 @@
+#include "kernels/cuda/plan/shared_pages.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace quire::kernels {
+namespace {
+
+// A layer's keys are read by one kernel more, and its tokens appended by another: some 6 us, in which a card
+// reads as many chunks of a usual model.
+constexpr int64_t kFewestSaved = 128;  // reads of a chunk
+constexpr int64_t kLeastShare = 3;     // one in so many of all reads
+// Members of a page: few where there are few pages, so that each multiprocessor has some; many else, since
+// each run of them reads the page once more.
+constexpr int32_t kMostMembers = 64;
+constexpr int32_t kFewestMembers = 16;
+constexpr int32_t kEnoughChunks =
+    33;                               // for the multiprocessors of a card, with the kv heads of a usual model
+constexpr int32_t kFewestPages = 16;  // that a step tells of, members or not
+
+int32_t pieces_of(int32_t members, int32_t most) {
+  return (members + most - 1) / most;
+}
+
+class Search {
+ public:
+  Search(const BatchView& host, int32_t num_sequences, const SharedPages& out)
+      : host_(host), num_sequences_(num_sequences), out_(out) {
+    std::iota(out.members, out.members + num_sequences, 0);
+    std::fill_n(out.page_counts, num_sequences, 0);
+  }
+
+  int32_t run() {
+    search(0, num_sequences_, 0);
+    if (num_saved_ * chunks() < kFewestSaved || num_saved_ * chunks() * kLeastShare < num_reads()) return 0;
+    split(most_members());
+    const auto told = static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(num_pages_)));
+    const int32_t padded = std::max(kFewestPages, told);
+    std::fill(out_.pages + num_pages_, out_.pages + padded, SharedPage{0, 0, 0});
+    return padded;
+  }
+
+ private:
+  int64_t chunks() const { return host_.page_tokens / kChunkTokens; }
+  int32_t page(int32_t sequence, int32_t depth) const {
+    return host_.page_table[static_cast<size_t>(sequence) * static_cast<size_t>(host_.page_table_stride) +
+                            static_cast<size_t>(depth)];
+  }
+  // Before the page that its token falls into.
+  int32_t whole_pages(int32_t sequence) const {
+    return std::min((host_.kv_lengths[sequence] - 1) / host_.page_tokens, host_.page_table_stride);
+  }
+  int64_t num_reads() const {
+    int64_t reads = 0;
+    for (int32_t s = 0; s < num_sequences_; ++s) reads += (host_.kv_lengths[s] - 1) / kChunkTokens + 1;
+    return reads;
+  }
+
+  // The members [first, last) have the same pages before `depth`.
+  void search(int32_t first, int32_t last, int32_t depth) {
+    int32_t* members = out_.members;
+    for (;; ++depth) {
+      last = static_cast<int32_t>(
+          std::partition(members + first, members + last, [&](int32_t s) { return whole_pages(s) > depth; }) -
+          members);
+      if (last - first < 2) return;
+      const int32_t page_of_first = page(members[first], depth);
+      if (std::any_of(members + first + 1, members + last,
+                      [&](int32_t s) { return page(s, depth) != page_of_first; }))
+        return part(first, last, depth);
+      if (!tell(first, last, depth)) return;
+    }
+  }
+  // Each run of those that have the same page goes on by itself.
+  void part(int32_t first, int32_t last, int32_t depth) {
+    int32_t* members = out_.members;
+    std::sort(members + first, members + last,
+              [&](int32_t a, int32_t b) { return page(a, depth) < page(b, depth); });
+    for (int32_t end = first; first < last; first = end) {
+      while (end < last && page(members[end], depth) == page(members[first], depth)) ++end;
+      if (end - first > 1) search(first, end, depth);
+    }
+  }
+  bool tell(int32_t first, int32_t last, int32_t depth) {
+    const int32_t pieces = pieces_of(last - first, kMostMembers);
+    if (num_pieces_ + pieces > kMostSharedPages) return false;
+    num_pieces_ += pieces;
+    num_saved_ += last - first - 1;
+    out_.pages[num_pages_++] = {depth, first, last - first};
+    for (int32_t i = first; i < last; ++i) out_.page_counts[out_.members[i]] = depth + 1;
+    return true;
+  }
+
+  int32_t count_pieces(int32_t most) const {
+    return std::accumulate(out_.pages, out_.pages + num_pages_, 0, [&](int32_t sum, const SharedPage& page) {
+      return sum + pieces_of(page.num_members, most);
+    });
+  }
+  int32_t most_members() const {
+    int32_t most = kMostMembers;
+    while (most > kFewestMembers && count_pieces(most) * chunks() < kEnoughChunks) most /= 2;
+    return most;
+  }
+  // Pages of more members become several, from the last on: each finds its place free.
+  void split(int32_t most) {
+    int32_t to = count_pieces(most);
+    const int32_t total = to;
+    for (int32_t i = num_pages_ - 1; i >= 0; --i) {
+      const SharedPage page = out_.pages[i];
+      const int32_t pieces = pieces_of(page.num_members, most);
+      for (int32_t piece = pieces - 1; piece >= 0; --piece) {
+        const int32_t begin = page.num_members * piece / pieces,
+                      end = page.num_members * (piece + 1) / pieces;
+        out_.pages[--to] = {page.index, page.first_member + begin, end - begin};
+      }
+    }
+    num_pages_ = total;
+  }
+
+  const BatchView& host_;
+  const int32_t num_sequences_;
+  const SharedPages& out_;
+  int32_t num_pages_ = 0;
+  int32_t num_pieces_ = 0;  // of kMostMembers
+  int64_t num_saved_ = 0;   // reads of a page
+};
+
+}  // namespace
+
+int32_t find_shared_pages(const BatchView& host, int32_t num_sequences, const SharedPages& out) {
+  if (host.page_tokens <= 0 || host.page_tokens % kChunkTokens != 0 || num_sequences < 2) return 0;
+  return Search(host, num_sequences, out).run();
+}
+
+}  // namespace quire::kernels

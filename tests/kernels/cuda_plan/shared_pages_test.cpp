@@ -1,0 +1,203 @@
+// Every key is read once for all that share it, and by nobody twice; against what one sees in the tables.
+#include "kernels/cuda/plan/shared_pages.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace quire::kernels {
+namespace {
+
+struct Step {
+  int32_t page_tokens = 256;
+  int32_t stride = 0;
+  std::vector<int32_t> lengths;
+  std::vector<int32_t> table;
+
+  // Sequences as a cache with shared prefixes has them: each goes on from a page of another or from the
+  // start.
+  static Step random(std::mt19937& random, int32_t sequences, int32_t most_pages, int32_t starts) {
+    Step step;
+    step.stride = most_pages + 1;
+    std::vector<std::vector<int32_t>> rows;
+    int32_t next_page = 1;
+    const auto below = [&](int32_t end) {
+      return static_cast<int32_t>(random() % static_cast<uint32_t>(end));
+    };
+    for (int32_t s = 0; s < sequences; ++s) {
+      std::vector<int32_t> row;
+      if (s >= starts) {
+        const auto& from = rows[static_cast<size_t>(below(s))];
+        row.assign(from.begin(), from.begin() + below(static_cast<int32_t>(from.size())));
+      }
+      const int32_t pages = std::max(static_cast<int32_t>(row.size()) + 1, 1 + below(most_pages));
+      while (static_cast<int32_t>(row.size()) < pages) row.push_back(next_page++);
+      // The last page is its own, and the token lies somewhere in it.
+      step.lengths.push_back((pages - 1) * step.page_tokens + 1 + below(step.page_tokens));
+      rows.push_back(row);
+      row.resize(static_cast<size_t>(step.stride), 0);
+      step.table.insert(step.table.end(), row.begin(), row.end());
+    }
+    return step;
+  }
+  int32_t sequences() const { return static_cast<int32_t>(lengths.size()); }
+  int32_t page(int32_t s, int32_t depth) const { return table[static_cast<size_t>(s * stride + depth)]; }
+  int32_t whole_pages(int32_t s) const { return (lengths[static_cast<size_t>(s)] - 1) / page_tokens; }
+};
+
+struct Found {
+  std::vector<int32_t> members, counts;
+  std::vector<SharedPage> pages;
+};
+
+Found find(const Step& step) {
+  BatchView batch;
+  batch.num_sequences = step.sequences();
+  batch.page_tokens = step.page_tokens;
+  batch.page_table_stride = step.stride;
+  batch.kv_lengths = step.lengths.data();
+  batch.page_table = step.table.data();
+  Found found;
+  found.members.assign(step.lengths.size(), -1);
+  found.counts.assign(step.lengths.size(), -1);
+  found.pages.assign(kMostSharedPages, {-1, -1, -1});
+  const int32_t count = find_shared_pages(batch, batch.num_sequences,
+                                          {found.members.data(), found.counts.data(), found.pages.data()});
+  EXPECT_LE(count, kMostSharedPages);
+  found.pages.resize(static_cast<size_t>(count));
+  return found;
+}
+
+// How many sequences begin with the same pages up to and including this one.
+int32_t sharers(const Step& step, int32_t s, int32_t depth) {
+  int32_t count = 0;
+  for (int32_t other = 0; other < step.sequences(); ++other) {
+    if (step.whole_pages(other) <= depth) continue;
+    int32_t d = 0;
+    while (d <= depth && step.page(other, d) == step.page(s, d)) ++d;
+    if (d > depth) ++count;
+  }
+  return count;
+}
+
+void expect_each_read_once(const Step& step, const Found& found) {
+  std::set<int32_t> all(found.members.begin(), found.members.end());
+  EXPECT_EQ(all.size(), step.lengths.size());
+  EXPECT_EQ(*all.begin(), 0);
+  std::set<std::pair<int32_t, int32_t>> read;  // sequence, page
+  for (const SharedPage& page : found.pages) {
+    ASSERT_LE(page.num_members, 64);
+    for (int32_t i = 0; i < page.num_members; ++i) {
+      const int32_t s = found.members[static_cast<size_t>(page.first_member + i)];
+      EXPECT_EQ(step.page(s, page.index),
+                step.page(found.members[static_cast<size_t>(page.first_member)], page.index));
+      EXPECT_TRUE(read.emplace(s, page.index).second) << "sequence " << s << ", page " << page.index;
+    }
+  }
+  for (int32_t s = 0; s < step.sequences(); ++s) {
+    const int32_t count = found.counts[static_cast<size_t>(s)];
+    ASSERT_LE(count, step.whole_pages(s));
+    for (int32_t depth = 0; depth < step.whole_pages(s); ++depth)
+      EXPECT_EQ(read.count({s, depth}), depth < count ? 1U : 0U) << "sequence " << s << ", page " << depth;
+  }
+}
+
+TEST(SharedPages, EachPageIsReadOnceByAllThatBeginWithIt) {
+  std::mt19937 random(7);
+  int32_t num_shared = 0;
+  for (int32_t round = 0; round < 400; ++round) {
+    const Step step =
+        Step::random(random, 2 + static_cast<int32_t>(random() % 150),
+                     1 + static_cast<int32_t>(random() % 24), 1 + static_cast<int32_t>(random() % 3));
+    const Found found = find(step);
+    if (found.pages.empty()) continue;
+    ++num_shared;
+    EXPECT_TRUE(std::has_single_bit(found.pages.size()));
+    expect_each_read_once(step, found);
+    // Nothing that two have is left to be read by each.
+    for (int32_t s = 0; s < step.sequences(); ++s) {
+      const int32_t count = found.counts[static_cast<size_t>(s)];
+      EXPECT_TRUE(count == 0 || sharers(step, s, count - 1) > 1);
+      EXPECT_TRUE(count == step.whole_pages(s) || sharers(step, s, count) == 1);
+    }
+  }
+  EXPECT_GT(num_shared, 200);
+}
+
+// So many sequences behind one prefix: few runs where there are many pages, and many where there are few.
+TEST(SharedPages, RunsAreAsLongAsTheCardStaysBusy) {
+  const auto longest_run = [](int32_t prefix_pages) {
+    std::mt19937 random(1);
+    Step step;
+    step.stride = prefix_pages + 1;
+    for (int32_t s = 0; s < 200; ++s) {
+      for (int32_t d = 0; d < prefix_pages; ++d) step.table.push_back(100 + d);
+      step.table.push_back(1000 + s);
+      step.lengths.push_back(prefix_pages * step.page_tokens + 1 + static_cast<int32_t>(random() % 100));
+    }
+    const Found found = find(step);
+    expect_each_read_once(step, found);
+    int32_t longest = 0;
+    for (const SharedPage& page : found.pages) longest = std::max(longest, page.num_members);
+    return longest;
+  };
+  EXPECT_EQ(longest_run(32), 50);
+  EXPECT_EQ(longest_run(3), 29);
+  EXPECT_EQ(longest_run(1), 16);
+}
+
+TEST(SharedPages, LittleIsNotWorthIt) {
+  const auto shares = [](int32_t sequences, int32_t prefix_pages, int32_t own_pages,
+                         int32_t page_tokens = 256) {
+    Step step;
+    step.page_tokens = page_tokens;
+    step.stride = prefix_pages + own_pages + 1;
+    for (int32_t s = 0; s < sequences; ++s) {
+      for (int32_t d = 0; d < prefix_pages; ++d) step.table.push_back(1 + d);
+      for (int32_t d = 0; d <= own_pages; ++d) step.table.push_back(1000 + s * (own_pages + 1) + d);
+      step.lengths.push_back((prefix_pages + own_pages) * page_tokens + 1);
+    }
+    return !find(step).pages.empty();
+  };
+  EXPECT_TRUE(shares(65, 1, 0));
+  EXPECT_FALSE(shares(64, 1, 0));  // 126 chunks are saved
+  EXPECT_TRUE(shares(100, 8, 15));
+  EXPECT_FALSE(shares(100, 8, 16));  // not a third of all reads
+  EXPECT_FALSE(shares(1, 100, 0));
+  EXPECT_FALSE(shares(65, 8, 0, 64));  // pages of less than a chunk
+}
+
+// The page that a token falls into is its own, and what comes after it in the table says nothing.
+TEST(SharedPages, PagesOfTokensAreNotShared) {
+  Step step;
+  step.stride = 4;
+  for (int32_t s = 0; s < 300; ++s) {
+    step.table.insert(step.table.end(), {1, 2, 0, 0});
+    step.lengths.push_back(512);
+  }
+  const Found found = find(step);
+  expect_each_read_once(step, found);
+  for (const int32_t count : found.counts) EXPECT_EQ(count, 1);
+}
+
+TEST(SharedPages, MoreThanCanBeToldAreReadByEach) {
+  Step step;
+  step.stride = 5001;
+  for (int32_t s = 0; s < 130; ++s) {
+    for (int32_t d = 0; d < 5000; ++d) step.table.push_back(1 + d);
+    step.table.push_back(10000 + s);
+    step.lengths.push_back(5000 * 256 + 1);
+  }
+  const Found found = find(step);
+  ASSERT_FALSE(found.pages.empty());
+  expect_each_read_once(step, found);
+  for (const int32_t count : found.counts) EXPECT_EQ(count, kMostSharedPages / 3);
+}
+
+}  // namespace
+}  // namespace quire::kernels
