@@ -1,20 +1,29 @@
 // Which steps are recorded, and whose recordings go when others come. Knows no CUDA.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace quire::kernels {
 
-// What tells two steps apart that replay one recording: tokens, sequences, logit rows, the most query tokens,
-// the chunks of keys that the grids are sized for, how many sequences of one token come first, and the pages
-// that these share.
-using StepKey = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t>;
+// What tells two steps apart that replay one recording.
+struct StepKey {
+  int32_t num_tokens = 0;
+  int32_t num_sequences = 0;
+  int32_t num_logit_rows = 0;
+  int32_t max_query_tokens = 0;
+  int32_t max_kv_tokens = 0;     // that the grids are sized for
+  int32_t num_single = 0;        // sequences of one token, which come first
+  int32_t num_shared_pages = 0;  // that these read together
+
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
+  auto operator<=>(const StepKey&) const = default;
+};
 
 // Recordings by what they were made for, the last used first. A recording takes memory with each of its
 // kernels, so there is a bound on the kernels of all of them. It takes as long as ten steps gain by it, so a

@@ -386,9 +386,13 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   const bool are_arriving = c.device->arrivals.any(true);
   if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
   if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
-  const StepKey key{batch->num_tokens,       batch->num_sequences, batch->num_logit_rows,
-                    batch->max_query_tokens, batch->max_kv_tokens, batch->num_single,
-                    c.shared.num_pages};
+  const StepKey key{.num_tokens = batch->num_tokens,
+                    .num_sequences = batch->num_sequences,
+                    .num_logit_rows = batch->num_logit_rows,
+                    .max_query_tokens = batch->max_query_tokens,
+                    .max_kv_tokens = batch->max_kv_tokens,
+                    .num_single = batch->num_single,
+                    .num_shared_pages = c.shared.num_pages};
   if (const StepGraph* recorded = c.recorded.find(key); recorded != nullptr) {
     *action = StepAction::replayed;
     return mark_pass(c, c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step"));

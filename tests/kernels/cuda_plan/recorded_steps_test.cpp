@@ -14,7 +14,12 @@ using Steps = RecordedSteps<int32_t>;
 constexpr size_t kKernels = 10;
 
 StepKey step_of(int32_t tokens) {
-  return {tokens, tokens, tokens, 1, 256, tokens, 0};
+  return {.num_tokens = tokens,
+          .num_sequences = tokens,
+          .num_logit_rows = tokens,
+          .max_query_tokens = 1,
+          .max_kv_tokens = 256,
+          .num_single = tokens};
 }
 
 // A step as a context takes it. Recordings are numbers; those that went are told.
