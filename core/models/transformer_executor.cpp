@@ -24,6 +24,7 @@ std::vector<StageShards> take_stages(const Transformer& transformer,
     }
     if (shards.size() == 1) continue;
     std::vector<const DeviceContext*> contexts;
+    contexts.reserve(shards.size());
     for (const StageSpace& shard : shards) contexts.push_back(&shard.context);
     stages[i].communicator.emplace(contexts);
   }

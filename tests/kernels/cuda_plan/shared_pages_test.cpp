@@ -46,7 +46,9 @@ struct Step {
     return step;
   }
   int32_t sequences() const { return static_cast<int32_t>(lengths.size()); }
-  int32_t page(int32_t s, int32_t depth) const { return table[static_cast<size_t>(s * stride + depth)]; }
+  int32_t page(int32_t s, int32_t depth) const {
+    return table[static_cast<size_t>(s) * static_cast<size_t>(stride) + static_cast<size_t>(depth)];
+  }
   int32_t whole_pages(int32_t s) const { return (lengths[static_cast<size_t>(s)] - 1) / page_tokens; }
 };
 
@@ -93,7 +95,7 @@ void expect_each_read_once(const Step& step, const Found& found) {
   for (const SharedPage& page : found.pages) {
     ASSERT_LE(page.num_members, 64);
     for (int32_t i = 0; i < page.num_members; ++i) {
-      const int32_t s = found.members[static_cast<size_t>(page.first_member + i)];
+      const int32_t s = found.members[static_cast<size_t>(page.first_member) + static_cast<size_t>(i)];
       EXPECT_EQ(step.page(s, page.index),
                 step.page(found.members[static_cast<size_t>(page.first_member)], page.index));
       EXPECT_TRUE(read.emplace(s, page.index).second) << "sequence " << s << ", page " << page.index;
