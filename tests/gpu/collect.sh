@@ -5,7 +5,9 @@
 #   tests/gpu/collect.sh built    .carry-engine: the programs of build/release and build/gpu instead of the libraries,
 #                                 packed, so that no time of the card goes into building; and of build/gpu80, where
 #                                 that is, the library for compute capability 8.0
-#                                 WORDS=…/tekken_240911.json (of mistral-common) brings a vocabulary and schemas too
+#                                 WORDS=…/tekken_240911.json (of mistral-common) brings a vocabulary and schemas too,
+#                                 OLDER=DIR another build's bin/quire and lib (libquire.so*, libquire_cuda.so), for
+#                                 engine.sh compare
 #   tests/gpu/collect.sh families the same with the tiny models of all families instead of the trained ones
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -65,6 +67,16 @@ collect_families() {
   du -sh "$carry"
 }
 
+# Another build, that this one is to be as fast as.
+collect_older() {
+  [ -n "${OLDER:-}" ] || return 0
+  mkdir -p "$carry/older/bin" "$carry/older/lib"
+  strip -o "$carry/older/bin/quire" "$OLDER/bin/quire"
+  cp -P "$OLDER"/lib/libquire.so* "$OLDER/lib/libquire_cuda.so" "$carry/older/lib/"
+  tar -C "$carry" -cJf "$carry/older.tar.xz" older
+  rm -r "$carry/older"
+}
+
 # A vocabulary of a true size and schemas, where the words of mistral-common lie (WORDS), so that masks take what they take in use.
 collect_words() {
   [ -n "${WORDS:-}" ] || return 0
@@ -93,7 +105,7 @@ collect_models() {
 case ${1:-run} in
   run) collect_googletest ;;
   engine) collect_engine ;;
-  built) collect_built && collect_words && collect_models ;;
+  built) collect_built && collect_words && collect_older && collect_models ;;
   families) collect_built && collect_families ;;
   *) echo "collect.sh [engine|built|families]" >&2; exit 2 ;;
 esac

@@ -2,7 +2,8 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine on it: the tests of
 # the models, of draws and of a card that breaks, the same text on the CPU and on the card, a model over several
 # devices, loading from files, and the speed of models of true shapes. Results into $OUT.
-#   tests/gpu/engine.sh [build|test|generate|split|load|bench|company|share|wake|launches ...]      all but the last four by default
+#   tests/gpu/engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|launches ...]
+# build, test, generate, split, load and bench by default.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes from .carry-engine (tests/gpu/collect.sh engine, or built) what the machine lacks.
 set -uo pipefail
@@ -21,7 +22,7 @@ failed=0
 programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test standby_test filled_card_test device_loss_test)
 
 build_all() {
-  { unpack prefix && unpack models && unpack families && unpack words; } || return 1
+  { unpack prefix && unpack models && unpack families && unpack words && unpack older; } || return 1
   # The embedded model is one of the trained ones; its references lie beside the other fixtures.
   local embedded=$carry/models/story-15m-exl2-4.0bpw
   mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"
@@ -94,6 +95,17 @@ bench() {
   done
 }
 
+# Beside the other build that was brought: no figure worse than by 2 %.
+compare() {
+  local exl2=format=exl2,bits=4.0,head_bits=6
+  # shellcheck disable=SC2086  # models without blanks
+  python3 tests/bench/compare_builds.py "$carry/older" "$build" --device "$device" --rounds "${ROUNDS:-3}" ${COMPARED:-\
+    synthetic:llama-3.2-1b,$exl2:1,8,32 synthetic:llama-3.2-1b,format=f16:1,8,64 synthetic:llama-3.1-8b,$exl2:1,8,32,64,128,256 \
+    synthetic:llama-3.1-8b,format=gptq:1,32,256 synthetic:llama-3.1-8b,format=fp8:1,32,128,256 synthetic:qwen3-30b-a3b,$exl2:1,32} |
+    tee "$out/compare.txt"
+  [ "${PIPESTATUS[0]}" = 0 ] || failed=1
+}
+
 # Jobs that differ, and jobs with schemas, beside equal ones; a vocabulary of a true size where one was brought.
 company() {
   local model=/dev/shm/quire-words schemas=
@@ -146,11 +158,12 @@ for stage in ${*:-build test generate split load bench}; do
     split) split ;;
     load) load ;;
     bench) bench ;;
+    compare) compare ;;
     company) company ;;
     share) share ;;
     wake) wake ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|generate|split|load|bench|company|share|wake|launches ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done
