@@ -76,6 +76,56 @@ class SharedKeysTest : public AttentionTest,
   }
 };
 
+// The same sequences in another order: place i has what place (i + by) % n had, of so many numbers each.
+template <typename T>
+std::vector<T> rotated(const std::vector<T>& values, size_t by, size_t each = 1) {
+  std::vector<T> out = values;
+  std::rotate(out.begin(), out.begin() + static_cast<ptrdiff_t>(by * each), out.end());
+  return out;
+}
+
+// What is shared by whom is read from the step's batch, so a recording serves sequences in any order.
+TEST_P(SharedKeysTest, ReplayedStepsFindWhatIsSharedNow) {
+  const AttentionCase c = case_of_group(4);
+  const Cache cache = make_shared_cache(c);
+  const std::vector<std::vector<float>> all = shared_rows(c);
+  std::vector<int32_t> before;
+  for (const int32_t length : c.lengths) before.push_back(length - 1);
+  fill_cache(c, cache, all, before);
+  std::vector<float> turned;
+  const std::vector<uint16_t> expected = step(c, cache, all, before, c.lengths, &turned);
+  const std::vector<uint16_t> rows = to_halves(turned);
+  auto* qkv = to_device(rows);
+  auto* output = poisoned<uint16_t>(expected.size());
+  bool replayed = false;
+  for (size_t round = 0; round < 4; ++round) {
+    Cache now = cache;
+    now.table = rotated(cache.table, round, static_cast<size_t>(cache.stride));
+    AttentionParams attention;
+    attention.heads = c.heads;
+    attention.qkv = qkv;
+    attention.scale = 1.0f / std::sqrt(static_cast<float>(c.heads.head_dim));
+    attention.softcap = c.softcap;
+    attention.batch = bind(now, rotated(before, round), rotated(c.lengths, round));
+    attention.kv_shape = cache.shape;
+    attention.kv = cache.layer;
+    attention.output = output;
+    const std::vector<uint16_t> rows_now = rotated(rows, round, row_width(c));
+    ASSERT_EQ(table_->upload(device_, qkv, rows_now.data(), rows_now.size() * 2), Status::ok);
+    StepAction action = StepAction::run;
+    ASSERT_EQ(table_->begin_step(context_, &attention.batch, &action), Status::ok);
+    replayed = action == StepAction::replayed;
+    if (!replayed) {
+      ASSERT_EQ(table_->attention(context_, &attention), Status::ok);
+      ASSERT_EQ(table_->end_step(context_, &action), Status::ok);
+      ASSERT_EQ(action, StepAction::replayed);
+    }
+    const auto width = static_cast<size_t>(c.heads.num_heads * c.heads.head_dim);
+    EXPECT_EQ(from_device(output, expected.size()), rotated(expected, round, width)) << "round " << round;
+  }
+  EXPECT_TRUE(replayed);
+}
+
 TEST_P(SharedKeysTest, TheSameTogetherAndAlone) {
   compare_alone(case_of_group(4));
 }
