@@ -18,7 +18,7 @@
 namespace quire {
 
 struct ConstraintLimits {
-  size_t max_items = size_t{1} << 20;    // of stacks that are ever held
+  size_t max_items = size_t{1} << 20;    // of stacks that are ever held, and alternatives that they name
   size_t max_states = size_t{1} << 18;   // of languages, and as many of bytes
   size_t max_ways = 20'000;              // ways to read a text at once
   uint64_t max_mask_steps = 50'000'000;  // nodes of the vocabulary visited for one mask
