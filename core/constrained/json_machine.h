@@ -38,6 +38,9 @@ class JsonMachine {
     return op == StackOp::unique_first || op == StackOp::unique_item || op == StackOp::unique_done ||
            op == StackOp::distinct_first || op == StackOp::distinct_key || op == StackOp::distinct_done;
   }
+  // Whether there is a way on from every stack with that on top: a key is read only where its member may
+  // come.
+  static bool always_goes_on(StackOp op) { return op == StackOp::member_value; }
   // The items and names that end where one text ends, by where they begin, so that each is read once.
   using EndedItems = std::unordered_map<uint32_t, std::string>;
   StackId settle(StackId stack, std::string_view text, EndedItems& items);

@@ -57,6 +57,7 @@ class PushDown {
   const Closure& closure(StackId stack);
   // Whether a text has a way on from it: none where it is so deep that nothing more opens.
   bool goes_on(StackId stack) {
+    if (JsonMachine::always_goes_on(stacks_.at(stack).op)) return true;
     const Closure& then = closure(stack);
     return then.ends || !then.ways.empty();
   }
