@@ -155,6 +155,37 @@ TEST(Constraint, MasksHaveWhatStepsAcceptAlongRandomTexts) {
   }
 }
 
+// Walks take whole branches of the vocabulary where no character of them changes the state.
+TEST(Constraint, MasksOfPatternsHaveWhatStepsAccept) {
+  std::vector<std::string> bytes = {"\"", "\\"};
+  std::mt19937 random(5);
+  const std::vector<std::string> chars = {"a", "b", "z", "A", "0", "9",  " ", "/",
+                                          "#", "-", "~", "^", "é", "日", "😀"};
+  for (int i = 0; i < 600; ++i) {
+    std::string word;
+    const size_t length = i < 15 ? 1 : 1 + random() % (i % 50 == 0 ? 40 : 4);
+    for (size_t n = 0; n < length; ++n)
+      word += chars[i < 15 ? static_cast<size_t>(i) : random() % chars.size()];
+    bytes.push_back(word);
+  }
+  bytes.emplace_back();
+  const auto vocabulary = std::make_shared<const TokenVocabulary>(
+      bytes, std::unordered_map<std::string, TokenId>{}, TokenIds{static_cast<TokenId>(bytes.size() - 1)});
+  for (const char* schema :
+       {R"({"pattern": "^[^/#]+$"})", R"({"pattern": "^[a-z ]*$"})", R"({"pattern": "^[^~]*-[^A-Z]*$"})",
+        R"({"pattern": "^[a-zé]+$"})", R"({"pattern": "^[^日]*$", "maxLength": 50})", R"({"maxLength": 45})",
+        R"({"pattern": "^([^/]+/)*$", "maxLength": 34})",
+        R"({"not": {"pattern": "[^a-z0-9]"}, "minLength": 3})"}) {
+    const auto constraint = Constraint::compile(ConstraintKind::json_schema, schema, vocabulary);
+    Matcher matcher(constraint);
+    for (int step = 0; step < 12 && !matcher.has_ended(); ++step) {
+      ASSERT_NO_FATAL_FAILURE(expect_mask_of_what_steps_accept(matcher)) << schema;
+      const std::vector<TokenId> allowed = allowed_tokens(matcher);
+      ASSERT_TRUE(matcher.accept(allowed[random() % allowed.size()]));
+    }
+  }
+}
+
 // Whatever lexeme the stack is full behind: a token of its own, one that may go on, one with more before it.
 TEST(Constraint, WhereTheStackIsFullMasksOpenNothingMore) {
   const std::vector<std::pair<ConstraintKind, const char*>> sources = {
