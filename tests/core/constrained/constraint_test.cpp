@@ -163,7 +163,7 @@ TEST(Constraint, MasksOfPatternsHaveWhatStepsAccept) {
                                           "#", "-", "~", "^", "é", "日", "😀"};
   for (int i = 0; i < 600; ++i) {
     std::string word;
-    const size_t length = i < 15 ? 1 : 1 + random() % (i % 50 == 0 ? 40 : 4);
+    const size_t length = i < 15 ? 1 : 1 + random() % (i % 4 == 0 ? 40 : 4);
     for (size_t n = 0; n < length; ++n)
       word += chars[i < 15 ? static_cast<size_t>(i) : random() % chars.size()];
     bytes.push_back(word);
@@ -174,7 +174,7 @@ TEST(Constraint, MasksOfPatternsHaveWhatStepsAccept) {
   for (const char* schema :
        {R"({"pattern": "^[^/#]+$"})", R"({"pattern": "^[a-z ]*$"})", R"({"pattern": "^[^~]*-[^A-Z]*$"})",
         R"({"pattern": "^[a-zé]+$"})", R"({"pattern": "^[^日]*$", "maxLength": 50})", R"({"maxLength": 45})",
-        R"({"pattern": "^([^/]+/)*$", "maxLength": 34})",
+        R"({"pattern": "^[ab]", "maxLength": 20})", R"({"pattern": "^([^/]+/)*$", "maxLength": 34})",
         R"({"not": {"pattern": "[^a-z0-9]"}, "minLength": 3})"}) {
     const auto constraint = Constraint::compile(ConstraintKind::json_schema, schema, vocabulary);
     Matcher matcher(constraint);
