@@ -68,6 +68,8 @@ ByteStateId ByteAutomaton::intern(State state) {
     throw Error(ErrorCode::capacity, "the constraint needs more than max_states = {} states", max_states_);
   }
   traits_.push_back(traits_of(state));
+  const bool is_free = state.kind == Kind::body && languages_.free_length(state.language) >= kMaxPlainChars;
+  free_classes_.push_back(is_free ? kAllBytes : 0);
   states_.push_back(std::move(state));
   rows_.emplace_back();
   return it->second;
@@ -77,8 +79,7 @@ uint8_t ByteAutomaton::traits_of(const State& state) const {
   const bool is_text = state.kind == Kind::text;
   const bool accepts = state.kind == Kind::done || (is_text && languages_.has_empty_text(state.language));
   const bool ends = state.kind == Kind::done || (is_text && state.language == LanguageStore::kEmpty);
-  const bool is_free = state.kind == Kind::body && languages_.free_length(state.language) == kNoMaximum;
-  return static_cast<uint8_t>((accepts ? kAccepts : 0) | (ends ? 0 : kLeadsOn) | (is_free ? kAllFree : 0));
+  return static_cast<uint8_t>((accepts ? kAccepts : 0) | (ends ? 0 : kLeadsOn));
 }
 
 ByteStateId ByteAutomaton::start(LanguageId language, Spelling spelling) {
@@ -174,8 +175,27 @@ void ByteAutomaton::make_row(ByteStateId id) {
     default:
       fill_digits(state, *row);
   }
+  if (state.kind == Kind::body) free_classes_[id] |= loops_of(id, *row);
   rows_[id] = std::move(row);
   ++num_rows_;
+}
+
+// Classes all of whose characters lead back to the state.
+ByteClasses ByteAutomaton::loops_of(ByteStateId id, const ByteRow& row) const {
+  ByteClasses others = 0;
+  for (uint32_t byte = 0x20; byte < 0x80; ++byte) {
+    if (row[byte] != id) others |= kByteClasses[byte];
+  }
+  const LanguageId language = states_[id].language;
+  const LanguageEdges& edges = languages_.edges(language);
+  const auto leads_back = [&](const CharRange& range) {
+    return std::any_of(edges.begin(), edges.end(), [&](const LanguageEdge& edge) {
+      return edge.rest == language && edge.first <= range.first && edge.last >= range.last;
+    });
+  };
+  const CharSet beyond_ascii = intersected(all_chars(), {{0x80, UINT32_MAX}});
+  if (!std::all_of(beyond_ascii.begin(), beyond_ascii.end(), leads_back)) others |= kByteClasses[0x80];
+  return ~others;
 }
 
 void ByteAutomaton::fill_characters(const State& state, ByteRow& row) {

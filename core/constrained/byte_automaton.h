@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/constrained/language_store.h"
+#include "core/constrained/plain_text.h"
 
 namespace quire {
 
@@ -40,11 +41,13 @@ class ByteAutomaton {
   enum Trait : uint8_t {
     kAccepts = 1U << 0,
     kLeadsOn = 1U << 1,  // whether any byte may follow; set for some where none does
-    kAllFree = 1U << 2,  // inside of a JSON string in which any characters may come
   };
   uint8_t traits(ByteStateId state) const { return traits_[state]; }
   bool accepts(ByteStateId state) const { return (traits(state) & kAccepts) != 0; }
   bool leads_on(ByteStateId state) const { return (traits(state) & kLeadsOn) != 0; }
+  // Inside of a JSON string, classes whose characters may come in any order, as many as a plain token has. As
+  // far as that is known: more may be once the row is made.
+  ByteClasses free_classes(ByteStateId state) const { return free_classes_[state]; }
   // Whether the state is inside the quotes of a JSON string, between two characters.
   bool in_json_text(ByteStateId state) const { return states_[state].kind == Kind::body; }
   // Characters of a JSON string of which any may come next; 0 for other states.
@@ -94,6 +97,7 @@ class ByteAutomaton {
   ByteStateId between(LanguageId language, Spelling spelling);
   ByteStateId inside(Kind kind, const State& from, uint32_t count, LanguageEdges edges);
   void make_row(ByteStateId state);
+  ByteClasses loops_of(ByteStateId id, const ByteRow& row) const;
   void fill_characters(const State& state, ByteRow& row);
   void fill_lead(const State& state, const LanguageEdges& edges, ByteRow& row, uint32_t lead,
                  uint32_t num_tail);
@@ -108,6 +112,7 @@ class ByteAutomaton {
   size_t num_rows_ = 0;
   std::vector<State> states_;
   std::vector<uint8_t> traits_;
+  std::vector<ByteClasses> free_classes_;
   std::vector<std::unique_ptr<ByteRow>> rows_;
   struct KeyHash {
     size_t operator()(const std::vector<uint32_t>& key) const;

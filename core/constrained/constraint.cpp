@@ -93,16 +93,16 @@ void Constraint::walk_nodes(const Subtree& tree, ByteStateId state, Marks marks,
       i = node.end;
       continue;
     }
-    const uint8_t traits = automaton.traits(next);
+    const bool has_children = node.end > i + 1;
     // All below are whole characters of a string, and any of them may come.
-    if ((traits & ByteAutomaton::kAllFree) != 0 && flag == kPlainNode) {
+    if (has_children && flag == kPlainNode && (node.below & ~automaton.free_classes(next)) == 0) {
       for (; i < node.end; ++i) vocabulary_->note(trie.nodes[i], found);
       continue;
     }
+    const uint8_t traits = automaton.traits(next);
     const bool accepts = (traits & ByteAutomaton::kAccepts) != 0;
     const bool later = accepts && (traits & ByteAutomaton::kLeadsOn) == 0 && marks == Marks::later;
     if (!later) vocabulary_->note(node, found);
-    const bool has_children = node.end > i + 1;
     if (accepts && (has_children || later)) exits.push_back(i | flag);
     const ByteRow* row = automaton.known_row(next);
     if (row == nullptr && has_children) row = &automaton.row(next);
@@ -145,7 +145,7 @@ const Constraint::Walk& Constraint::walk_from(ByteStateId exact, Marks marks) co
   walk_trie(vocabulary_->other(), 0);
   const uint32_t num_free = automaton.free_chars(state);
   const bool known_plain =
-      num_free >= TokenVocabulary::kMaxPlainChars ||
+      num_free >= kMaxPlainChars ||
       (num_free > 0 && machine_.languages().ends_after_free_length(automaton.place(state).language));
   if (known_plain) {
     walk.mask = vocabulary_->plain_up_to(num_free);

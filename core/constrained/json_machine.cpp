@@ -3,6 +3,7 @@
 #include "core/constrained/json_machine.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -81,6 +82,7 @@ JsonMachine::Marks JsonMachine::make_marks() const {
 GoalId JsonMachine::add(const JsonValue& schema) {
   compiler_ = std::make_unique<SchemaCompiler>(schema, languages_);
   first_goal_ = static_cast<GoalId>(goals_.size());
+  const size_t first_object = objects_.size();
   const GoalId root = compiler_->root();
   // Programs name goals that have none yet; those come in turn.
   for (GoalId goal = 0; goal < compiler_->num_goals(); ++goal) {
@@ -92,6 +94,8 @@ GoalId JsonMachine::add(const JsonValue& schema) {
   }
   goals_.resize(global(static_cast<GoalId>(compiler_->num_goals())));
   rank_goals(first_goal_);
+  for (size_t i = first_object; i < objects_.size(); ++i) drop_unmeetable(objects_[i]);
+  for (GoalId goal = first_goal_; goal < goals_.size(); ++goal) add_openings(goals_[goal]);
   compiler_.reset();
   return first_goal_ + root;
 }
@@ -141,9 +145,6 @@ uint32_t JsonMachine::add_object(const ObjectTerm& term) {
   }
   add_named_classes(term, names, program);
   add_other_classes(term, names, program);
-  for (uint32_t key = 0; key < program.classes.size(); ++key) {
-    for (uint32_t i = 0; i < program.classes[key].options.size(); ++i) program.members.push_back({key, i});
-  }
   objects_.push_back(std::move(program));
   Facts facts(kSeen + (names.size() + 63) / 64 + (objects_.back().distinct() ? 1 : 0));
   facts[kTerm] = objects_.size() - 1;
@@ -300,8 +301,7 @@ void JsonMachine::rank_goals(GoalId first) {
 uint32_t JsonMachine::rank_of(const GoalProgram& program) const {
   if (!program.lexemes.empty()) return 1;
   uint32_t least = kNoMaximum;
-  for (const uint32_t facts : program.objects)
-    least = std::min(least, rank_of(objects_[facts_[facts][kTerm]]));
+  for (const uint32_t facts : program.objects) least = std::min(least, rank_of(program_of(facts)));
   for (const uint32_t facts : program.arrays) least = std::min(least, rank_of(arrays_[facts_[facts][kTerm]]));
   return least;
 }
@@ -369,6 +369,60 @@ uint32_t JsonMachine::rank_of(const ArrayProgram& program) const {
   return most + 1;
 }
 
+// Members that no value could follow, or whose coming would ask for such a one.
+void JsonMachine::drop_unmeetable(ObjectProgram& program) const {
+  for (KeyClass& key : program.classes) {
+    std::erase_if(key.options,
+                  [this](const MemberOption& option) { return ranks_[option.goal] == kNoMaximum; });
+  }
+  std::vector<bool> can_come(program.num_names);
+  for (const KeyClass& key : program.classes) {
+    if (key.name != kNoName) can_come[key.name] = !key.options.empty();
+  }
+  const auto asks_too_much = [&](const KeyClass& key) {
+    return std::any_of(program.implications.begin(), program.implications.end(),
+                       [&](const Implication& implication) {
+                         return implication.name == key.name && !can_come[implication.needed];
+                       });
+  };
+  std::erase_if(program.classes,
+                [&](const KeyClass& key) { return key.options.empty() || asks_too_much(key); });
+}
+
+// What a value of the goal may open with, of the terms that can be met. Objects whose names must differ are
+// each on its own.
+void JsonMachine::add_openings(GoalProgram& program) {
+  Alternatives together;
+  for (const uint32_t facts : program.objects) {
+    const ObjectProgram& object = program_of(facts);
+    if (rank_of(object) == kNoMaximum) continue;
+    if (!object.distinct()) {
+      together.push_back(facts);
+      continue;
+    }
+    program.openings.push_back({marks_.open_object, StackOp::distinct_first, number_of({facts})});
+  }
+  if (!together.empty()) {
+    program.openings.push_back({marks_.open_object, StackOp::object_first, number_of(std::move(together))});
+  }
+  for (const uint32_t facts : program.arrays) {
+    const ArrayProgram& array = arrays_[facts_[facts][kTerm]];
+    if (rank_of(array) == kNoMaximum) continue;
+    const StackOp op = array.unique ? StackOp::unique_first : StackOp::array_first;
+    program.openings.push_back({marks_.open_array, op, facts});
+  }
+}
+
+uint32_t JsonMachine::number_of(Alternatives alternatives) {
+  std::sort(alternatives.begin(), alternatives.end());
+  alternatives.erase(std::unique(alternatives.begin(), alternatives.end()), alternatives.end());
+  const size_t num_alternatives = alternatives.size();
+  const uint32_t last = alternatives_.size();
+  const uint32_t number = alternatives_.number_of(std::move(alternatives));
+  if (number == last) stacks_.hold(num_alternatives);
+  return number;
+}
+
 void JsonMachine::add_way(ByteStateId state, StackId stack, Closure& closure) const {
   if (state != ByteAutomaton::kDead) closure.ways.push_back({state, stack});
 }
@@ -404,31 +458,26 @@ void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
     closure.is_cut = closure.is_cut || !program.objects.empty() || !program.arrays.empty();
     return;
   }
-  for (const uint32_t facts : program.objects) {
-    const ObjectProgram& object = objects_[facts_[facts][kTerm]];
-    if (rank_of(object) == kNoMaximum) continue;
-    const StackOp op = object.distinct() ? StackOp::distinct_first : StackOp::object_first;
-    add_way(marks_.open_object, stacks_.push(op, facts, 0, next), closure);
-  }
-  for (const uint32_t facts : program.arrays) {
-    const ArrayProgram& array = arrays_[facts_[facts][kTerm]];
-    if (rank_of(array) == kNoMaximum) continue;
-    const StackOp op = array.unique ? StackOp::unique_first : StackOp::array_first;
-    add_way(marks_.open_array, stacks_.push(op, facts, 0, next), closure);
-  }
+  for (const Opening& opening : program.openings)
+    add_way(opening.mark, stacks_.push(opening.op, opening.a, 0, next), closure);
 }
 
 void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
-  const Facts& facts = facts_[node.a];
-  const ObjectProgram& program = objects_[facts[kTerm]];
+  const Alternatives& alternatives = alternatives_[node.a];
+  const auto any = [&](const auto& holds) {
+    return std::any_of(alternatives.begin(), alternatives.end(),
+                       [&](uint32_t facts) { return holds(program_of(facts), facts_[facts]); });
+  };
   const bool first = node.op == StackOp::object_first || node.op == StackOp::distinct_first ||
                      node.op == StackOp::distinct_first_at;
-  if (!first && node.op != StackOp::object_after) return add_keys(program, node, closure);
-  if (may_close(program, facts))
-    add_way(first ? marks_.close_object_now : marks_.close_object, node.next, closure);
-  if (first) return add_keys(program, node, closure);
-  if (!may_add_any(program, facts)) return;
-  const StackOp op = program.distinct() ? StackOp::distinct_key : StackOp::object_key;
+  if (!first && node.op != StackOp::object_after) return add_keys(node, closure);
+  const auto closes = [this](const auto&... object) { return may_close(object...); };
+  if (any(closes)) add_way(first ? marks_.close_object_now : marks_.close_object, node.next, closure);
+  if (first) return add_keys(node, closure);
+  const auto goes_on = [this](const auto&... object) { return may_add_any(object...); };
+  if (!any(goes_on)) return;
+  const bool distinct = program_of(alternatives[0]).distinct();
+  const StackOp op = distinct ? StackOp::distinct_key : StackOp::object_key;
   add_way(marks_.comma, stacks_.push(op, node.a, 0, node.next), closure);
 }
 
@@ -459,80 +508,90 @@ uint32_t JsonMachine::num_needed(const ObjectProgram& program, const Facts& fact
   auto count = static_cast<uint32_t>(std::count(needed.begin(), needed.end(), true));
   for (const KeyClass& key : program.classes) {
     if (key.name == kNoName || !needed[key.name]) continue;
-    for (const MemberOption& option : key.options) {
-      if (ranks_[option.goal] != kNoMaximum) open &= ~option.fulfils;
-    }
+    for (const MemberOption& option : key.options) open &= ~option.fulfils;
   }
   // One member may fulfil several; at least one more is needed.
   return count + (open != 0 ? 1 : 0);
 }
 
-bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) {
+bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const {
   if (key.name != kNoName && is_seen(facts, key.name)) return false;
-  if (key.name == kNoName && program.distinct() && languages_.is_empty(unused(key.keys, facts, true)))
-    return false;
-  if (rank_of(key) == kNoMaximum) return false;
-  for (const Implication& implication : program.implications) {
-    if (implication.name != key.name || implication.needed == key.name) continue;
-    if (is_seen(facts, implication.needed)) continue;
-    const auto needed =
-        std::find_if(program.classes.begin(), program.classes.end(),
-                     [&implication](const KeyClass& other) { return other.name == implication.needed; });
-    if (rank_of(*needed) == kNoMaximum) return false;
-  }
+  return std::any_of(key.options.begin(), key.options.end(), [&](const MemberOption& option) {
+    return leaves_room(program, facts, {key, option});
+  });
+}
+
+// For what is needed beside the member.
+bool JsonMachine::leaves_room(const ObjectProgram& program, const Facts& facts, const Member& member) const {
   if (program.max == kNoMaximum) return true;
-  Facts then = facts;
-  ++then[kCount];
-  if (key.name != kNoName) then[kSeen + key.name / 64] |= uint64_t{1} << (key.name % 64);
-  for (const MemberOption& option : key.options) then[kFulfilled] |= option.fulfils;
-  return then[kCount] + num_needed(program, then) <= program.max;
+  return facts[kCount] + 1 + num_needed(program, with_member(program, facts, member)) <= program.max;
 }
 
 bool JsonMachine::may_add_any(const ObjectProgram& program, const Facts& facts) {
-  return std::any_of(program.classes.begin(), program.classes.end(),
-                     [&](const KeyClass& key) { return may_add(program, facts, key); });
+  return std::any_of(program.classes.begin(), program.classes.end(), [&](const KeyClass& key) {
+    const bool is_other = key.name == kNoName && program.distinct();
+    return may_add(program, facts, key) && !(is_other && languages_.is_empty(unused(key.keys, facts, true)));
+  });
 }
 
-// What a member leads to is worked out once its key is there: of many keys one comes.
-void JsonMachine::add_keys(const ObjectProgram& program, const StackNode& node, Closure& closure) {
-  const Facts& facts = facts_[node.a];
-  const KeyClass* allowed = nullptr;  // the last one that was looked at and may be added
-  for (uint32_t i = 0; i < program.members.size(); ++i) {
-    const MemberRef& member = program.members[i];
-    const KeyClass& key = program.classes[member.key];
-    if (member.option == 0) allowed = may_add(program, facts, key) ? &key : nullptr;
-    if (allowed == nullptr || ranks_[key.options[member.option].goal] == kNoMaximum) continue;
-    if (program.max != kNoMaximum) {
-      const Facts then = with_member(program, facts, member);
-      if (then[kCount] + num_needed(program, then) > program.max) continue;
+// A key is read once for all alternatives that have it. What its member leads to is worked out once it is
+// there: of many keys one comes.
+void JsonMachine::add_keys(const StackNode& node, Closure& closure) {
+  std::unordered_set<ByteStateId> keys;
+  for (const uint32_t number : alternatives_[node.a]) {
+    const Facts& facts = facts_[number];
+    const ObjectProgram& program = program_of(number);
+    for (const KeyClass& key : program.classes) {
+      if (keys.count(key.key) != 0 || !may_add(program, facts, key)) continue;
+      keys.insert(key.key);
+      const StackId value = stacks_.push(StackOp::member_value, node.a, key.key, node.next);
+      if (key.name != kNoName || !program.distinct()) {
+        add_way(key.key, value, closure);
+        continue;
+      }
+      add_way(automaton_.start(unused(key.keys, facts, true), Spelling::json_string),
+              stacks_.push(StackOp::distinct_done, 0, node.b, value), closure);
     }
-    const StackId value = stacks_.push(StackOp::member_value, node.a, i, node.next);
-    if (key.name != kNoName || !program.distinct()) {
-      add_way(key.key, value, closure);
-      continue;
-    }
-    add_way(automaton_.start(unused(key.keys, facts, true), Spelling::json_string),
-            stacks_.push(StackOp::distinct_done, 0, node.b, value), closure);
   }
 }
 
+// Alternatives with one goal for the value go on together; those whose names must differ have no others.
 void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
-  const ObjectProgram& program = objects_[facts_[node.a][kTerm]];
-  const MemberRef& member = program.members[node.b];
-  const uint32_t then = facts_.number_of(with_member(program, facts_[node.a], member));
-  const GoalId goal = program.classes[member.key].options[member.option].goal;
-  const StackId after = stacks_.push(StackOp::object_after, then, 0, node.next);
-  add_way(marks_.colon, stacks_.push(StackOp::value, goal, 0, after), closure);
+  std::map<GoalId, Alternatives> by_goal;
+  bool distinct = false;
+  for (const uint32_t number : alternatives_[node.a]) {
+    const Facts& facts = facts_[number];
+    const ObjectProgram& program = program_of(number);
+    distinct = program.distinct();
+    const auto key = std::find_if(program.classes.begin(), program.classes.end(),
+                                  [&node](const KeyClass& any) { return any.key == node.b; });
+    if (key == program.classes.end() || (key->name != kNoName && is_seen(facts, key->name))) continue;
+    for (const MemberOption& option : key->options) {
+      const Member member{*key, option};
+      if (!leaves_room(program, facts, member)) continue;
+      by_goal[option.goal].push_back(facts_.number_of(with_member(program, facts, member)));
+    }
+  }
+  const auto add = [&](GoalId goal, Alternatives then) {
+    const StackId after = stacks_.push(StackOp::object_after, number_of(std::move(then)), 0, node.next);
+    add_way(marks_.colon, stacks_.push(StackOp::value, goal, 0, after), closure);
+  };
+  for (auto& [goal, then] : by_goal) {
+    if (!distinct) {
+      add(goal, std::move(then));
+      continue;
+    }
+    for (const uint32_t alone : then) add(goal, {alone});
+  }
 }
 
-JsonMachine::Facts JsonMachine::with_member(const ObjectProgram& program, Facts facts,
-                                            const MemberRef& member) {
-  const KeyClass& key = program.classes[member.key];
+JsonMachine::Facts JsonMachine::with_member(const ObjectProgram& program, Facts facts, const Member& member) {
   // A count that can no longer matter stays as it is, so that states stay few.
   const uint64_t last_count = program.max == kNoMaximum ? program.min : uint64_t{program.max};
   facts[kCount] = std::min(facts[kCount] + 1, last_count);
-  facts[kFulfilled] |= key.options[member.option].fulfils;
-  if (key.name != kNoName) facts[kSeen + key.name / 64] |= uint64_t{1} << (key.name % 64);
+  facts[kFulfilled] |= member.option.fulfils;
+  const uint32_t name = member.key.name;
+  if (name != kNoName) facts[kSeen + name / 64] |= uint64_t{1} << (name % 64);
   return facts;
 }
 
@@ -631,7 +690,7 @@ bool JsonMachine::has_unused(GoalId goal, const Facts& facts) {
 }
 
 void JsonMachine::expand_unused(GoalId goal, const Facts& facts, StackId next, Closure& closure) {
-  const GoalProgram program = goals_[goal];
+  const GoalProgram& program = goals_[goal];
   add_way(automaton_.start(unused(program.strings, facts, true), Spelling::json_string), next, closure);
   add_way(automaton_.start(unused(program.numbers, facts, false), Spelling::utf8), next, closure);
   Closure all;
@@ -663,10 +722,10 @@ StackId JsonMachine::settle(StackId stack, std::string_view text, EndedItems& it
   if (is_new) item->second = canonical_item(text.substr(node.b));
   const bool is_name = node.op == StackOp::distinct_done;
   const StackNode member = is_name ? stacks_.at(node.next) : node;
-  Facts facts = facts_[member.a];
+  Facts facts = facts_[is_name ? alternatives_[member.a][0] : member.a];
   if (!use(facts, item->second)) return kNoStack;
   const uint32_t then = facts_.number_of(std::move(facts));
-  if (is_name) return stacks_.push(StackOp::member_value, then, member.b, member.next);
+  if (is_name) return stacks_.push(StackOp::member_value, number_of({then}), member.b, member.next);
   return stacks_.push(StackOp::array_after, then, 0, node.next);
 }
 

@@ -38,6 +38,9 @@ class JsonMachine {
     return op == StackOp::unique_first || op == StackOp::unique_item || op == StackOp::unique_done ||
            op == StackOp::distinct_first || op == StackOp::distinct_key || op == StackOp::distinct_done;
   }
+  // Whether there is a way on from every stack with that on top: a key is read only where its member may
+  // come.
+  static bool always_goes_on(StackOp op) { return op == StackOp::member_value; }
   // The items and names that end where one text ends, by where they begin, so that each is read once.
   using EndedItems = std::unordered_map<uint32_t, std::string>;
   StackId settle(StackId stack, std::string_view text, EndedItems& items);
@@ -53,13 +56,12 @@ class JsonMachine {
     LanguageId keys = 0;      // of a class that is no name's
     std::vector<MemberOption> options;
   };
-  struct MemberRef {
-    uint32_t key = 0;     // into classes
-    uint32_t option = 0;  // into its options
+  struct Member {
+    const KeyClass& key;
+    const MemberOption& option;
   };
   struct ObjectProgram {
     std::vector<KeyClass> classes;
-    std::vector<MemberRef> members;  // all options of all classes
     std::vector<uint32_t> required;  // names
     std::vector<Implication> implications;
     uint32_t num_names = 0;
@@ -70,6 +72,11 @@ class JsonMachine {
     // objects to it makes masks three times as slow: no two places in a text are the same then.
     bool distinct() const { return min > 1 || obligations != 0; }
   };
+  struct Opening {
+    ByteStateId mark = 0;
+    StackOp op = StackOp::end;
+    uint32_t a = 0;  // of the op
+  };
   struct GoalProgram {
     bool ready = false;
     bool literals[3] = {false, false, false};  // null, true, false
@@ -78,6 +85,7 @@ class JsonMachine {
     std::vector<ByteStateId> lexemes;
     std::vector<uint32_t> arrays;  // empty facts of its terms
     std::vector<uint32_t> objects;
+    std::vector<Opening> openings;
   };
   struct ItemOption {
     GoalId goal = kAnyValue;
@@ -98,6 +106,8 @@ class JsonMachine {
   // Facts: term, count, then of objects the fulfilled obligations and the bits of the names seen, of arrays
   // the counts. Where items must differ, or names, the number of the list of those so far is the last.
   using Facts = std::vector<uint64_t>;
+  // Numbers of the facts of objects of which a text may be any; sorted, never none.
+  using Alternatives = std::vector<uint32_t>;
 
   // Brackets and what stands between, with the white space that may come with them.
   struct Marks {
@@ -124,17 +134,23 @@ class JsonMachine {
   uint32_t rank_of(const std::vector<ItemOption>& options) const;
   uint32_t rank_of(const KeyClass& key) const;
 
+  void drop_unmeetable(ObjectProgram& program) const;
+  void add_openings(GoalProgram& program);
+  const ObjectProgram& program_of(uint32_t facts) const { return objects_[facts_[facts][0]]; }
+  uint32_t number_of(Alternatives alternatives);
+
   void expand_value(GoalId goal, StackId next, Closure& closure);
   void expand_unused(GoalId goal, const Facts& facts, StackId next, Closure& closure);
   void expand_object(const StackNode& node, Closure& closure);
   void expand_array(const StackNode& node, Closure& closure);
-  void add_keys(const ObjectProgram& program, const StackNode& node, Closure& closure);
+  void add_keys(const StackNode& node, Closure& closure);
   void expand_member(const StackNode& node, Closure& closure);
-  static Facts with_member(const ObjectProgram& program, Facts facts, const MemberRef& member);
+  static Facts with_member(const ObjectProgram& program, Facts facts, const Member& member);
   void add_items(const StackNode& node, Closure& closure);
   void add_way(ByteStateId state, StackId stack, Closure& closure) const;
   bool may_close(const ObjectProgram& program, const Facts& facts) const;
-  bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key);
+  bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const;
+  bool leaves_room(const ObjectProgram& program, const Facts& facts, const Member& member) const;
   bool may_add_any(const ObjectProgram& program, const Facts& facts);
   uint32_t num_needed(const ObjectProgram& program, const Facts& facts) const;
   std::vector<ItemOption> item_options(const ArrayProgram& program, const Facts& facts);
@@ -155,6 +171,7 @@ class JsonMachine {
   std::vector<ObjectProgram> objects_;
   std::vector<ArrayProgram> arrays_;
   Numbered<Facts> facts_;
+  Numbered<Alternatives> alternatives_;
   UsedItems used_;
   const Marks marks_;
 };

@@ -131,6 +131,7 @@ void LanguageStore::measure_concat(Term& term) const {
   term.may_be_empty = first.may_be_empty || second.may_be_empty;
   term.depth = static_cast<uint16_t>(1 + std::max(first.depth, first.nullable ? second.depth : uint16_t{0}));
   term.max_length = saturating_add(first.max_length, second.max_length);
+  term.most_counted = std::max(first.most_counted, second.most_counted);
   // A prefix of the first part is one of the whole where the second has any text at all.
   term.free_length = second.may_be_empty ? 0 : first.free_length;
   if (second.cofinite_from == 0 && first.nullable) term.cofinite_from = 0;
@@ -144,6 +145,7 @@ void LanguageStore::measure_repeat(Term& term) const {
   term.may_be_empty = body.may_be_empty;
   term.depth = static_cast<uint16_t>(1 + body.depth);
   term.max_length = saturating_mul(body.max_length, max);
+  term.most_counted = max == kNoMaximum ? min : max;
   if (body.kind == Kind::chars && body.free_length == 1) {
     term.free_length = max;
     if (max == kNoMaximum) term.cofinite_from = min;
@@ -173,6 +175,7 @@ void LanguageStore::measure_boolean(Term& term) const {
   for (const LanguageId part : term.operands) {
     const Term& operand = terms_[part];
     term.depth = std::max(term.depth, static_cast<uint16_t>(1 + operand.depth));
+    term.most_counted = std::max(term.most_counted, operand.most_counted);
     if (any) {
       term.nullable = term.nullable || operand.nullable;
       term.may_be_empty = term.may_be_empty && operand.may_be_empty;
@@ -520,6 +523,7 @@ bool LanguageStore::is_empty(LanguageId language) {
 }
 
 LanguageId LanguageStore::cut(LanguageId language, uint32_t horizon) {
+  if (terms_[language].most_counted <= horizon + 1) return language;
   const Term term = terms_[language];
   if (term.kind == Kind::concat) {
     return concat(cut(term.operands[0], horizon), cut(term.operands[1], horizon));

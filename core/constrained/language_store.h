@@ -78,6 +78,7 @@ class LanguageStore {
     uint32_t max_length = 0;              // of a text; an upper bound
     uint32_t cofinite_from = kNoMaximum;  // all texts of at least so many characters are in the language
     uint32_t free_length = 0;
+    uint32_t most_counted = 0;  // the largest number that cut() could find in the term
     std::vector<uint32_t> operands;
   };
   struct KeyHash {

@@ -22,6 +22,7 @@ class Numbered {
     if (is_new) values_.push_back(&entry->first);
     return entry->second;
   }
+  uint32_t size() const { return static_cast<uint32_t>(values_.size()); }
   // Stays where it is.
   const Value& operator[](uint32_t number) const { return *values_[number]; }
 

@@ -18,7 +18,7 @@
 namespace quire {
 
 struct ConstraintLimits {
-  size_t max_items = size_t{1} << 20;    // of stacks that are ever held
+  size_t max_items = size_t{1} << 20;    // of stacks that are ever held, and alternatives that they name
   size_t max_states = size_t{1} << 18;   // of languages, and as many of bytes
   size_t max_ways = 20'000;              // ways to read a text at once
   uint64_t max_mask_steps = 50'000'000;  // nodes of the vocabulary visited for one mask
@@ -57,6 +57,7 @@ class PushDown {
   const Closure& closure(StackId stack);
   // Whether a text has a way on from it: none where it is so deep that nothing more opens.
   bool goes_on(StackId stack) {
+    if (JsonMachine::always_goes_on(stacks_.at(stack).op)) return true;
     const Closure& then = closure(stack);
     return then.ends || !then.ways.empty();
   }

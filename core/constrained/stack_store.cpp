@@ -31,11 +31,15 @@ StackId StackStore::push(StackOp op, uint32_t a, uint32_t b, StackId next) {
   if (2 * part.num_nodes >= part.places.size()) widen(part);
   const size_t place = find(part, node, hash);
   if (part.places[place] != kEnd) return part.places[place];
-  if (nodes_.size() >= max_nodes_)
-    throw Error(ErrorCode::capacity, "the constraint needs more than max_items = {} items", max_nodes_);
+  check_room();
   nodes_.push_back(node);
   ++part.num_nodes;
   return part.places[place] = static_cast<StackId>(nodes_.size() - 1);
+}
+
+void StackStore::check_room() const {
+  if (size() >= max_nodes_)
+    throw Error(ErrorCode::capacity, "the constraint needs more than max_items = {} items", max_nodes_);
 }
 
 // Where the node is, or belongs. There is always a free place.

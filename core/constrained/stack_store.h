@@ -18,8 +18,8 @@ enum class StackOp : uint32_t {
   sequence,      // a: the expression, b: how many parts are done
   repetition,    // a: the expression, b: how many are done
   value,         // a: the goal of a JSON value
-  member_value,  // a: the facts of the object before it, b: the member; a colon comes first
-  object_first,  // a: the facts of the object
+  member_value,  // a: the alternatives of the object before it, b: the state of its key; a colon comes first
+  object_first,  // a: the alternatives of the object
   object_key,    // after a comma
   object_after,  // after a member
   array_first,   // a: the facts of the array
@@ -69,7 +69,12 @@ class StackStore {
 
   StackId push(StackOp op, uint32_t a, uint32_t b, StackId next);
   const StackNode& at(StackId id) const { return nodes_[id]; }
-  size_t size() const { return nodes_.size(); }
+  // More that is held because of nodes, and counts as they do.
+  void hold(size_t num) {
+    num_more_ += num;
+    check_room();
+  }
+  size_t size() const { return nodes_.size() + num_more_; }
 
  private:
   // Of the index of nodes: a table with open addressing that widens by itself. kEnd is a free place.
@@ -80,7 +85,10 @@ class StackStore {
   size_t find(const Part& part, const StackNode& node, uint64_t hash) const;
   void widen(Part& part);
 
+  void check_room() const;
+
   size_t max_nodes_;
+  size_t num_more_ = 0;
   Chunked<StackNode> nodes_;
   std::array<Part, 64> parts_;  // by the highest bits of the hash
 };

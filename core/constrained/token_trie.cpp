@@ -19,7 +19,7 @@ uint32_t plain_chars(std::string_view bytes) {
     const Utf8Char next = decode_utf8(bytes, pos);
     const bool plain =
         next.valid && next.code_point >= 0x20 && next.code_point != '"' && next.code_point != '\\';
-    if (!plain || count == TokenVocabulary::kMaxPlainChars) return 0;
+    if (!plain || count == kMaxPlainChars) return 0;
     pos += next.length;
   }
   return count;
@@ -40,6 +40,8 @@ TokenTrie make_trie(std::vector<Word> words, std::unordered_map<TokenId, TokenId
       path.pop_back();
     }
     for (size_t i = common; i < word.bytes.size(); ++i) {
+      for (const uint32_t above : path)
+        trie.nodes[above].below |= kByteClasses[static_cast<uint8_t>(word.bytes[i])];
       path.push_back(static_cast<uint32_t>(trie.nodes.size()));
       TrieNode node;
       node.byte = static_cast<uint8_t>(word.bytes[i]);

@@ -11,6 +11,7 @@
 #include <gsl/gsl>
 
 #include "core/base/ids.h"
+#include "core/constrained/plain_text.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace quire {
@@ -22,8 +23,9 @@ struct TrieNode {
   uint32_t end = 0;    // the node after the last one below this
   TokenId token = -1;  // the first token that ends here
   uint8_t byte = 0;
-  uint8_t num_more = 0;  // whether others have the same bytes: they are in `twins`
-  uint16_t depth = 0;    // bytes from the root, this one counted
+  uint8_t num_more = 0;   // whether others have the same bytes: they are in `twins`
+  uint16_t depth = 0;     // bytes from the root, this one counted
+  ByteClasses below = 0;  // of the nodes below this
 };
 
 // Nodes in the order of a walk: those below a node follow it.
@@ -44,9 +46,6 @@ struct FoundTokens {
 // Immutable; any thread.
 class TokenVocabulary {
  public:
-  // Longer tokens than that count as not plain.
-  static constexpr uint32_t kMaxPlainChars = 32;
-
   // `bytes` by id, empty for ids that are no text; `names` for those that are not: special tokens by their
   // text.
   TokenVocabulary(std::vector<std::string> bytes, std::unordered_map<std::string, TokenId> names,
@@ -67,7 +66,7 @@ class TokenVocabulary {
   uint32_t max_bytes() const { return max_bytes_; }
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Plain: whole characters that a JSON string holds as they are, at most kMaxPlainChars of them.
+  // The tokens of plain text, and the others.
   const TokenTrie& plain() const { return plain_; }
   const TokenTrie& other() const { return other_; }
   const TokenBits& plain_up_to(uint32_t num_chars) const;

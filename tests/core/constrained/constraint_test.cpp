@@ -1,5 +1,8 @@
 // Matchers: masks against steps, steps taken back, random texts under masks, limits.
+#include <algorithm>
+#include <numeric>
 #include <random>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -148,6 +151,37 @@ TEST(Constraint, MasksHaveWhatStepsAcceptAlongRandomTexts) {
         ASSERT_NO_FATAL_FAILURE(expect_mask_of_what_steps_accept(matcher)) << source;
         ASSERT_TRUE(matcher.accept(allowed[random() % allowed.size()]));
       }
+    }
+  }
+}
+
+// Walks take whole branches of the vocabulary where no character of them changes the state.
+TEST(Constraint, MasksOfPatternsHaveWhatStepsAccept) {
+  std::vector<std::string> bytes = {"\"", "\\"};
+  std::mt19937 random(5);
+  const std::vector<std::string> chars = {"a", "b", "z", "A", "0", "9",  " ", "/",
+                                          "#", "-", "~", "^", "é", "日", "😀"};
+  for (int i = 0; i < 600; ++i) {
+    std::string word;
+    const size_t length = i < 15 ? 1 : 1 + random() % (i % 4 == 0 ? 40 : 4);
+    for (size_t n = 0; n < length; ++n)
+      word += chars[i < 15 ? static_cast<size_t>(i) : random() % chars.size()];
+    bytes.push_back(word);
+  }
+  bytes.emplace_back();
+  const auto vocabulary = std::make_shared<const TokenVocabulary>(
+      bytes, std::unordered_map<std::string, TokenId>{}, TokenIds{static_cast<TokenId>(bytes.size() - 1)});
+  for (const char* schema :
+       {R"({"pattern": "^[^/#]+$"})", R"({"pattern": "^[a-z ]*$"})", R"({"pattern": "^[^~]*-[^A-Z]*$"})",
+        R"({"pattern": "^[a-zé]+$"})", R"({"pattern": "^[^日]*$", "maxLength": 50})", R"({"maxLength": 45})",
+        R"({"pattern": "^[ab]", "maxLength": 20})", R"({"pattern": "^([^/]+/)*$", "maxLength": 34})",
+        R"({"not": {"pattern": "[^a-z0-9]"}, "minLength": 3})"}) {
+    const auto constraint = Constraint::compile(ConstraintKind::json_schema, schema, vocabulary);
+    Matcher matcher(constraint);
+    for (int step = 0; step < 12 && !matcher.has_ended(); ++step) {
+      ASSERT_NO_FATAL_FAILURE(expect_mask_of_what_steps_accept(matcher)) << schema;
+      const std::vector<TokenId> allowed = allowed_tokens(matcher);
+      ASSERT_TRUE(matcher.accept(allowed[random() % allowed.size()]));
     }
   }
 }
@@ -462,6 +496,44 @@ TEST(Constraint, ItHoldsForAnyNumberOfTexts) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::capacity);
   }
+}
+
+// Each pair of names that may not come together doubles the ways to be such an object.
+Json object_without_pairs(int num_pairs) {
+  Json schema = {{"type", "object"}, {"additionalProperties", false}, {"maxProperties", 6}};
+  for (int i = 0; i < num_pairs; ++i) {
+    const std::string names[] = {fmt::format("a{}", i), fmt::format("b{}", i)};
+    for (const std::string& name : names) schema["properties"][name] = {{"type", "integer"}};
+    schema["allOf"].push_back({{"not", {{"required", names}}}});
+  }
+  return schema;
+}
+
+TEST(Constraint, WaysToBeAnObjectAreReadTogether) {
+  ConstraintLimits limits;
+  limits.max_ways = 100;
+  limits.max_items = 60'000;
+  const auto constraint = Constraint::compile(ConstraintKind::json_schema, object_without_pairs(10).dump(),
+                                              small_vocabulary(), limits);
+  std::mt19937 random(7);
+  std::vector<int> members(20);
+  std::iota(members.begin(), members.end(), 0);
+  int num_valid = 0;
+  for (int n = 0; n < 60; ++n) {
+    std::shuffle(members.begin(), members.end(), random);
+    const size_t num_members = 2 + random() % 6;
+    std::string text;
+    std::set<int> pairs;
+    for (size_t i = 0; i < num_members; ++i) {
+      pairs.insert(members[i] / 2);
+      text += fmt::format(R"({}"{}{}": {})", i == 0 ? "{" : ", ", members[i] % 2 == 0 ? 'a' : 'b',
+                          members[i] / 2, i);
+    }
+    const bool valid = pairs.size() == num_members && num_members <= 6;
+    num_valid += static_cast<int>(valid);
+    EXPECT_EQ(accepts_tokens(constraint, text + "}"), valid) << text;
+  }
+  EXPECT_GT(num_valid, 10);
 }
 
 TEST(Constraint, ManyThreadsShareOne) {
