@@ -473,7 +473,7 @@ LanguageEdges LanguageStore::derive_number(LanguageId language) {
   for (const char symbol : std::string_view("+-.0123456789Ee")) {
     NumberProgress next = here;
     if (!number_tests_[test_idx].advance(next, symbol)) continue;
-    const auto code = static_cast<uint32_t>(symbol);
+    const auto code = static_cast<uint32_t>(static_cast<unsigned char>(symbol));
     append_edge(found, {code, code, number_state(test_idx, next)});
   }
   return found;
