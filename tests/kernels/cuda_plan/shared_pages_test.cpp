@@ -172,6 +172,7 @@ TEST(SharedPages, LittleIsNotWorthIt) {
   EXPECT_FALSE(shares(100, 8, 16));  // not a third of all reads
   EXPECT_FALSE(shares(1, 100, 0));
   EXPECT_FALSE(shares(65, 8, 0, 64));  // pages of less than a chunk
+  EXPECT_FALSE(shares(65, 8, 0, 0));   // of nobody knows how much
 }
 
 // The page that a token falls into is its own, and what comes after it in the table says nothing.
