@@ -225,7 +225,7 @@ std::string PagePool::audit(gsl::span<const int32_t> references) const {
       return fmt::format("page {} counts {} references but has {}", slot, at(page).ref_count,
                          references[static_cast<size_t>(slot)]);
     }
-    if (const std::string problem = audit_page(page); !problem.empty()) return problem;
+    if (std::string problem = audit_page(page); !problem.empty()) return problem;
     num_free += is_free(page) ? 1 : 0;
   }
   if (num_free != free_.size()) return fmt::format("{} pages are free, {} counted", num_free, free_.size());
