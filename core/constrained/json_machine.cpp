@@ -476,8 +476,7 @@ void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
   if (first) return add_keys(node, closure);
   const auto goes_on = [this](const auto&... object) { return may_add_any(object...); };
   if (!any(goes_on)) return;
-  const bool distinct = program_of(alternatives[0]).distinct();
-  const StackOp op = distinct ? StackOp::distinct_key : StackOp::object_key;
+  const StackOp op = are_distinct(alternatives) ? StackOp::distinct_key : StackOp::object_key;
   add_way(marks_.comma, stacks_.push(op, node.a, 0, node.next), closure);
 }
 
@@ -558,11 +557,9 @@ void JsonMachine::add_keys(const StackNode& node, Closure& closure) {
 // Alternatives with one goal for the value go on together; those whose names must differ have no others.
 void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
   std::map<GoalId, Alternatives> by_goal;
-  bool distinct = false;
   for (const uint32_t number : alternatives_[node.a]) {
     const Facts& facts = facts_[number];
     const ObjectProgram& program = program_of(number);
-    distinct = program.distinct();
     const auto key = std::find_if(program.classes.begin(), program.classes.end(),
                                   [&node](const KeyClass& any) { return any.key == node.b; });
     if (key == program.classes.end() || (key->name != kNoName && is_seen(facts, key->name))) continue;
@@ -577,7 +574,7 @@ void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
     add_way(marks_.colon, stacks_.push(StackOp::value, goal, 0, after), closure);
   };
   for (auto& [goal, then] : by_goal) {
-    if (!distinct) {
+    if (!are_distinct(alternatives_[node.a])) {
       add(goal, std::move(then));
       continue;
     }

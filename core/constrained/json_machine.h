@@ -137,6 +137,8 @@ class JsonMachine {
   void drop_unmeetable(ObjectProgram& program) const;
   void add_openings(GoalProgram& program);
   const ObjectProgram& program_of(uint32_t facts) const { return objects_[facts_[facts][0]]; }
+  // Whether their names must differ: then there is one alone.
+  bool are_distinct(const Alternatives& alternatives) const { return program_of(alternatives[0]).distinct(); }
   uint32_t number_of(Alternatives alternatives);
 
   void expand_value(GoalId goal, StackId next, Closure& closure);

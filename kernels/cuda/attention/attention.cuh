@@ -24,6 +24,12 @@ namespace quire::kernels {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr uint32_t kOnes = 0x3c003c00U;  // two f16 1.0
 
+// Lets a kernel have so much dynamic shared memory.
+template <typename... Parameters>
+cudaError_t allow_shared(void (*kernel)(Parameters...), size_t bytes) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+}
+
 template <int HD>
 __device__ __forceinline__ uint32_t tile_offset(int row, int piece) {
   return static_cast<uint32_t>(row * HD * 2 + ((piece ^ (row & 7)) << 4));
@@ -52,6 +58,22 @@ struct PageReader {
            (position - page * page_tokens);
   }
 };
+
+// Of a sequence's keys or values `first` to `length` - 1.
+template <bool kKeys>
+__device__ __forceinline__ PageReader page_reader(const AttentionParams& p, int sequence, int kv_head,
+                                                  int first, int length) {
+  return {static_cast<const uint8_t*>(kKeys ? p.kv.keys : p.kv.values),
+          static_cast<const __half*>(kKeys ? p.kv.key_scales : p.kv.value_scales),
+          p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride,
+          kKeys ? p.kv_shape.key_format : p.kv_shape.value_format,
+          p.kv_shape.page_tokens,
+          p.heads.num_kv_heads,
+          kv_head,
+          p.heads.head_dim,
+          first,
+          length};
+}
 
 // Rows of one chunk. Where pages hold whole chunks, they follow each other and one division serves them all.
 struct ChunkRows {
@@ -333,6 +355,26 @@ struct QueryRows {
     return qkv + static_cast<size_t>(token(r)) * row_stride + head(r) * head_dim;
   }
 };
+
+// Element d of a row of queries, where keys of the format want it.
+template <int HD>
+__device__ __forceinline__ void put_query(uint8_t* tile, int row, KvFormat format, int d, float v) {
+  const int slot = key_slot(format, d);
+  *reinterpret_cast<__half*>(tile + tile_offset<HD>(row, slot / 8) + slot % 8 * 2) = __float2half_rn(v);
+}
+
+// A row of queries as quantized keys want it, by one warp: lane l has elements 2l and 2l + 1 of each 64.
+template <int HD>
+__device__ __forceinline__ void put_transformed(uint8_t* tile, int row, KvFormat format,
+                                                float2 (&pairs)[HD / 64]) {
+  const int lane = threadIdx.x & 31;
+  hadamard_pairs(pairs, lane);
+#pragma unroll
+  for (int i = 0; i < HD / 64; ++i) {
+    put_query<HD>(tile, row, format, 64 * i + 2 * lane, pairs[i].x * 0.03125f);
+    put_query<HD>(tile, row, format, 64 * i + 2 * lane + 1, pairs[i].y * 0.03125f);
+  }
+}
 
 // Queries first_row .. first_row + kRows - 1 as f16 [kRows][HD] in `tile`, as keys of that format want them;
 // `scratch` holds kRows * HD floats where keys are quantized. kOffset: of a row's 16-byte piece in `tile`.

@@ -69,28 +69,9 @@ __global__ void __launch_bounds__(kThreads)
   constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
   uint8_t* query_tile = shared + 2 * kTileBytes;
   const uint32_t keys = shared_address(shared), values = keys + kTileBytes, queries = values + kTileBytes;
-  const int32_t* pages = p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride;
   const int first_key = rule.first_key(first_position), length = p.batch.kv_lengths[sequence];
-  const PageReader key_reader{static_cast<const uint8_t*>(p.kv.keys),
-                              static_cast<const __half*>(p.kv.key_scales),
-                              pages,
-                              p.kv_shape.key_format,
-                              p.kv_shape.page_tokens,
-                              p.heads.num_kv_heads,
-                              kv_head,
-                              dim,
-                              first_key,
-                              length};
-  const PageReader value_reader{static_cast<const uint8_t*>(p.kv.values),
-                                static_cast<const __half*>(p.kv.value_scales),
-                                pages,
-                                p.kv_shape.value_format,
-                                p.kv_shape.page_tokens,
-                                p.heads.num_kv_heads,
-                                kv_head,
-                                dim,
-                                first_key,
-                                length};
+  const PageReader key_reader = page_reader<true>(p, sequence, kv_head, first_key, length);
+  const PageReader value_reader = page_reader<false>(p, sequence, kv_head, first_key, length);
   const bool turn = is_quantized(p.kv_shape.key_format);
   if (turn) {
     load_queries<HD, kThreads, kTileRows>(q, first_row, p.kv_shape.key_format, query_tile,
@@ -247,9 +228,7 @@ cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* pla
                                     const AttentionScratch& scratch, const SharedKeys* shared, Launch l) {
   const DecodeArguments a{
       p, place, merge_arguments(max_chunks, tile_rows_of(p), scratch, shared, p.kv_shape.page_tokens)};
-  if (shared != nullptr)
-    if (const cudaError_t e = launch_attention_shared({p, *shared, a.merge, 0}, l); e != cudaSuccess)
-      return e;
+  if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, false, l); e != cudaSuccess) return e;
   const dim3 grid(static_cast<unsigned>(max_chunks),
                   static_cast<unsigned>(p.batch.num_sequences * row_tiles_of(p)),
                   static_cast<unsigned>(p.heads.num_kv_heads));
@@ -264,14 +243,13 @@ cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* pla
 }
 
 cudaError_t setup_attention_decode() {
-  auto allow = [](auto kernel, size_t bytes) {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  };
-  if (const cudaError_t e = allow(attention_decode_kernel<64>, decode_shared_bytes<64>()); e != cudaSuccess)
+  if (const cudaError_t e = allow_shared(attention_decode_kernel<64>, decode_shared_bytes<64>());
+      e != cudaSuccess)
     return e;
-  if (const cudaError_t e = allow(attention_decode_kernel<128>, decode_shared_bytes<128>()); e != cudaSuccess)
+  if (const cudaError_t e = allow_shared(attention_decode_kernel<128>, decode_shared_bytes<128>());
+      e != cudaSuccess)
     return e;
-  return allow(attention_decode_kernel<256>, decode_shared_bytes<256>());
+  return allow_shared(attention_decode_kernel<256>, decode_shared_bytes<256>());
 }
 
 }  // namespace quire::kernels

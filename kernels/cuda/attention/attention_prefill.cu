@@ -124,15 +124,13 @@ cudaError_t launch_attention_prefill(const AttentionParams& p, const int32_t* pl
 }
 
 cudaError_t setup_attention_prefill() {
-  auto allow = [](auto kernel, size_t bytes) {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  };
-  if (const cudaError_t e = allow(attention_prefill_kernel<64>, prefill_shared_bytes<64>()); e != cudaSuccess)
-    return e;
-  if (const cudaError_t e = allow(attention_prefill_kernel<128>, prefill_shared_bytes<128>());
+  if (const cudaError_t e = allow_shared(attention_prefill_kernel<64>, prefill_shared_bytes<64>());
       e != cudaSuccess)
     return e;
-  return allow(attention_prefill_kernel<256>, prefill_shared_bytes<256>());
+  if (const cudaError_t e = allow_shared(attention_prefill_kernel<128>, prefill_shared_bytes<128>());
+      e != cudaSuccess)
+    return e;
+  return allow_shared(attention_prefill_kernel<256>, prefill_shared_bytes<256>());
 }
 
 }  // namespace quire::kernels

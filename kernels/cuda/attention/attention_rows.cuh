@@ -95,17 +95,9 @@ __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int 
 template <bool kKeys>
 __device__ __forceinline__ PageReader page_reader(const AttentionParams& p, const RowBlock& block,
                                                   int kv_head) {
-  const int sequence = block.sequence;
-  return {static_cast<const uint8_t*>(kKeys ? p.kv.keys : p.kv.values),
-          static_cast<const __half*>(kKeys ? p.kv.key_scales : p.kv.value_scales),
-          p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride,
-          kKeys ? p.kv_shape.key_format : p.kv_shape.value_format,
-          p.kv_shape.page_tokens,
-          p.heads.num_kv_heads,
-          kv_head,
-          p.heads.head_dim,
-          ScoreRule{p.scale, p.softcap, p.sliding_window}.first_key(block.first_position),
-          p.batch.kv_lengths[sequence]};
+  const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
+  return page_reader<kKeys>(p, block.sequence, kv_head, rule.first_key(block.first_position),
+                            p.batch.kv_lengths[block.sequence]);
 }
 
 // Products of a chunk for a lane's two rows: keys 8n + 2t + {0, 1}, as [n][2 * row + key].

@@ -16,6 +16,13 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
 
+struct SharedArguments {
+  AttentionParams p;
+  SharedKeys shared;
+  MergeArguments merge;
+  bool lanes_columns;
+};
+
 template <int HD>
 constexpr size_t shared_bytes() {
   return static_cast<size_t>(2 * kChunkTokens + kWarps * kTileRows) * HD * 2;
@@ -62,33 +69,8 @@ __device__ __forceinline__ void load_rows(const AttentionParams& p, const RunRow
       pairs[i] =
           live ? __half22float2(*reinterpret_cast<const __half2*>(query(first + row) + 64 * i + 2 * lane))
                : make_float2(0.0f, 0.0f);
-    hadamard_pairs(pairs, lane);
-    const auto put = [&](int d, float v) {
-      const int slot = key_slot(format, d);
-      *reinterpret_cast<__half*>(tile + tile_offset<HD>(row, slot / 8) + slot % 8 * 2) =
-          __float2half_rn(v * 0.03125f);
-    };
-#pragma unroll
-    for (int i = 0; i < HD / 64; ++i) {
-      put(64 * i + 2 * lane, pairs[i].x);
-      put(64 * i + 2 * lane + 1, pairs[i].y);
-    }
+    put_transformed<HD>(tile, row, format, pairs);
   }
-}
-
-template <bool kKeys>
-__device__ __forceinline__ PageReader chunk_reader(const AttentionParams& p, int sequence, int kv_head,
-                                                   int chunk) {
-  return {static_cast<const uint8_t*>(kKeys ? p.kv.keys : p.kv.values),
-          static_cast<const __half*>(kKeys ? p.kv.key_scales : p.kv.value_scales),
-          p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride,
-          kKeys ? p.kv_shape.key_format : p.kv_shape.value_format,
-          p.kv_shape.page_tokens,
-          p.heads.num_kv_heads,
-          kv_head,
-          p.heads.head_dim,
-          0,
-          (chunk + 1) * kChunkTokens};
 }
 
 // Where a lane's two rows leave what they have of the chunk; none for rows that are not there.
@@ -127,10 +109,10 @@ __global__ void __launch_bounds__(kThreads, 2)
   uint8_t* query_tile = shared + 2 * kTileBytes + warp * kQueryBytes;
   const uint32_t keys = shared_address(shared), values = keys + kTileBytes;
   const uint32_t queries = shared_address(query_tile);
-  const int sequence = rows.sequence(0);
+  const int sequence = rows.sequence(0), length = (chunk + 1) * kChunkTokens;
   wait_for_predecessor();
-  load_chunk<HD, kThreads, true>(chunk_reader<true>(p, sequence, kv_head, chunk), chunk, keys);
-  load_chunk<HD, kThreads, false>(chunk_reader<false>(p, sequence, kv_head, chunk), chunk, values);
+  load_chunk<HD, kThreads, true>(page_reader<true>(p, sequence, kv_head, 0, length), chunk, keys);
+  load_chunk<HD, kThreads, false>(page_reader<false>(p, sequence, kv_head, 0, length), chunk, values);
   constexpr int kRowsAtOnce = kWarps * kTileRows;
   int first = warp * kTileRows;
   if (first < rows.num_rows) load_rows<HD>(p, rows, first, query_tile);
@@ -157,7 +139,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         const int dimension = 32 * d + 8 * n + 2 * t;
-        const int column = a.lanes_columns != 0 ? ColumnsOfLanes<HD>::column(dimension) : dimension;
+        const int column = a.lanes_columns ? ColumnsOfLanes<HD>::column(dimension) : dimension;
 #pragma unroll
         for (int h = 0; h < 2; ++h)
           if (places.row[h] != nullptr)
@@ -185,17 +167,17 @@ bool shares_keys(const AttentionParams& p, const SharedKeys& shared) {
          (p.heads.head_dim == 64 || p.heads.head_dim == 128);
 }
 
-cudaError_t launch_attention_shared(const SharedArguments& a, Launch l) {
+cudaError_t launch_attention_shared(const AttentionParams& p, const SharedKeys* shared,
+                                    const MergeArguments& merge, bool lanes_columns, Launch l) {
+  if (shared == nullptr) return cudaSuccess;
+  const SharedArguments a{p, *shared, merge, lanes_columns};
   return a.p.heads.head_dim == 64 ? launch<64>(a, l) : launch<128>(a, l);
 }
 
 cudaError_t setup_attention_shared() {
-  const auto allow = [](auto kernel, size_t bytes) {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  };
-  if (const cudaError_t e = allow(attention_shared_kernel<64>, shared_bytes<64>()); e != cudaSuccess)
+  if (const cudaError_t e = allow_shared(attention_shared_kernel<64>, shared_bytes<64>()); e != cudaSuccess)
     return e;
-  return allow(attention_shared_kernel<128>, shared_bytes<128>());
+  return allow_shared(attention_shared_kernel<128>, shared_bytes<128>());
 }
 
 }  // namespace quire::kernels

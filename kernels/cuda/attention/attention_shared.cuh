@@ -5,13 +5,8 @@
 
 namespace quire::kernels {
 
-struct SharedArguments {
-  AttentionParams p;
-  SharedKeys shared;
-  MergeArguments merge;
-  int32_t lanes_columns;  // partial rows are as ColumnsOfLanes has them
-};
-
-cudaError_t launch_attention_shared(const SharedArguments& arguments, Launch launch);
+// Nothing where `shared` is null. `lanes_columns`: partial rows are as ColumnsOfLanes has them.
+cudaError_t launch_attention_shared(const AttentionParams& params, const SharedKeys* shared,
+                                    const MergeArguments& merge, bool lanes_columns, Launch launch);
 
 }  // namespace quire::kernels

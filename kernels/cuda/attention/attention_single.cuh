@@ -163,24 +163,15 @@ __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const Sin
       __syncwarp();
     }
     if (r < group) {
-      const auto put = [&](int d, float v) {
-        const int slot = key_slot(kKeyFormat, d);
-        *reinterpret_cast<__half*>(queries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
-            __float2half_rn(v);
-      };
       if constexpr (kKeyFormat == KvFormat::f16) {
 #pragma unroll
-        for (int i = 0; i < HD / 32; ++i) put(lane + 32 * i, row[lane + 32 * i]);
+        for (int i = 0; i < HD / 32; ++i)
+          put_query<HD>(queries, r, kKeyFormat, lane + 32 * i, row[lane + 32 * i]);
       } else {
         float2 pairs[HD / 64];
 #pragma unroll
         for (int i = 0; i < HD / 64; ++i) pairs[i] = rounded_pair(row, 64 * i + 2 * lane);
-        hadamard_pairs(pairs, lane);
-#pragma unroll
-        for (int i = 0; i < HD / 64; ++i) {
-          put(64 * i + 2 * lane, pairs[i].x * 0.03125f);
-          put(64 * i + 2 * lane + 1, pairs[i].y * 0.03125f);
-        }
+        put_transformed<HD>(queries, r, kKeyFormat, pairs);
       }
     } else {
       const bool value = r > group;

@@ -251,11 +251,8 @@ cudaError_t setup_attention_warpgroup(bool* available) {
     return e;
   *available = attributes.maxThreadsPerBlock >= kThreads;
   if (!*available) return cudaSuccess;
-  const auto allow = [](auto kernel, size_t bytes) {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  };
-  const cudaError_t e = allow(attention_warpgroup_kernel<64>, warpgroup_shared_bytes<64>());
-  return e != cudaSuccess ? e : allow(attention_warpgroup_kernel<128>, warpgroup_shared_bytes<128>());
+  const cudaError_t e = allow_shared(attention_warpgroup_kernel<64>, warpgroup_shared_bytes<64>());
+  return e != cudaSuccess ? e : allow_shared(attention_warpgroup_kernel<128>, warpgroup_shared_bytes<128>());
 }
 
 }  // namespace quire::kernels

@@ -84,9 +84,8 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
   const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
   const size_t tables = static_cast<size_t>(l.num_page_tables) * sequences;
-  c.batch_ints = 3 * tokens + 2 * sequences + 1 + rows +
-                 tables * static_cast<size_t>(l.max_pages_per_sequence) + 64 + 2 * sequences +
-                 kSharedPageInts;
+  c.batch_ints = 3 * tokens + 4 * sequences + 1 + rows +
+                 tables * static_cast<size_t>(l.max_pages_per_sequence) + kSharedPageInts + 64;
   build.take(c.batch, c.batch_ints, "taking memory for batches");
   build.take(c.drawn, rows, "taking memory for drawn tokens");
   for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");

@@ -19,23 +19,10 @@ class AttentionBitsTest : public AttentionTest,
     c.softcap = 20.0f;
   }
 
-  // The last token of each sequence, in a step of all of them and in one of its own.
   void compare_alone(const AttentionCase& c) {
-    const Cache cache = make_cache(c);
-    const size_t out_width = static_cast<size_t>(c.heads.num_heads * c.heads.head_dim);
     std::vector<std::vector<float>> all;
-    std::vector<int32_t> before;
-    for (const int32_t length : c.lengths) {
-      all.push_back(random_rows(c, length));
-      before.push_back(length - 1);
-    }
-    fill_cache(c, cache, all, before);
-    const std::vector<uint16_t> together = step(c, cache, all, before, c.lengths);
-    for (size_t s = 0; s < all.size(); ++s) {
-      const std::vector<uint16_t> alone = step(c, only(cache, s), {all[s]}, {before[s]}, {c.lengths[s]});
-      EXPECT_EQ(std::memcmp(alone.data(), together.data() + s * out_width, out_width * 2), 0)
-          << "length " << c.lengths[s];
-    }
+    for (const int32_t length : c.lengths) all.push_back(random_rows(c, length));
+    AttentionTest::compare_alone(c, make_cache(c), all);
   }
 };
 

@@ -290,6 +290,22 @@ class AttentionTest : public CudaTest {
     return one;
   }
 
+  // The last tokens of each sequence, in a step of all of them and in one of its own: the same bits. `all`:
+  // rows of qkv of all tokens.
+  void compare_alone(const AttentionCase& c, const Cache& cache, const std::vector<std::vector<float>>& all) {
+    std::vector<int32_t> before;
+    for (size_t s = 0; s < all.size(); ++s) before.push_back(c.lengths[s] - c.queries[s]);
+    fill_cache(c, cache, all, before);
+    const std::vector<uint16_t> together = step(c, cache, all, before, c.lengths);
+    const uint16_t* mine = together.data();
+    for (size_t s = 0; s < all.size(); ++s) {
+      const std::vector<uint16_t> alone = step(c, only(cache, s), {all[s]}, {before[s]}, {c.lengths[s]});
+      EXPECT_EQ(std::memcmp(alone.data(), mine, alone.size() * 2), 0)
+          << "sequence " << s << ", length " << c.lengths[s];
+      mine += alone.size();
+    }
+  }
+
   // Appends what comes before the step, in pieces that the context has room for.
   void fill_cache(const AttentionCase& c, const Cache& cache, const std::vector<std::vector<float>>& all,
                   const std::vector<int32_t>& before) {

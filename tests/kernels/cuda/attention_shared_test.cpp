@@ -11,9 +11,9 @@ namespace {
 class SharedKeysTest : public AttentionTest,
                        public testing::WithParamInterface<std::tuple<PageFormats, int32_t>> {
  protected:
-  static constexpr int32_t kOfMost = 4,
-                           kOfSome = 2;  // pages that 14 sequences begin with, and 8 of these go on with
   static constexpr int32_t kSharers = 14;
+  static constexpr int32_t kOfMost = 4;  // pages that all of these begin with
+  static constexpr int32_t kOfSome = 2;  // and that 8 of them go on with
 
   static AttentionCase case_of_group(int32_t group, int32_t kv_heads = 2) {
     AttentionCase c = case_of(std::get<0>(GetParam()));
@@ -60,19 +60,7 @@ class SharedKeysTest : public AttentionTest,
   void compare_alone(const AttentionCase& c) {
     const Cache cache = make_shared_cache(c);
     ASSERT_GT(num_shared_pages(c, cache), 0);
-    const std::vector<std::vector<float>> all = shared_rows(c);
-    std::vector<int32_t> before;
-    for (size_t s = 0; s < c.lengths.size(); ++s) before.push_back(c.lengths[s] - c.queries[s]);
-    fill_cache(c, cache, all, before);
-    const std::vector<uint16_t> together = step(c, cache, all, before, c.lengths);
-    size_t row = 0;
-    const auto width = static_cast<size_t>(c.heads.num_heads * c.heads.head_dim);
-    for (size_t s = 0; s < all.size(); ++s) {
-      const std::vector<uint16_t> alone = step(c, only(cache, s), {all[s]}, {before[s]}, {c.lengths[s]});
-      EXPECT_EQ(std::memcmp(alone.data(), together.data() + row * width, alone.size() * 2), 0)
-          << "sequence " << s;
-      row += static_cast<size_t>(c.queries[s]);
-    }
+    AttentionTest::compare_alone(c, cache, shared_rows(c));
   }
 };
 

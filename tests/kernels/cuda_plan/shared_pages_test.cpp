@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <random>
 #include <set>
 #include <vector>
