@@ -167,7 +167,8 @@ type CacheOptions struct {
 	// How many times longer than a step of the running streams alone one may take that also computes prompts, by what
 	// steps took lately: 1 to 1000. Larger is faster for prompts, smaller keeps the rhythm of the streams. It counts
 	// for the streams of other caches on the same device too. Where more jobs wait for their first token than
-	// generate, steps may take 100 ms until none waits. 0 is no bound but max_chunk_tokens. Default: 2.5.
+	// generate, steps may take 100 ms until no more than one waits for eight that generate. 0 is no bound but
+	// max_chunk_tokens. Default: 2.5.
 	StepStretch *float64
 
 	// Bytes of host memory for pages of prefixes that leave the cache: a later prompt that begins with their tokens,

@@ -302,8 +302,8 @@ QUIRE_API int32_t quire_cache_options_set_device_weight(quire_cache_options* opt
  * How many times longer than a step of the running streams alone one may take that also computes prompts, by
  * what steps took lately: 1 to 1000. Larger is faster for prompts, smaller keeps the rhythm of the streams.
  * It counts for the streams of other caches on the same device too. Where more jobs wait for their first
- * token than generate, steps may take 100 ms until none waits. 0 is no bound but max_chunk_tokens. Default:
- * 2.5.
+ * token than generate, steps may take 100 ms until no more than one waits for eight that generate. 0 is no
+ * bound but max_chunk_tokens. Default: 2.5.
  */
 QUIRE_API int32_t quire_cache_options_set_step_stretch(quire_cache_options* options, double stretch,
                                                        quire_error** error);

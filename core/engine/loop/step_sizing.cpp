@@ -19,6 +19,9 @@ constexpr Duration kShortestWhole = std::chrono::milliseconds(12);
 constexpr double kNoise = 1.05;  // of rates
 constexpr Duration kLongestStep = std::chrono::seconds(1);
 constexpr Duration kLongestCatchUp = std::chrono::milliseconds(100);
+// Prompts that catch up have done so where no more than one waits for so many streams: one long prompt among
+// those that came together would have all the others stutter until its end.
+constexpr int32_t kStreamsOfAPrompt = 8;
 // Prompt tokens that a step has in any case.
 constexpr int32_t kFewestPromptTokens = 8;
 
@@ -114,7 +117,7 @@ void StepSizing::observe(int32_t num_tokens, int32_t num_streams, Duration took)
 
 int32_t StepSizing::tokens(const StepDemand& demand) noexcept {
   if (options_.stretch <= 0.0) return options_.max_tokens;
-  catches_up_ = demand.num_prompts > (catches_up_ ? 0 : demand.num_streams);
+  catches_up_ = (catches_up_ ? int64_t{kStreamsOfAPrompt} : 1) * demand.num_prompts > demand.num_streams;
   Duration longest = kLongestStep;
   if (demand.num_streams > 0) {
     const Duration alone = of_streams_.of(demand.num_streams);

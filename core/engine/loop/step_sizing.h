@@ -60,8 +60,8 @@ class StepSizing {
   void observe(int32_t num_tokens, int32_t num_streams, Duration took) noexcept;
   // Tokens of the next step, those of the streams among them: 1 to max_tokens. Rules:
   // - Beside streams a step takes at most `stretch` times what their own takes.
-  // - Where more jobs wait for their first token than generate, prompts catch up until none waits: a step may
-  //   take kLongestCatchUp, which a reader hardly sees.
+  // - Where more jobs wait for their first token than generate, prompts catch up until no more than an eighth
+  //   as many wait: a step may take kLongestCatchUp, which a reader hardly sees.
   // - Beside another cache it takes so little between two breaks that the quickest one's steps come no later
   //   than `stretch` times its own.
   // - Alone at most a second, so that what comes does not wait long.

@@ -138,9 +138,17 @@ TEST(StepSizing, PromptsCatchUpWhereMoreWaitThanGenerate) {
   const int32_t many = steps.tokens({8, 9, 0, false, Duration{0}});
   EXPECT_GT(takes_in_tiles(many), milliseconds(80));
   EXPECT_LE(takes_in_tiles(many), milliseconds(110));
-  EXPECT_EQ(steps.tokens({16, 1, 0, false, Duration{0}}), many) << "until none waits";
-  EXPECT_LE(takes_in_tiles(steps.tokens({17, 0, 0, false, Duration{0}})), milliseconds(10));
-  EXPECT_LE(takes_in_tiles(steps.tokens({16, 1, 0, false, Duration{0}})), milliseconds(10));
+  EXPECT_EQ(steps.tokens({15, 2, 0, false, Duration{0}}), many) << "until few wait";
+  EXPECT_LE(takes_in_tiles(steps.tokens({16, 2, 0, false, Duration{0}})), milliseconds(10));
+  EXPECT_LE(takes_in_tiles(steps.tokens({15, 2, 0, false, Duration{0}})), milliseconds(10));
+}
+
+// Streams that all ended beside a long prompt, and began anew, have their rhythm again.
+TEST(StepSizing, OneLongPromptIsNotWhatOthersCatchUpWith) {
+  StepSizing steps = sizing(2.5, 2048);
+  for (const int32_t tokens : {8, 32, 64, 128, 2048}) steps.observe(tokens, tokens, takes_in_tiles(tokens));
+  EXPECT_GT(takes_in_tiles(steps.tokens({0, 9, 0, false, Duration{0}})), milliseconds(80));
+  EXPECT_LE(takes_in_tiles(steps.tokens({8, 1, 0, false, Duration{0}})), milliseconds(7));
 }
 
 TEST(StepSizing, AloneAStepTakesASecondAtMost) {
