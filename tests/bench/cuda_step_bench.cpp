@@ -496,8 +496,7 @@ struct SharedBeginning {
   int32_t jobs;
   int32_t pages;
 };
-constexpr SharedBeginning kSharedBeginnings[] = {{32, 4},  {64, 1},  {64, 4}, {64, 7},
-                                                 {256, 1}, {256, 4}, {256, 7}};
+constexpr SharedBeginning kSharedBeginnings[] = {{32, 7}, {64, 7}, {256, 7}};
 
 struct Bench {
   const Backend* backend;
@@ -641,18 +640,17 @@ struct Bench {
         line(mode + " attention " + what, runner.measure_attention(), contexts.jobs,
              static_cast<double>(runner.kv_bytes()));
       }
-      for (const SharedBeginning& beginning : kSharedBeginnings)
-        shared(table, device, model, mode, name, format, beginning);
     }
+    for (const SharedBeginning& beginning : kSharedBeginnings) shared(table, device, model, mode, beginning);
   }
   // The same pages read once for all jobs, and by each.
   void shared(const KernelTable& table, Device* device, const Model& model, const std::string& mode,
-              const std::string& format_name, KvFormat format, const SharedBeginning& beginning) {
-    const std::string what = std::to_string(beginning.jobs) + " x 2k " + format_name + ", " +
-                             std::to_string(256 * beginning.pages) + " shared";
+              const SharedBeginning& beginning) {
+    const std::string what =
+        std::to_string(beginning.jobs) + " x 2k, " + std::to_string(256 * beginning.pages) + " shared";
     if (!wanted(mode + " decode " + what)) return;
     for (const bool once : {false, true}) {
-      Runner runner(table, device, model, {beginning.jobs, 1, 2047, format, 0, beginning.pages, once});
+      Runner runner(table, device, model, {beginning.jobs, 1, 2047, KvFormat::f16, 0, beginning.pages, once});
       const char* way = once ? ", read once" : ", read by each";
       const auto bytes = static_cast<double>(runner.kv_bytes());
       line(mode + " decode " + what + way, runner.measure(10, true), beginning.jobs,

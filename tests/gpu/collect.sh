@@ -53,6 +53,7 @@ collect_built() {
       company_bench share_bench wake_bench; do
     strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
   done
+  collect_server
   for name in kernels_cuda_test cuda_step_bench; do
     strip -o "$carry/built/bin/$name" "$root/build/gpu/bin/$name"
   done
@@ -60,6 +61,14 @@ collect_built() {
   echo "$root" >"$carry/built/root"  # where the programs look for their data
   tar -C "$carry" -cJf "$carry/built.tar.xz" built
   rm -r "$carry/built"
+}
+
+# Left out where there is no Go.
+collect_server() {
+  [ -x "$root/build/release/bin/quire-server" ] || return 0
+  cp "$root/build/release/bin/quire-server" "$carry/built/bin/"
+  (cd "$root/tests/bindings/go" && CGO_ENABLED=0 GOFLAGS=-mod=mod GOPROXY=off go build -trimpath -ldflags "-s -w" \
+    -o "$carry/built/bin/load" ./server/cmd/load)
 }
 
 collect_families() {
@@ -106,6 +115,6 @@ case ${1:-run} in
   run) collect_googletest ;;
   engine) collect_engine ;;
   built) collect_built && collect_words && collect_older && collect_models ;;
-  families) collect_built && collect_families ;;
+  families) collect_built && collect_words && collect_families ;;
   *) echo "collect.sh [engine|built|families]" >&2; exit 2 ;;
 esac

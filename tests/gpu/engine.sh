@@ -2,7 +2,7 @@
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine on it: the tests of
 # the models, of draws and of a card that breaks, the same text on the CPU and on the card, a model over several
 # devices, loading from files, and the speed of models of true shapes. Results into $OUT.
-#   tests/gpu/engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|launches ...]
+#   tests/gpu/engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|server|launches ...]
 # build, test, generate, split, load and bench by default.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes from .carry-engine (tests/gpu/collect.sh engine, or built) what the machine lacks.
@@ -106,14 +106,26 @@ compare() {
   [ "${PIPESTATUS[0]}" = 0 ] || failed=1
 }
 
+# A model of a true shape, made once. Its tokenizer has a vocabulary of a true size where one was brought, else it has none.
+words_model=/dev/shm/quire-words
+make_words_model() {
+  [ -f "$words_model/output.safetensors" ] || python3 tests/gpu/make_exl2.py "$words_model" llama-3.1-8b
+  [ ! -d "$carry/words" ] || cp "$carry/words/tokenizer.model" "$words_model/"
+}
+
+# The server beside the command; needs a vocabulary.
+server() {
+  make_words_model
+  python3 tests/gpu/server_speed.py "$build/bin" "$words_model" "$device" "${ROUNDS:-3}" | tee "$out/server.txt" || failed=1
+}
+
 # Jobs that differ, and jobs with schemas, beside equal ones; a vocabulary of a true size where one was brought.
 company() {
-  local model=/dev/shm/quire-words schemas=
-  python3 tests/gpu/make_exl2.py "$model" llama-3.1-8b
-  [ ! -d "$carry/words" ] || { cp "$carry/words/tokenizer.model" "$model/" && schemas=$(echo "$carry"/words/*.json); }
+  local model=$words_model schemas=
+  make_words_model
+  [ ! -d "$carry/words" ] || schemas=$(echo "$carry"/words/*.json)
   # shellcheck disable=SC2086  # names of files without blanks
   "$build/bin/company_bench" "$model" "$device" "${JOBS:-32}" "${SECONDS_EACH:-4}" $schemas | tee "$out/company.txt" || failed=1
-  rm -r "$model"
 }
 
 # Two models on one card: shares of the device, and streams beside a long prompt.
@@ -162,8 +174,9 @@ for stage in ${*:-build test generate split load bench}; do
     company) company ;;
     share) share ;;
     wake) wake ;;
+    server) server ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|launches ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|server|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done

@@ -175,8 +175,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
   const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   const int g = lane >> 2, t = lane & 3;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  SingleWork work(a, rule);
-  const int num_blocks = work.leave_shared(a);
+  const SingleWork work(a, rule);
   if (work.first >= work.end) return;
   const int num_chunks = work.num_chunks();
   int chunk = work.first + warp;
@@ -313,7 +312,8 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
     }
   }
   if (num_chunks > 1) {
-    if (!arrives_last(a.merge, work.tile(a), num_blocks)) return;
+    if (!arrives_last(a.merge, work.tile(a), (num_chunks + a.chunks_per_block - 1) / a.chunks_per_block))
+      return;
     merge_chunks<HD, kSingleThreads, ColumnsOfLanes<HD>, 16>(partial, num_chunks, work.group, shared);
   }
   store_group<HD>(a, work, row_values);
@@ -329,7 +329,6 @@ SingleChoice choose_rows(int group) {
   c.most_blocks = group <= 8 ? kMostBlocks : 2;
   c.most_chunks = 64;
   c.chunks_at_once = kSingleWarps;
-  c.lanes_columns = true;
   return c;
 }
 

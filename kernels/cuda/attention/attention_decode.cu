@@ -228,7 +228,7 @@ cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* pla
                                     const AttentionScratch& scratch, const SharedKeys* shared, Launch l) {
   const DecodeArguments a{
       p, place, merge_arguments(max_chunks, tile_rows_of(p), scratch, shared, p.kv_shape.page_tokens)};
-  if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, false, l); e != cudaSuccess) return e;
+  if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
   const dim3 grid(static_cast<unsigned>(max_chunks),
                   static_cast<unsigned>(p.batch.num_sequences * row_tiles_of(p)),
                   static_cast<unsigned>(p.heads.num_kv_heads));

@@ -119,9 +119,6 @@ struct ColumnsOfLanes {
   __device__ __forceinline__ static int dimension(int column) {
     return column % 32 / 4 * (HD / 8) + column / 32 * 4;
   }
-  __device__ __forceinline__ static int column(int dimension) {
-    return dimension % (HD / 8) / 4 * 32 + dimension / (HD / 8) * 4 + dimension % 4;
-  }
 };
 
 // Rows of HD floats in shared memory: the chunks of a tile merged and divided by their sums. Takes

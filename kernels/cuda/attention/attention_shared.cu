@@ -3,7 +3,8 @@
 // are merged with them in order of position.
 //
 // A chunk is read once, and each warp takes 16 rows against all of its keys: some heads of some sequences,
-// the arithmetic is that of attention_prefill.cu. Every key of a shared chunk is seen by all of them.
+// the arithmetic is that of attention_prefill.cu. Every key of a shared chunk is seen by all of them. Of F16
+// pages alone: codes that each sequence finds in the L2 are read sooner than f16 is made of them here.
 //
 // Bytes: a chunk once for up to 64 sequences; for each of their rows HD + 2 floats, which the sequence by
 // itself would write too. Operations: 4 * 16 * 128 * HD for 16 rows, used whole where they are full.
@@ -20,7 +21,6 @@ struct SharedArguments {
   AttentionParams p;
   SharedKeys shared;
   MergeArguments merge;
-  bool lanes_columns;
 };
 
 template <int HD>
@@ -39,37 +39,21 @@ struct RunRows {
   __device__ __forceinline__ int head(int r) const { return kv_head * group + r % group; }
 };
 
-// Queries of rows first .. first + 15 as f16 [16][HD], as keys of the format want them, by one warp.
+// Queries of rows first .. first + 15 as f16 [16][HD], by one warp.
 template <int HD>
 __device__ __forceinline__ void load_rows(const AttentionParams& p, const RunRows& rows, int first,
                                           uint8_t* tile) {
-  const int lane = threadIdx.x & 31;
+  constexpr int kPieces = HD / 8;
   const size_t stride = static_cast<size_t>(p.heads.num_heads + 2 * p.heads.num_kv_heads) * HD;
-  const auto query = [&](int r) {
-    return static_cast<const __half*>(p.qkv) + rows.sequence(r) * stride + rows.head(r) * HD;
-  };
-  const KvFormat format = p.kv_shape.key_format;
-  if (!is_quantized(format)) {
-    constexpr int kPieces = HD / 8;
 #pragma unroll
-    for (int i = lane; i < kTileRows * kPieces; i += 32) {
-      const int row = i / kPieces, piece = i % kPieces;
-      const bool live = first + row < rows.num_rows;
-      *reinterpret_cast<uint4*>(tile + tile_offset<HD>(row, piece)) =
-          live ? *reinterpret_cast<const uint4*>(query(first + row) + piece * 8) : make_uint4(0, 0, 0, 0);
+  for (int i = threadIdx.x & 31; i < kTileRows * kPieces; i += 32) {
+    const int row = i / kPieces, piece = i % kPieces, r = first + row;
+    uint4 numbers = make_uint4(0, 0, 0, 0);
+    if (r < rows.num_rows) {
+      const __half* query = static_cast<const __half*>(p.qkv) + rows.sequence(r) * stride + rows.head(r) * HD;
+      numbers = *reinterpret_cast<const uint4*>(query + piece * 8);
     }
-    return;
-  }
-#pragma unroll 4
-  for (int row = 0; row < kTileRows; ++row) {
-    const bool live = first + row < rows.num_rows;
-    float2 pairs[HD / 64];
-#pragma unroll
-    for (int i = 0; i < HD / 64; ++i)
-      pairs[i] =
-          live ? __half22float2(*reinterpret_cast<const __half2*>(query(first + row) + 64 * i + 2 * lane))
-               : make_float2(0.0f, 0.0f);
-    put_transformed<HD>(tile, row, format, pairs);
+    *reinterpret_cast<uint4*>(tile + tile_offset<HD>(row, piece)) = numbers;
   }
 }
 
@@ -139,11 +123,10 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         const int dimension = 32 * d + 8 * n + 2 * t;
-        const int column = a.lanes_columns ? ColumnsOfLanes<HD>::column(dimension) : dimension;
 #pragma unroll
         for (int h = 0; h < 2; ++h)
           if (places.row[h] != nullptr)
-            __stcg(reinterpret_cast<float2*>(places.row[h] + column),
+            __stcg(reinterpret_cast<float2*>(places.row[h] + dimension),
                    make_float2(part[n][2 * h], part[n][2 * h + 1]));
       }
     }
@@ -162,15 +145,17 @@ cudaError_t launch(const SharedArguments& a, Launch l) {
 }  // namespace
 
 bool shares_keys(const AttentionParams& p, const SharedKeys& shared) {
-  return shared.num_pages > 0 && p.batch.page_table == shared.page_table && p.batch.max_query_tokens == 1 &&
-         p.sliding_window <= 0 && p.heads.num_heads <= kTileRows * p.heads.num_kv_heads &&
+  return shared.num_pages > 0 && p.kv_shape.key_format == KvFormat::f16 &&
+         p.kv_shape.value_format == KvFormat::f16 && p.batch.page_table == shared.page_table &&
+         p.batch.max_query_tokens == 1 && p.sliding_window <= 0 &&
+         p.heads.num_heads <= kTileRows * p.heads.num_kv_heads &&
          (p.heads.head_dim == 64 || p.heads.head_dim == 128);
 }
 
 cudaError_t launch_attention_shared(const AttentionParams& p, const SharedKeys* shared,
-                                    const MergeArguments& merge, bool lanes_columns, Launch l) {
+                                    const MergeArguments& merge, Launch l) {
   if (shared == nullptr) return cudaSuccess;
-  const SharedArguments a{p, *shared, merge, lanes_columns};
+  const SharedArguments a{p, *shared, merge};
   return a.p.heads.head_dim == 64 ? launch<64>(a, l) : launch<128>(a, l);
 }
 

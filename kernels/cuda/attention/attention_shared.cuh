@@ -5,8 +5,8 @@
 
 namespace quire::kernels {
 
-// Nothing where `shared` is null. `lanes_columns`: partial rows are as ColumnsOfLanes has them.
+// Nothing where `shared` is null.
 cudaError_t launch_attention_shared(const AttentionParams& params, const SharedKeys* shared,
-                                    const MergeArguments& merge, bool lanes_columns, Launch launch);
+                                    const MergeArguments& merge, Launch launch);
 
 }  // namespace quire::kernels

@@ -499,9 +499,7 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
                     page_share_of(p.kv_shape.page_tokens),
                     merge_arguments(max_chunks, group, scratch, shared, p.kv_shape.page_tokens)};
   if (append != nullptr) a.append = *append;
-  if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, choice.lanes_columns, l);
-      e != cudaSuccess)
-    return e;
+  if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
   const dim3 grid(static_cast<unsigned>((max_chunks + per_block - 1) / per_block),
                   static_cast<unsigned>(p.batch.num_sequences), static_cast<unsigned>(p.heads.num_kv_heads));
   return launch_kernel(choice.kernel, grid, dim3(static_cast<unsigned>(choice.threads)), choice.shared_bytes,

@@ -28,11 +28,10 @@ struct SingleChoice {
   void (*kernel)(const SingleArguments) = nullptr;
   int threads = kSingleThreads;
   uint32_t shared_bytes = 0;
-  uint32_t spread_bytes = 0;   // asked for instead where more, and where the card holds two blocks of it
-  int most_blocks = 0;         // of a multiprocessor
-  int most_chunks = 0;         // of a block
-  int chunks_at_once = 1;      // of a block
-  bool lanes_columns = false;  // partial rows are as ColumnsOfLanes has them
+  uint32_t spread_bytes = 0;  // asked for instead where more, and where the card holds two blocks of it
+  int most_blocks = 0;        // of a multiprocessor
+  int most_chunks = 0;        // of a block
+  int chunks_at_once = 1;     // of a block
 };
 
 // Of the head sizes and coded formats that these kernels are made for; none for others. choose is called with
