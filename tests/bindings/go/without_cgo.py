@@ -14,7 +14,7 @@ PACKAGES = (".", "./server/local")
 
 def main(go):
     environment = {**os.environ, "CGO_ENABLED": "0", "GOPROXY": "off", "GOFLAGS": "-mod=readonly"}
-    known = subprocess.run([go, "list", "-modfile=without_cgo.mod", "-deps", *PACKAGES], cwd=HERE, env=environment,
+    known = subprocess.run([go, "list", "-modfile=without_cgo.mod", "-deps", "-test", *PACKAGES], cwd=HERE, env=environment,
                            capture_output=True, text=True)
     if known.returncode != 0:
         print("skipped:", known.stderr.strip().splitlines()[-1])
