@@ -50,8 +50,8 @@ bool single_fits(const AttentionParams& params, int max_chunks, const AttentionS
 cudaError_t launch_attention_single(const AttentionParams& params, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
                                     const SharedKeys* shared, const Device& device, Launch launch);
-// Whether the two above may be given `shared`: keys that are in the cache before, of sequences that have one
-// token each.
+// Whether the two above may be given `shared`: keys of F16 pages that are in the cache before, of sequences
+// that have one token each.
 bool shares_keys(const AttentionParams& params, const SharedKeys& shared);
 // `all`: also the sequences that fit a tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
