@@ -46,6 +46,17 @@ std::vector<int32_t> make_prompt_tokens(int32_t num_tokens, uint32_t seed) {
   return prompt;
 }
 
+int64_t num_steps(quire_cache* cache) {
+  const OwnedStats stats(quire_cache_stats(cache, nullptr));
+  return quire_stats_steps(stats.get(), nullptr);
+}
+
+// A prompt, and the steps that its cache took meanwhile.
+struct PromptRun {
+  double seconds = 0.0;
+  int64_t num_steps = 0;
+};
+
 struct CacheSizes {
   int64_t max_tokens = 0;
   int32_t max_jobs = 0;
@@ -184,10 +195,11 @@ class Bench {
   }
 
   void rhythm() {
-    const double prompt_alone = prompt_seconds(nullptr);
-    std::printf("prompt of %d alone: %.1f tok/s\n", prompt_tokens_, prompt_tokens_ / prompt_alone);
-    rhythm_of("streams of the same model", large_.get(), prompt_alone);
-    rhythm_of("streams of the small model", small_.get(), prompt_alone);
+    const PromptRun alone = run_prompt(nullptr);
+    std::printf("prompt of %d alone: %.1f tok/s, %lld steps\n", prompt_tokens_,
+                prompt_tokens_ / alone.seconds, static_cast<long long>(alone.num_steps));
+    rhythm_of("streams of the same model", large_.get(), alone.seconds);
+    rhythm_of("streams of the small model", small_.get(), alone.seconds);
   }
 
   void cancel() {
@@ -257,13 +269,15 @@ class Bench {
   }
 
   // In the given cache of the large model, or in one of its own.
-  double prompt_seconds(quire_cache* beside) {
+  PromptRun run_prompt(quire_cache* beside) {
     const OwnedCache own =
         beside == nullptr ? open_cache(large_.get(), {prompt_tokens_ + 192, 16}) : OwnedCache();
+    quire_cache* const cache = beside == nullptr ? own.get() : beside;
+    const int64_t before = num_steps(cache);
     const auto start = Clock::now();
-    const OwnedJob job = submit_prompt(beside == nullptr ? own.get() : beside, ++seed_);
+    const OwnedJob job = submit_prompt(cache, ++seed_);
     collect(job.get());
-    return seconds_since(start);
+    return {seconds_since(start), num_steps(cache) - before};
   }
 
   void rhythm_of(const char* name, quire_model* model, double prompt_alone) {
@@ -276,7 +290,9 @@ class Bench {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const size_t num_before = alone.gaps().size();
     alone.measure_gaps(true);
-    const double beside = prompt_seconds(model == large_.get() ? cache.get() : nullptr);
+    const int64_t steps_before = num_steps(cache.get());
+    const PromptRun beside = run_prompt(model == large_.get() ? cache.get() : nullptr);
+    const int64_t steps_beside = num_steps(cache.get()) - steps_before;
     alone.measure_gaps(false);
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const std::vector<double> gaps = alone.gaps();
@@ -287,10 +303,13 @@ class Bench {
     const double during_99 = quantile(during, 0.99);
     std::printf(
         "%s: gap p50 %.1f p99 %.1f ms; beside the prompt p50 %.1f p99 %.1f max %.1f ms (p99 x %.2f, "
-        "p99 / p50 alone x %.2f); the prompt at %.1f tok/s, %.2f of alone\n",
+        "p99 / p50 alone x %.2f); the prompt at %.1f tok/s, %.2f of alone; %lld steps of its cache, %lld of "
+        "the "
+        "streams'\n",
         name, 1e3 * quantile(before, 0.5), 1e3 * before_99, 1e3 * quantile(during, 0.5), 1e3 * during_99,
         1e3 * quantile(during, 1.0), during_99 / before_99, during_99 / quantile(before, 0.5),
-        prompt_tokens_ / beside, prompt_alone / beside);
+        prompt_tokens_ / beside.seconds, prompt_alone / beside.seconds,
+        static_cast<long long>(beside.num_steps), static_cast<long long>(steps_beside));
     std::fflush(stdout);
   }
 
