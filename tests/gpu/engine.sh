@@ -108,6 +108,7 @@ compare() {
 
 # A model of a true shape, made once. Its tokenizer has a vocabulary of a true size where one was brought, else it has none.
 words_model=/dev/shm/quire-words
+trap 'rm -rf "$words_model"' EXIT
 make_words_model() {
   [ -f "$words_model/output.safetensors" ] || python3 tests/gpu/make_exl2.py "$words_model" llama-3.1-8b
   [ ! -d "$carry/words" ] || cp "$carry/words/tokenizer.model" "$words_model/"

@@ -31,6 +31,7 @@ def start_server(programs, model, device, folder):
             if server.poll() is not None:
                 break
             time.sleep(0.2)
+    server.kill()
     sys.exit("the server did not start: " + (pathlib.Path(folder) / "log").read_text()[-1000:])
 
 
@@ -43,8 +44,8 @@ def by_server(programs, jobs, rounds):
 
 def by_command(programs, model, device, jobs):
     out = subprocess.run([programs / "quire", "bench", "--json", "--model", model, "--device", device, "--workload", "128/128",
-                          "--rate", ",".join(["0"] * (1 + WARM)), "--jobs", str(jobs), "--max-batch", str(JOBS), "--cache-tokens", str(CACHE_TOKENS)],
-                         check=True, text=True, capture_output=True).stdout
+                          "--rate", ",".join(["0"] * (1 + WARM)), "--jobs", str(jobs), "--max-batch", str(JOBS),
+                          "--cache-tokens", str(CACHE_TOKENS)], check=True, text=True, capture_output=True, timeout=120).stdout
     return [(point["tokens_per_second"], point["first_token_ms"]["p50"]) for point in json.loads(out)["results"][1:]]
 
 

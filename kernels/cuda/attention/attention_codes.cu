@@ -312,8 +312,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
     }
   }
   if (num_chunks > 1) {
-    if (!arrives_last(a.merge, work.tile(a), (num_chunks + a.chunks_per_block - 1) / a.chunks_per_block))
-      return;
+    if (!arrives_last(a.merge, work.tile(a), work.num_blocks(a))) return;
     merge_chunks<HD, kSingleThreads, ColumnsOfLanes<HD>, 16>(partial, num_chunks, work.group, shared);
   }
   store_group<HD>(a, work, row_values);

@@ -110,7 +110,11 @@ struct SingleWork {
     const int shared = a.merge.shared_chunks(sequence);
     first += shared;
     end = min(first + a.chunks_per_block, last_chunk + 1);
-    return (num_chunks() - shared + a.chunks_per_block - 1) / a.chunks_per_block;
+    return num_blocks(a, shared);
+  }
+  // That meet at the tile, where so many chunks are left out.
+  __device__ __forceinline__ int num_blocks(const SingleArguments& a, int left_out = 0) const {
+    return (num_chunks() - left_out + a.chunks_per_block - 1) / a.chunks_per_block;
   }
   __device__ __forceinline__ int num_chunks() const { return last_chunk - first_chunk + 1; }
   // This block writes the token's key and value.

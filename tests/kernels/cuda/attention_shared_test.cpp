@@ -1,20 +1,23 @@
 // Sequences that begin with the same pages get the bits that each gets alone, though their keys are read
 // once.
+#include <tuple>
+
 #include "kernels/cuda/plan/shared_pages.h"
 #include "tests/kernels/cuda/attention_fixture.h"
 
 namespace quire::kernels {
 namespace {
 
-class SharedKeysTest : public AttentionTest, public testing::WithParamInterface<int32_t> {
+class SharedKeysTest : public AttentionTest,
+                       public testing::WithParamInterface<std::tuple<PageFormats, int32_t>> {
  protected:
   static constexpr int32_t kSharers = 14;
   static constexpr int32_t kOfMost = 15;  // pages that all of these begin with
   static constexpr int32_t kOfSome = 1;   // and that 8 of them go on with
 
   static AttentionCase case_of_group(int32_t group, int32_t kv_heads = 2) {
-    AttentionCase c = case_of(kF16Pages);
-    c.heads = {kv_heads * group, kv_heads, GetParam()};
+    AttentionCase c = case_of(std::get<0>(GetParam()));
+    c.heads = {kv_heads * group, kv_heads, std::get<1>(GetParam())};
     if (c.heads.head_dim == 64) c.softcap = 20.0f;
     const int32_t most = kOfMost * c.page_tokens, some = most + kOfSome * c.page_tokens;
     // The first token after a shared page, the last and the first of a chunk, and pages of its own.
@@ -135,7 +138,24 @@ TEST_P(SharedKeysTest, TheSameBesideAPromptAndAlone) {
   compare_alone(c);
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, SharedKeysTest, testing::Values(64, 128));
+std::string name_of(const testing::TestParamInfo<SharedKeysTest::ParamType>& test) {
+  return std::string(std::get<0>(test.param).name) + "_" + std::to_string(std::get<1>(test.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, SharedKeysTest,
+                         testing::Combine(testing::Values(kF16Pages), testing::Values(64, 128)), name_of);
+
+// Pages of codes are read by each sequence.
+class SharedCodesTest : public SharedKeysTest {};
+
+TEST_P(SharedCodesTest, TheSameTogetherAndAlone) {
+  compare_alone(case_of_group(4));
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, SharedCodesTest,
+                         testing::Combine(testing::Values(kFp8Pages, kQ8Pages, kQ6Pages, kQ4Pages),
+                                          testing::Values(64, 128)),
+                         name_of);
 
 }  // namespace
 }  // namespace quire::kernels
