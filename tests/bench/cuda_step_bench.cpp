@@ -1,11 +1,12 @@
 // Decode and prefill steps of Llama shapes with random weights, through the kernel table alone, and the
-// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [fp8|float8|f16] [quick]
+// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16] [quick]
 // [only=TEXT]
 //
 // EXL2 weights are 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of
 // q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and
-// their head is F16; float8: the same by FP8 activations. All layers share one layer's pages, which exceed
-// the L2 many times where the context is long. Times are host times of whole steps, medians.
+// their head is F16; float8: the same by FP8 activations. GPTQ has groups of 128 and a head in F16. All
+// layers share one layer's pages, which exceed the L2 many times where the context is long. Times are host
+// times of whole steps, medians.
 //
 // Long file: one tool; its steps and its single kernels share the making of weights.
 #include <algorithm>
@@ -54,7 +55,7 @@ struct Results {
   }
 };
 
-enum class Format { exl2, fp8, float8, f16 };
+enum class Format { exl2, gptq, fp8, float8, f16 };
 
 // Raw words for any matrix of the model, made once. Where they are no codes of EXL2, they are moderate
 // numbers both as F16 and as E4M3.
@@ -84,6 +85,7 @@ class Model {
     hidden_order_ = order(shape.hidden);
     attention_order_ = order(shape.heads * shape.dim);
     inner_order_ = order(shape.inner);
+    for (size_t k = 0; k < group_of_row_.size(); ++k) group_of_row_[k] = static_cast<int32_t>(k / 128);
     const double start = seconds();
     const int32_t kv = shape.kv_heads * shape.dim;
     for (int32_t l = 0; l < shape.layers; ++l) {
@@ -149,7 +151,9 @@ class Model {
     for (size_t p = 0; p < parts.size(); ++p) {
       const auto [in, out] = parts[p];
       if (format_ != Format::exl2) {
-        sources.push_back(dense(in, out, columns, bits != 4));
+        const bool is_head = bits != 4;
+        sources.push_back(format_ == Format::gptq && !is_head ? coded(in, out, columns)
+                                                              : dense(in, out, columns, is_head));
         continue;
       }
       const int32_t count = in / 128;
@@ -177,6 +181,24 @@ class Model {
     return w;
   }
 
+  WeightSource coded(int32_t in, int32_t out, const std::vector<int32_t>* columns) {
+    WeightSource s;
+    s.format = WeightFormat::coded;
+    s.num_in = in;
+    s.num_out = s.padded_out = out;
+    s.coded.codes = s.coded.zeros = raw_.data();
+    s.coded.row_words = out;
+    s.coded.zero_group_words = out / 8;
+    s.coded.column_words = s.coded.zero_column_words = 1;
+    s.coded.zero_offset = 1;
+    s.coded.scales = coded_scales_.data();
+    s.coded.group_of_row = group_of_row_.data();
+    s.coded.num_groups = in / 128;
+    s.column_order = columns != nullptr ? columns->data() : nullptr;
+    stored_bytes += static_cast<uint64_t>(in) * static_cast<uint64_t>(out) / 2;
+    return s;
+  }
+
   WeightSource dense(int32_t in, int32_t out, const std::vector<int32_t>* columns, bool is_head) {
     WeightSource s;
     s.num_in = in;
@@ -196,6 +218,8 @@ class Model {
   const RawWords& raw_;
   std::vector<int32_t> hidden_order_, attention_order_, inner_order_;
   const std::vector<uint16_t> scales_ = std::vector<uint16_t>(1024, float_to_half(0.03f));
+  const std::vector<uint16_t> coded_scales_ = std::vector<uint16_t>(size_t{1} << 19, float_to_half(0.003f));
+  std::vector<int32_t> group_of_row_ = std::vector<int32_t>(size_t{1} << 14);
   const std::vector<float> block_scales_ = std::vector<float>(size_t{1} << 16, 0.03f);
   std::vector<void*> memory_;
 };
@@ -610,6 +634,14 @@ struct Bench {
       line(mode + " attention " + what, runner.measure_attention(), 256 + prompt,
            static_cast<double>(runner.kv_bytes()));
     }
+    for (const int32_t tokens : {16, 64, 128, 256, 512}) {
+      const std::string what = std::to_string(tokens) + " tokens after 8k";
+      if (!deterministic || !wanted(mode + " piece of " + what)) continue;
+      Runner runner(table, device, model, {1, tokens, 8192 - tokens});
+      line(mode + " piece of " + what, runner.measure(20, true), tokens, weights);
+      line(mode + " attention of " + what, runner.measure_attention(), tokens,
+           static_cast<double>(runner.kv_bytes()));
+    }
     if (wanted(mode + " prefill 2048") || wanted(mode + " many linear")) {
       Runner runner(table, device, model, {1, 2048, 0});
       if (wanted(mode + " prefill 2048"))
@@ -663,7 +695,8 @@ struct Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [fp8|float8|f16] [quick] [only=TEXT]");
+  if (argc < 3)
+    stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16] [quick] [only=TEXT]");
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) stop(dlerror());
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
@@ -679,6 +712,7 @@ int main(int argc, char** argv) {
   for (const std::string& word : words) {
     bench.quick |= word == "quick";
     if (word.rfind("only=", 0) == 0) bench.only.push_back(word.substr(5));
+    if (word == "gptq") bench.weight_format = Format::gptq;
     if (word == "fp8") bench.weight_format = Format::fp8;
     if (word == "float8") bench.weight_format = Format::float8;
     if (word == "f16") bench.weight_format = Format::f16;

@@ -11,11 +11,10 @@ namespace quire::kernels {
 template <TileKind kKind>
 cudaError_t launch_gemm_broad(const GemmArguments& a, cudaStream_t stream, bool dependent) {
   const GemmShape& s = a.shape;
-  const int tokens = s.tiles * 8;
-  const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(2 * s.blocks));
-  const auto kernel = s.tiles == 16 ? gemm_broad_kernel<kKind, 16> : gemm_broad_kernel<kKind, 8>;
-  return launch_pairs(kernel, grid, dim3(static_cast<unsigned>(broad_threads(s.strips))), s.shared_bytes,
-                      stream, dependent, a);
+  const dim3 grid(static_cast<unsigned>((a.rows + kMostTileTokens - 1) / kMostTileTokens),
+                  static_cast<unsigned>(2 * s.blocks));
+  return launch_pairs(gemm_broad_kernel<kKind>, grid, dim3(kBroadThreads), s.shared_bytes, stream, dependent,
+                      a);
 }
 
 template <TileKind kKind>
@@ -24,7 +23,8 @@ cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool depend
   if (s.broad) return launch_gemm_broad<kKind>(a, stream, dependent);
   const int tokens = s.tiles * 8;
   const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(s.blocks));
-  const auto kernel = s.tiles == 8   ? gemm_wide_kernel<kKind, 8>
+  const auto kernel = s.roomy        ? gemm_roomy_kernel<kKind>
+                      : s.tiles == 8 ? gemm_wide_kernel<kKind, 8>
                       : s.tiles == 4 ? gemm_wide_kernel<kKind, 4>
                       : s.tiles == 2 ? gemm_wide_kernel<kKind, 2>
                       : a.rows == 1  ? gemm_narrow_kernel<kKind, true>
@@ -36,10 +36,9 @@ cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool depend
 
 template <TileKind kKind>
 cudaError_t setup_gemm(int shared_limit) {
-  for (const auto kernel :
-       {gemm_broad_kernel<kKind, 16>, gemm_broad_kernel<kKind, 8>, gemm_wide_kernel<kKind, 8>,
-        gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>, gemm_narrow_kernel<kKind, true>,
-        gemm_narrow_kernel<kKind, false>}) {
+  for (const auto kernel : {gemm_broad_kernel<kKind>, gemm_roomy_kernel<kKind>, gemm_wide_kernel<kKind, 8>,
+                            gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>,
+                            gemm_narrow_kernel<kKind, true>, gemm_narrow_kernel<kKind, false>}) {
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
     if (error != cudaSuccess) return error;

@@ -1,4 +1,4 @@
-// Tiles of 64 and 128 tokens where the card has products of a warpgroup. See GemmShape.
+// Tiles of 128 tokens where the card has products of a warpgroup. See GemmShape.
 //
 // The warps that multiply do what those of the wide kernel do, in the same order; what is different is how
 // stages are filled, and that there are more registers for those who multiply. A copy of 128 tokens by 128
@@ -12,8 +12,7 @@ namespace quire::kernels {
 
 // Registers of a thread that brings stages, and of one that multiplies: together what a multiprocessor has.
 constexpr int kFillRegisters = 24;
-template <int kTiles>
-constexpr int kReadRegisters = kTiles == 16 ? 240 : 160;
+constexpr int kReadRegisters = 240;
 
 #if QUIRE_WARPGROUP_PRODUCTS
 
@@ -33,10 +32,10 @@ class PairRing : public StageRing {
 };
 
 // All that the warp does that brings stages. Weights need not wait for the predecessor.
-template <TileKind kKind, int kTiles>
+template <TileKind kKind>
 __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const FormTable<kKind>& table,
                                                  uint32_t base, TaskDeal deal, int lane) {
-  constexpr uint32_t kTileBytes = kBlockSteps * kStepBytes<kTiles>;
+  constexpr uint32_t kTileBytes = kBlockSteps * kStepBytes<kBroadTiles>;
   const uint8_t* tiles = reinterpret_cast<const uint8_t*>(a.input) +
                          static_cast<size_t>(blockIdx.x) * a.matrix.num_blocks * kTileBytes;
   const uint32_t half = deal.rank * (kTileBytes / 2);
@@ -68,9 +67,9 @@ __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const F
 
 #endif
 
-// kTiles: tiles of 8 tokens. The input is arranged: launch_arrange.
-template <TileKind kKind, int kTiles>
-__global__ void __launch_bounds__(broad_threads(broad_strips(kTiles)), 1)
+// The input is arranged: launch_arrange.
+template <TileKind kKind>
+__global__ void __launch_bounds__(kBroadThreads, 1)
     gemm_broad_kernel(const __grid_constant__ GemmArguments a) {
 #if QUIRE_WARPGROUP_PRODUCTS
   extern __shared__ __align__(128) uint8_t shared[];
@@ -84,11 +83,11 @@ __global__ void __launch_bounds__(broad_threads(broad_strips(kTiles)), 1)
   meet_pair();
   const int readers = 2 * a.shape.strips;  // warps
   if (warp < readers) {
-    take_registers<kReadRegisters<kTiles>>();
-    read_stages<kKind, kTiles, PairRing>(a, table, base, deal, warp, lane);
+    take_registers<kReadRegisters>();
+    read_stages<kKind, kBroadTiles, PairRing>(a, table, base, deal, warp, lane);
   } else {
     give_registers<kFillRegisters>();
-    if (warp == readers) fill_pair_stages<kKind, kTiles>(a, table, base, deal, lane);
+    if (warp == readers) fill_pair_stages<kKind>(a, table, base, deal, lane);
   }
   meet_pair();  // a block that has gone has no memory for the other's copies and arrivals
 #endif

@@ -190,7 +190,13 @@ __device__ __forceinline__ void multiply_block_at_once(const StageView& view, ui
   finish_plain_block<kKind, kTiles>(view, group, sums, totals, meanwhile);
 }
 
-// Wide blocks of eight strips by 64 tokens have no registers for the sum of the chains before.
+// The stages of roomy blocks.
+class RoomyRing : public StageRing {
+ public:
+  using StageRing::StageRing;
+};
+
+// Other wide blocks by 64 tokens have no registers for the sum of the chains before.
 template <int kTiles, typename Ring>
 constexpr bool kParksSums =
     kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing>&& QUIRE_WARPGROUP_PRODUCTS;
@@ -198,7 +204,7 @@ constexpr bool kParksSums =
 // Steps whose weights are made before their products, by what was measured; 0: one beside the products of
 // the other.
 template <int kTiles, typename Ring>
-constexpr int kStepsAtOnce = kTiles == 16                                                 ? kBlockSteps
+constexpr int kStepsAtOnce = kTiles == kBroadTiles                                        ? kBlockSteps
                              : kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing> ? 2
                                                                                           : 0;
 

@@ -327,17 +327,13 @@ class ActivationFill {
   uint4 pieces_[kOwn][kBlockSteps];
 };
 
-// Warps that bring activations of one stage: of large tiles each brings a share, of smaller ones they take
-// turns, so that as many blocks of rows are on their way as there are such warps.
-template <int kTiles>
-constexpr int kFillShares = kTiles == kMostWideTiles ? kFillWarps : 1;
-
-// All that a warp does that brings activations, the one of this number.
-template <int kTiles>
+// All that a warp does that brings activations, the one of this number. kShares of them bring a share of one
+// stage each, and the others take turns with these, so that as many blocks of rows are on their way.
+template <int kTiles, int kShares>
 __device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_t base, int number,
                                                  int lane) {
-  constexpr int kTurns = kFillWarps / kFillShares<kTiles>;
-  constexpr int kOwn = (kTiles + kFillShares<kTiles> - 1) / kFillShares<kTiles>;
+  constexpr int kTurns = kFillWarps / kShares;
+  constexpr int kOwn = (kTiles + kShares - 1) / kShares;
   StageRing ring(a.shape, base);
   BlockWalk walk(a, deal_of_block());
   const auto skip = [&](int stages) {

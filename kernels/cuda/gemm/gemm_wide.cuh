@@ -8,7 +8,8 @@
 // Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
 // of 4 bits: 4 products of a warpgroup's share (or 16 of a warp for 32 tokens), 36 instructions to make the
 // weights, 2 loads. A tile of 64 tokens makes them once for twice the products. A lane's sums of them are 32
-// registers each, of the group and of the chain, and those of the chains before are parked.
+// registers each, of the group and of the chain, and those of the chains before are parked where more than
+// four strips share the registers.
 #pragma once
 
 #include <type_traits>
@@ -273,30 +274,36 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
   }
 }
 
+// Warps that bring activations of the same stage. Eight strips by 64 tokens take longer for a block of rows
+// than it takes to come, and leave few registers to those that bring it.
+template <int kTiles, typename Ring>
+constexpr int kFillShares = kTiles == kMostWideTiles && !std::is_same_v<Ring, RoomyRing> ? kFillWarps : 1;
 // Of tiles of 64 tokens: registers of a thread that multiplies, and of one that fills stages.
-constexpr int kLargeReadRegisters = 104;
-constexpr int kLargeFillRegisters = 64;
+template <typename Ring>
+constexpr int kLargeReadRegisters = std::is_same_v<Ring, RoomyRing> ? 176 : 104;
+template <typename Ring>
+constexpr int kLargeFillRegisters = std::is_same_v<Ring, RoomyRing> ? 152 : 64;
 
 // What a thread block does, all of it.
-template <TileKind kKind, int kTiles, typename Arguments>
+template <TileKind kKind, int kTiles, typename Ring = StageRing, typename Arguments>
 __device__ __forceinline__ void multiply_wide(const Arguments& a, uint8_t* shared) {
   const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
   const uint32_t base = uniform(shared_address(shared));
   const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
   table.fill(a.matrix);
-  if (threadIdx.x == 0) StageRing(a.shape, base).create(a.shape.strips, kFillShares<kTiles>);
+  if (threadIdx.x == 0) StageRing(a.shape, base).create(a.shape.strips, kFillShares<kTiles, Ring>);
   __syncthreads();
   const int helper = warp - 2 * a.shape.strips;
   if (helper < 0) {
-    if constexpr (kTiles == kMostWideTiles) take_registers<kLargeReadRegisters>();
-    read_stages<kKind, kTiles, StageRing>(a, table, base, deal_of_block(), warp, lane);
+    if constexpr (kTiles == kMostWideTiles) take_registers<kLargeReadRegisters<Ring>>();
+    read_stages<kKind, kTiles, Ring>(a, table, base, deal_of_block(), warp, lane);
     return;
   }
-  if constexpr (kTiles == kMostWideTiles) give_registers<kLargeFillRegisters>();
+  if constexpr (kTiles == kMostWideTiles) give_registers<kLargeFillRegisters<Ring>>();
   if (helper == 0) {
     fill_weights<kKind>(a, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
   } else {
-    fill_activations<kTiles>(a, base, helper - 1, lane);
+    fill_activations<kTiles, kFillShares<kTiles, Ring>>(a, base, helper - 1, lane);
   }
 }
 
@@ -310,6 +317,17 @@ __global__ void __launch_bounds__(kWideThreads<kTiles>, 1)
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
   multiply_wide<kKind, kTiles>(a, shared);
+}
+
+// Tiles of 64 tokens by few strips: GemmShape::roomy.
+template <TileKind kKind>
+__global__ void __launch_bounds__(wide_threads(kRoomyStrips), 1)
+    gemm_roomy_kernel(const __grid_constant__ GemmArguments a) {
+#if QUIRE_WARPGROUP_PRODUCTS
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+  multiply_wide<kKind, kMostWideTiles, RoomyRing>(a, shared);
+#endif
 }
 
 }  // namespace quire::kernels

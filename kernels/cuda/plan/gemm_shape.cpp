@@ -60,11 +60,11 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
 
 // What a shape costs: blocks of 128 rows that a multiprocessor goes through, each as much as its strips and
 // what it takes besides; for sums to meet, some more. Measured on an H200: a block of eight strips by 32
-// tokens takes 1.03 us, of four and eight by 64 tokens 1.04 and 1.57 (0.85 where its four have all
-// registers).
+// tokens takes 1.03 us, of four and eight by 64 tokens 1.04 and 1.57 (0.79 where its four are roomy).
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   const bool large = s.tiles == kMostWideTiles;
   const int64_t block = !large                 ? (s.strips + 4) * kCostUnit
+                        : s.roomy              ? 16 + 19 * s.strips
                         : d.warpgroup_products ? 60 + 31 * s.strips / 2
                                                : (s.strips + 6) * kCostUnit;
   const int32_t meeting = large && !d.warpgroup_products ? 5 : 3;
@@ -73,16 +73,14 @@ int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int3
   return rounds * row_blocks * block;
 }
 
-// The same for broad tiles. A pair of blocks takes 1.14 us for 128 rows by 128 tokens, 0.64, 0.81 and 1.04
-// for two, four and six strips by 64; activations must be arranged first, and where sums meet it takes as
-// long as eight blocks.
+// The same for broad tiles. A pair of blocks takes 1.14 us for 128 rows; activations must be arranged first,
+// and where sums meet it takes as long as eight blocks.
 int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
-  constexpr int64_t kArranging = 40 * kCostUnit;
-  const int64_t block = s.tiles == 16 ? 134 : 50 + 12 * s.strips;
+  constexpr int64_t kArranging = 40 * kCostUnit, kBlock = 134;
   const int32_t pairs = std::max(1, d.num_multiprocessors / 2);
   const int64_t rounds = (int64_t{s.tasks} * token_tiles + pairs - 1) / pairs;
   const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? 8 : 1);
-  return rounds * row_blocks * block + kArranging;
+  return rounds * row_blocks * kBlock + kArranging;
 }
 
 // Where there is memory for the sums of a tile, and no gate waits for its up.
@@ -90,9 +88,14 @@ bool may_split(const Matrix& m, int32_t tiles) {
   return m.paired == 0 && partial_floats(m, tiles) <= kPartialFloats;
 }
 
-// Wide tiles of 64 tokens with products of a warpgroup have a place for one sum beside that of a chain.
+// Wide tiles of 64 tokens with products of a warpgroup have a place for one sum beside that of a chain, but
+// for roomy ones.
 bool must_split(const CardLimits& d, const Matrix& m, int32_t tiles) {
   return d.warpgroup_products && tiles == kMostWideTiles && m.chain_bits != kFewChainBits;
+}
+
+bool can_be_roomy(const CardLimits& d, int32_t tiles, int32_t strips) {
+  return d.warpgroup_products && tiles == kMostWideTiles && strips <= kRoomyStrips;
 }
 
 void split(GemmShape& s, int32_t bits) {
@@ -107,10 +110,11 @@ bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token
   GemmShape best = s;
   for (const int32_t bits : {0, kMostSplitBits}) {
     if (bits > 0 && !may_split(m, s.tiles)) break;
-    if (bits == 0 && must_split(d, m, s.tiles)) continue;
     split(s, bits);
     for (int32_t strips = wide_strips(s.tiles, d.warpgroup_products); strips >= 4;
          strips -= kWarpgroupStrips) {
+      s.roomy = bits == 0 && can_be_roomy(d, s.tiles, strips);
+      if (bits == 0 && !s.roomy && must_split(d, m, s.tiles)) continue;
       deal(s, m, strips);
       const int64_t cost = wide_cost(s, d, m, token_tiles);
       if (cost >= least) continue;
@@ -122,22 +126,19 @@ bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token
   return least != INT64_MAX;
 }
 
-// The same for tiles of 64 or 128 tokens in pairs of blocks, which take twice the strips of a block.
+// The same for broad tiles, in pairs of blocks, which take twice the strips of a block.
 void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
   for (const int32_t bits : {0, kMostSplitBits}) {
     if (bits > 0 && !may_split(m, s.tiles)) break;
     split(s, bits);
-    for (int32_t strips = broad_strips(s.tiles); strips > 0; strips -= kWarpgroupStrips) {
-      if (s.tiles == 16 && strips < broad_strips(s.tiles)) break;  // never the better
-      deal(s, m, 2 * strips);
-      s.strips = strips;
-      const int64_t cost = broad_cost(s, d, m, token_tiles);
-      if (cost >= least) continue;
-      least = cost;
-      best = s;
-    }
+    deal(s, m, 2 * kBroadStrips);
+    s.strips = kBroadStrips;
+    const int64_t cost = broad_cost(s, d, m, token_tiles);
+    if (cost >= least) continue;
+    least = cost;
+    best = s;
   }
   s = best;
 }
@@ -154,7 +155,8 @@ bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   s.activations_at = s.sums_at + strips * tiles * 8 * kStripColumns * 4;
   const uint32_t limit = d.shared_per_block;
   const auto fewest = static_cast<uint32_t>(
-      s.broad || (s.tiles == kMostWideTiles && d.warpgroup_products) ? kFewestStages : kFillWarps);
+      s.broad || (s.tiles == kMostWideTiles && d.warpgroup_products && !s.roomy) ? kFewestStages
+                                                                                 : kFillWarps);
   if (s.activations_at + fewest * s.stage_bytes > limit) return false;
   s.stages = std::min(kMostStages, static_cast<int32_t>((limit - s.activations_at) / s.stage_bytes));
   s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes;
@@ -171,15 +173,16 @@ int64_t wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t t
   while (!place_wide(s, d, m)) {
     if (s.strips == kWarpgroupStrips) return kNoRoom;
     deal(s, m, s.strips - kWarpgroupStrips);
+    s.roomy = s.splits == 1 && can_be_roomy(d, s.tiles, s.strips);
   }
   s.blocks = best_blocks(s.tasks, token_tiles, d.num_multiprocessors);
   return wide_cost(s, d, m, token_tiles);
 }
 
-int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
-  const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
+int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShape& s) {
+  const int32_t token_tiles = (rows + kMostTileTokens - 1) / kMostTileTokens;
   s = {};
-  s.tiles = tiles;
+  s.tiles = kBroadTiles;
   s.broad = true;
   deal_broad(s, d, m, token_tiles);
   if (!place_wide(s, d, m)) return kNoRoom;
@@ -187,8 +190,8 @@ int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t 
   return broad_cost(s, d, m, token_tiles);
 }
 
-// Tiles of 64 or 32 tokens, whichever costs less, where half of one would not do; of 16 for up to 16 tokens,
-// and where the card has no room for larger ones.
+// Tiles of 64, 32 or 128 tokens, whichever costs least, where half of one would not do; of 16 for up to 16
+// tokens, and where the card has no room for larger ones.
 bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShape& s) {
   int64_t least = kNoRoom;
   for (const int32_t tiles : {8, 4, 2}) {
@@ -199,14 +202,11 @@ bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmSha
     least = cost;
     s = shape;
   }
-  for (const int32_t tiles : {8, 16}) {
-    // Broad tiles of 64 tokens fill the card where columns are few, and a gate and its up have many.
-    if (!d.warpgroup_products || rows < kFewestBroadRows || (tiles == 8 && m.paired != 0)) continue;
-    GemmShape shape;
-    const int64_t cost = broad_shape(d, m, rows, tiles, shape);
-    if (cost >= least) continue;
-    least = cost;
-    s = shape;
+  if (GemmShape shape; d.warpgroup_products && rows >= kFewestBroadRows) {
+    if (const int64_t cost = broad_shape(d, m, rows, shape); cost < least) {
+      least = cost;
+      s = shape;
+    }
   }
   return least != kNoRoom;
 }

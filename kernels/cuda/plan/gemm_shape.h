@@ -21,12 +21,13 @@ struct CardLimits {
 // narrow, up to 8 tokens: each of a block's 16 warps takes one chain of K of a strip, so that nothing leaves
 // the block: it takes a strip of 16 chains, or two of 8, among them a gate and its up. wide, tiles of 16, 32
 // or 64 tokens: two warps of a block take a strip, one for each half of its columns; four more warps bring
-// weights and activations. broad, tiles of 64 or 128 tokens, where the card has products of a warpgroup:
+// weights and activations. broad, tiles of 128 tokens, where the card has products of a warpgroup:
 // likewise, but activations lie arranged in memory as stages have them, so that one warp brings all with bulk
 // copies, and two blocks that take neighbouring groups share one copy of them.
 struct GemmShape {
-  int32_t tiles = 1;  // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, 8 and 16 broad
+  int32_t tiles = 1;  // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
   bool broad = false;
+  bool roomy = false;        // of 64 tokens by up to kRoomyStrips strips (wide, with products of a warpgroup)
   int32_t eighths = 0;       // of K, one chain or two, of a block's task (wide)
   int32_t splits = 1;        // of K over blocks: 1 or kMostSplits (wide)
   int32_t split_bits = 0;    // splits is 2 to the power of that
@@ -49,25 +50,25 @@ struct GemmShape {
 constexpr int kNarrowWarps = 1 << kMostChainBits;
 constexpr int kNarrowThreads = 32 * kNarrowWarps;
 constexpr int kMostWideTiles = 8;
+constexpr int kBroadTiles = 16;
+constexpr int kBroadStrips = 4;
 // Strips of a block, at most: what their sums leave of the registers of a multiprocessor is for making
 // weights. Without products of a warpgroup, sums of 64 tokens take the registers of twice as many threads.
 constexpr int wide_strips(int tiles, bool warpgroup_products) {
   return tiles == kMostWideTiles && !warpgroup_products ? 4 : 8;
 }
-constexpr int broad_strips(int tiles) {
-  return tiles == 16 ? 4 : 6;
-}
+// Of so many strips by 64 tokens each warp has registers for the sum of the chains before, which eight strips
+// must park.
+constexpr int kRoomyStrips = 4;
 constexpr int kFewestStages = 2;
-constexpr int kMostTileTokens = 128;
+constexpr int kMostTileTokens = 8 * kBroadTiles;
 constexpr int kWarpgroupStrips = 2;  // which the warps of a warpgroup take
 constexpr int kFillWarps = 3;        // that bring activations; one more brings weights
 // Threads of a block.
 constexpr int wide_threads(int strips) {
   return 32 * (2 * strips + 1 + kFillWarps);
 }
-constexpr int broad_threads(int strips) {
-  return 64 * strips + 128;
-}
+constexpr int kBroadThreads = 64 * kBroadStrips + 128;
 constexpr int kMostSlots = 2;
 constexpr int kMostStages = 8;
 constexpr int kMostSplitBits = 3;

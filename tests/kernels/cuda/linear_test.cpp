@@ -318,9 +318,9 @@ TEST_F(LinearTest, TilesOf64TokensMatchForOtherFormats) {
   check_product({&dense}, {16, 61});
 }
 
-// Broad tiles, where the card has products of a warpgroup, of 64 tokens (130 of them, 1,024 rows by 7,168
-// columns) and of 128 (256, 1,024 by 13,312): whole and partly empty ones. See GemmShapeTest.
-TEST_F(LinearTest, BroadTilesMatchForAllWidths) {
+// Where the card has products of a warpgroup, roomy tiles of 64 tokens (130 of them, 1,024 rows by 7,168
+// columns) and broad ones of 128 (256, 1,024 by 13,312): whole and partly empty ones. See GemmShapeTest.
+TEST_F(LinearTest, BroadAndRoomyTilesMatchForAllWidths) {
   const Layout layout = {{8, 64}, {6, 192}, {5, 256}, {4, 256}, {3, 128}, {2, 128}};
   StoredWeight few, many;
   make_exl2(few, layout, 7168, true, random_);
@@ -336,20 +336,20 @@ TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
   check_product({&gate, &up}, {9, 256});
 }
 
-TEST_F(LinearTest, BroadTilesMatchForOtherFormats) {
-  StoredWeight gptq, bytes, four, floats, fine, dense;
-  make_gptq(gptq, 1024, 7168, 128, true, random_);
-  check_product({&gptq}, {16, 130});
-  make_eight_bits(bytes, 1024, 13312, 1024, random_);
-  check_product({&bytes}, {16, 256});
-  make_mxfp4(four, 1024, 7168, random_);
-  check_product({&four}, {16, 130});
-  make_fp8(floats, 1024, 13312, 128, 128, random_);
-  check_product({&floats}, {16, 256});
-  make_fp8(fine, 1024, 7168, 1, 32, random_);
-  check_product({&fine}, {16, 130});
-  make_dense(dense, DType::f16, 1024, 13312, random_);
-  check_product({&dense}, {16, 256});
+TEST_F(LinearTest, BroadAndRoomyTilesMatchForOtherFormats) {
+  const auto check = [&](auto make) {
+    for (const auto& [columns, tokens] : {std::pair(7168, 130), std::pair(13312, 256)}) {
+      StoredWeight weight;
+      make(weight, columns);
+      check_product({&weight}, {16, tokens});
+    }
+  };
+  check([&](StoredWeight& w, int32_t columns) { make_gptq(w, 1024, columns, 128, true, random_); });
+  check([&](StoredWeight& w, int32_t columns) { make_eight_bits(w, 1024, columns, 1024, random_); });
+  check([&](StoredWeight& w, int32_t columns) { make_mxfp4(w, 1024, columns, random_); });
+  check([&](StoredWeight& w, int32_t columns) { make_fp8(w, 1024, columns, 128, 128, random_); });
+  check([&](StoredWeight& w, int32_t columns) { make_fp8(w, 1024, columns, 1, 32, random_); });
+  check([&](StoredWeight& w, int32_t columns) { make_dense(w, DType::f16, 1024, columns, random_); });
 }
 
 TEST_F(LinearTest, BroadTilesOfDeepMatricesMeetAndMatch) {
