@@ -41,13 +41,14 @@ struct Measured {
   double prefill_tokens_per_second = 0;
   double decode_tokens_per_second = 0;  // over all jobs
   int64_t cache_bytes = 0;
+  int64_t step_bytes = 0;  // of weights that its decoding steps read
 
   double steps_per_second() const { return decode_tokens_per_second / batch; }
 };
 
 // What the model costs and what the device does at best, both measured or counted by the library.
 struct Limits {
-  int64_t step_bytes = 0;
+  int64_t step_bytes = 0;  // with one job
   int64_t token_ops = 0;
   int64_t logit_ops = 0;
   int64_t read_bytes_per_second = 0;  // 0: the device cannot be measured, or there are several
@@ -55,15 +56,17 @@ struct Limits {
 
   bool are_known() const { return read_bytes_per_second > 0; }
   // Steps per second that reading the weights, and multiplying with them, would allow.
-  double steps_by_reads() const {
-    return static_cast<double>(read_bytes_per_second) / static_cast<double>(step_bytes);
+  double steps_by_reads(const Measured& result) const {
+    return static_cast<double>(read_bytes_per_second) / static_cast<double>(result.step_bytes);
   }
-  double steps_by_arithmetic(int32_t batch) const {
-    return static_cast<double>(ops_per_second) / (static_cast<double>(token_ops + logit_ops) * batch);
+  double steps_by_arithmetic(const Measured& result) const {
+    return static_cast<double>(ops_per_second) / (static_cast<double>(token_ops + logit_ops) * result.batch);
   }
-  bool reads_limit(int32_t batch) const { return steps_by_reads() < steps_by_arithmetic(batch); }
+  bool reads_limit(const Measured& result) const {
+    return steps_by_reads(result) < steps_by_arithmetic(result);
+  }
   double share_of_decode(const Measured& result) const {
-    return result.steps_per_second() / std::min(steps_by_reads(), steps_by_arithmetic(result.batch));
+    return result.steps_per_second() / std::min(steps_by_reads(result), steps_by_arithmetic(result));
   }
   // A prompt is computed many tokens at a time, so that arithmetic is its limit.
   double share_of_prefill(const Measured& result) const {
@@ -116,6 +119,7 @@ class Bench {
         (decode.seconds() - decode.all_started_seconds());
     const Stats stats(call(quire_cache_stats, cache.get()));
     measured.cache_bytes = call(quire_stats_device_bytes, stats.get());
+    measured.step_bytes = call(quire_model_step_bytes, model_.get(), batch_size);
     return measured;
   }
 
@@ -123,7 +127,7 @@ class Bench {
 
   Limits limits() const {
     Limits limits;
-    limits.step_bytes = call(quire_model_step_bytes, model_.get());
+    limits.step_bytes = call(quire_model_step_bytes, model_.get(), 1);
     limits.token_ops = call(quire_model_token_ops, model_.get());
     limits.logit_ops = call(quire_model_logit_ops, model_.get());
     const std::optional<int32_t> device_idx = find_only_device(runtime_.get(), options_.model.device);
@@ -216,11 +220,12 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
                 {"prefill_tokens_per_second", result.prefill_tokens_per_second},
                 {"decode_tokens_per_second", result.decode_tokens_per_second},
                 {"milliseconds_per_step", 1e3 / result.steps_per_second()},
+                {"step_bytes", result.step_bytes},
                 {"cache_bytes", result.cache_bytes}};
     if (limits.are_known()) {
       row["prefill_share_of_limit"] = limits.share_of_prefill(result);
       row["decode_share_of_limit"] = limits.share_of_decode(result);
-      row["decode_limit"] = limits.reads_limit(result.batch) ? "reads" : "arithmetic";
+      row["decode_limit"] = limits.reads_limit(result) ? "reads" : "arithmetic";
     }
     json["results"].push_back(std::move(row));
   }
@@ -235,7 +240,7 @@ void print_limits(const Limits& limits) {
   if (!limits.are_known()) return;
   const auto giga = [](double value) { return format_number(value * 1e-9, 1); };
   print_line("limits of the machine: reads " + giga(static_cast<double>(limits.read_bytes_per_second)) +
-             " GB/s from memory as large as the weights of a step (" +
+             " GB/s from memory as large as the weights of one job's step (" +
              format_bytes(static_cast<double>(limits.step_bytes)) + "), arithmetic " +
              giga(static_cast<double>(limits.ops_per_second)) + " Gop/s of " +
              format_number(static_cast<double>(limits.token_ops + limits.logit_ops) * 1e-9, 3) +
@@ -254,9 +259,9 @@ void print_as_text(const BenchOptions& options, const Summary& summary,
                format_number(result.decode_tokens_per_second, 1), format_number(result.steps_per_second(), 1),
                format_number(1e3 / result.steps_per_second(), 3),
                known ? percent(limits.share_of_decode(result)) : "-",
-               !known                             ? "-"
-               : limits.reads_limit(result.batch) ? "reads"
-                                                  : "arithmetic",
+               !known                       ? "-"
+               : limits.reads_limit(result) ? "reads"
+                                            : "arithmetic",
                format_bytes(static_cast<double>(result.cache_bytes))});
   }
   print_line(resolve_model_path(options.model));

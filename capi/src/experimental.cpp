@@ -44,8 +44,11 @@ int64_t quire_runtime_measure_op_rate(quire_runtime* runtime, int32_t device_idx
   });
 }
 
-int64_t quire_model_step_bytes(quire_model* model, quire_error** error) {
-  return get(model, error, [](const Model& of) { return of.transformer()->step_bytes(); });
+int64_t quire_model_step_bytes(quire_model* model, int32_t num_tokens, quire_error** error) {
+  return get(model, error, [num_tokens](const Model& of) {
+    return of.transformer()->step_bytes(
+        range_argument(num_tokens, 1, std::numeric_limits<int32_t>::max(), "num_tokens"));
+  });
 }
 
 int64_t quire_model_token_ops(quire_model* model, quire_error** error) {

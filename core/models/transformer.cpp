@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/layers/rows.h"
 
@@ -90,10 +91,13 @@ uint64_t TransformerLayer::taken_bytes(const Device& device) const {
   return device.taken_bytes(matrix_bytes(*this)) + vector_bytes(*this);
 }
 
-uint64_t TransformerLayer::step_bytes() const {
+uint64_t TransformerLayer::step_bytes(int32_t num_tokens) const {
   double bytes = 0.0;
   visit_weights(
-      *this, [&](const PreparedWeight& matrix, double share) { bytes += share * double(matrix.bytes()); },
+      *this,
+      [&](const PreparedWeight& matrix, double share) {
+        bytes += (1.0 - std::pow(1.0 - share, num_tokens)) * double(matrix.bytes());
+      },
       [](const DeviceBuffer&) {});
   return static_cast<uint64_t>(bytes) + vector_bytes(*this);
 }
@@ -261,15 +265,15 @@ std::vector<uint64_t> Transformer::shard_taken_bytes() const {
   return bytes;
 }
 
-uint64_t Transformer::step_bytes() const {
-  return sum_over_shards([](const Transformer& of) {
+uint64_t Transformer::step_bytes(int32_t num_tokens) const {
+  return sum_over_shards([num_tokens](const Transformer& of) {
     EndBytes ends;
     of.head.each_matrix([&](const PreparedWeight& matrix, double share) { ends(matrix, share); });
     of.head.norm.each_buffer([&](const DeviceBuffer& buffer) { ends(buffer); });
     uint64_t total = ends.matrices + ends.vectors;
     for (const TransformerStage& stage : of.stages) {
       total += stage.rope_bytes();
-      for (const TransformerLayer& layer : stage.layers) total += layer.step_bytes();
+      for (const TransformerLayer& layer : stage.layers) total += layer.step_bytes(num_tokens);
     }
     return total;
   });

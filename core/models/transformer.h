@@ -30,8 +30,8 @@ struct TransformerLayer {
   void forward(const ForwardPass& pass, const LayerCache& cache, const kernels::Weight* next) const;
 
   uint64_t bytes() const;  // of its weights
-  // Bytes of weights that a token reads: of experts, those that are chosen.
-  uint64_t step_bytes() const;
+  // As of the model.
+  uint64_t step_bytes(int32_t num_tokens) const;
   int64_t token_products() const;
   // Device memory that they take: the matrices were prepared together.
   uint64_t taken_bytes(const Device& device) const;
@@ -85,8 +85,10 @@ struct Transformer {
   uint64_t head_taken_bytes() const;
   uint64_t rope_bytes(size_t stage_idx) const;
   uint64_t layer_taken_bytes(size_t stage_idx, size_t layer) const;  // counted within the stage
-  // Bytes of weights that a step reads: all but the embedding table, of which it reads a row or two.
-  uint64_t step_bytes() const;
+  // Bytes of weights that a step of so many tokens reads: all but the embedding table, of which it reads a
+  // row or two. Of experts as many as are chosen on average where each token chooses by itself, any as
+  // likely.
+  uint64_t step_bytes(int32_t num_tokens) const;
   // Multiplications and additions of the layers' matrices for one token; those of the head for one row of
   // logits.
   int64_t token_ops() const;

@@ -162,7 +162,8 @@ class Bench(command.CommandTest):
         self.assertEqual(result["token_ops"], 2 * weights)
         self.assertEqual(result["logit_ops"], 2 * CONFIG["hidden_size"] * CONFIG["vocab_size"])
         for row in result["results"]:
-            steps = {"reads": result["read_bytes_per_second"] / result["step_bytes"],
+            self.assertEqual(row["step_bytes"], result["step_bytes"])
+            steps = {"reads": result["read_bytes_per_second"] / row["step_bytes"],
                      "arithmetic": result["ops_per_second"] / (result["token_ops"] + result["logit_ops"]) / row["batch"]}
             self.assertEqual(row["decode_limit"], min(steps, key=steps.get))
             reached = row["decode_tokens_per_second"] / row["batch"]
@@ -170,6 +171,15 @@ class Bench(command.CommandTest):
             self.assertAlmostEqual(row["prefill_share_of_limit"],
                                    row["prefill_tokens_per_second"] * result["token_ops"] / result["ops_per_second"],
                                    places=6)
+
+    def test_jobs_together_read_the_experts_that_any_of_them_chooses(self):
+        result = self.json_of("bench", "--synthetic", "qwen3-30b-a3b", "--layers", "1", "--bits", "2", "--head-bits", "2",
+                              "--batch", "1,8", "--prompt-tokens", "4", "--new-tokens", "2")
+        one, eight = (row["step_bytes"] for row in result["results"])
+        self.assertEqual(one, result["step_bytes"])
+        # 8 of 128 experts for one token, 51.6 of them on average for eight.
+        self.assertGreater(eight, 2 * one)
+        self.assertLess(eight, result["weight_bytes"])
 
     def test_a_device_that_is_named_twice_is_one(self):
         result = self.json_of("bench", "--device", "cpu,cpu", "--split", "3,5", "--batch", "1", "--prompt-tokens", "8",

@@ -92,7 +92,8 @@ void change_limits(CWorld& w, const Calls& call) {
   call(quire_runtime_metrics, w.runtime, nullptr, 0);
 }
 void tell_costs(CWorld& w, const Calls& call) {
-  for (auto* get : {quire_model_step_bytes, quire_model_token_ops, quire_model_logit_ops}) call(get, w.model);
+  call(quire_model_step_bytes, w.model, 8);
+  for (auto* get : {quire_model_token_ops, quire_model_logit_ops}) call(get, w.model);
 }
 void tell_job_more(CWorld& w, const Calls& call) {
   call(quire_job_seed, w.job);

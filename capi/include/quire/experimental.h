@@ -35,8 +35,11 @@ QUIRE_API int64_t quire_runtime_measure_op_rate(quire_runtime* runtime, int32_t 
  * weights were not loaded. Attention comes on top and grows with the context.
  */
 
-/** Bytes of weights that every step reads once: all but the embedding table. -1 on failure. */
-QUIRE_API int64_t quire_model_step_bytes(quire_model* model, quire_error** error);
+/**
+ * Bytes of weights that a step of so many tokens, 1 or more, reads once: all but the embedding table. Of
+ * experts as many as are chosen on average where each token chooses by itself, any as likely. -1 on failure.
+ */
+QUIRE_API int64_t quire_model_step_bytes(quire_model* model, int32_t num_tokens, quire_error** error);
 
 /** Multiplications and additions in the matrices of the layers for one token. -1 on failure. */
 QUIRE_API int64_t quire_model_token_ops(quire_model* model, quire_error** error);
