@@ -28,13 +28,18 @@ struct ForwardPass {
   const kernels::BatchView& batch;
   const kernels::Workspace& workspace;
   gsl::span<const RopeTables> ropes;
-  int32_t max_context = 0;       // tokens that a sequence may have
-  StepBreaks* breaks = nullptr;  // where the device computes within the call
+  int32_t max_context = 0;  // tokens that a sequence may have
+  StepBreaks* breaks = nullptr;
 
   int32_t num_tokens() const { return batch.num_tokens; }
   kernels::DType activation_dtype() const { return context.table().activation_dtype; }
   void take_break() const {
-    if (breaks != nullptr) breaks->take_break();
+    if (breaks == nullptr || !breaks->is_due(context.device()->is_host())) return;
+    int32_t paused = 0;
+    context.check(context.table().pause_step(context.handle(), &paused), "pausing a step");
+    if (paused == 0) return;
+    breaks->take_break();
+    context.check(context.table().resume_step(context.handle()), "resuming a step");
   }
 };
 

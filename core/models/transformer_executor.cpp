@@ -37,11 +37,9 @@ bool crosses_backends(const Transformer& transformer) {
                      [&](const TransformerStage& stage) { return !stage.device->shares_backend(first); });
 }
 
-// The stages that the host computes, within the call.
 int32_t num_breaks(const Transformer& transformer) {
   size_t num_layers = 0;
-  for (const TransformerStage& stage : transformer.stages)
-    if (stage.device->is_host()) num_layers += stage.layers.size();
+  for (const TransformerStage& stage : transformer.stages) num_layers += stage.layers.size();
   return gsl::narrow<int32_t>(num_layers) * TransformerLayer::kNumBreaks;
 }
 
@@ -203,11 +201,10 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
     if (action == kernels::StepAction::replayed) return;
-    transformer_->at_rank(rank).forward(
-        stage_idx,
-        {context, view, stage.memory.workspace(), stage.memory.ropes(), max_context_,
-         is_first && context.device()->is_host() ? breaks_ : nullptr},
-        stage.memory.caches());
+    transformer_->at_rank(rank).forward(stage_idx,
+                                        {context, view, stage.memory.workspace(), stage.memory.ropes(),
+                                         max_context_, is_first ? breaks_ : nullptr},
+                                        stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }
 }

@@ -198,6 +198,16 @@ Status end_step(Context*, StepAction* action) {
   return Status::ok;
 }
 
+// What was issued is computed.
+Status pause_step(Context*, int32_t* paused) {
+  *paused = 1;
+  return Status::ok;
+}
+
+Status resume_step(Context*) {
+  return Status::ok;
+}
+
 Status read_rows(Context*, const float* device_rows, int32_t rows, int32_t columns, float* host) {
   const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   if (count != 0) std::memcpy(host, device_rows, count * sizeof(float));

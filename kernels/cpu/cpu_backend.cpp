@@ -56,6 +56,8 @@ constexpr KernelTable make_table(const char* name) {
   table.bind_batch = cpu_entries::bind_batch;
   table.begin_step = cpu_entries::begin_step;
   table.end_step = cpu_entries::end_step;
+  table.pause_step = cpu_entries::pause_step;
+  table.resume_step = cpu_entries::resume_step;
   table.forget_steps = cpu_entries::synchronize;  // nothing is recorded
   table.read_rows = cpu_entries::read_rows;
   table.write_rows = cpu_entries::write_rows;

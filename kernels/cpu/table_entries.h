@@ -44,6 +44,8 @@ Status synchronize(Context* context);
 Status bind_batch(Context* context, const BatchView* host, BatchView* device);
 Status begin_step(Context* context, const BatchView* batch, StepAction* action);
 Status end_step(Context* context, StepAction* action);
+Status pause_step(Context* context, int32_t* paused);
+Status resume_step(Context* context);
 Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host);
 Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows);
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,

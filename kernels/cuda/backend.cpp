@@ -220,6 +220,8 @@ KernelTable make_table(bool deterministic) {
   t.bind_batch = bind_batch;
   t.begin_step = begin_step;
   t.end_step = end_step;
+  t.pause_step = pause_step;
+  t.resume_step = resume_step;
   t.forget_steps = forget_steps;
   t.read_rows = read_rows;
   t.write_rows = write_rows;

@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 18;
+inline constexpr uint32_t kBackendAbi = 19;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -149,6 +149,11 @@ struct KernelTable {
   Status (*bind_batch)(Context* context, const BatchView* host, BatchView* device) = nullptr;
   Status (*begin_step)(Context* context, const BatchView* batch, StepAction* action) = nullptr;
   Status (*end_step)(Context* context, StepAction* action) = nullptr;
+  // Between begin_step and end_step: waits until what was issued of the step is computed, so that another
+  // context may have the device, or answers `paused` 0 at once where the step is recorded. With resume_step
+  // what comes of the step goes after what others have issued by then.
+  Status (*pause_step)(Context* context, int32_t* paused) = nullptr;
+  Status (*resume_step)(Context* context) = nullptr;
   // What was recorded of steps is not replayed any more: their weights lie elsewhere, or are others. Waits
   // for the work of the context.
   Status (*forget_steps)(Context* context) = nullptr;

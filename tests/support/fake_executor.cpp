@@ -226,6 +226,8 @@ void FakeExecutor::compute(const Batch& batch) {
   if (before_step) before_step(batch);
   for (int32_t i = 0; i < limits_.num_breaks; ++i) {
     if (before_break) before_break();
+    if (!breaks_->is_due(!limits_.follows)) continue;
+    ++num_breaks_taken_;
     breaks_->take_break();
   }
   check(batch);

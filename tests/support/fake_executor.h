@@ -78,6 +78,7 @@ class FakeExecutor final : public Executor {
   // rows that are drawn from alone, for others may be of sequences that have ended since.
   int64_t num_bad_reads() const { return num_bad_reads_; }
   int64_t num_steps() const { return num_steps_; }
+  int64_t num_breaks_taken() const { return num_breaks_taken_; }
   // Of these, how many had been issued ahead, and how many in vain.
   bool runs_ahead() const { return runs_ahead_; }  // in before_step: it was issued ahead
   int64_t num_followed() const { return num_followed_; }
@@ -143,6 +144,7 @@ class FakeExecutor final : public Executor {
   int64_t num_in_vain_ = 0;
   int64_t num_bad_reads_ = 0;
   int64_t num_steps_ = 0;
+  int64_t num_breaks_taken_ = 0;
   int64_t num_tokens_computed_ = 0;
 };
 

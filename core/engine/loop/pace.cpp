@@ -54,7 +54,16 @@ void Pace::begin(TimePoint now, const StepStart& start) noexcept {
   gave_up_ = goes_on_ = false;
   start_ = start;
   began_ = now;
+  int32_t num_tokens = 0;
+  for (const PlannedLane& planned : plan_.lanes) num_tokens += planned.num_tokens;
+  num_breaks_ = 0;
+  breaks_of_a_piece_ = sizing_.breaks_of_a_piece(num_tokens, grounds_.executor.num_breaks);
   watch_.begin(now);
+}
+
+bool Pace::may_follow() noexcept {
+  may_pause_ = start_.waits_for_weights || !seat_.stays_first();
+  return !may_pause_;
 }
 
 // A device that computes within the call has nothing left to compute by now, but for draws.
@@ -82,6 +91,7 @@ void Pace::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issu
 
 void Pace::end() noexcept {
   if (!goes_on_) seat_.end();
+  may_pause_ = true;
   watch_.end();
 }
 
@@ -92,6 +102,11 @@ bool Pace::is_unwanted() const noexcept {
   for (const PlannedLane& planned : plan_.lanes)
     (planned.lane->job->channel->cancel_requested ? unwanted : wanted) += planned.num_tokens;
   return unwanted > wanted;
+}
+
+bool Pace::is_due(bool computes_within_call) {
+  if (computes_within_call) return true;
+  return may_pause_ && ++num_breaks_ % breaks_of_a_piece_ == 0 && seat_.neighbours().any;
 }
 
 void Pace::take_break() {
@@ -116,7 +131,7 @@ int32_t Pace::step_tokens(int32_t num_streams, int32_t num_prompts) noexcept {
   StepDemand demand;
   demand.num_streams = num_streams;
   demand.num_prompts = num_prompts;
-  demand.num_breaks = grounds_.executor.num_breaks;
+  demand.num_breaks = may_pause_ ? grounds_.executor.num_breaks : 0;
   demand.has_neighbours = neighbours.any;
   demand.neighbours_turn = neighbours.shortest_turn;
   return sizing_.tokens(demand);

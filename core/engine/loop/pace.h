@@ -33,7 +33,7 @@ class Pace final : public StepBreaks {
   void begin(TimePoint now, const StepStart& start) noexcept;
   // Whether the pass after the one under way may be issued within this turn: the next turn is this cache's,
   // and the device does not wait for weights, while others could compute.
-  bool may_follow() noexcept { return !start_.waits_for_weights && seat_.stays_first(); }
+  bool may_follow() noexcept;
   // It is not, and all of this turn is issued: the next cache issues while the device still computes.
   void pass_on() noexcept;
   // The device has computed the step, one of so many tokens and jobs. The turn is over, but where the next
@@ -41,7 +41,9 @@ class Pace final : public StepBreaks {
   void end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept;
   // The step is over, however it ended.
   void end() noexcept;
-  // Between two blocks of it.
+  // Between two blocks of it. A device that computes on its own pauses after some milliseconds, where others
+  // want it too.
+  bool is_due(bool computes_within_call) override;
   void take_break() override;
   // Whether the step was given up: its jobs are gone, or the cache closes.
   bool gave_up() const { return gave_up_; }
@@ -66,7 +68,10 @@ class Pace final : public StepBreaks {
   StepSizing sizing_;
   TurnUrgency urgency_;
   bool gave_up_ = false;
-  bool goes_on_ = false;     // the turn, with the pass that was issued
+  bool goes_on_ = false;   // the turn, with the pass that was issued
+  bool may_pause_ = true;  // not while a pass is issued ahead: the one before is to be waited for
+  int32_t breaks_of_a_piece_ = 1;
+  int32_t num_breaks_ = 0;   // that the step has come to
   StepStart start_;          // of the step under way
   TimePoint began_;          // that
   TimePoint last_computed_;  // when the device was done with the step before

@@ -135,4 +135,11 @@ int32_t StepSizing::tokens(const StepDemand& demand) noexcept {
   return std::max(all_.quickest_within(longest, options_.max_tokens, demand.num_streams), fewest);
 }
 
+int32_t StepSizing::breaks_of_a_piece(int32_t num_tokens, int32_t num_breaks) const noexcept {
+  const Duration took = all_.of(num_tokens);
+  if (took <= Duration{0}) return 1;
+  const double breaks = num_breaks * to_seconds(kShortestPiece) / to_seconds(took);
+  return static_cast<int32_t>(std::clamp(breaks, 1.0, double(std::max(num_breaks, 1))));
+}
+
 }  // namespace quire

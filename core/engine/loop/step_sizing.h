@@ -67,6 +67,9 @@ class StepSizing {
   // - Alone at most a second, so that what comes does not wait long.
   // - Some prompt tokens are always in it.
   int32_t tokens(const StepDemand& demand) noexcept;
+  // After how many of its breaks a step of so many tokens has taken long enough for another cache to go
+  // first.
+  int32_t breaks_of_a_piece(int32_t num_tokens, int32_t num_breaks) const noexcept;
 
  private:
   const SizingOptions options_;

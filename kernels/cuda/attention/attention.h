@@ -11,13 +11,21 @@ namespace quire::kernels {
 
 struct Device;
 
-constexpr int kTileRows = 16;  // (token, head of a group) rows of one tensor-core tile
+constexpr int kTileRows = 16;             // (token, head of a group) rows of one tensor-core tile
+constexpr uint32_t kBlockReserve = 1536;  // of shared memory: what a block has beside what it asks for
 
 struct AttentionScratch {
   float* partials = nullptr;  // [tile, chunk, rows of a tile that are used..]: see attention_decode.cu
   size_t partial_floats = 0;
   uint32_t* counters = nullptr;  // zero before and after
   int32_t num_counters = 0;
+};
+
+// What a launch may share its work out to.
+struct AttentionRoom {
+  const Device* device = nullptr;
+  const AttentionScratch* scratch = nullptr;
+  int max_chunks = 0;  // bounds those of any sequence of the step
 };
 
 cudaError_t launch_append(const AppendKvParams& params, Launch launch);
@@ -55,11 +63,11 @@ cudaError_t launch_attention_single(const AttentionParams& params, const AppendK
 bool shares_keys(const AttentionParams& params, const SharedKeys& shared);
 // `all`: also the sequences that fit a tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
-                                     Launch launch);
+                                     const AttentionRoom& room, Launch launch);
 // The same for usual head sizes and at least half a block of rows, where the device has warpgroup_products.
 bool warpgroup_fits(const AttentionParams& params);
 cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
-                                       Launch launch);
+                                       const AttentionRoom& room, Launch launch);
 
 // For what few families ask: any heads, pages and masks; takes_attention_any tells
 // these.

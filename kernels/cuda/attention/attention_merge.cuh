@@ -37,23 +37,30 @@ __host__ __device__ constexpr int partial_floats(int tile_rows, int dim) {
 
 class PartialRows {
  public:
-  __device__ __forceinline__ PartialRows(const MergeArguments& a, int tile, int dim)
+  // Rows are counted from `first_row` of the tile on.
+  __device__ __forceinline__ PartialRows(const MergeArguments& a, int tile, int dim, int first_row = 0)
       : chunk_floats_(partial_floats(a.tile_rows, dim)),
         rows_(a.tile_rows),
         dim_(dim),
+        first_row_(first_row),
         first_(a.partials + static_cast<size_t>(tile) * a.max_chunks * chunk_floats_) {}
   __device__ __forceinline__ float* row(int chunk, int row) const {
-    return first_ + static_cast<size_t>(chunk) * chunk_floats_ + row * dim_;
+    return at(chunk) + (first_row_ + row) * dim_;
   }
   __device__ __forceinline__ float2* total(int chunk, int row) const {
-    return reinterpret_cast<float2*>(this->row(chunk, rows_)) + row;
+    return reinterpret_cast<float2*>(at(chunk) + rows_ * dim_) + first_row_ + row;
   }
   __device__ __forceinline__ size_t chunk_floats() const { return static_cast<size_t>(chunk_floats_); }
 
  private:
+  __device__ __forceinline__ float* at(int chunk) const {
+    return first_ + static_cast<size_t>(chunk) * chunk_floats_;
+  }
+
   int chunk_floats_;
   int rows_;
   int dim_;
+  int first_row_;
   float* first_;
 };
 

@@ -16,11 +16,11 @@ constexpr int kThreads = 128;
 constexpr int kRows = 64;
 
 template <int HD>
-constexpr size_t prefill_shared_bytes() {
-  return static_cast<size_t>(2 * kChunkTokens + kRows) * HD * 2;
+constexpr uint32_t prefill_shared_bytes() {
+  return (2 * kChunkTokens + kRows) * HD * 2;
 }
 
-template <int HD>
+template <int HD, bool kShares>
 __global__ void __launch_bounds__(kThreads)
     attention_prefill_kernel(const __grid_constant__ RowsArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(kThreads)
   const int kv_head = blockIdx.y;
   RowBlock block;
   if (!find_rows<kRows>(a, blockIdx.x, kv_head, false, block)) return;
+  if (kShares && !take_share(a, blockIdx.z, block)) return;
   const QueryRows& q = block.queries;
   const int first_row = block.first_row, rows = block.rows;
   const int first_chunk = block.first_chunk, last_chunk = block.last_chunk;
@@ -55,6 +56,8 @@ __global__ void __launch_bounds__(kThreads)
     const int row = warp * kTileRows + g + 8 * h;
     state.position[h] = row < rows ? p.batch.positions[q.token(first_row + row)] : -1;
   }
+  const PartialRows parts = parts_of_warp(a, blockIdx.x, kv_head, warp, HD);
+  const int live = rows - warp * kTileRows;
   float out[HD / 8][4] = {};
   for (int chunk = first_chunk; chunk <= last_chunk; ++chunk) {
     wait_for_copies<1>();
@@ -68,20 +71,26 @@ __global__ void __launch_bounds__(kThreads)
       commit_copies();
     }
     ChunkWeights weight;
+    if constexpr (kShares) state.forget();
     const MergeFactors factors =
         weigh_chunk(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
+    if constexpr (kShares) leave_totals(parts, chunk - block.seen_chunk, state, live);
     wait_for_copies<1>();
     __syncthreads();
 #pragma unroll
     for (int d = 0; d < HD / 32; ++d) {
       float part[4][4] = {};
       multiply_values<HD>(weight, values, d, part);
+      if constexpr (kShares) {
+        leave_columns<4>(parts, chunk - block.seen_chunk, 32 * d, part, live);
+      } else {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
+        for (int n = 0; n < 4; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          out[4 * d + n][i] =
-              merged(out[4 * d + n][i], factors.before[i >> 1], part[n][i], factors.chunk[i >> 1]);
+          for (int i = 0; i < 4; ++i)
+            out[4 * d + n][i] =
+                merged(out[4 * d + n][i], factors.before[i >> 1], part[n][i], factors.chunk[i >> 1]);
+        }
       }
     }
     __syncthreads();
@@ -92,6 +101,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   wait_for_copies<0>();
+  if constexpr (kShares) return;
   __syncthreads();
 
   float* row_values = reinterpret_cast<float*>(shared);  // [64][HD], where keys and values were
@@ -108,29 +118,38 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int HD>
-cudaError_t launch_prefill(const RowsArguments& a, dim3 grid, Launch l) {
-  return launch_kernel(attention_prefill_kernel<HD>, grid, dim3(kThreads), prefill_shared_bytes<HD>(),
-                       l.stream, l.dependent, a);
+cudaError_t launch_prefill(const AttentionParams& p, const int32_t* place, bool all,
+                           const AttentionRoom& room, Launch l) {
+  constexpr uint32_t kSharedBytes = prefill_shared_bytes<HD>();
+  const RowsArguments a = rows_arguments<kRows>(p, place, all, room, kSharedBytes, HD);
+  const dim3 grid(most_row_tiles<kRows>(p, all), static_cast<unsigned>(p.heads.num_kv_heads),
+                  static_cast<unsigned>(a.splits));
+  const auto kernel = a.splits > 1 ? attention_prefill_kernel<HD, true> : attention_prefill_kernel<HD, false>;
+  return launch_rows<HD, kRows, false>(kernel, grid, kThreads, kSharedBytes, a, l);
+}
+
+template <int HD>
+cudaError_t setup_prefill() {
+  for (const auto kernel : {attention_prefill_kernel<HD, false>, attention_prefill_kernel<HD, true>}) {
+    const cudaError_t e = allow_shared(kernel, prefill_shared_bytes<HD>());
+    if (e != cudaSuccess) return e;
+  }
+  return load_kernels(merge_rows_kernel<HD, kRows, false>);
 }
 
 }  // namespace
 
-cudaError_t launch_attention_prefill(const AttentionParams& p, const int32_t* place, bool all, Launch l) {
-  const dim3 grid(most_row_tiles<kRows>(p, all), static_cast<unsigned>(p.heads.num_kv_heads));
-  const RowsArguments a{p, place, all ? 1 : 0};
-  if (p.heads.head_dim <= 64) return launch_prefill<64>(a, grid, l);
-  if (p.heads.head_dim <= 128) return launch_prefill<128>(a, grid, l);
-  return launch_prefill<256>(a, grid, l);
+cudaError_t launch_attention_prefill(const AttentionParams& p, const int32_t* place, bool all,
+                                     const AttentionRoom& room, Launch l) {
+  if (p.heads.head_dim <= 64) return launch_prefill<64>(p, place, all, room, l);
+  if (p.heads.head_dim <= 128) return launch_prefill<128>(p, place, all, room, l);
+  return launch_prefill<256>(p, place, all, room, l);
 }
 
 cudaError_t setup_attention_prefill() {
-  if (const cudaError_t e = allow_shared(attention_prefill_kernel<64>, prefill_shared_bytes<64>());
-      e != cudaSuccess)
-    return e;
-  if (const cudaError_t e = allow_shared(attention_prefill_kernel<128>, prefill_shared_bytes<128>());
-      e != cudaSuccess)
-    return e;
-  return allow_shared(attention_prefill_kernel<256>, prefill_shared_bytes<256>());
+  for (const auto setup : {setup_prefill<64>, setup_prefill<128>, setup_prefill<256>})
+    if (const cudaError_t e = setup(); e != cudaSuccess) return e;
+  return cudaSuccess;
 }
 
 }  // namespace quire::kernels

@@ -1,17 +1,28 @@
-// What the kernels for many query rows of a sequence share: which rows a block has, a chunk's weights, and
-// the way of the results.
+// What the kernels for many query rows of a sequence share: which rows and chunks a block has, a chunk's
+// weights, and the way of the results.
+//
+// Where there are fewer blocks than the card takes, several of them share the chunks of the same rows. What a
+// chunk gives goes to memory then, 16 rows of a warp as a tile of their own, and a kernel after this one
+// merges the chunks in order: a short piece of a prompt with many keys before it takes as long as a share of
+// the chunks.
 #pragma once
 
 #include <algorithm>
 
 #include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/attention_merge.cuh"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/launch.cuh"
 
 namespace quire::kernels {
 
 struct RowsArguments {
   AttentionParams p;
   const int32_t* place;
-  int32_t all;  // also the sequences that fit a tile of launch_attention_decode
+  int32_t all;             // also the sequences that fit a tile of launch_attention_decode
+  int32_t splits = 1;      // blocks that share the chunks of the same rows
+  int32_t warp_tiles = 0;  // tiles of 16 rows that a block leaves at most, where it is one of several
+  MergeArguments merge = {};
 };
 
 // Tiles of kRows rows that the sequences of a batch can have at most, each a last one that is not full. Those
@@ -23,7 +34,31 @@ unsigned most_row_tiles(const AttentionParams& p, bool all) {
   const int64_t decode_rows = (group + kTileRows - 1) / kTileRows * kTileRows;
   const int64_t sequences = p.batch.num_sequences, spare = decode_rows / group;
   const int64_t partial = all ? sequences : std::min(sequences, (tokens - sequences) / spare);
-  return static_cast<unsigned>(std::max<int64_t>(1, tokens * group / kRows + partial));
+  return static_cast<unsigned>(std::max<int64_t>(1, (tokens * group + partial * (kRows - 1)) / kRows));
+}
+
+// Fewer chunks than these are not worth the way through memory.
+constexpr int kFewestShared = 4;
+
+// The arguments for blocks of kRows rows that ask for so much shared memory: their chunks are shared out
+// where the card takes more blocks than that at a time, and there is room for what the chunks give.
+template <int kRows>
+RowsArguments rows_arguments(const AttentionParams& p, const int32_t* place, bool all,
+                             const AttentionRoom& room, uint32_t shared_bytes, int dim) {
+  RowsArguments a{p, place, all ? 1 : 0};
+  const Device& device = *room.device;
+  const int most_blocks =
+      device.num_multiprocessors *
+      std::max(1, static_cast<int>(device.shared_per_multiprocessor / (shared_bytes + kBlockReserve)));
+  const int group = p.heads.num_heads / p.heads.num_kv_heads;
+  const auto blocks =
+      static_cast<int64_t>(most_row_tiles<kRows>(p, all)) * static_cast<int64_t>(p.heads.num_kv_heads);
+  a.splits = static_cast<int32_t>(std::min<int64_t>(most_blocks / blocks, room.max_chunks / kFewestShared));
+  a.warp_tiles = (std::min(kRows, p.batch.max_query_tokens * group) + kTileRows - 1) / kTileRows;
+  a.merge = merge_arguments(room.max_chunks, kTileRows, *room.scratch, nullptr, kChunkTokens);
+  const int64_t floats = blocks * a.warp_tiles * room.max_chunks * partial_floats(kTileRows, dim);
+  if (a.splits < 2 || floats > static_cast<int64_t>(room.scratch->partial_floats)) a.splits = 1;
+  return a;
 }
 
 // The rows of a block: kRows of one sequence and kv head.
@@ -32,7 +67,8 @@ struct RowBlock {
   QueryRows queries;
   int first_row;
   int rows;
-  int first_chunk;  // that any of them sees
+  int seen_chunk;   // the first that any of them sees
+  int first_chunk;  // of those that the block takes
   int last_chunk;
   int first_position;
 };
@@ -87,9 +123,24 @@ __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int 
   block.rows = min(kRows, block.queries.num_rows - block.first_row);
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
   block.first_position = p.batch.positions[block.queries.token(block.first_row)];
-  block.first_chunk = rule.first_chunk(block.first_position);
+  block.seen_chunk = block.first_chunk = rule.first_chunk(block.first_position);
   block.last_chunk = p.batch.positions[block.queries.token(block.first_row + block.rows - 1)] / kChunkTokens;
   return true;
+}
+
+// Leaves the block its share of the chunks; false where there is none.
+__device__ __forceinline__ bool take_share(const RowsArguments& a, int share, RowBlock& block) {
+  const int own = (block.last_chunk - block.seen_chunk + a.splits) / a.splits;
+  block.first_chunk = block.seen_chunk + share * own;
+  block.last_chunk = min(block.last_chunk, block.first_chunk + own - 1);
+  return block.first_chunk <= block.last_chunk;
+}
+
+// What the 16 rows of a warp have of each chunk.
+__device__ __forceinline__ PartialRows parts_of_warp(const RowsArguments& a, int tile, int kv_head, int warp,
+                                                     int dim, int first_row = 0) {
+  const int block = tile * a.p.heads.num_kv_heads + kv_head;
+  return {a.merge, block * a.warp_tiles + warp, dim, first_row};
 }
 
 template <bool kKeys>
@@ -148,7 +199,41 @@ struct RowState {
   int position[2];
   float maximum[2] = {-INFINITY, -INFINITY};
   float total[2] = {};
+
+  // Of a chunk by itself.
+  __device__ __forceinline__ void forget() {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      maximum[h] = -INFINITY;
+      total[h] = 0.0f;
+    }
+  }
 };
+
+// Leaves the maxima and sums of a chunk by itself; rows from `live` on are none.
+__device__ __forceinline__ void leave_totals(const PartialRows& parts, int chunk, const RowState& state,
+                                             int live) {
+  const int g = (threadIdx.x & 31) >> 2;
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    if ((threadIdx.x & 3) == 0 && g + 8 * h < live)
+      __stcg(parts.total(chunk, g + 8 * h), make_float2(state.maximum[h], state.total[h]));
+}
+
+// Leaves a lane's pairs of kCount * 8 columns from `column` on, of both its rows.
+template <int kCount>
+__device__ __forceinline__ void leave_columns(const PartialRows& parts, int chunk, int column,
+                                              const float (&values)[kCount][4], int live) {
+  const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (g + 8 * h >= live) continue;
+    float* const row = parts.row(chunk, g + 8 * h) + column + 2 * t;
+#pragma unroll
+    for (int n = 0; n < kCount; ++n)
+      __stcg(reinterpret_cast<float2*>(row + n * 8), make_float2(values[n][2 * h], values[n][2 * h + 1]));
+  }
+}
 
 // What the chunk's values and those before it are to be multiplied by.
 struct MergeFactors {
@@ -238,6 +323,41 @@ __device__ __forceinline__ void store_rows(const RowsArguments& a, const RowBloc
       to[a.place != nullptr ? a.place[column] : column] = __float2half_rn(values[row * HD + d] * back);
     }
   }
+}
+
+constexpr int kMergeThreads = 128;
+template <int HD>
+constexpr int kMergeRows = kMergeThreads * 4 / HD;  // of a block: a thread has four columns of one
+
+// After a kernel whose blocks of kRows rows shared their chunks: a few of those rows, all chunks.
+template <int HD, int kRows, bool kLastFirst>
+__global__ void __launch_bounds__(kMergeThreads) merge_rows_kernel(const __grid_constant__ RowsArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+  wait_for_predecessor();
+  const int tile = blockIdx.z, kv_head = blockIdx.y;
+  RowBlock block;
+  if (!find_rows<kRows>(a, tile, kv_head, kLastFirst, block)) return;
+  const int first = blockIdx.x * kMergeRows<HD>, rows = min(kMergeRows<HD>, block.rows - first);
+  if (rows <= 0) return;
+  const PartialRows parts = parts_of_warp(a, tile, kv_head, first / kTileRows, HD, first % kTileRows);
+  float* merged_rows =
+      merge_chunks<HD, kMergeThreads>(parts, block.last_chunk - block.seen_chunk + 1, rows, shared);
+  store_rows<HD, kMergeThreads>(a.p, a.place, block.queries, block.first_row + first, rows, merged_rows);
+}
+
+// A kernel for rows and, where chunks are shared, the merge after it.
+template <int HD, int kRows, bool kLastFirst>
+cudaError_t launch_rows(void (*kernel)(RowsArguments), dim3 grid, int threads, uint32_t shared_bytes,
+                        const RowsArguments& a, Launch l) {
+  const cudaError_t e = launch_kernel(kernel, grid, dim3(static_cast<unsigned>(threads)), shared_bytes,
+                                      l.stream, l.dependent, a);
+  if (e != cudaSuccess || a.splits == 1) return e;
+  const auto blocks = static_cast<unsigned>(a.warp_tiles * kTileRows / kMergeRows<HD>);
+  return launch_kernel(
+      merge_rows_kernel<HD, kRows, kLastFirst>,
+      dim3(blocks, static_cast<unsigned>(a.p.heads.num_kv_heads), most_row_tiles<kRows>(a.p, a.all != 0)),
+      dim3(kMergeThreads), merge_shared_bytes(HD), l.stream, l.dependent, a);
 }
 
 }  // namespace quire::kernels

@@ -24,11 +24,10 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kMostBlocks = 6;            // of a multiprocessor
-constexpr int kManyChunks = 8;            // for each multiprocessor: enough to give every warp one of its own
-constexpr int kShortChunks = 8;           // of a sequence, at most, where a block takes them all
-constexpr int kFewChunks = 4;             // the same where there are fewer such blocks than multiprocessors
-constexpr uint32_t kBlockReserve = 1536;  // of shared memory: what a block has beside what it asks for
+constexpr int kMostBlocks = 6;   // of a multiprocessor
+constexpr int kManyChunks = 8;   // for each multiprocessor: enough to give every warp one of its own
+constexpr int kShortChunks = 8;  // of a sequence, at most, where a block takes them all
+constexpr int kFewChunks = 4;    // the same where there are fewer such blocks than multiprocessors
 
 // How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
 // that read different rows meet in no bank.

@@ -25,7 +25,7 @@ constexpr uint32_t kHalfBytes = 128 * 128;
 template <int HD>
 constexpr uint32_t kTileBytes = HD / 64 * kHalfBytes;
 template <int HD>
-constexpr size_t warpgroup_shared_bytes() {
+constexpr uint32_t warpgroup_shared_bytes() {
   return 5 * kTileBytes<HD> + 1024;  // two of keys, two of values, queries; from a multiple of 1,024 on
 }
 
@@ -109,13 +109,14 @@ __device__ __forceinline__ void load_halves(const PageReader& from, int chunk, u
   }
 }
 
-template <int HD>
+template <int HD, bool kShares>
 __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
   const AttentionParams& p = a.p;
   const int kv_head = blockIdx.x;
   RowBlock block;
   // Long blocks first.
   if (!find_rows<kRows>(a, blockIdx.y, kv_head, true, block)) return;
+  if (kShares && !take_share(a, blockIdx.z, block)) return;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
   const uint32_t keys = shared_address(memory), values = keys + 2 * kTileBytes<HD>;
   uint8_t* query_tile = memory + 4 * kTileBytes<HD>;
@@ -143,6 +144,8 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
     const int row = first_row + 8 * h;
     state.position[h] = row < block.rows ? p.batch.positions[block.queries.token(block.first_row + row)] : -1;
   }
+  const PartialRows parts = parts_of_warp(a, blockIdx.y, kv_head, warpgroup * 4 + warp, HD);
+  const int live = block.rows - (first_row - g);
   float out[HD / 64][8][4] = {};
 #pragma unroll 1
   for (int chunk = block.first_chunk; chunk <= block.last_chunk; ++chunk) {
@@ -164,8 +167,10 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
     wait_for_products<0>();
 
     ChunkWeights weight;
+    if constexpr (kShares) state.forget();
     const MergeFactors factors =
         weigh_chunk(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
+    if constexpr (kShares) leave_totals(parts, chunk - block.seen_chunk, state, live);
 
     float part[HD / 64][8][4];
     begin_products();
@@ -178,12 +183,16 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
       commit_products();
     }
     const auto merge = [&](int half) {
+      if constexpr (kShares) {
+        leave_columns<8>(parts, chunk - block.seen_chunk, half * 64, part[half], live);
+      } else {
 #pragma unroll
-      for (int n = 0; n < 8; ++n) {
+        for (int n = 0; n < 8; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          out[half][n][i] =
-              merged(out[half][n][i], factors.before[i >> 1], part[half][n][i], factors.chunk[i >> 1]);
+          for (int i = 0; i < 4; ++i)
+            out[half][n][i] =
+                merged(out[half][n][i], factors.before[i >> 1], part[half][n][i], factors.chunk[i >> 1]);
+        }
       }
     };
     if constexpr (HD > 64) {
@@ -193,6 +202,7 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
     wait_for_products<0>();
     merge(HD / 64 - 1);
   }
+  if constexpr (kShares) return;
   __syncthreads();
 
   float* row_values = reinterpret_cast<float*>(memory);  // [128][HD], where keys and values were
@@ -214,21 +224,36 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
 
 #endif
 
-template <int HD>
+template <int HD, bool kShares>
 __global__ void __launch_bounds__(kBounds)
     attention_warpgroup_kernel(const __grid_constant__ RowsArguments a) {
 #if QUIRE_WARPGROUP_PRODUCTS
   extern __shared__ uint8_t shared[];
   release_successor();
   wait_for_predecessor();
-  attend_rows<HD>(a, shared + (-shared_address(shared) & 1023U));
+  attend_rows<HD, kShares>(a, shared + (-shared_address(shared) & 1023U));
 #endif
 }
 
 template <int HD>
-cudaError_t launch_warpgroup(const RowsArguments& a, dim3 grid, Launch l) {
-  return launch_kernel(attention_warpgroup_kernel<HD>, grid, dim3(kThreads), warpgroup_shared_bytes<HD>(),
-                       l.stream, l.dependent, a);
+cudaError_t launch_warpgroup(const AttentionParams& p, const int32_t* place, bool all,
+                             const AttentionRoom& room, Launch l) {
+  constexpr uint32_t kSharedBytes = warpgroup_shared_bytes<HD>();
+  const RowsArguments a = rows_arguments<kRows>(p, place, all, room, kSharedBytes, HD);
+  const dim3 grid(static_cast<unsigned>(p.heads.num_kv_heads), most_row_tiles<kRows>(p, all),
+                  static_cast<unsigned>(a.splits));
+  const auto kernel =
+      a.splits > 1 ? attention_warpgroup_kernel<HD, true> : attention_warpgroup_kernel<HD, false>;
+  return launch_rows<HD, kRows, true>(kernel, grid, kThreads, kSharedBytes, a, l);
+}
+
+template <int HD>
+cudaError_t setup_warpgroup() {
+  for (const auto kernel : {attention_warpgroup_kernel<HD, false>, attention_warpgroup_kernel<HD, true>}) {
+    const cudaError_t e = allow_shared(kernel, warpgroup_shared_bytes<HD>());
+    if (e != cudaSuccess) return e;
+  }
+  return load_kernels(merge_rows_kernel<HD, kRows, true>);
 }
 
 }  // namespace
@@ -238,21 +263,21 @@ bool warpgroup_fits(const AttentionParams& p) {
   return (p.heads.head_dim == 64 || p.heads.head_dim == 128) && p.batch.max_query_tokens * group >= kRows / 2;
 }
 
-cudaError_t launch_attention_warpgroup(const AttentionParams& p, const int32_t* place, bool all, Launch l) {
-  const dim3 grid(static_cast<unsigned>(p.heads.num_kv_heads), most_row_tiles<kRows>(p, all));
-  const RowsArguments a{p, place, all ? 1 : 0};
-  return p.heads.head_dim == 64 ? launch_warpgroup<64>(a, grid, l) : launch_warpgroup<128>(a, grid, l);
+cudaError_t launch_attention_warpgroup(const AttentionParams& p, const int32_t* place, bool all,
+                                       const AttentionRoom& room, Launch l) {
+  return p.heads.head_dim == 64 ? launch_warpgroup<64>(p, place, all, room, l)
+                                : launch_warpgroup<128>(p, place, all, room, l);
 }
 
 cudaError_t setup_attention_warpgroup(bool* available) {
   cudaFuncAttributes attributes;
-  if (const cudaError_t e = cudaFuncGetAttributes(&attributes, attention_warpgroup_kernel<64>);
+  if (const cudaError_t e = cudaFuncGetAttributes(&attributes, attention_warpgroup_kernel<64, false>);
       e != cudaSuccess)
     return e;
   *available = attributes.maxThreadsPerBlock >= kThreads;
   if (!*available) return cudaSuccess;
-  const cudaError_t e = allow_shared(attention_warpgroup_kernel<64>, warpgroup_shared_bytes<64>());
-  return e != cudaSuccess ? e : allow_shared(attention_warpgroup_kernel<128>, warpgroup_shared_bytes<128>());
+  const cudaError_t e = setup_warpgroup<64>();
+  return e != cudaSuccess ? e : setup_warpgroup<128>();
 }
 
 }  // namespace quire::kernels

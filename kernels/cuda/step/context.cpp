@@ -12,6 +12,9 @@ namespace {
 
 constexpr int32_t kPageTokens = 256;  // what limits count pages in
 constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
+// Of it for short pieces of prompts, and their tokens.
+constexpr size_t kPiecePartialBytes = size_t{128} << 20;
+constexpr int32_t kMostPieceTokens = 64;
 // What experts read at a time; more rows than that go in several rounds.
 constexpr size_t kExpertInputBytes = size_t{64} << 20;
 constexpr size_t kExpertSlotsPerToken = 32;
@@ -71,8 +74,11 @@ size_t padded_dim(int32_t head_dim) {
 // Results per (head of a sequence, chunk): a bound that few models reach; beyond it attention does not split.
 size_t attention_partial_floats(const ContextLimits& limits) {
   const size_t chunks = static_cast<size_t>(limits.max_pages_per_sequence) * kPageTokens / kChunkTokens;
-  const size_t floats = static_cast<size_t>(limits.max_sequences) * static_cast<size_t>(limits.num_heads) *
-                        chunks * 5 / 4 * (padded_dim(limits.head_dim) + 2);
+  const size_t of_token = static_cast<size_t>(limits.num_heads) * chunks * 5 / 4 *
+                          static_cast<size_t>(padded_dim(limits.head_dim) + 2);
+  const size_t of_singles = static_cast<size_t>(limits.max_sequences) * of_token;
+  const size_t of_piece = static_cast<size_t>(std::min(limits.max_tokens, kMostPieceTokens)) * of_token;
+  const size_t floats = std::max(of_singles, std::min(of_piece, kPiecePartialBytes / sizeof(float)));
   return std::min(std::max<size_t>(floats, 1 << 20), kAttentionPartialBytes / sizeof(float));
 }
 
@@ -437,6 +443,20 @@ Status end_step(Context* context, StepAction* action) {
   if (status == Status::ok) status = replay_recorded(c, key, recorded, action);
   if (recorded != nullptr) static_cast<void>(cudaGraphDestroy(recorded));
   return status;
+}
+
+Status pause_step(Context* context, int32_t* paused) {
+  Context& c = *context;
+  *paused = c.recording ? 0 : 1;
+  if (c.recording) return Status::ok;
+  if (const Status s = c.device->enter(); s != Status::ok) return s;
+  return c.device->check(cudaStreamSynchronize(c.stream), "running a step");
+}
+
+Status resume_step(Context* context) {
+  Context& c = *context;
+  if (const Status s = c.device->enter(); s != Status::ok) return s;
+  return c.device->check(c.device->passes.follow(c.stream), "issuing a step");
 }
 
 Status forget_steps(Context* context) {

@@ -120,6 +120,8 @@ Status synchronize(Context* context);
 Status bind_batch(Context* context, const BatchView* host, BatchView* device);
 Status begin_step(Context* context, const BatchView* batch, StepAction* action);
 Status end_step(Context* context, StepAction* action);
+Status pause_step(Context* context, int32_t* paused);
+Status resume_step(Context* context);
 Status forget_steps(Context* context);
 // Ends the recording of a step and throws it away: the stream takes work again. What has failed keeps its
 // words.

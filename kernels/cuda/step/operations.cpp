@@ -120,7 +120,8 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   }
   const auto launch_rows = c.device->warpgroup_products && warpgroup_fits(p) ? launch_attention_warpgroup
                                                                              : launch_attention_prefill;
-  return check(c, launch_rows(p, place, !splits, c.launch()), "attending");
+  const AttentionRoom room{c.device, &c.attention, max_chunks};
+  return check(c, launch_rows(p, place, !splits, room, c.launch()), "attending");
 }
 
 Status attention(Context* context, const AttentionParams* params) {

@@ -169,6 +169,7 @@ TEST_F(ShardedJobs, CancelledOnesLeaveTheOthersAlone) {
 class GivingUp final : public StepBreaks {
  public:
   explicit GivingUp(int32_t at) : left_(at) {}
+  bool is_due(bool /*computes_within_call*/) override { return true; }
   void take_break() override {
     if (left_-- == 0) throw Error(ErrorCode::cancelled, "nobody wants the step any more");
   }

@@ -39,16 +39,16 @@ TEST_P(AttentionBitsTest, TheSameInACrowdOfShortSequencesAndAlone) {
 }
 
 TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
-  constexpr int32_t kBefore = 1016, kLength = 1028;
+  constexpr int32_t kBefore = 2000, kLength = 2024;
   AttentionCase c = case_of(pages());
   c.heads = {8, 2, head_dim()};
   c.lengths = {kLength};
   c.queries = {1};
-  narrow(c, 500);
+  narrow(c, 1500);
   const std::vector<std::vector<float>> all{random_rows(c, kLength)};
   std::vector<std::vector<uint16_t>> results;
-  // A tile of a prefill; tokens of a draft; one by one.
-  for (const int32_t tokens : {12, 3, 1}) {
+  // Tiles of a prefill, whose blocks share the chunks; tokens of a draft; one by one.
+  for (const int32_t tokens : {24, 12, 3, 1}) {
     const Cache cache = make_cache(c);
     fill_cache(c, cache, all, {kBefore});
     results.emplace_back();
@@ -59,6 +59,7 @@ TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
   }
   EXPECT_EQ(results[0], results[1]);
   EXPECT_EQ(results[0], results[2]);
+  EXPECT_EQ(results[0], results[3]);
 }
 
 TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {

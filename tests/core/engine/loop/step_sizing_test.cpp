@@ -175,6 +175,15 @@ TEST(StepSizing, BesideAnotherCacheThePieceBetweenTwoBreaksCounts) {
   EXPECT_LE(device.takes(in_pieces), milliseconds(610));
 }
 
+TEST(StepSizing, APieceHasAsManyBreaksAsTakeSomeMilliseconds) {
+  StepSizing steps = sizing(2.5);
+  EXPECT_EQ(steps.breaks_of_a_piece(100, 64), 1) << "nothing is known";
+  steps.observe(512, 0, milliseconds(32));
+  EXPECT_EQ(steps.breaks_of_a_piece(512, 64), 8) << "of half a millisecond each";
+  EXPECT_EQ(steps.breaks_of_a_piece(512, 2), 1);
+  EXPECT_EQ(steps.breaks_of_a_piece(32, 64), 64) << "it is short itself";
+}
+
 // Whatever was measured, a size comes out that is allowed.
 TEST(StepSizing, StaysInRangeUnderAnyMeasurements) {
   std::mt19937_64 random(7);

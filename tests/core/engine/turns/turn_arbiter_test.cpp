@@ -422,9 +422,23 @@ TEST_F(ThreadedCaches, MayCloseWhileTheyWaitAndWhileTheyCompute) {
   EXPECT_EQ(device.clashes, 0);
 }
 
-TEST_F(ThreadedCaches, AShortStepGetsInBetweenThePiecesOfALongOne) {
+// On a device that computes within the call, and on one that computes on its own.
+class BrokenSteps : public ThreadedCaches, public ::testing::WithParamInterface<bool> {
+ protected:
+  FakeEngineOptions options() const {
+    FakeEngineOptions options = on_device(runtime_, "device");
+    if (GetParam()) make_drawing(options.limits);
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, BrokenSteps, ::testing::Bool(), [](const auto& test) {
+  return std::string(test.param ? "that_compute_on_their_own" : "that_compute_within_the_call");
+});
+
+TEST_P(BrokenSteps, AShortStepGetsInBetweenThePiecesOfALongOne) {
   Exclusive device;
-  FakeEngineOptions options = on_device(runtime_, "cpu");
+  FakeEngineOptions options = this->options();
   options.limits.num_breaks = 100;
   const auto slow = make(options, device, milliseconds(4));  // 0.4 s a step
   options.limits.num_breaks = 0;
@@ -440,6 +454,23 @@ TEST_F(ThreadedCaches, AShortStepGetsInBetweenThePiecesOfALongOne) {
                            << " s";
   long_job->cancel();
   EXPECT_EQ(device.clashes, 0);
+}
+
+// To take a break means to wait for the device.
+TEST_F(ThreadedCaches, ADeviceThatComputesOnItsOwnPausesBesideOthersAlone) {
+  Exclusive device;
+  FakeEngineOptions options = on_device(runtime_, "device");
+  make_drawing(options.limits);
+  options.limits.num_breaks = 10;
+  const auto slow = make(options, device, milliseconds(2));
+  read_all(*slow->cache->submit(greedy(prompt_of(1, 60), 3)), std::chrono::seconds(20));
+  EXPECT_EQ(slow->executor->num_breaks_taken(), 0);
+  options.limits.num_breaks = 0;
+  const auto quick = make(options, device, milliseconds(1));
+  const auto long_job = quick->cache->submit(greedy(prompt_of(2, 5), 150));
+  read_all(*slow->cache->submit(greedy(prompt_of(3, 60), 3)), std::chrono::seconds(20));
+  EXPECT_GT(slow->executor->num_breaks_taken(), 0);
+  long_job->cancel();
 }
 
 // A hung device keeps its own cache, and no other.
