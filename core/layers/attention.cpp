@@ -148,7 +148,7 @@ void AttentionLayer::forward_head_experts(const ForwardPass& pass, const LayerCa
   const int32_t rows = pass.num_tokens() * experts.router.num_chosen;
   experts.router.forward(pass, input);
   float* queries = space.at(Scratch::query);
-  multiply_experts(pass, experts.query, {input, experts.router.num_chosen, nullptr, rows}, queries);
+  multiply_experts(pass, experts.query, {input, experts.router.num_chosen, nullptr, rows}, {queries});
   float* keys = space.at(Scratch::expanded);
   multiply_rows_to_activations(pass, qkv, input, keys);
   const int32_t of_query = query_columns(*this);
@@ -159,7 +159,7 @@ void AttentionLayer::forward_head_experts(const ForwardPass& pass, const LayerCa
   params.output = nullptr;
   run(pass, params);
   float* given = space.at(Scratch::expert_out);
-  multiply_experts(pass, experts.output, {space.attention, 1, nullptr, rows}, given);
+  multiply_experts(pass, experts.output, {space.attention, 1, nullptr, rows, true}, {given});
   kernels::CombineParams sum;
   sum.input = given;
   sum.weights = space.at(Scratch::weights);

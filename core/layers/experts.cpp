@@ -12,7 +12,7 @@ void ExpertMatrices::collect() {
 }
 
 void multiply_experts(const ForwardPass& pass, const ExpertMatrices& experts, const ExpertRows& rows,
-                      void* output) {
+                      const ExpertTarget& target) {
   kernels::ExpertLinearParams params;
   params.experts = experts.handles.data();
   params.num_experts = gsl::narrow<int32_t>(experts.handles.size());
@@ -21,7 +21,10 @@ void multiply_experts(const ForwardPass& pass, const ExpertMatrices& experts, co
   params.rows_per_input = rows.rows_per_input;
   params.input_scale = rows.input_scale;
   params.rows = rows.rows;
-  params.output = output;
+  params.same_rows = rows.same_as_before;
+  params.output = target.output;
+  params.mlp = target.mlp;
+  params.products = target.products;
   pass.context.check(pass.context.table().expert_linear(pass.context.handle(), &params), "experts");
 }
 
@@ -60,7 +63,7 @@ void add_shared(const ForwardPass& pass, const ExpertsLayer& layer, const void* 
 
 }  // namespace
 
-void ExpertsLayer::forward(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const {
+void ExpertsLayer::sum_up(const ForwardPass& pass, const void* input, kernels::CombineParams& sum) const {
   const kernels::Workspace& space = pass.workspace;
   const void* routed = input;
   if (router_norm) {
@@ -71,26 +74,33 @@ void ExpertsLayer::forward(const ForwardPass& pass, const void* input, float* ta
   const int32_t rows = pass.num_tokens() * router.num_chosen;
   const float* weights = space.at(Scratch::weights);
   const float* input_scale = router.scales_input ? weights : nullptr;
+  float* between = space.at(activated.is_split() ? Scratch::slice : Scratch::expert_mid);
   multiply_experts(pass, gate_up, {input, router.num_chosen, input_scale, rows},
-                   space.at(Scratch::expert_in));
-  kernels::ActivationParams activation;
-  static_cast<kernels::MlpSpec&>(activation) = expert;
-  activation.input = space.at(Scratch::expert_in);
-  activation.rows = rows;
-  activation.output = space.at(activated.is_split() ? Scratch::slice : Scratch::expert_mid);
-  pass.context.check(pass.context.table().activation(pass.context.handle(), &activation), "experts");
+                   {between, &expert, space.at(Scratch::expert_in)});
   if (activated.is_split())
     gather_slices(pass, activated, rows, pass.activation_dtype(), space.at(Scratch::expert_mid));
-  multiply_experts(pass, down, {space.at(Scratch::expert_mid), 1, nullptr, rows},
-                   space.at(Scratch::expert_out));
-  kernels::CombineParams sum;
+  multiply_experts(pass, down, {space.at(Scratch::expert_mid), 1, nullptr, rows, true},
+                   {space.at(Scratch::expert_out)});
   sum.input = space.at(Scratch::expert_out);
   sum.weights = router.scales_input ? nullptr : weights;
   sum.num_chosen = router.num_chosen;
   sum.tokens = pass.num_tokens();
-  sum.columns = outputs.is_split() ? outputs.split().own() : hidden;
-  sum.target = outputs.is_split() ? space.at(Scratch::slice) : target;
   pass.context.check(pass.context.table().combine(pass.context.handle(), &sum), "experts");
+}
+
+void ExpertsLayer::add_to(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const {
+  kernels::CombineParams sum;
+  sum.columns = hidden;
+  sum.target = target;
+  sum.adds = true;
+  sum_up(pass, input, sum);
+}
+
+void ExpertsLayer::forward(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const {
+  kernels::CombineParams sum;
+  sum.columns = outputs.is_split() ? outputs.split().own() : hidden;
+  sum.target = outputs.is_split() ? pass.workspace.at(Scratch::slice) : target;
+  sum_up(pass, input, sum);
   if (outputs.is_split()) gather_slices(pass, outputs, pass.num_tokens(), kernels::DType::f32, target);
   if (shared) add_shared(pass, *this, input, target, hidden);
   if (output_bias.bytes() == 0) return;

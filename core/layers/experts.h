@@ -29,10 +29,18 @@ struct ExpertRows {
   int32_t rows_per_input = 1;
   const float* input_scale = nullptr;
   int32_t rows = 0;
+  bool same_as_before = false;  // what the product before took
+};
+
+// What becomes of products: where `mlp` is given, they are made in `products`.
+struct ExpertTarget {
+  void* output = nullptr;
+  const kernels::MlpSpec* mlp = nullptr;
+  void* products = nullptr;
 };
 
 void multiply_experts(const ForwardPass& pass, const ExpertMatrices& experts, const ExpertRows& rows,
-                      void* output);
+                      const ExpertTarget& target);
 
 // The choice of experts; leaves experts and weights in Scratch::chosen and Scratch::weights.
 struct RouterLayer : kernels::RouterSpec {
@@ -64,6 +72,9 @@ struct ExpertsLayer {
 
   // What they give for `input`, rows that are normalised, in `target`, [tokens, hidden].
   void forward(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const;
+  // The same on top of what is there, where nothing follows the sum of the experts.
+  bool can_add() const { return !shared && output_bias.bytes() == 0 && !outputs.is_split(); }
+  void add_to(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const;
 
   template <typename Visit>
   void each_matrix(Visit visit) const {
@@ -80,6 +91,10 @@ struct ExpertsLayer {
     if (shared) shared->each_buffer(visit);
     visit(output_bias);
   }
+
+ private:
+  // Up to the sum of the experts, by their weights.
+  void sum_up(const ForwardPass& pass, const void* input, kernels::CombineParams& sum) const;
 };
 
 }  // namespace quire

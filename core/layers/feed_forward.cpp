@@ -42,6 +42,8 @@ void FeedForwardLayer::forward_experts(const ForwardPass& pass, const void* inpu
   float* given = space.at(Scratch::projected);
   if (dense) norm_rows(pass, experts_norm, space.hidden, space.normed, tokens);
   if (!dense && input == nullptr) norm_rows(pass, norm, space.hidden, space.normed, tokens);
+  if (!dense && !post_norm && experts->can_add())
+    return experts->add_to(pass, input != nullptr ? input : space.normed, space.hidden, hidden);
   experts->forward(pass, input != nullptr && !dense ? input : space.normed, given, hidden);
   if (dense) {
     norm_rows_f32(pass, experts_post_norm, given, given, tokens);

@@ -116,10 +116,12 @@ class SyntheticWeights final : public WeightProvider {
   bool has_linear(const std::string&) const override { return true; }
   bool has_tensor(const std::string&) const override { return true; }
 
+  // Routers of experts stay as they are in all formats that people quantize to.
   LinearWeight linear(const LinearRequest& request) override {
     const double bits = request.key == "lm_head" ? spec_.head_bits : spec_.bits;
     SyntheticValues values = values_of(request.key);
-    return format_.synthesize({request.key, request.num_in, request.num_out, bits}, values);
+    const FormatRow& format = request.key.ends_with(".mlp.gate") ? *find_format_named("dense") : format_;
+    return format.synthesize({request.key, request.num_in, request.num_out, bits}, values);
   }
 
   std::vector<float> vector(const std::string&, int32_t count) override {

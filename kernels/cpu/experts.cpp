@@ -132,26 +132,7 @@ void gather(const ExpertLinearParams& params, const int32_t* rows, int32_t count
   }
 }
 
-}  // namespace
-
-Status route(Context* context, const RouteParams* params) {
-  if (params->num_experts <= 0 || params->num_experts > kMaxExperts || params->num_chosen <= 0 ||
-      params->num_chosen > params->num_experts) {
-    return failed(Status::invalid_argument, "route: %d of %d experts (at most %d)", params->num_chosen,
-                  params->num_experts, kMaxExperts);
-  }
-  const int64_t work = int64_t{8} * params->num_experts * (params->num_chosen + 4);
-  share_work(context, params->rows, work, [&](int32_t, int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r) {
-      route_row(*params, params->logits + r * params->num_experts, params->experts + r * params->num_chosen,
-                params->weights + r * params->num_chosen);
-    }
-  });
-  return Status::ok;
-}
-
-Status expert_linear(Context* context, const ExpertLinearParams* params) {
-  if (params->rows <= 0) return Status::ok;
+Status multiply_by_experts(Context* context, const ExpertLinearParams* params, float* output) {
   const Weight& shape = *params->experts[0];
   const size_t room = context->expert_rows.bytes() / sizeof(float);
   const size_t row_floats = static_cast<size_t>(shape.num_in) + static_cast<size_t>(shape.num_out);
@@ -161,7 +142,6 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   }
   float* gathered = context->expert_rows.as<float>();
   float* products = gathered + static_cast<size_t>(kExpertRows) * static_cast<size_t>(shape.num_in);
-  auto* output = static_cast<float*>(params->output);
   const auto width = static_cast<size_t>(shape.num_out);
   const auto multiply = [&](int32_t expert, const int32_t* rows, int32_t count) {
     gather(*params, rows, count, shape.num_in, gathered);
@@ -192,6 +172,38 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   return Status::ok;
 }
 
+}  // namespace
+
+Status route(Context* context, const RouteParams* params) {
+  if (params->num_experts <= 0 || params->num_experts > kMaxExperts || params->num_chosen <= 0 ||
+      params->num_chosen > params->num_experts) {
+    return failed(Status::invalid_argument, "route: %d of %d experts (at most %d)", params->num_chosen,
+                  params->num_experts, kMaxExperts);
+  }
+  const int64_t work = int64_t{8} * params->num_experts * (params->num_chosen + 4);
+  share_work(context, params->rows, work, [&](int32_t, int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) {
+      route_row(*params, params->logits + r * params->num_experts, params->experts + r * params->num_chosen,
+                params->weights + r * params->num_chosen);
+    }
+  });
+  return Status::ok;
+}
+
+Status expert_linear(Context* context, const ExpertLinearParams* params) {
+  if (params->rows <= 0) return Status::ok;
+  const MlpSpec* const mlp = params->mlp;
+  const Status multiplied = multiply_by_experts(
+      context, params, static_cast<float*>(mlp != nullptr ? params->products : params->output));
+  if (multiplied != Status::ok || mlp == nullptr) return multiplied;
+  ActivationParams of_products;
+  static_cast<MlpSpec&>(of_products) = *mlp;
+  of_products.input = params->products;
+  of_products.rows = params->rows;
+  of_products.output = params->output;
+  return activation(context, &of_products);
+}
+
 Status combine(Context* context, const CombineParams* params) {
   const auto* input = static_cast<const float*>(params->input);
   const auto width = static_cast<size_t>(params->columns);
@@ -200,11 +212,13 @@ Status combine(Context* context, const CombineParams* params) {
              [&](int32_t, int64_t first, int64_t last) {
                for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
                  float* out = params->target + t * width;
-                 std::fill_n(out, width, 0.0f);
-                 for (size_t i = 0; i < chosen; ++i) {
-                   const float* row = input + (t * chosen + i) * width;
-                   const float weight = params->weights != nullptr ? params->weights[t * chosen + i] : 1.0f;
-                   for (size_t c = 0; c < width; ++c) out[c] += weight * row[c];
+                 for (size_t c = 0; c < width; ++c) {
+                   float sum = 0.0f;
+                   for (size_t i = 0; i < chosen; ++i) {
+                     const float weight = params->weights != nullptr ? params->weights[t * chosen + i] : 1.0f;
+                     sum += weight * input[(t * chosen + i) * width + c];
+                   }
+                   out[c] = params->adds ? out[c] + sum : sum;
                  }
                }
              });

@@ -201,6 +201,11 @@ struct ExpertLinearParams {
   const float* input_scale = nullptr;      // [rows] multiplies what a row reads, or nullptr
   int32_t rows = 0;
   void* output = nullptr;  // [rows, N] activation dtype
+  // Where the experts are a gate and its up, or an up alone: `output` has what MlpSpec makes of their
+  // products, as activation has it, and `products` is a place for these, [rows, N]. Else nullptr.
+  const MlpSpec* mlp = nullptr;
+  void* products = nullptr;
+  bool same_rows = false;  // expert_of_row holds what it held at the call before
 };
 
 // target[t] = (sum over i of weights[t, i] * input[t * num_chosen + i]), in order of i.
@@ -211,6 +216,7 @@ struct CombineParams {
   int32_t tokens = 0;
   int32_t columns = 0;
   float* target = nullptr;  // [tokens, columns]
+  bool adds = false;        // to what is there
 };
 
 // Rows of q, k and v from the low-rank products: keys are [rotary | rest] of each head, the rotary part the

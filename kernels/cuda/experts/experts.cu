@@ -224,16 +224,17 @@ __global__ void __launch_bounds__(kThreads)
   const int slot = blockIdx.x, expert = tiles.experts[slot / tiles.tile_rows];
   if (expert < 0) return;
   const int row = tiles.rows_of_slots[slot];
+  if (row < 0) return;
   const int32_t* order = g.records[static_cast<size_t>(expert) * g.record_stride].row_order;
-  const __half* from = g.input + static_cast<size_t>(max(row, 0) / g.rows_per_input) * g.columns;
-  const float factor = g.input_scale != nullptr && row >= 0 ? g.input_scale[row] : 1.0f;
+  const __half* from = g.input + static_cast<size_t>(row / g.rows_per_input) * g.columns;
+  const float factor = g.input_scale != nullptr ? g.input_scale[row] : 1.0f;
   auto* to = reinterpret_cast<uint4*>(g.target + static_cast<size_t>(slot) * g.stride);
   for (int k = threadIdx.x * 8; k < g.stride; k += kThreads * 8) {
     __half2 pairs[4];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       __half v = __float2half(0.0f);
-      if (row >= 0 && k + i < g.columns) v = from[order != nullptr ? order[k + i] : k + i];
+      if (k + i < g.columns) v = from[order != nullptr ? order[k + i] : k + i];
       if (g.input_scale != nullptr) v = __float2half_rn(__half2float(v) * factor);
       (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
     }
@@ -251,7 +252,8 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const __grid_constant
     float sum = 0.0f;
     for (int i = 0; i < p.num_chosen; ++i)
       sum = __fmaf_rn(weights != nullptr ? weights[i] : 1.0f, __half2float(rows[i * columns + c]), sum);
-    p.target[token * columns + c] = sum;
+    float& target = p.target[token * columns + c];
+    target = p.adds ? target + sum : sum;
   }
 }
 

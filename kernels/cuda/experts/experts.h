@@ -24,8 +24,8 @@ cudaError_t launch_combine(const CombineParams& params, Launch launch);
 cudaError_t launch_sort_rows(const int32_t* expert_of_row, int rows, int num_experts,
                              const ExpertTiles& tiles, Launch launch);
 // What the products of these tiles read: target [num_tiles * tile_rows, stride], each row in the order of its
-// expert's rows, zeros after its columns and where there is none. Row r of those that were sorted is input
-// row r / rows_per_input, times its scale.
+// expert's rows, zeros after its columns; where there is none, what lies there stays, for it reaches no other
+// row. Row r of those that were sorted is input row r / rows_per_input, times its scale.
 struct ExpertGather {
   const __half* input = nullptr;       // [rows / rows_per_input, columns]
   const float* input_scale = nullptr;  // [rows] or nullptr

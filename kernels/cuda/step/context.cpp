@@ -136,6 +136,10 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   c.attention.counters = c.counters + kCounters;
   build.check(cudaMemsetAsync(c.counters, 0, static_cast<size_t>(kCounters) * 2 * sizeof(uint32_t), c.stream),
               "clearing counters");
+  // Places of tiles without a row are read and come to nothing.
+  if (c.expert_input != nullptr)
+    build.check(cudaMemsetAsync(c.expert_input, 0, c.expert_input_elements * sizeof(__half), c.stream),
+                "clearing rows of experts");
   // cuBLASLt writes its results in ways that initcheck does not see.
   if (c.product != nullptr)
     build.check(cudaMemsetAsync(c.product, 0, kProductBytes, c.stream), "clearing products");

@@ -42,6 +42,17 @@ struct DrawSlot {
   size_t num_pending = 0;             // of Context::pending, copies that come before these draws
 };
 
+// What lies sorted in the places of experts.
+struct SortedRows {
+  const int32_t* expert_of_row = nullptr;
+  int32_t rows = 0;
+  int32_t num_experts = 0;
+  int32_t tile_rows = 0;
+
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
+  bool operator==(const SortedRows&) const = default;
+};
+
 struct Context {
   ContextHeader header;
   Device* device = nullptr;
@@ -68,6 +79,7 @@ struct Context {
   size_t gathered_elements = 0;
   // Where there are experts: their rows dealt out to tiles, and what these read.
   int32_t* expert_places = nullptr;  // [kMostExpertSlots] experts of tiles, and again rows of slots
+  SortedRows sorted_rows;
   __half* expert_input = nullptr;
   size_t expert_input_elements = 0;
   __half* slab = nullptr;    // expanded weights on their way to a large product

@@ -120,12 +120,35 @@ bool tiles_fit(const Context& c, const std::vector<ExpertMatrix>& matrices, int3
                      [&](const ExpertMatrix& m) { return shape_of(c, m.matrix, tiles, 1).shared_bytes > 0; });
 }
 
+// Where products go, and what becomes of them.
+struct Target {
+  __half* output = nullptr;
+  int32_t stride = 0;
+  int32_t activation = -1;  // see Epilogue
+};
+
+// A gate meets its up in the matrix kernel.
+bool fuses_mlp(const ExpertLinearParams& p, const std::vector<ExpertMatrix>& matrices) {
+  return p.mlp != nullptr && p.mlp->gated && mechanisms_of(*p.mlp) == 0 &&
+         std::all_of(matrices.begin(), matrices.end(),
+                     [](const ExpertMatrix& m) { return m.group == 0 && m.matrix.paired != 0; });
+}
+
+Target target_of(const ExpertLinearParams& p, bool fused) {
+  Target target;
+  target.output = static_cast<__half*>(p.mlp != nullptr && !fused ? p.products : p.output);
+  target.stride = fused ? p.experts[0]->num_columns / 2 : p.experts[0]->num_columns;
+  if (fused) target.activation = static_cast<int32_t>(p.mlp->activation);
+  return target;
+}
+
 // The products of rows [first, first + rows) by their experts.
 struct Round {
   int32_t first = 0;
   int32_t rows = 0;
   int32_t tiles = 0;  // of 8 rows
   int32_t record_stride = 0;
+  Target target;
 };
 
 Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& round, const ExpertTiles& tiles,
@@ -137,10 +160,10 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
   if (a.shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported, "experts of too many rows for this card");
   a.matrix = common;
-  const int32_t columns = p.experts[0]->num_columns;
-  a.epilogue.stride = columns;
+  a.epilogue.activation = round.target.activation;
+  a.epilogue.stride = round.target.stride;
   a.epilogue.output =
-      static_cast<__half*>(p.output) + static_cast<size_t>(round.first) * static_cast<size_t>(columns);
+      round.target.output + static_cast<size_t>(round.first) * static_cast<size_t>(round.target.stride);
   a.records = p.experts[0]->records + of_experts.group;
   a.record_stride = round.record_stride;
   if (round.tiles == 0) {
@@ -176,6 +199,16 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
                          "multiplying by experts");
 }
 
+// Unless they lie sorted from the product before.
+Status sort_rows(Context& c, const ExpertLinearParams& p, const Round& round, const ExpertTiles& tiles) {
+  const int32_t* const experts = p.expert_of_row + round.first;
+  const SortedRows wanted{experts, round.rows, p.num_experts, tiles.tile_rows};
+  if (p.same_rows && c.sorted_rows == wanted) return Status::ok;
+  c.sorted_rows = wanted;
+  return c.device->check(launch_sort_rows(experts, round.rows, p.num_experts, tiles, c.launch()),
+                         "sorting rows of experts");
+}
+
 Status multiply_round(Context& c, const ExpertLinearParams& p, const Round& round,
                       const std::vector<ExpertMatrix>& matrices) {
   ExpertTiles tiles;
@@ -184,11 +217,7 @@ Status multiply_round(Context& c, const ExpertLinearParams& p, const Round& roun
     tiles.num_tiles = most_tiles(round.rows, p.num_experts, tiles.tile_rows);
     tiles.experts = c.expert_places;
     tiles.rows_of_slots = c.expert_places + kMostExpertSlots;
-    if (const Status s = c.device->check(
-            launch_sort_rows(p.expert_of_row + round.first, round.rows, p.num_experts, tiles, c.launch()),
-            "sorting rows of experts");
-        s != Status::ok)
-      return s;
+    if (const Status s = sort_rows(c, p, round, tiles); s != Status::ok) return s;
   }
   for (const ExpertMatrix& matrix : matrices)
     if (const Status s = multiply_matrix(c, p, round, tiles, matrix); s != Status::ok) return s;
@@ -215,6 +244,8 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
     return c.device->fail(Status::invalid_argument, "experts that were not prepared together, in order");
   std::vector<ExpertMatrix> matrices;
   if (const Status s = collect_matrices(c, p, matrices); s != Status::ok) return s;
+  const bool fused = fuses_mlp(p, matrices);
+  round.target = target_of(p, fused);
   const int32_t stride = (p.experts[0]->num_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
   round.tiles = tiles_for(p.rows, p.num_experts);
   int32_t most = p.rows;
@@ -227,7 +258,13 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
     round.rows = std::min(most, p.rows - round.first);
     if (const Status s = multiply_round(c, p, round, matrices); s != Status::ok) return s;
   }
-  return Status::ok;
+  if (p.mlp == nullptr || fused) return Status::ok;
+  ActivationParams of_products;
+  static_cast<MlpSpec&>(of_products) = *p.mlp;
+  of_products.input = p.products;
+  of_products.rows = p.rows;
+  of_products.output = p.output;
+  return activation(context, &of_products);
 }
 
 Status combine(Context* context, const CombineParams* params) {

@@ -177,6 +177,20 @@ class ExpertsTest : public CudaTest {
     EXPECT_EQ(table_->expert_linear(context_, &p), Status::ok);
     return from_device(out, of_row.size() * experts.columns);
   }
+  std::vector<uint16_t> multiply(const Experts& experts, const int32_t* of_row, size_t rows,
+                                 const std::vector<float>& input, bool same_rows) {
+    ExpertLinearParams p;
+    p.experts = experts.handles.data();
+    p.num_experts = static_cast<int32_t>(experts.handles.size());
+    p.expert_of_row = of_row;
+    p.input = to_device(to_halves(input));
+    p.rows = static_cast<int32_t>(rows);
+    p.same_rows = same_rows;
+    auto* out = poisoned<uint16_t>(rows * experts.columns);
+    p.output = out;
+    EXPECT_EQ(table_->expert_linear(context_, &p), Status::ok);
+    return from_device(out, rows * experts.columns);
+  }
   // One row by one matrix, the same bits as in any company.
   std::vector<uint16_t> alone(const Weight* weight, const std::vector<float>& row, size_t columns) {
     LinearParams p;
@@ -305,6 +319,117 @@ TEST_F(ExpertsTest, RowsGiveWhatTheirMatrixGivesThemAlone) {
   check_products(
       make_experts(8, 1, [&](StoredWeight& w, int32_t) { make_dense(w, DType::bf16, 200, 40, random_); }), 1,
       true);
+}
+
+double plain_gate(const MlpSpec& mlp, double gate, double up) {
+  switch (mlp.activation) {
+    case Activation::silu:
+      return gate / (1.0 + std::exp(-gate)) * up;
+    case Activation::gelu_tanh:
+      return 0.5 * gate * (1.0 + std::tanh(0.7978845608028654 * (gate + 0.044715 * gate * gate * gate))) * up;
+    default:
+      gate = std::min(gate, double(mlp.limit));
+      return gate / (1.0 + std::exp(-mlp.a * gate)) *
+             (std::clamp(up, double(-mlp.limit), double(mlp.limit)) + 1.0);
+  }
+}
+
+// Whichever kernel takes them, what a gate makes of its up has the bits of one row alone. The last activation
+// is none that the matrix kernels have.
+TEST_F(ExpertsTest, GatesMeetTheirUpsInAnyCompany) {
+  const Experts experts = make_experts(8, 2, [&](StoredWeight& w, int32_t) {
+    make_exl2(w, {{4, 256}}, 96, false, random_);
+    w.source.prescale = 0.02f;
+  });
+  const auto activated = [&](const MlpSpec& mlp, const std::vector<int32_t>& of_row,
+                             const std::vector<float>& input) {
+    const size_t columns = experts.columns / 2;
+    ExpertLinearParams p;
+    p.experts = experts.handles.data();
+    p.num_experts = static_cast<int32_t>(experts.handles.size());
+    p.expert_of_row = to_device(of_row);
+    p.input = to_device(to_halves(input));
+    p.rows = static_cast<int32_t>(of_row.size());
+    p.mlp = &mlp;
+    p.products = poisoned<uint16_t>(of_row.size() * experts.columns);
+    auto* out = poisoned<uint16_t>(of_row.size() * columns);
+    p.output = out;
+    EXPECT_EQ(table_->expert_linear(context_, &p), Status::ok);
+    return from_device(out, of_row.size() * columns);
+  };
+  std::uniform_int_distribution<int32_t> any(0, 7);
+  for (const Activation kind : {Activation::silu, Activation::gelu_tanh, Activation::clamped_swish}) {
+    MlpSpec mlp;
+    mlp.activation = kind;
+    mlp.intermediate = 96;
+    mlp.a = 1.702f;
+    mlp.limit = 0.5f;
+    for (const size_t rows : {size_t{3}, size_t{12}, size_t{100}, size_t{300}}) {
+      SCOPED_TRACE(rows);
+      const std::vector<float> input = to_floats(to_halves(random_floats(rows * experts.depth, random_)));
+      std::vector<int32_t> of_row;
+      for (size_t r = 0; r < rows; ++r) of_row.push_back(any(random_));
+      const std::vector<float> out = to_floats(activated(mlp, of_row, input));
+      for (size_t r = 0; r < rows; r += 1 + rows / 12) {
+        const auto first = input.begin() + static_cast<ptrdiff_t>(r * experts.depth);
+        const std::vector<float> row(first, first + static_cast<ptrdiff_t>(experts.depth));
+        const std::vector<float> one = to_floats(activated(mlp, {of_row[r]}, row));
+        const Weight* const expert = experts.handles[static_cast<size_t>(of_row[r])];
+        const std::vector<float> products = to_floats(alone(expert, row, experts.columns));
+        for (size_t c = 0; c < one.size(); ++c) {
+          EXPECT_EQ(out[r * one.size() + c], one[c]) << "row " << r;
+          const double expected = plain_gate(mlp, products[c], products[c + one.size()]);
+          EXPECT_NEAR(one[c], expected, 2e-3 * (1.0 + std::fabs(expected)));
+        }
+      }
+    }
+  }
+}
+
+// A product after another of the same rows takes them as they lie sorted, where both have tiles of one size.
+TEST_F(ExpertsTest, ProductsOfTheSameRowsGiveWhatEachGives) {
+  const auto make = [&](int32_t depth, int32_t columns) {
+    return make_experts(8, 1,
+                        [&](StoredWeight& w, int32_t) { make_gptq(w, depth, columns, 64, false, random_); });
+  };
+  const Experts first = make(256, 72), second = make(128, 40);
+  std::uniform_int_distribution<int32_t> any(0, 7);
+  for (const size_t rows : {size_t{3}, size_t{12}, size_t{100}, size_t{300}}) {
+    SCOPED_TRACE(rows);
+    std::vector<int32_t> of_row, others;
+    for (size_t r = 0; r < rows; ++r) {
+      of_row.push_back(any(random_));
+      others.push_back(any(random_));
+    }
+    const std::vector<float> input = to_floats(to_halves(random_floats(rows * 256, random_)));
+    const std::vector<float> narrow(input.begin(), input.begin() + static_cast<ptrdiff_t>(rows * 128));
+    const std::vector<uint16_t> expected = multiply(second, of_row, narrow, 1, {});
+    int32_t* const experts = to_device(others);
+    multiply(first, experts, rows, input, false);
+    EXPECT_EQ(table_->upload(device_, experts, of_row.data(), rows * sizeof(int32_t)), Status::ok);
+    multiply(first, experts, rows, input, false);
+    EXPECT_EQ(multiply(second, experts, rows, narrow, true), expected);
+  }
+}
+
+TEST_F(ExpertsTest, SumsOfExpertsGoOnTopOfWhatIsThere) {
+  const std::vector<float> before = random_floats(3 * 40, random_);
+  const std::vector<uint16_t> given = to_halves(random_floats(3 * 4 * 40, random_));
+  const auto combined = [&](const std::vector<float>& start, bool adds) {
+    CombineParams p;
+    p.input = to_device(given);
+    p.num_chosen = 4;
+    p.tokens = 3;
+    p.columns = 40;
+    p.adds = adds;
+    float* const target = to_device(start);
+    p.target = target;
+    EXPECT_EQ(table_->combine(context_, &p), Status::ok);
+    return from_device(target, start.size());
+  };
+  const std::vector<float> sums = combined(std::vector<float>(before.size(), 7.0f), false);
+  const std::vector<float> onto = combined(before, true);
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(onto[i], before[i] + sums[i]);
 }
 
 TEST_F(ExpertsTest, RowsGoInRoundsWhereThereIsLittleRoom) {

@@ -338,7 +338,7 @@ TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
 
 TEST_F(LinearTest, BroadAndRoomyTilesMatchForOtherFormats) {
   const auto check = [&](auto make) {
-    for (const auto& [columns, tokens] : {std::pair(7168, 130), std::pair(13312, 256)}) {
+    for (const auto& [columns, tokens] : {std::pair(7168, size_t{130}), std::pair(13312, size_t{256})}) {
       StoredWeight weight;
       make(weight, columns);
       check_product({&weight}, {16, tokens});
