@@ -15,7 +15,7 @@ int32_t mask_words(const ForwardPass& pass) {
 
 kernels::AttentionBlockParams AttentionLayer::block(const ForwardPass& pass, const LayerCache& cache) const {
   kernels::AttentionBlockParams params;
-  static_cast<kernels::AttentionSpec&>(params) = *this;
+  static_cast<kernels::AttentionSpec&>(params) = static_cast<const kernels::AttentionSpec&>(*this);
   params.norm = norm.params();
   params.qkv = qkv.get();
   params.output = output.get();
@@ -92,7 +92,7 @@ void AttentionLayer::expand_latent(const ForwardPass& pass, const void* input) c
   pass.context.check(pass.context.table().norm(pass.context.handle(), &normed), "a norm");
   multiply_rows(pass, layer.expand, space.at(Scratch::row), space.at(Scratch::expanded), tokens);
   kernels::ExpandLatentParams params;
-  static_cast<kernels::AttentionSpec&>(params) = *this;
+  static_cast<kernels::AttentionSpec&>(params) = static_cast<const kernels::AttentionSpec&>(*this);
   params.query = space.at(Scratch::query);
   params.latent = latent;
   params.expanded = space.at(Scratch::expanded);
@@ -112,7 +112,7 @@ void AttentionLayer::select_keys(const ForwardPass& pass, const LayerCache& cach
   norm_rows_f32(pass, indexer->key_norm, key, key, tokens);
   multiply_rows(pass, indexer->weights, input, space.at(Scratch::weights), tokens);
   kernels::SelectKeysParams params;
-  static_cast<kernels::IndexerSpec&>(params) = *indexer;
+  static_cast<kernels::IndexerSpec&>(params) = static_cast<const kernels::IndexerSpec&>(*indexer);
   params.query = space.at(Scratch::index_query);
   params.key = key;
   params.weights = space.at(Scratch::weights);

@@ -33,7 +33,7 @@ void RouterLayer::forward(const ForwardPass& pass, const void* input) const {
   float* logits = space.at(Scratch::router);
   multiply_rows(pass, matrix, input, logits, pass.num_tokens());
   kernels::RouteParams params;
-  static_cast<kernels::RouterSpec&>(params) = *this;
+  static_cast<kernels::RouterSpec&>(params) = static_cast<const kernels::RouterSpec&>(*this);
   params.logits = logits;
   params.choice_bias = choice_bias.as<float>();
   params.expert_scale = expert_scale.as<float>();
@@ -98,8 +98,9 @@ void ExpertsLayer::add_to(const ForwardPass& pass, const void* input, float* tar
 
 void ExpertsLayer::forward(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const {
   kernels::CombineParams sum;
-  sum.columns = outputs.is_split() ? outputs.split().own() : hidden;
-  sum.target = outputs.is_split() ? pass.workspace.at(Scratch::slice) : target;
+  const kernels::ColumnSplit split = outputs.split();
+  sum.columns = split.is_split() ? split.own() : hidden;
+  sum.target = split.is_split() ? pass.workspace.at(Scratch::slice) : target;
   sum_up(pass, input, sum);
   if (outputs.is_split()) gather_slices(pass, outputs, pass.num_tokens(), kernels::DType::f32, target);
   if (shared) add_shared(pass, *this, input, target, hidden);

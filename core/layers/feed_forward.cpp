@@ -18,7 +18,7 @@ void FeedForwardLayer::forward(const ForwardPass& pass, const void* input,
 void FeedForwardLayer::forward_dense(const ForwardPass& pass, const void* input,
                                      const kernels::Weight* next) const {
   kernels::MlpBlockParams params;
-  static_cast<kernels::MlpSpec&>(params) = *dense;
+  static_cast<kernels::MlpSpec&>(params) = static_cast<const kernels::MlpSpec&>(*dense);
   const kernels::NormParams of_result = post_norm ? post_norm->params() : kernels::NormParams();
   const kernels::NormParams within = dense->sub_norm ? dense->sub_norm->params() : kernels::NormParams();
   params.norm = norm.params();

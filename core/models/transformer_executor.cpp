@@ -83,6 +83,16 @@ void copy_pages(const StageSpace& stage, const Batch& batch) {
   }
 }
 
+// Of a page, for what sequences read together, where any pages hold what is read so.
+int32_t told_page_tokens(const StageSpace& stage, int32_t page_tokens) {
+  const gsl::span<const LayerCache> caches = stage.memory.caches();
+  const bool any = std::any_of(caches.begin(), caches.end(), [](const LayerCache& cache) {
+    return cache.shape.key_format == kernels::KvFormat::f16 &&
+           cache.shape.value_format == kernels::KvFormat::f16;
+  });
+  return any ? page_tokens : 0;
+}
+
 // Logits are wanted of the last stage alone.
 kernels::BatchView bind(const StageSpace& stage, const Batch& batch, int32_t page_tokens, bool is_last) {
   kernels::BatchView host;
@@ -97,7 +107,7 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, int32_t pag
   }
   host.page_table_stride = batch.page_table_stride;
   host.num_page_tables = batch.num_page_tables;
-  host.page_tokens = page_tokens;
+  host.page_tokens = told_page_tokens(stage, page_tokens);
   host.token_ids = batch.token_ids.data();
   host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();

@@ -38,10 +38,10 @@ float group_score(const float* scores, int32_t size, bool by_two) {
 
 void hide_other_groups(const RouterSpec& spec, float* scores) {
   if (spec.num_groups <= 1) return;
-  const int32_t size = spec.num_experts / spec.num_groups;
+  const int32_t size = std::max(spec.num_experts / spec.num_groups, 1);
   float groups[kMaxExperts];
   for (int32_t g = 0; g < spec.num_groups; ++g)
-    groups[g] = group_score(scores + g * size, size, spec.group_by_two);
+    groups[g] = group_score(scores + ptrdiff_t{g} * size, size, spec.group_by_two);
   bool kept[kMaxExperts] = {};
   for (int32_t i = 0; i < spec.chosen_groups; ++i) {
     const int32_t best = best_of(groups, spec.num_groups);

@@ -29,6 +29,8 @@ class PosingBackend {
   // From now on, or no longer, each step is to be recorded first, for which there is no memory: layers do
   // nothing, and are asked for once more.
   void fail_recordings(bool fail);
+  // Tokens of a page, as the last batch told them.
+  int32_t told_page_tokens() const;
 
  private:
   int slot_;

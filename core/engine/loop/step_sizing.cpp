@@ -43,8 +43,9 @@ size_t size_index(int32_t num_tokens) {
 
 // The most tokens of a size.
 int32_t last_of_size(size_t index) {
+  constexpr size_t kLargestPower = 28;
   if (index < 2) return static_cast<int32_t>(index) + 1;
-  return static_cast<int32_t>((index % 2 == 0 ? 3U : 4U) << (index / 2 - 1));
+  return static_cast<int32_t>((index % 2 == 0 ? 3U : 4U) << std::min(index / 2 - 1, kLargestPower));
 }
 
 }  // namespace
@@ -101,10 +102,11 @@ int32_t StepTimes::quickest_within(Duration longest, int32_t limit, int32_t num_
     return seconds > 0.0 ? (tokens - num_streams) / seconds : 0.0;
   };
   double best = rate(quickest);
-  for (size_t index = size_index(quickest); index-- > size_index(num_streams);) {
-    const double other = rate(last_of_size(index));
+  for (size_t index = size_index(quickest); index > size_index(num_streams); --index) {
+    const int32_t smaller = last_of_size(index - 1);
+    const double other = rate(smaller);
     if (other <= kNoise * best) continue;
-    quickest = last_of_size(index);
+    quickest = smaller;
     best = other;
   }
   return quickest;

@@ -32,6 +32,7 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.max_pages_per_sequence = options.num_pages / options.max_sequences;
   out.kv.page_tokens = options.page_tokens;
   out.kv.num_pages = options.num_pages;
+  out.kv.key_format = out.kv.value_format = options.kv_format;
   if (options.window_pages > 0) out.kv.windows = windows_of(shape, options);
   return out;
 }

@@ -38,6 +38,7 @@ struct RunnerOptions {
   int32_t num_pages = 16;
   int32_t max_sequences = 8;
   bool wants_hidden = false;
+  kernels::KvFormat kv_format = kernels::KvFormat::f16;
   // Pages that a sequence has in layers with a window, used in turns: as many as the window and a step reach.
   // 0: such layers keep theirs like all others.
   int32_t window_pages = 0;
