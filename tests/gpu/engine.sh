@@ -132,9 +132,9 @@ company() {
 # Two models on one card: shares of the device, and streams beside a long prompt.
 share() {
   local small=synthetic:llama-3.2-1b,format=exl2,bits=4.0,head_bits=6 large=synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6
-  "$build/bin/share_bench" shares "$small" "$large" "${SECONDS_EACH:-3}" "$device" | tee "$out/share-1b-8b.txt" || failed=1
-  "$build/bin/share_bench" shares "$large" "$large" "${SECONDS_EACH:-3}" "$device" | tee "$out/share-8b-8b.txt" || failed=1
-  "$build/bin/share_bench" rhythm "$small" "$large" "${SECONDS_EACH:-3}" "$device" | tee "$out/rhythm.txt" || failed=1
+  "$build/bin/share_bench" shares "$small" "$large" "${SECONDS_EACH:-1}" "$device" | tee "$out/share-1b-8b.txt" || failed=1
+  "$build/bin/share_bench" shares "$large" "$large" "${SECONDS_EACH:-1}" "$device" | tee "$out/share-8b-8b.txt" || failed=1
+  "$build/bin/share_bench" rhythm "$small" "$large" "${SECONDS_EACH:-1}" "$device" | tee "$out/rhythm.txt" || failed=1
 }
 
 # A model that stands by in pinned memory and comes back: against the rate of the link, and its first token.
