@@ -9,6 +9,16 @@
 namespace quire {
 namespace {
 
+// Of a page, for what sequences read together, where any pages hold what is read so.
+int32_t told_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
+  const gsl::span<const LayerCache> caches = memory.caches();
+  const bool any = std::any_of(caches.begin(), caches.end(), [](const LayerCache& cache) {
+    return cache.shape.key_format == kernels::KvFormat::f16 &&
+           cache.shape.value_format == kernels::KvFormat::f16;
+  });
+  return any ? page_tokens : 0;
+}
+
 // The shards' contexts are connected once they lie where they stay.
 std::vector<StageShards> take_stages(const Transformer& transformer,
                                      const TransformerExecutorOptions& options) {
@@ -21,6 +31,7 @@ std::vector<StageShards> take_stages(const Transformer& transformer,
       const StageSizes sizes = stage_sizes(place_of_stage(of, i), of.shape, options);
       shards.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
                         DeviceContext(device, sizes.context)});
+      shards.back().told_page_tokens = told_page_tokens(shards.back().memory, options.kv.page_tokens);
     }
     if (shards.size() == 1) continue;
     std::vector<const DeviceContext*> contexts;
@@ -83,18 +94,8 @@ void copy_pages(const StageSpace& stage, const Batch& batch) {
   }
 }
 
-// Of a page, for what sequences read together, where any pages hold what is read so.
-int32_t told_page_tokens(const StageSpace& stage, int32_t page_tokens) {
-  const gsl::span<const LayerCache> caches = stage.memory.caches();
-  const bool any = std::any_of(caches.begin(), caches.end(), [](const LayerCache& cache) {
-    return cache.shape.key_format == kernels::KvFormat::f16 &&
-           cache.shape.value_format == kernels::KvFormat::f16;
-  });
-  return any ? page_tokens : 0;
-}
-
 // Logits are wanted of the last stage alone.
-kernels::BatchView bind(const StageSpace& stage, const Batch& batch, int32_t page_tokens, bool is_last) {
+kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last) {
   kernels::BatchView host;
   host.num_tokens = batch.num_tokens();
   host.num_sequences = batch.num_sequences();
@@ -107,7 +108,7 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, int32_t pag
   }
   host.page_table_stride = batch.page_table_stride;
   host.num_page_tables = batch.num_page_tables;
-  host.page_tokens = told_page_tokens(stage, page_tokens);
+  host.page_tokens = stage.told_page_tokens;
   host.token_ids = batch.token_ids.data();
   host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();
@@ -206,7 +207,7 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   const DeviceContext& context = stage.context;
   const bool is_first = rank == 0;
   copy_pages(stage, batch);
-  const kernels::BatchView view = bind(stage, batch, limits_.page_tokens, transformer_->is_last(stage_idx));
+  const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx));
   if (stage_idx > 0 && is_first) hand_over(stages_[stage_idx - 1].first(), stage, batch.num_tokens());
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");

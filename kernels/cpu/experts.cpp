@@ -8,6 +8,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/cpu/weight.h"
+#include "kernels/interface/expert_activation.h"
 
 namespace quire::kernels::cpu_entries {
 namespace {
@@ -196,15 +197,12 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   const Status multiplied = multiply_by_experts(
       context, params, static_cast<float*>(mlp != nullptr ? params->products : params->output));
   if (multiplied != Status::ok || mlp == nullptr) return multiplied;
-  ActivationParams of_products;
-  static_cast<MlpSpec&>(of_products) = *mlp;
-  of_products.input = params->products;
-  of_products.rows = params->rows;
-  of_products.output = params->output;
+  const ActivationParams of_products = activation_of(*params);
   return activation(context, &of_products);
 }
 
 Status combine(Context* context, const CombineParams* params) {
+  constexpr size_t kSumColumns = 256;  // at a time, so that rows are read as they lie
   const auto* input = static_cast<const float*>(params->input);
   const auto width = static_cast<size_t>(params->columns);
   const auto chosen = static_cast<size_t>(params->num_chosen);
@@ -212,13 +210,16 @@ Status combine(Context* context, const CombineParams* params) {
              [&](int32_t, int64_t first, int64_t last) {
                for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
                  float* out = params->target + t * width;
-                 for (size_t c = 0; c < width; ++c) {
-                   float sum = 0.0f;
+                 for (size_t first_column = 0; first_column < width; first_column += kSumColumns) {
+                   float sums[kSumColumns] = {};
+                   const size_t count = std::min(kSumColumns, width - first_column);
                    for (size_t i = 0; i < chosen; ++i) {
+                     const float* row = input + (t * chosen + i) * width + first_column;
                      const float weight = params->weights != nullptr ? params->weights[t * chosen + i] : 1.0f;
-                     sum += weight * input[(t * chosen + i) * width + c];
+                     for (size_t c = 0; c < count; ++c) sums[c] += weight * row[c];
                    }
-                   out[c] = params->adds ? out[c] + sum : sum;
+                   float* to = out + first_column;
+                   for (size_t c = 0; c < count; ++c) to[c] = params->adds ? to[c] + sums[c] : sums[c];
                  }
                }
              });

@@ -54,10 +54,7 @@ void Pace::begin(TimePoint now, const StepStart& start) noexcept {
   gave_up_ = goes_on_ = false;
   start_ = start;
   began_ = now;
-  int32_t num_tokens = 0;
-  for (const PlannedLane& planned : plan_.lanes) num_tokens += planned.num_tokens;
   num_breaks_ = 0;
-  breaks_of_a_piece_ = sizing_.breaks_of_a_piece(num_tokens, grounds_.executor.num_breaks);
   watch_.begin(now);
 }
 
@@ -106,7 +103,15 @@ bool Pace::is_unwanted() const noexcept {
 
 bool Pace::is_due(bool computes_within_call) {
   if (computes_within_call) return true;
-  return may_pause_ && ++num_breaks_ % breaks_of_a_piece_ == 0 && seat_.neighbours().any;
+  if (!may_pause_) return false;
+  if (num_breaks_ == 0) size_pieces();
+  return ++num_breaks_ % breaks_of_a_piece_ == 0 && seat_.neighbours().any;
+}
+
+void Pace::size_pieces() noexcept {
+  int32_t num_tokens = 0;
+  for (const PlannedLane& planned : plan_.lanes) num_tokens += planned.num_tokens;
+  breaks_of_a_piece_ = sizing_.breaks_of_a_piece(num_tokens, grounds_.executor.num_breaks);
 }
 
 void Pace::take_break() {

@@ -59,6 +59,7 @@ class Pace final : public StepBreaks {
 
  private:
   bool is_unwanted() const noexcept;
+  void size_pieces() noexcept;
   void wait_for_turn();
 
   const JobGrounds& grounds_;

@@ -1,8 +1,10 @@
 // Cache pages and attention over them.
 #pragma once
 
+#include <algorithm>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/cuda/plan/shared_pages.h"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/interface/op_params.h"
@@ -13,6 +15,13 @@ struct Device;
 
 constexpr int kTileRows = 16;             // (token, head of a group) rows of one tensor-core tile
 constexpr uint32_t kBlockReserve = 1536;  // of shared memory: what a block has beside what it asks for
+
+// Blocks that ask for so much, of which a multiprocessor takes no more than `most` for other reasons, that
+// the card takes at a time.
+inline int blocks_at_once(const CardLimits& card, uint32_t shared_bytes, int most) {
+  const auto resident = static_cast<int>(card.shared_per_multiprocessor / (shared_bytes + kBlockReserve));
+  return card.num_multiprocessors * std::max(1, std::min(most, resident));
+}
 
 struct AttentionScratch {
   float* partials = nullptr;  // [tile, chunk, rows of a tile that are used..]: see attention_decode.cu

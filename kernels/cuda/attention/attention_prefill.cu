@@ -118,38 +118,23 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int HD>
-cudaError_t launch_prefill(const AttentionParams& p, const int32_t* place, bool all,
-                           const AttentionRoom& room, Launch l) {
-  constexpr uint32_t kSharedBytes = prefill_shared_bytes<HD>();
-  const RowsArguments a = rows_arguments<kRows>(p, place, all, room, kSharedBytes, HD);
-  const dim3 grid(most_row_tiles<kRows>(p, all), static_cast<unsigned>(p.heads.num_kv_heads),
-                  static_cast<unsigned>(a.splits));
-  const auto kernel = a.splits > 1 ? attention_prefill_kernel<HD, true> : attention_prefill_kernel<HD, false>;
-  return launch_rows<HD, kRows, false>(kernel, grid, kThreads, kSharedBytes, a, l);
-}
-
-template <int HD>
-cudaError_t setup_prefill() {
-  for (const auto kernel : {attention_prefill_kernel<HD, false>, attention_prefill_kernel<HD, true>}) {
-    const cudaError_t e = allow_shared(kernel, prefill_shared_bytes<HD>());
-    if (e != cudaSuccess) return e;
-  }
-  return load_kernels(merge_rows_kernel<HD, kRows, false>);
-}
+constexpr RowsKernel<HD, kRows, false> kKernel = {attention_prefill_kernel<HD, false>,
+                                                  attention_prefill_kernel<HD, true>, kThreads,
+                                                  prefill_shared_bytes<HD>()};
 
 }  // namespace
 
 cudaError_t launch_attention_prefill(const AttentionParams& p, const int32_t* place, bool all,
                                      const AttentionRoom& room, Launch l) {
-  if (p.heads.head_dim <= 64) return launch_prefill<64>(p, place, all, room, l);
-  if (p.heads.head_dim <= 128) return launch_prefill<128>(p, place, all, room, l);
-  return launch_prefill<256>(p, place, all, room, l);
+  if (p.heads.head_dim <= 64) return kKernel<64>.launch(p, place, all, room, l);
+  if (p.heads.head_dim <= 128) return kKernel<128>.launch(p, place, all, room, l);
+  return kKernel<256>.launch(p, place, all, room, l);
 }
 
 cudaError_t setup_attention_prefill() {
-  for (const auto setup : {setup_prefill<64>, setup_prefill<128>, setup_prefill<256>})
-    if (const cudaError_t e = setup(); e != cudaSuccess) return e;
-  return cudaSuccess;
+  if (const cudaError_t e = kKernel<64>.setup(); e != cudaSuccess) return e;
+  if (const cudaError_t e = kKernel<128>.setup(); e != cudaSuccess) return e;
+  return kKernel<256>.setup();
 }
 
 }  // namespace quire::kernels

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include <climits>
+
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_merge.cuh"
 #include "kernels/cuda/device/device.h"
@@ -46,10 +48,7 @@ template <int kRows>
 RowsArguments rows_arguments(const AttentionParams& p, const int32_t* place, bool all,
                              const AttentionRoom& room, uint32_t shared_bytes, int dim) {
   RowsArguments a{p, place, all ? 1 : 0};
-  const Device& device = *room.device;
-  const int most_blocks =
-      device.num_multiprocessors *
-      std::max(1, static_cast<int>(device.shared_per_multiprocessor / (shared_bytes + kBlockReserve)));
+  const int most_blocks = blocks_at_once(*room.device, shared_bytes, INT_MAX);
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const auto blocks =
       static_cast<int64_t>(most_row_tiles<kRows>(p, all)) * static_cast<int64_t>(p.heads.num_kv_heads);
@@ -330,14 +329,14 @@ template <int HD>
 constexpr int kMergeRows = kMergeThreads * 4 / HD;  // of a block: a thread has four columns of one
 
 // After a kernel whose blocks of kRows rows shared their chunks: a few of those rows, all chunks.
-template <int HD, int kRows, bool kLastFirst>
+template <int HD, int kRows, bool kLongFirst>
 __global__ void __launch_bounds__(kMergeThreads) merge_rows_kernel(const __grid_constant__ RowsArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
   wait_for_predecessor();
   const int tile = blockIdx.z, kv_head = blockIdx.y;
   RowBlock block;
-  if (!find_rows<kRows>(a, tile, kv_head, kLastFirst, block)) return;
+  if (!find_rows<kRows>(a, tile, kv_head, kLongFirst, block)) return;
   const int first = blockIdx.x * kMergeRows<HD>, rows = min(kMergeRows<HD>, block.rows - first);
   if (rows <= 0) return;
   const PartialRows parts = parts_of_warp(a, tile, kv_head, first / kTileRows, HD, first % kTileRows);
@@ -346,18 +345,35 @@ __global__ void __launch_bounds__(kMergeThreads) merge_rows_kernel(const __grid_
   store_rows<HD, kMergeThreads>(a.p, a.place, block.queries, block.first_row + first, rows, merged_rows);
 }
 
-// A kernel for rows and, where chunks are shared, the merge after it.
-template <int HD, int kRows, bool kLastFirst>
-cudaError_t launch_rows(void (*kernel)(RowsArguments), dim3 grid, int threads, uint32_t shared_bytes,
-                        const RowsArguments& a, Launch l) {
-  const cudaError_t e = launch_kernel(kernel, grid, dim3(static_cast<unsigned>(threads)), shared_bytes,
-                                      l.stream, l.dependent, a);
-  if (e != cudaSuccess || a.splits == 1) return e;
-  const auto blocks = static_cast<unsigned>(a.warp_tiles * kTileRows / kMergeRows<HD>);
-  return launch_kernel(
-      merge_rows_kernel<HD, kRows, kLastFirst>,
-      dim3(blocks, static_cast<unsigned>(a.p.heads.num_kv_heads), most_row_tiles<kRows>(a.p, a.all != 0)),
-      dim3(kMergeThreads), merge_shared_bytes(HD), l.stream, l.dependent, a);
-}
+// What attends to rows of one head size: two forms of a kernel in blocks of kRows rows, whose chunks are its
+// own or shared with others, and the merge after the latter. kLongFirst: blocks go by head and from a
+// sequence's last rows on, else by rows.
+template <int HD, int kRows, bool kLongFirst>
+struct RowsKernel {
+  void (*alone)(RowsArguments);
+  void (*sharing)(RowsArguments);
+  int threads;
+  uint32_t shared_bytes;
+
+  cudaError_t launch(const AttentionParams& p, const int32_t* place, bool all, const AttentionRoom& room,
+                     Launch l) const {
+    const RowsArguments a = rows_arguments<kRows>(p, place, all, room, shared_bytes, HD);
+    const auto heads = static_cast<unsigned>(p.heads.num_kv_heads), tiles = most_row_tiles<kRows>(p, all);
+    const auto shares = static_cast<unsigned>(a.splits);
+    const dim3 grid = kLongFirst ? dim3(heads, tiles, shares) : dim3(tiles, heads, shares);
+    const cudaError_t e =
+        launch_kernel(shares > 1 ? sharing : alone, grid, dim3(static_cast<unsigned>(threads)), shared_bytes,
+                      l.stream, l.dependent, a);
+    if (e != cudaSuccess || shares == 1) return e;
+    const auto blocks = static_cast<unsigned>(a.warp_tiles * kTileRows / kMergeRows<HD>);
+    return launch_kernel(merge_rows_kernel<HD, kRows, kLongFirst>, dim3(blocks, heads, tiles),
+                         dim3(kMergeThreads), merge_shared_bytes(HD), l.stream, l.dependent, a);
+  }
+  cudaError_t setup() const {
+    for (const auto kernel : {alone, sharing})
+      if (const cudaError_t e = allow_shared(kernel, shared_bytes); e != cudaSuccess) return e;
+    return load_kernels(merge_rows_kernel<HD, kRows, kLongFirst>);
+  }
+};
 
 }  // namespace quire::kernels

@@ -483,13 +483,11 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
   const bool many_chunks = int64_t{tiles} * max_chunks >= int64_t{kManyChunks} * device.num_multiprocessors;
   const SingleChoice whole = shared == nullptr ? choose_whole(p, max_chunks, tiles, device) : SingleChoice{};
   const SingleChoice choice = whole.kernel != nullptr ? whole : choose(p, many_chunks);
-  const int resident = std::min<int>(
-      choice.most_blocks,
-      static_cast<int>(device.shared_per_multiprocessor / (choice.shared_bytes + kBlockReserve)));
-  const int per_block = whole.kernel != nullptr
-                            ? max_chunks
-                            : best_chunks_per_block(choice, max_chunks, tiles,
-                                                    device.num_multiprocessors * std::max(1, resident));
+  const int per_block =
+      whole.kernel != nullptr
+          ? max_chunks
+          : best_chunks_per_block(choice, max_chunks, tiles,
+                                  blocks_at_once(device, choice.shared_bytes, choice.most_blocks));
   SingleArguments a{p,
                     {},
                     append != nullptr ? 1 : 0,

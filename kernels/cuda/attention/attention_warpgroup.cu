@@ -236,25 +236,9 @@ __global__ void __launch_bounds__(kBounds)
 }
 
 template <int HD>
-cudaError_t launch_warpgroup(const AttentionParams& p, const int32_t* place, bool all,
-                             const AttentionRoom& room, Launch l) {
-  constexpr uint32_t kSharedBytes = warpgroup_shared_bytes<HD>();
-  const RowsArguments a = rows_arguments<kRows>(p, place, all, room, kSharedBytes, HD);
-  const dim3 grid(static_cast<unsigned>(p.heads.num_kv_heads), most_row_tiles<kRows>(p, all),
-                  static_cast<unsigned>(a.splits));
-  const auto kernel =
-      a.splits > 1 ? attention_warpgroup_kernel<HD, true> : attention_warpgroup_kernel<HD, false>;
-  return launch_rows<HD, kRows, true>(kernel, grid, kThreads, kSharedBytes, a, l);
-}
-
-template <int HD>
-cudaError_t setup_warpgroup() {
-  for (const auto kernel : {attention_warpgroup_kernel<HD, false>, attention_warpgroup_kernel<HD, true>}) {
-    const cudaError_t e = allow_shared(kernel, warpgroup_shared_bytes<HD>());
-    if (e != cudaSuccess) return e;
-  }
-  return load_kernels(merge_rows_kernel<HD, kRows, true>);
-}
+constexpr RowsKernel<HD, kRows, true> kKernel = {attention_warpgroup_kernel<HD, false>,
+                                                 attention_warpgroup_kernel<HD, true>, kThreads,
+                                                 warpgroup_shared_bytes<HD>()};
 
 }  // namespace
 
@@ -265,8 +249,8 @@ bool warpgroup_fits(const AttentionParams& p) {
 
 cudaError_t launch_attention_warpgroup(const AttentionParams& p, const int32_t* place, bool all,
                                        const AttentionRoom& room, Launch l) {
-  return p.heads.head_dim == 64 ? launch_warpgroup<64>(p, place, all, room, l)
-                                : launch_warpgroup<128>(p, place, all, room, l);
+  return p.heads.head_dim == 64 ? kKernel<64>.launch(p, place, all, room, l)
+                                : kKernel<128>.launch(p, place, all, room, l);
 }
 
 cudaError_t setup_attention_warpgroup(bool* available) {
@@ -276,8 +260,8 @@ cudaError_t setup_attention_warpgroup(bool* available) {
     return e;
   *available = attributes.maxThreadsPerBlock >= kThreads;
   if (!*available) return cudaSuccess;
-  const cudaError_t e = setup_warpgroup<64>();
-  return e != cudaSuccess ? e : setup_warpgroup<128>();
+  const cudaError_t e = kKernel<64>.setup();
+  return e != cudaSuccess ? e : kKernel<128>.setup();
 }
 
 }  // namespace quire::kernels

@@ -20,7 +20,7 @@ cudaError_t launch_gemm_broad(const GemmArguments& a, cudaStream_t stream, bool 
 template <TileKind kKind>
 cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool dependent) {
   const GemmShape& s = a.shape;
-  if (s.broad) return launch_gemm_broad<kKind>(a, stream, dependent);
+  if (s.is_broad()) return launch_gemm_broad<kKind>(a, stream, dependent);
   const int tokens = s.tiles * 8;
   const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(s.blocks));
   const auto kernel = s.roomy        ? gemm_roomy_kernel<kKind>

@@ -82,7 +82,7 @@ Deal deal_product(const Context& c, const Matrix& m, int32_t rows) {
   if (deal.most == rows) return deal;
   deal.shape = gemm_shape(*c.device, m, deal.most);  // dealt out for what one launch takes
   deal.most = most_rows(c, m, deal.shape, deal.most);
-  if (deal.shape.broad) deal.most -= deal.most % (deal.shape.tiles * 8);
+  if (deal.shape.is_broad()) deal.most -= deal.most % (deal.shape.tiles * 8);
   return deal;
 }
 
@@ -117,7 +117,7 @@ Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t 
   const Deal deal = deal_product(c, m, rows);
   if (deal.shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
-  if (const Status s = place_input(c, m, rows, deal.shape.broad ? deal.shape.tiles : 0, input);
+  if (const Status s = place_input(c, m, rows, deal.shape.is_broad() ? deal.shape.tiles : 0, input);
       s != Status::ok)
     return s;
   for (int32_t first = 0; first < rows; first += deal.most) {

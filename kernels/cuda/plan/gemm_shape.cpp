@@ -155,8 +155,8 @@ bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   s.activations_at = s.sums_at + strips * tiles * 8 * kStripColumns * 4;
   const uint32_t limit = d.shared_per_block;
   const auto fewest = static_cast<uint32_t>(
-      s.broad || (s.tiles == kMostWideTiles && d.warpgroup_products && !s.roomy) ? kFewestStages
-                                                                                 : kFillWarps);
+      s.is_broad() || (s.tiles == kMostWideTiles && d.warpgroup_products && !s.roomy) ? kFewestStages
+                                                                                      : kFillWarps);
   if (s.activations_at + fewest * s.stage_bytes > limit) return false;
   s.stages = std::min(kMostStages, static_cast<int32_t>((limit - s.activations_at) / s.stage_bytes));
   s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes;
@@ -183,7 +183,6 @@ int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShap
   const int32_t token_tiles = (rows + kMostTileTokens - 1) / kMostTileTokens;
   s = {};
   s.tiles = kBroadTiles;
-  s.broad = true;
   deal_broad(s, d, m, token_tiles);
   if (!place_wide(s, d, m)) return kNoRoom;
   s.blocks = best_blocks(s.tasks, token_tiles, std::max(1, d.num_multiprocessors / 2));

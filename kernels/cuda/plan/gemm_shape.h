@@ -25,8 +25,7 @@ struct CardLimits {
 // likewise, but activations lie arranged in memory as stages have them, so that one warp brings all with bulk
 // copies, and two blocks that take neighbouring groups share one copy of them.
 struct GemmShape {
-  int32_t tiles = 1;  // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
-  bool broad = false;
+  int32_t tiles = 1;         // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
   bool roomy = false;        // of 64 tokens by up to kRoomyStrips strips (wide, with products of a warpgroup)
   int32_t eighths = 0;       // of K, one chain or two, of a block's task (wide)
   int32_t splits = 1;        // of K over blocks: 1 or kMostSplits (wide)
@@ -45,6 +44,8 @@ struct GemmShape {
   uint32_t sums_at = 0;
   uint32_t rings_at = 0;  // (narrow)
   uint32_t shared_bytes = 0;
+
+  bool is_broad() const;
 };
 
 constexpr int kNarrowWarps = 1 << kMostChainBits;
@@ -52,6 +53,9 @@ constexpr int kNarrowThreads = 32 * kNarrowWarps;
 constexpr int kMostWideTiles = 8;
 constexpr int kBroadTiles = 16;
 constexpr int kBroadStrips = 4;
+inline bool GemmShape::is_broad() const {
+  return tiles == kBroadTiles;
+}
 // Strips of a block, at most: what their sums leave of the registers of a multiprocessor is for making
 // weights. Without products of a warpgroup, sums of 64 tokens take the registers of twice as many threads.
 constexpr int wide_strips(int tiles, bool warpgroup_products) {

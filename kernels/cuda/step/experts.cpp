@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/step/context.h"
+#include "kernels/interface/expert_activation.h"
 
 namespace quire::kernels {
 namespace {
@@ -259,11 +260,7 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
     if (const Status s = multiply_round(c, p, round, matrices); s != Status::ok) return s;
   }
   if (p.mlp == nullptr || fused) return Status::ok;
-  ActivationParams of_products;
-  static_cast<MlpSpec&>(of_products) = *p.mlp;
-  of_products.input = p.products;
-  of_products.rows = p.rows;
-  of_products.output = p.output;
+  const ActivationParams of_products = activation_of(p);
   return activation(context, &of_products);
 }
 

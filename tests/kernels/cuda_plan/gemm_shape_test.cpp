@@ -106,7 +106,7 @@ int32_t strips_to_deal(const Matrix& m) {
 }
 
 void expect_groups_cover(const GemmShape& s, const Matrix& m) {
-  const int32_t strips = s.broad ? 2 * s.strips : s.strips;
+  const int32_t strips = s.is_broad() ? 2 * s.strips : s.strips;
   EXPECT_GE(s.groups * strips, strips_to_deal(m));
   EXPECT_LT((s.groups - 1) * strips, strips_to_deal(m)) << "a group without work";
   EXPECT_GE(s.blocks, 1);
@@ -132,7 +132,7 @@ void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, cons
 
 void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& card, bool is_expert = false) {
   expect_groups_cover(s, m);
-  if (s.broad) {
+  if (s.is_broad()) {
     EXPECT_TRUE(card.warpgroup_products);
     EXPECT_EQ(s.tiles, kBroadTiles);
     EXPECT_EQ(s.strips, kBroadStrips);
@@ -145,9 +145,9 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_EQ(s.splits, 1 << s.split_bits);
   EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits);
   EXPECT_EQ(s.splits * s.eighths, kMostSplits);
-  EXPECT_EQ(s.roomy, card.warpgroup_products && !s.broad && s.tiles == kMostWideTiles &&
+  EXPECT_EQ(s.roomy, card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles &&
                          s.strips <= kRoomyStrips && s.splits == 1 && !is_expert);
-  if (card.warpgroup_products && !s.broad && s.tiles == kMostWideTiles && !s.roomy) {
+  if (card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles && !s.roomy) {
     EXPECT_LE(s.eighths << (m.chain_bits - kFewChainBits), s.splits == 1 ? kFewChains : 2)
         << "sums of more than one chain before would have to be parked";
   }
@@ -155,7 +155,7 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "a gate waits for its up in its block";
   EXPECT_TRUE(s.splits == 1 || partial_floats(m, s.tiles) <= kPartialFloats) << "not even for one tile";
   // Two rounds ahead of those who read, a warp would take one phase of a barrier for another.
-  EXPECT_GE(s.stages, s.broad || (s.tiles == kMostWideTiles && !s.roomy) ? kFewestStages : kFillWarps);
+  EXPECT_GE(s.stages, s.is_broad() || (s.tiles == kMostWideTiles && !s.roomy) ? kFewestStages : kFillWarps);
   EXPECT_LE(s.stages, kMostStages);
   EXPECT_GE(s.table_at, kFreeAt);
   EXPECT_GE(s.sums_at, s.table_at + static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8);
@@ -225,16 +225,16 @@ TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
   const Matrix down = matrix_of(form, 14336, {4096}, false);
   const Matrix gemm_o = matrix_of(form, 4096, {4096}, false);
   for (const Matrix& matrix : {qkv, gate_up, down}) {
-    EXPECT_FALSE(gemm_shape(card, matrix, 64).broad);
+    EXPECT_FALSE(gemm_shape(card, matrix, 64).is_broad());
     const GemmShape shape = gemm_shape(card, matrix, 2048);
-    EXPECT_TRUE(shape.broad);
+    EXPECT_TRUE(shape.is_broad());
     EXPECT_EQ(shape.tiles, 16);
     EXPECT_EQ(shape.strips, 4);
   }
-  EXPECT_TRUE(gemm_shape(card, gate_up, 128).broad);
+  EXPECT_TRUE(gemm_shape(card, gate_up, 128).is_broad());
   EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 blocks without a word to each other";
   EXPECT_TRUE(gemm_shape(card, down, 256).roomy);
-  EXPECT_TRUE(gemm_shape(card, qkv, 256).broad);
+  EXPECT_TRUE(gemm_shape(card, qkv, 256).is_broad());
 }
 
 // Those whose results the tests of the kernels look at.
@@ -259,11 +259,11 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeBroadAndRoomyTiles) {
   for (const Form& form : kForms) {
     SCOPED_TRACE(std::to_string(static_cast<int>(form.kind)) + ", " + std::to_string(form.bits) + " bits");
     EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {7168}, false), 130).roomy);
-    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {13312}, false), 256).broad);
-    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {6656, 6656}, true), 256).broad);
+    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {13312}, false), 256).is_broad());
+    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {6656, 6656}, true), 256).is_broad());
   }
   const GemmShape deep = gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, 16384, {3584}, false), 100);
-  EXPECT_TRUE(deep.broad);
+  EXPECT_TRUE(deep.is_broad());
   EXPECT_EQ(deep.splits, kMostSplits);
 }
 
