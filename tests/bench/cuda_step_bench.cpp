@@ -362,6 +362,15 @@ class Runner {
     p.output = space_.attention;
     return measure_operation(4, [&](size_t) { model_.check(table_.attention(context_, &p), "attention"); });
   }
+  // Of the halves that the last measure_linear left. Near zero the card draws less power than in use, and its
+  // clock is higher.
+  double product_size() {
+    std::vector<uint16_t> halves(4096);
+    model_.check(table_.download(device_, halves.data(), space_.gate_up, halves.size() * 2), "download");
+    double sum = 0.0;
+    for (const uint16_t half : halves) sum += std::pow(static_cast<double>(half_to_float(half)), 2);
+    return std::sqrt(sum / static_cast<double>(halves.size()));
+  }
   uint64_t kv_bytes() const {
     const double share = static_cast<double>(load_.context + load_.tokens) / (256.0 * pages_each_);
     const uint64_t all =
@@ -562,6 +571,7 @@ struct Bench {
                static_cast<double>(table.weight_bytes(kind.weights->front())));
       }
     }
+    std::printf("  root mean square of the last product %.3g\n", runner.product_size());
     if (*row_counts.begin() <= 64 && wanted(prefix + " linear head rows 1"))
       line(prefix + " linear head rows 1", runner.measure_linear({model.head}, 1), 1,
            static_cast<double>(table.weight_bytes(model.head)));

@@ -161,14 +161,17 @@ __device__ __forceinline__ void copy_bulk_to_pair(uint32_t target, const void* s
       : "memory");
 }
 
-// At the barrier that lies at this address in block `rank` of the pair. Of the block's scope, which is enough
-// for those who have only read: with the pair's scope each arrival is a fence of the whole card.
-__device__ __forceinline__ void arrive_at_block(uint32_t barrier, uint32_t rank) {
-  asm volatile(
-      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
+// Of a place in this block's shared memory, that in block `rank` of the pair.
+__device__ __forceinline__ uint32_t address_in_block(uint32_t address, uint32_t rank) {
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+
+// At a barrier of either block of a pair. Of the block's scope, which is enough for those who have only read:
+// with the pair's scope each arrival is a fence of the whole card.
+__device__ __forceinline__ void arrive_in_pair(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 // All threads of both blocks.

@@ -20,15 +20,19 @@ constexpr int kReadRegisters = 240;
 // `free` by the lanes of its own warps, and one of each of the other block's.
 class PairRing : public StageRing {
  public:
-  using StageRing::StageRing;
+  __device__ __forceinline__ PairRing(const GemmShape& s, uint32_t base)
+      : StageRing(s, base), other_(address_in_block(base, (blockIdx.y & 1) ^ 1) - base) {}
   __device__ __forceinline__ void create(int strips) const {
     create_with(1 + strips, 64 * strips + 2 * strips);
   }
-  __device__ __forceinline__ void release() const {
-    barrier_arrive(free_barrier());
+  __device__ __forceinline__ void release(uint32_t barrier, int lane) const {
+    barrier_arrive(barrier);
     __syncwarp();
-    if ((threadIdx.x & 31) == 0) arrive_at_block(free_barrier(), (blockIdx.y & 1) ^ 1);
+    if (lane == 0) arrive_in_pair(barrier + other_);
   }
+
+ private:
+  uint32_t other_;  // from a place in this block to that in the other
 };
 
 // All that the warp does that brings stages. Weights need not wait for the predecessor.
@@ -40,20 +44,15 @@ __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const F
                          static_cast<size_t>(blockIdx.x) * a.matrix.num_blocks * kTileBytes;
   const uint32_t half = deal.rank * (kTileBytes / 2);
   PairRing ring(a.shape, base);
+  StripSources<kKind> sources(a, table, lane);
   bool waited = false;
 #pragma unroll 1
   for (BlockWalk walk(a, deal); walk.valid(); walk.next(), ring.next()) {
     StripSource source = {nullptr, 0};
-    if (lane < a.shape.strips) source = strip_source<kKind>(a, table, walk, lane);
+    if (lane < a.shape.strips) source = sources.at(walk);
     if (!ring.is_new()) ring.wait_until_free();
-    if (lane < a.shape.strips) {
-      const uint32_t target = ring.address() + kTileBytes + lane * a.shape.slot_bytes;
-      if (source.bytes == 0) {
-        barrier_arrive(ring.full_barrier());
-      } else {
-        copy_bulk(target, source.from, source.bytes, ring.full_barrier());
-      }
-    }
+    if (lane < a.shape.strips)
+      bring_strip(source, ring.address() + kTileBytes + lane * a.shape.slot_bytes, ring.full_barrier());
     if (!waited) wait_for_predecessor();
     waited = true;
     if (lane == 0) {

@@ -131,20 +131,21 @@ __device__ __forceinline__ void multiply_plain_block(const StageView& view, Half
   finish_plain_block<kKind, kTiles>(view, group, sums, totals, [] {});
 }
 
-// The same step by step, whatever the form of the warp's strip is: the warps of a warpgroup go apart to make
-// weights, and meet to multiply.
+// A block step by step, whatever the kind and the form of the warp's strip is: the warps of a warpgroup go
+// apart to make weights, and meet to multiply.
 template <TileKind kKind, int kTiles>
 __device__ __forceinline__ void multiply_block_by_steps(const StageView& view, uint32_t form,
                                                         HalfSums<kTiles>& totals) {
   const int bits = form_bits(form), records = form_records(form);
   uint32_t tiles = view.weights + records * kRecordBytes<kKind>;
   HalfScales<kKind> group;
-  HalfSums<kTiles> sums;
+  HalfSums<kTiles> group_sums;
+  HalfSums<kTiles>& sums = kScalesSums<kKind> ? group_sums : totals;
 #pragma unroll 1
   for (int i = 0; i < kBlockSteps; ++i) {
     if (i == 0 || records > 1) {
       group.read(view.weights + i * kRecordBytes<kKind>, view.lane >> 2, view.half);
-      fill_half<kTiles>(sums, 0.0f);
+      if constexpr (kScalesSums<kKind>) fill_half<kTiles>(sums, 0.0f);
     }
     __half2 w[8];
     with_width<kKind>(bits, [&]<int kBits>(std::integral_constant<int, kBits>) {
@@ -155,8 +156,10 @@ __device__ __forceinline__ void multiply_block_by_steps(const StageView& view, u
     tiles += bits * 128;
     __syncwarp();
     start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), true, view.lane);
-    wait_for_products<0>();
-    if (i + 1 == kBlockSteps || records > 1) group.template add<kTiles>(sums, totals);
+    settle_products<kTiles>(sums);
+    if constexpr (kScalesSums<kKind>) {
+      if (i + 1 == kBlockSteps || records > 1) group.template add<kTiles>(sums, totals);
+    }
   }
 }
 
@@ -226,11 +229,74 @@ __device__ __forceinline__ void multiply_block(const StageView& view, uint32_t f
   }
 }
 
+// Steps whose weights are made while the products of as many before them run, where products add to the sums
+// of the chain by themselves. Eight strips by 64 tokens have no registers for more than one.
+template <int kTiles, typename Ring>
+constexpr int kStepsBeside = kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing> ? 1 : 2;
+
+// totals = the sums of the blocks of a chain, of kinds whose weights are scaled: the products of a chain
+// follow each other over the ends of blocks, and a block's stage is let go once the next one's first products
+// are asked for.
+template <TileKind kKind, int kTiles, typename Ring>
+__device__ __forceinline__ void multiply_straight_chain(const StageReader& reader, uint32_t forms, Ring& ring,
+                                                        const TaskChains& chains, int number,
+                                                        HalfSums<kTiles>& totals) {
+  constexpr int kBeside = kStepsBeside<kTiles, Ring>;
+  int block, end;
+  chains.find(number, block, end);
+  const auto look_up = [&](int of) { return FormTable<kKind>::form(forms, min(of, chains.num_blocks - 1)); };
+  uint32_t form = uniform(look_up(block)), held = 0;
+  const auto let_go = [&] {
+    if (held != 0) ring.release(held, reader.lane);
+  };
+  __half2 w[2][8 * kBeside];
+  fill_half<kTiles>(totals, 0.0f);
+#pragma unroll 1
+  for (; block < end; ++block) {
+    ring.wait_until_full();
+    const StageView view = reader.view(ring.address());
+    const uint32_t coming = look_up(block + 1);
+    if (form_is_plain<kKind>(form)) {
+      const uint32_t tiles = view.weights + kRecordBytes<kKind>;
+      const uint2 found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
+      HalfScales<kKind> group;
+#pragma unroll
+      for (int first = 0; first < kBlockSteps; first += kBeside) {
+        __half2* made = w[first / kBeside & 1];
+        with_width<kKind>(form_bits(form), [&]<int kBits>(std::integral_constant<int, kBits>) {
+          HalfTile<kKind, kBits> tile[kBeside];
+#pragma unroll
+          for (int i = 0; i < kBeside; ++i) tile[i].fetch(tiles, first + i, view.lane, view.half);
+          if (first == 0) group.make(found, view.half);
+#pragma unroll
+          for (int i = 0; i < kBeside; ++i) tile[i].decode(group, made + 8 * i);
+        });
+        __syncwarp();
+        settle_products<kTiles>(totals);
+        start_products_of<kTiles, kBeside>(totals, made, view.activations + first * (kStepBytes<kTiles> >> 4),
+                                           true, view.lane);
+        if (first == 0) let_go();
+      }
+    } else {
+      settle_products<kTiles>(totals);
+      let_go();
+      multiply_block_by_steps<kKind, kTiles>(view, form, totals);
+    }
+    form = uniform(coming);
+    held = ring.free_barrier();
+    ring.next();
+  }
+  settle_products<kTiles>(totals);
+  let_go();
+}
+
 // totals = the sums of the blocks of a chain.
 template <TileKind kKind, int kTiles, typename Ring>
 __device__ __forceinline__ void multiply_chain(const StageReader& reader, uint32_t forms, Ring& ring,
                                                const TaskChains& chains, int number,
                                                HalfSums<kTiles>& totals) {
+  if constexpr (kKind == TileKind::exl2)
+    return multiply_straight_chain<kKind, kTiles>(reader, forms, ring, chains, number, totals);
   int block, end;
   chains.find(number, block, end);
   const auto form_of = [&](int of) {
@@ -245,7 +311,7 @@ __device__ __forceinline__ void multiply_chain(const StageReader& reader, uint32
     multiply_block<kKind, kTiles, Ring>(reader.view(ring.address()), form, totals,
                                         [&] { coming = form_of(block + 1); });
     form = coming;
-    ring.release();
+    ring.release(ring.free_barrier(), reader.lane);
     ring.next();
   }
 }

@@ -74,7 +74,7 @@ class Float8Ring : public StageRing {
     if (lane != 0) return;
     barrier_arrive(free_barrier());
 #if QUIRE_WARPGROUP_PRODUCTS
-    if constexpr (Kind::kPairs) arrive_at_block(free_barrier(), (blockIdx.y & 1) ^ 1);
+    if constexpr (Kind::kPairs) arrive_in_pair(address_in_block(free_barrier(), (blockIdx.y & 1) ^ 1));
 #endif
   }
 

@@ -61,11 +61,12 @@ template <TileKind kKind>
 struct HalfScales {
   float scale[2];
   __half2 offset[kIsGptq<kKind> ? 2 : 1];
+  __half2 factors;  // exl2
 
   __device__ __forceinline__ void make(uint2 found, int half) {
     if constexpr (kKind == TileKind::exl2) {
       const uint32_t nibbles = found.x >> (8 * half);
-      exl2_two_scales(nibbles | nibbles << 12, found.y, scale[0], scale[1]);
+      factors = exl2_two_scales(nibbles | nibbles << 12, found.y);
     } else if constexpr (kKind == TileKind::fp8) {
       scale[0] = __uint_as_float(found.x);
       scale[1] = __uint_as_float(found.y);
@@ -117,8 +118,10 @@ struct HalfTile {
       decode_e4m3(raw, w);
     } else if constexpr (kKind == TileKind::mxfp4) {
       decode_e2m1_half(raw, factors, w);
+    } else if constexpr (kKind == TileKind::exl2) {
+      decode_half<kBits, 0>(raw, ScaledColumns<kBits>(group.factors), w);
     } else {
-      decode_half<kBits, 0>(raw, kBits == 16 ? 0.0f : static_cast<float>(1 << (kBits - 1)), w);
+      decode_dense(raw, w);
     }
   }
 };
@@ -179,6 +182,21 @@ __device__ __forceinline__ void multiply_in_warp(HalfSums<kTiles>& sums, const _
 }
 
 #endif
+
+// Until the products that a half strip's sums come from are done. What is computed of sums after this comes
+// after it: the compiler takes the sums of products as ready, and where it moves what reads them to before
+// the wait it has each product waited for.
+template <int kTiles>
+__device__ __forceinline__ void settle_products([[maybe_unused]] HalfSums<kTiles>& sums) {
+#if QUIRE_WARPGROUP_PRODUCTS
+  wait_for_products<0>();
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) asm volatile("" : "+f"(sums[n][x])::"memory");
+  }
+#endif
+}
 
 // sums = weights of kSteps steps of a half strip, 8 of a lane each, by the activations at `step`, in 16
 // bytes, plus sums where `add`. All warps of a warpgroup call this at the same time. Weights and sums belong

@@ -40,7 +40,8 @@ __device__ __forceinline__ void finish_single(const Arguments& a, StripPlace pla
                                               float value) {
   const int local = place.strip * kStripColumns + column, row = output_row(a, token);
   if (row >= 0 && place.part >= 0 && local < a.matrix.parts[place.part].num_columns)
-    store_result(a, row, a.matrix.parts[place.part].first_column + local, value);
+    store_result(a, row, a.matrix.parts[place.part].first_column + local,
+                 value * a.matrix.parts[place.part].unit);
 }
 
 // One column of a gate and its up.
@@ -51,6 +52,8 @@ __device__ __forceinline__ void finish_pair(const Arguments& a, int strip, int t
   if (row < 0 || local >= a.matrix.parts[0].num_columns) return;
   const int gate_column = a.matrix.parts[0].first_column + local,
             up_column = a.matrix.parts[1].first_column + local;
+  gate *= a.matrix.parts[0].unit;
+  up *= a.matrix.parts[1].unit;
   if (a.epilogue.activation < 0) {
     store_result(a, row, gate_column, gate);
     store_result(a, row, up_column, up);

@@ -1,9 +1,10 @@
 // One segment of weights times the activations of up to 8 rows, and the way along a chain of segments.
 //
-// Codes become f16 integers, which tensor cores multiply exactly; the f32 sums of a group are scaled once, so
-// a weight costs its bits, one AND-OR and one subtraction. Per 1,024 weights of 4 bits and 8 tokens: 20
-// integer, 16 half-precision, 4 tensor instructions and 2 loads; per group 8 multiply-adds and what makes
-// their scales.
+// A weight costs its bits, one AND and one multiply-add in half precision. Codes of EXL2 become scaled
+// weights by it, rounded to f16, so that products add to the sums of the chain; those of other kinds f16
+// integers, which tensor cores multiply exactly, and the f32 sums of a group are scaled. Per 1,024 weights of
+// 4 bits and 8 tokens: 20 integer, 16 half-precision, 4 tensor instructions and 2 loads; per group what makes
+// its scales.
 //
 // Loops are not unrolled: a kernel of a few microseconds meets its instructions for the first time, and what
 // it waits for then is the instruction cache.
@@ -46,11 +47,12 @@ template <TileKind kKind>
 struct GroupScales {
   float scale[4];
   __half2 offset[kIsGptq<kKind> ? 4 : 1];
+  __half2 factors[2];  // exl2
   uint32_t factors_at;
 
   __device__ __forceinline__ void read(uint32_t record, int g) {
     if constexpr (kKind == TileKind::exl2) {
-      exl2_column_scales(load_shared_2(record + 2 * g), load_shared_4(record + 16), scale);
+      exl2_column_scales(load_shared_2(record + 2 * g), load_shared_4(record + 16), factors);
     } else if constexpr (kIsGptq<kKind>) {
       const uint2 s = load_shared_8(record + 8 * g), o = load_shared_8(record + 64 + 8 * g);
       gptq_two_scales(s.x, scale);
@@ -91,7 +93,7 @@ struct GroupScales {
       decode_e2m1_words(raw, load_shared_4(factors_at), w);
       factors_at += kStripColumns;
     } else {
-      decode_words<kBits>(raw, w, static_cast<float>(1 << (kBits - 1)));
+      decode_words<kBits>(raw, factors, w);
     }
   }
 };
@@ -100,7 +102,6 @@ struct GroupScales {
 template <TileKind kKind, int kBits, typename Take>
 __device__ __forceinline__ void multiply_group(GroupScales<kKind>& group, uint32_t tile, int steps, int lane,
                                                Take& take, Sums& sums) {
-  clear(sums);
 #pragma unroll 1
   for (; steps > 0; --steps, tile += kBits * 128) {
     uint32_t raw[kBits];
@@ -121,16 +122,18 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
     fetch_words<16>(SharedTile{address}, lane, raw);
     const uint4 b = take();
     __half2 w[16];
-    decode_words<16>(raw, w, 0.0f);
+    decode_dense(raw, w);
     multiply_step(w, b, totals);
   } else {
     const int steps = records == 1 ? kBlockSteps : 1;
     uint32_t tile = address + records * kRecordBytes<kKind>;
 #pragma unroll 1
     for (int r = records; r > 0; --r, address += kRecordBytes<kKind>, tile += steps * bits * 128) {
-      Sums sums;
       GroupScales<kKind> group;
       group.read(address, lane >> 2);
+      Sums group_sums;
+      Sums& sums = kScalesSums<kKind> ? group_sums : totals;
+      if constexpr (kScalesSums<kKind>) clear(sums);
       // The same for all lanes of a warp.
       if constexpr (kOnlyBits<kKind> != 0) {
         multiply_group<kKind, kOnlyBits<kKind>>(group, tile, steps, lane, take, sums);
@@ -149,7 +152,7 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
           multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
         }
       }
-      group.add(sums, totals);
+      if constexpr (kScalesSums<kKind>) group.add(sums, totals);
     }
   }
 }

@@ -143,11 +143,12 @@ class FormTable {
       }
     }
   }
-  __device__ __forceinline__ uint32_t offset(int part, int block) const {
+  // Byte of the strip, and form.
+  __device__ __forceinline__ uint2 segment(int part, int block) const {
     if constexpr (kKind == TileKind::dense) {
-      return block * kDenseBytes;
+      return make_uint2(block * kDenseBytes, form(0, 0));
     } else {
-      return load_shared_4(place(part, block));
+      return load_shared_8(place(part, block));
     }
   }
   // Where the forms of a part lie, for form().
@@ -203,7 +204,7 @@ class StageRing {
   __device__ __forceinline__ void wait_until_free() const { barrier_wait(free_barrier(), (round_ & 1) ^ 1); }
   __device__ __forceinline__ void wait_until_full() const { barrier_wait(full_barrier(), round_ & 1); }
   // By each lane of the warps that read.
-  __device__ __forceinline__ void release() const { barrier_arrive(free_barrier()); }
+  __device__ __forceinline__ void release(uint32_t barrier, int) const { barrier_arrive(barrier); }
   __device__ __forceinline__ void next() {
     if (++stage_ == num_stages_) {
       stage_ = 0;
@@ -236,16 +237,48 @@ struct StripSource {
   const uint8_t* from;
   uint32_t bytes;  // 0: no such strip
 };
-template <TileKind kKind>
-__device__ __forceinline__ StripSource strip_source(const GemmArguments& a, const FormTable<kKind>& table,
-                                                    const BlockWalk& walk, int slot) {
-  const StripPlace place = place_strip(a, walk.group(), slot);
-  if (place.part < 0) return {nullptr, 0};
-  const Part& part = a.matrix.parts[place.part];
-  return {part.strips + static_cast<size_t>(place.strip) * part.strip_bytes +
-              table.offset(place.part, walk.block()),
-          form_bytes(table.form(table.forms(place.part), walk.block()))};
+
+#if __CUDA_ARCH__ >= 900
+// Arrives at a stage's barrier with what there is of a strip.
+__device__ __forceinline__ void bring_strip(StripSource source, uint32_t target, uint32_t barrier) {
+  if (source.bytes == 0) {
+    barrier_arrive(barrier);
+  } else {
+    copy_bulk(target, source.from, source.bytes, barrier);
+  }
 }
+#endif
+
+// Where the weights of slot `slot` lie as a thread block goes along its tasks.
+template <TileKind kKind>
+class StripSources {
+ public:
+  __device__ __forceinline__ StripSources(const GemmArguments& a, const FormTable<kKind>& table, int slot)
+      : a_(a), table_(table), slot_(slot) {}
+  __device__ __forceinline__ StripSource at(const BlockWalk& walk) {
+    if (walk.group() != group_) find(walk.group());
+    if (part_ < 0) return {nullptr, 0};
+    const uint2 segment = table_.segment(part_, walk.block());
+    return {strip_ + segment.x, form_bytes(segment.y)};
+  }
+
+ private:
+  __device__ __forceinline__ void find(int group) {
+    group_ = group;
+    const StripPlace place = place_strip(a_, group, slot_);
+    part_ = place.part;
+    if (part_ < 0) return;
+    const Part& part = a_.matrix.parts[part_];
+    strip_ = part.strips + static_cast<size_t>(place.strip) * part.strip_bytes;
+  }
+
+  const GemmArguments& a_;
+  const FormTable<kKind>& table_;
+  int slot_;
+  int group_ = -1;
+  int part_ = -1;
+  const uint8_t* strip_ = nullptr;
+};
 
 // All that the warp does that brings weights: one bulk copy for each strip and stage where the card has them,
 // 16-byte copies by all lanes before. It need not wait for the predecessor. `at`: of the weights in a stage.
@@ -253,25 +286,22 @@ template <TileKind kKind>
 __device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormTable<kKind>& table,
                                              uint32_t base, uint32_t at, int lane) {
   StageRing ring(a.shape, base);
+  StripSources<kKind> sources(a, table, lane);
 #pragma unroll 1
   for (BlockWalk walk(a, deal_of_block()); walk.valid(); walk.next(), ring.next()) {
+    StripSource source = {nullptr, 0};
+    if (lane < a.shape.strips) source = sources.at(walk);
     if (!ring.is_new()) ring.wait_until_free();
     const uint32_t target = ring.address() + at;
 #if __CUDA_ARCH__ >= 900
-    if (lane < a.shape.strips) {
-      const StripSource source = strip_source<kKind>(a, table, walk, lane);
-      if (source.bytes == 0) {
-        barrier_arrive(ring.full_barrier());
-      } else {
-        copy_bulk(target + lane * a.shape.slot_bytes, source.from, source.bytes, ring.full_barrier());
-      }
-    }
+    if (lane < a.shape.strips) bring_strip(source, target + lane * a.shape.slot_bytes, ring.full_barrier());
 #else
 #pragma unroll 1
     for (int slot = 0; slot < a.shape.strips; ++slot) {
-      const StripSource source = strip_source<kKind>(a, table, walk, slot);
-      for (uint32_t i = lane * 16; i < source.bytes; i += 512)
-        copy_async_16(target + slot * a.shape.slot_bytes + i, source.from + i);
+      const auto from = __shfl_sync(0xffffffffU, reinterpret_cast<unsigned long long>(source.from), slot);
+      const uint32_t bytes = __shfl_sync(0xffffffffU, source.bytes, slot);
+      for (uint32_t i = lane * 16; i < bytes; i += 512)
+        copy_async_16(target + slot * a.shape.slot_bytes + i, reinterpret_cast<const uint8_t*>(from) + i);
     }
     barrier_arrive_after_copies(ring.full_barrier());
 #endif

@@ -25,6 +25,7 @@ namespace quire::kernels {
 struct HalfPlace {
   int column;
   int first_token;
+  float unit;
   bool there[2];
 };
 
@@ -39,11 +40,18 @@ template <int kTiles>
 __device__ __forceinline__ HalfPlace half_place(const Part& part, const HalfStrip& of, int first_tile) {
   const int local = of.strip.strip * kStripColumns + 16 * of.half + (of.lane >> 2);
   const int token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8 + 2 * (of.lane & 3);
-  return {part.first_column + local, token, {local < part.num_columns, local + 8 < part.num_columns}};
+  return {
+      part.first_column + local, token, part.unit, {local < part.num_columns, local + 8 < part.num_columns}};
 }
 
 template <int kTiles>
-__device__ __forceinline__ void add_bias(const float* bias, const HalfPlace& place, HalfSums<kTiles>& sums) {
+__device__ __forceinline__ void finish_sums(const float* bias, const HalfPlace& place,
+                                            HalfSums<kTiles>& sums) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) sums[n][x] *= place.unit;
+  }
   if (bias == nullptr) return;
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
@@ -56,10 +64,43 @@ __device__ __forceinline__ void add_bias(const float* bias, const HalfPlace& pla
   }
 }
 
+// Whether each lane can write two columns at a time.
+template <typename Arguments>
+__device__ __forceinline__ bool stores_pairs(const Arguments& a, const HalfPlace& place) {
+  const int g = static_cast<int>(threadIdx.x >> 2 & 7);
+  const int there = (place.there[0] ? 1 : 0) + (place.there[1] ? 2 : 0);
+  const int other = __shfl_xor_sync(0xffffffffU, there, 4);
+  const bool fits =
+      a.epilogue.output != nullptr && there == other && ((a.epilogue.stride | (place.column - g)) & 1) == 0;
+  return uniform(fits ? 0 : 1) == 0;
+}
+
+// As halves: lanes of columns g and g + 1 exchange what they have of two tokens, so that each has both
+// columns of one.
+template <int kTiles, typename Arguments>
+__device__ __forceinline__ void store_half_pairs(const Arguments& a, const HalfPlace& place,
+                                                 const HalfSums<kTiles>& sums) {
+  const int odd = static_cast<int>(threadIdx.x >> 2 & 1);
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    // Columns g and g + 8 of a token.
+    const __half2 first = __floats2half2_rn(sums[n][0], sums[n][2]);
+    const __half2 second = __floats2half2_rn(sums[n][1], sums[n][3]);
+    const __half2 own = odd ? second : first;
+    const __half2 other = half2_of(__shfl_xor_sync(0xffffffffU, bits_of(odd ? first : second), 4));
+    const int row = output_row(a, place.first_token + 8 * n + odd);
+    __half* const to = a.epilogue.output + static_cast<size_t>(row) * a.epilogue.stride + place.column - odd;
+    const __half2 left = odd ? other : own, right = odd ? own : other;
+    if (row >= 0 && place.there[0]) *reinterpret_cast<__half2*>(to) = __lows2half2(left, right);
+    if (row >= 0 && place.there[1]) *reinterpret_cast<__half2*>(to + 8) = __highs2half2(left, right);
+  }
+}
+
 // Straight from registers: for each token eight lanes write eight columns side by side.
 template <int kTiles, typename Arguments>
 __device__ __forceinline__ void store_half(const Arguments& a, const HalfPlace& place,
                                            const HalfSums<kTiles>& sums) {
+  if (stores_pairs(a, place)) return store_half_pairs<kTiles>(a, place, sums);
   with_store(a.epilogue, [&](auto store) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
@@ -76,7 +117,7 @@ __device__ __forceinline__ void store_half(const Arguments& a, const HalfPlace& 
 template <int kTiles, typename Arguments>
 __device__ __forceinline__ void finish_half(const Arguments& a, const HalfStrip& of, HalfSums<kTiles>& sums) {
   const HalfPlace place = half_place<kTiles>(a.matrix.parts[of.strip.part], of, 0);
-  add_bias<kTiles>(a.matrix.bias, place, sums);
+  finish_sums<kTiles>(a.matrix.bias, place, sums);
   store_half<kTiles>(a, place, sums);
 }
 
@@ -119,7 +160,7 @@ __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const H
       sums[first + n][3] = sum.w;
     }
   }
-  add_bias<kCount>(a.matrix.bias, place, sums);
+  finish_sums<kCount>(a.matrix.bias, place, sums);
   store_half<kCount>(a, place, sums);
 }
 
@@ -197,8 +238,8 @@ __device__ __forceinline__ void apply_gate(int32_t kind, HalfSums<kTiles>& gate,
   }
 }
 
-// The same for the warps of a gate and its up, whose lanes have the same columns and tokens: all park their
-// sums, `mine` and `other` are the places, and each finishes half of the tokens.
+// The same for the warps of a gate and its up, whose lanes have the same columns and tokens: each finishes
+// half of the tokens, and parks its sums of the others at `mine`; what it needs lies at `other`.
 template <int kTiles, typename Arguments>
 __device__ __forceinline__ void finish_paired_half(const Arguments& a, const HalfStrip& of, int slot,
                                                    uint32_t mine, uint32_t other,
@@ -206,18 +247,29 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
   constexpr int kShare = kTiles / 2;
   const bool is_up = (slot & 1) != 0;
   const int first_tile = is_up ? kShare : 0;
-  park<kTiles>(mine, sums);
+  HalfSums<kShare> gate, up, given;
+#pragma unroll
+  for (int n = 0; n < kShare; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      given[n][x] = is_up ? sums[n][x] : sums[kShare + n][x];
+      gate[n][x] = up[n][x] = is_up ? sums[kShare + n][x] : sums[n][x];
+    }
+  }
+  park<kShare>(mine, given);
   named_barrier(1 + slot / 2, 128);
-  HalfSums<kShare> gate, up;
-  load_parked<kShare>((is_up ? other : mine) + first_tile * 512, gate);
-  load_parked<kShare>((is_up ? mine : other) + first_tile * 512, up);
+  if (is_up) {
+    load_parked<kShare>(other, gate);
+  } else {
+    load_parked<kShare>(other, up);
+  }
   named_barrier(1 + slot / 2, 128);  // the next sums take the place
   if (of.strip.part < 0) return;
   const auto place_in = [&](int part) { return half_place<kTiles>(a.matrix.parts[part], of, first_tile); };
   HalfPlace place = place_in(0);
   const HalfPlace up_place = place_in(1);
-  add_bias<kShare>(a.matrix.bias, place, gate);
-  add_bias<kShare>(a.matrix.bias, up_place, up);
+  finish_sums<kShare>(a.matrix.bias, place, gate);
+  finish_sums<kShare>(a.matrix.bias, up_place, up);
   if (a.epilogue.activation < 0) {
     store_half<kShare>(a, up_place, up);
   } else {
@@ -235,7 +287,9 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   const int slot = warp >> 1, half = warp & 1;
-  const auto parked_by = [&](int w) { return base + shape.sums_at + w * (kTiles * 512) + lane * 16; };
+  const uint32_t place_bytes =
+      kTiles * (kParksSums<kTiles, Ring> || m.chain_bits != kFewChainBits ? 512 : 256);
+  const auto parked_by = [&](int w) { return base + shape.sums_at + w * place_bytes + lane * 16; };
   const uint32_t parked = parked_by(warp);
   const uint32_t weights_at = uniform(kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes);
   const StageReader reader = {weights_at, lane, half};

@@ -14,6 +14,9 @@ template <TileKind kKind>
 constexpr uint32_t kRecordBytes = scale_bytes(kKind);
 template <TileKind kKind>
 constexpr bool kIsGptq = kKind == TileKind::gptq || kKind == TileKind::gptq8;
+// Whether the sums of a group are scaled, and not its weights.
+template <TileKind kKind>
+constexpr bool kScalesSums = kKind != TileKind::dense&& kKind != TileKind::exl2;
 // Of kinds all of whose codes have one width, else 0.
 template <TileKind kKind>
 constexpr int kOnlyBits = kKind == TileKind::gptq || kKind == TileKind::mxfp4  ? 4
@@ -121,19 +124,48 @@ __device__ __forceinline__ void fetch_half(uint32_t tile, int lane, int half,
   }
 }
 
-// The 8 pairs of a half as code - zero, still without scale. Where both halves share a word, kHalf says whose
-// bits of it are meant.
+// What makes weights of the codes of EXL2 in columns g and g + 8 of a half strip: a field at 2^p is an f16
+// subnormal, code * 2^(p - 24), of which one multiply-add makes (code - middle) * scale, rounded once.
+template <int kBits>
+struct ScaledColumns {
+  static constexpr bool kFourPlaces = kBits == 2 || kBits == 3;  // 2^0, 2^2, 2^4, 2^6; else 2^0 and 2^4
+  __half2 factor[kFourPlaces ? 4 : 2];
+  __half2 offset[2];
+
+  // `scales`: 2^24 times those of the two columns.
+  explicit __device__ __forceinline__ ScaledColumns(__half2 scales) {
+    constexpr float kMiddle = static_cast<float>(1 << (kBits - 1)) / (1 << 24);
+    const __half2 offsets = __hmul2(scales, __float2half2_rn(-kMiddle));
+    const __half2 placed =
+        kBits == 8 ? scales : __hmul2(scales, __floats2half2_rn(1.0f, kFourPlaces ? 0.25f : 0.0625f));
+    factor[0] = __low2half2(scales);
+    factor[1] = __high2half2(placed);
+    if constexpr (kFourPlaces) {
+      const __half2 above = __hmul2(placed, __float2half2_rn(0.0625f));
+      factor[2] = __low2half2(above);
+      factor[3] = __high2half2(above);
+    }
+    offset[0] = __low2half2(offsets);
+    offset[1] = __high2half2(offsets);
+  }
+  // Of the q-th place.
+  __device__ __forceinline__ __half2 weights(uint32_t fields, int q) const {
+    return __hfma2(half2_of(fields), factor[q], offset[q & 1]);
+  }
+};
+
+// The 8 pairs of a half. Where both halves share a word, kHalf says whose bits of it are meant.
 template <int kBits, int kHalf>
-__device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBits>], float zero,
-                                            __half2* w) {
+__device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBits>],
+                                            const ScaledColumns<kBits>& columns, __half2* w) {
   if constexpr (kBits == 4) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const uint32_t upper = raw[i] >> 8;
-      w[4 * i] = centred(and_or(raw[i], 0x000f000f, kMagic), 0, zero);
-      w[4 * i + 1] = centred(and_or(raw[i], 0x00f000f0, kMagic), 4, zero);
-      w[4 * i + 2] = centred(and_or(upper, 0x000f000f, kMagic), 0, zero);
-      w[4 * i + 3] = centred(and_or(upper, 0x00f000f0, kMagic), 4, zero);
+      w[4 * i] = columns.weights(and_or(raw[i], 0x000f000f, 0), 0);
+      w[4 * i + 1] = columns.weights(and_or(raw[i], 0x00f000f0, 0), 1);
+      w[4 * i + 2] = columns.weights(and_or(upper, 0x000f000f, 0), 0);
+      w[4 * i + 3] = columns.weights(and_or(upper, 0x00f000f0, 0), 1);
     }
   } else if constexpr (kBits == 2 || kBits == 3) {
 #pragma unroll
@@ -142,9 +174,9 @@ __device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBi
       const uint32_t top = kBits == 3 ? shifted(raw[kBits - 2], 2 - s - 8 * kHalf) : 0;
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        uint32_t bits = and_or(low, 0x00030003U << (2 * q), kMagic);
+        uint32_t bits = and_or(low, 0x00030003U << (2 * q), 0);
         if constexpr (kBits == 3) bits = and_or(top, 0x00040004U << (2 * q), bits);
-        w[4 * s + q] = centred(bits, 2 * q, zero);
+        w[4 * s + q] = columns.weights(bits, q);
       }
     }
   } else if constexpr (kBits == 5) {
@@ -152,33 +184,38 @@ __device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBi
     for (int s = 0; s < 4; ++s) {
       const uint32_t low = s == 1 || s == 3 ? raw[s / 2] >> 8 : raw[s / 2];
       const uint32_t top = shifted(raw[2], kHalf == 0 ? 4 - s : -4 - s);
-      w[2 * s] = centred(and_or(top, 0x00100010, and_or(low, 0x000f000f, kMagic)), 0, zero);
-      w[2 * s + 1] = centred(and_or(top, 0x01000100, and_or(low, 0x00f000f0, kMagic)), 4, zero);
+      w[2 * s] = columns.weights(and_or(top, 0x00100010, and_or(low, 0x000f000f, 0)), 0);
+      w[2 * s + 1] = columns.weights(and_or(top, 0x01000100, and_or(low, 0x00f000f0, 0)), 1);
     }
   } else if constexpr (kBits == 6) {
 #pragma unroll
     for (int s = 0; s < 4; ++s) {
       const uint32_t low = s == 1 || s == 3 ? raw[s / 2] >> 8 : raw[s / 2];
       const uint32_t top = shifted(raw[2], s == 0 ? 4 : s == 1 ? 2 : s == 2 ? -4 : -6);
-      w[2 * s] = centred(and_or(top, 0x00300030, and_or(low, 0x000f000f, kMagic)), 0, zero);
-      w[2 * s + 1] = centred(and_or(top, 0x03000300, and_or(low, 0x00f000f0, kMagic)), 4, zero);
-    }
-  } else if constexpr (kBits == 8) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      w[2 * i] = centred(and_or(raw[i], 0x00ff00ff, kMagic), 0, zero);
-      w[2 * i + 1] = centred(and_or(raw[i] >> 8, 0x00ff00ff, kMagic), 0, zero);
+      w[2 * s] = columns.weights(and_or(top, 0x00300030, and_or(low, 0x000f000f, 0)), 0);
+      w[2 * s + 1] = columns.weights(and_or(top, 0x03000300, and_or(low, 0x00f000f0, 0)), 1);
     }
   } else {
-    static_assert(kBits == 16);
+    static_assert(kBits == 8);
 #pragma unroll
-    for (int h = 0; h < 8; ++h) w[h] = half2_of(raw[h]);
+    for (int i = 0; i < 4; ++i) {
+      w[2 * i] = columns.weights(and_or(raw[i], 0x00ff00ff, 0), 0);
+      w[2 * i + 1] = columns.weights(and_or(raw[i] >> 8, 0x00ff00ff, 0), 1);
+    }
   }
+}
+
+// f16 itself.
+template <int kWords>
+__device__ __forceinline__ void decode_dense(const uint32_t (&raw)[kWords], __half2* w) {
+#pragma unroll
+  for (int h = 0; h < kWords; ++h) w[h] = half2_of(raw[h]);
 }
 
 // The 16 pairs of a lane, both halves.
 template <int kBits>
-__device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __half2 (&w)[16], float zero) {
+__device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], const __half2 (&scales)[2],
+                                             __half2 (&w)[16]) {
   constexpr int kLow = kBits == 3 || kBits == 5 || kBits == 6 ? kHalfWords<kBits> - 1 : kHalfWords<kBits>;
   uint32_t words[kHalfWords<kBits>];
   __half2 pairs[8];
@@ -188,10 +225,11 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __hal
     for (int i = 0; i < kLow; ++i) words[i] = raw[half * kLow + i];
     if constexpr (kBits == 3 || kBits == 5) words[kLow] = raw[kBits - 1];
     if constexpr (kBits == 6) words[kLow] = raw[4 + half];
+    const ScaledColumns<kBits> columns(scales[half]);
     if (half == 0) {
-      decode_half<kBits, 0>(words, zero, pairs);
+      decode_half<kBits, 0>(words, columns, pairs);
     } else {
-      decode_half<kBits, 1>(words, zero, pairs);
+      decode_half<kBits, 1>(words, columns, pairs);
     }
 #pragma unroll
     for (int h = 0; h < 8; ++h) w[8 * half + h] = pairs[h];
@@ -311,21 +349,17 @@ __device__ __forceinline__ float power_of_two(uint32_t exponents, int q) {
   return __uint_as_float(placed & 0x7f800000U);
 }
 
-// Scales of two columns from their nibbles, which lie at bits 0 and 16: f16(f16((nibble + 1)^2) * group
-// scale), as f32.
-__device__ __forceinline__ void exl2_two_scales(uint32_t nibbles, uint32_t group_scale, float& first,
-                                                float& second) {
+// Scales of two columns from their nibbles, which lie at bits 0 and 16: f16((nibble + 1)^2 * group scale).
+__device__ __forceinline__ __half2 exl2_two_scales(uint32_t nibbles, uint32_t group_scale) {
   const __half2 root = centred(and_or(nibbles, 0x000f000f, kMagic), 0, -1.0f);
-  const __half2 scale = __hmul2(__hmul2(root, root), half2_of(group_scale));
-  first = __low2float(scale);
-  second = __high2float(scale);
+  return __hmul2(__hmul2(root, root), half2_of(group_scale));
 }
 
 // Of a lane's columns g + 8q.
-__device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t group_scale, float (&s)[4]) {
+__device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t group_scale, __half2 (&s)[2]) {
   const uint32_t apart = nibbles | nibbles << 12;  // two nibbles in the two halves
-  exl2_two_scales(apart, group_scale, s[0], s[1]);
-  exl2_two_scales(apart >> 8, group_scale, s[2], s[3]);
+  s[0] = exl2_two_scales(apart, group_scale);
+  s[1] = exl2_two_scales(apart >> 8, group_scale);
 }
 
 // Scales of two neighbouring columns of gptq, and what is to be added to their raw codes.

@@ -143,6 +143,15 @@ void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t toke
   s = best;
 }
 
+// Of a strip by 8 tokens, in shared memory: all sums where those of a chain wait for others, half of them
+// where a gate and its up only exchange them in the end. Without products of a warpgroup stages are small.
+uint32_t sums_bytes(const GemmShape& s, const CardLimits& d, const Matrix& m) {
+  constexpr uint32_t kAll = 8 * kStripColumns * 4;  // f32
+  const bool parks = s.tiles == kMostWideTiles && !s.roomy;
+  if (!d.warpgroup_products || parks || m.chain_bits != kFewChainBits) return kAll;
+  return m.paired != 0 ? kAll / 2 : 0;
+}
+
 // Shared memory for a block's work: as many stages as the card has room for. False where these are fewer than
 // the warps that take turns to fill them: one of them would be two rounds ahead of those who read.
 bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
@@ -152,7 +161,7 @@ bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   s.stage_bytes = kBlockSteps * step_bytes(s.tiles) + strips * s.slot_bytes;
   s.table_at = kFreeAt;
   s.sums_at = kFreeAt + aligned(table);
-  s.activations_at = s.sums_at + strips * tiles * 8 * kStripColumns * 4;
+  s.activations_at = s.sums_at + strips * tiles * sums_bytes(s, d, m);
   const uint32_t limit = d.shared_per_block;
   const auto fewest = static_cast<uint32_t>(
       s.is_broad() || (s.tiles == kMostWideTiles && d.warpgroup_products && !s.roomy) ? kFewestStages

@@ -49,10 +49,10 @@ constexpr int kMaxParts = 3;
 enum class TileKind : int32_t { exl2, gptq, gptq8, fp8, mxfp4, dense, float8 };
 
 // Bytes of a record of scales. exl2: [8] u16, nibble q of number g is column g + 8q, then q_scale_max *
-// prescale / 256 as f16, twice, and 12 bytes unused. gptq (4 bits) and gptq8: f16 scales [8][4], then f16
-// [8][4], what is to be added to a raw code. fp8: f32 scales [8][4], times kE4m3Unit. mxfp4, of a block of
-// 128 rows: for each step the upper bytes of f16 factors [8][4], by which its weights are multiplied, then
-// the exponents, with a bias of 127, of the scales that the sums take, u8 [8][4].
+// prescale / 256 * 2^24 / unit as f16, twice, and 12 bytes unused. gptq (4 bits) and gptq8: f16 scales
+// [8][4], then f16 [8][4], what is to be added to a raw code. fp8: f32 scales [8][4], times kE4m3Unit. mxfp4,
+// of a block of 128 rows: for each step the upper bytes of f16 factors [8][4], by which its weights are
+// multiplied, then the exponents, with a bias of 127, of the scales that the sums take, u8 [8][4].
 constexpr uint32_t scale_bytes(TileKind kind) {
   switch (kind) {
     case TileKind::dense:
@@ -69,6 +69,13 @@ constexpr uint32_t scale_bytes(TileKind kind) {
 constexpr bool has_one_record(TileKind kind) {
   return kind == TileKind::mxfp4;
 }
+// Weights of exl2 are scaled before they are multiplied: (code - middle) * scale / unit, rounded to f16. A
+// code in the bits of an f16 is a subnormal, code * 2^-24, so records have group scales times 2^24 / unit.
+// The unit of a part is a power of two by which the largest of these is 64 to 128, and a column's scale, up
+// to 256 times as much, an f16. A weight below unit * 2^-14 is a multiple of unit * 2^-24: its error is at
+// most a 128th of the largest group scale. The unit multiplies the sums in the end.
+constexpr float kExl2Denormal = 16777216.0f;
+constexpr float kMostExl2Scale = 128.0f;
 // Weights of mxfp4 in f16: E2M1 divided by 2 to the power of 14, times a factor of 2 to the power of 15 for
 // the group of a block with the largest scale, of 2 to the power of -16 or 0 at the least. A weight is exact
 // where its scale is not less than the largest by more than 2 to the power of 24.
@@ -104,6 +111,7 @@ struct Part {
   int32_t first_column = 0;  // in the output
   int32_t num_runs = 0;
   Run runs[kMaxRuns];
+  float unit = 1.0f;  // by which sums are multiplied
 };
 
 // What a kernel sees. Where `paired`, strip j of the gate meets strip j of the up matrix in one thread block.

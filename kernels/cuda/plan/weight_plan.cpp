@@ -1,6 +1,7 @@
 #include "kernels/cuda/plan/weight_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -114,6 +115,16 @@ bool make_dense(PartPlan& plan) {
   return place_segments(plan, groups);
 }
 
+// See kExl2Denormal.
+float exl2_unit(const std::vector<uint16_t>& group_scales) {
+  float largest = 0.0f;
+  for (const uint16_t scale : group_scales) largest = std::max(largest, std::abs(half_to_float(scale)));
+  if (largest == 0.0f || !std::isfinite(largest)) return 1.0f;
+  int exponent = 0;
+  std::frexp(largest, &exponent);  // less than 2 to the power of that
+  return std::ldexp(kExl2Denormal / kMostExl2Scale, exponent);
+}
+
 bool plan_exl2(PartPlan& plan) {
   const WeightSource& source = *plan.source;
   const Exl2Source& exl2 = source.exl2;
@@ -139,6 +150,7 @@ bool plan_exl2(PartPlan& plan) {
   if (next != source.num_in) return false;
   if (!fits) return make_dense(plan);
   plan.kind = TileKind::exl2;
+  plan.unit = exl2_unit(plan.group_scale);
   if (!place_segments(plan, groups)) return false;
   for (size_t i = 0; i < groups.of_step.size(); ++i) {
     const size_t row = i * kStepRows;

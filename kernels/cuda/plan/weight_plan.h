@@ -33,6 +33,7 @@ struct PartPlan {
   std::vector<int32_t> row_packed;  // [K] (exl2)
   std::vector<int32_t> group_first_row;  // gptq tiles: first tile row of each of their groups
   std::vector<uint16_t> group_scale;     // exl2: f16
+  float unit = 1.0f;                     // of its tiles' sums
   std::vector<StepSource> steps;         // of the tiles
   std::vector<ScaleSource> records;      // of a strip: all but dense
   std::vector<Run> runs;

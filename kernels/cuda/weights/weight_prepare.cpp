@@ -218,6 +218,7 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   stored.codes = static_cast<const uint32_t*>(at(codes));
   stored.scales = static_cast<const uint32_t*>(at(scales));
   stored.group_scale = static_cast<const uint16_t*>(at(group_scale));
+  stored.record_factor = kExl2Denormal / plan.unit;
   stored.row_group = static_cast<const int32_t*>(at(row_group));
   stored.row_source = static_cast<const int32_t*>(at(row_source));
   stored.row_bits = static_cast<const int32_t*>(at(row_bits));
@@ -236,6 +237,7 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   part.strip_bytes = plan.strip_bytes;
   part.num_strips = plan.num_strips;
   part.num_columns = source.num_out;
+  part.unit = plan.unit;
   part.num_runs = static_cast<int32_t>(plan.runs.size());
   std::copy(plan.runs.begin(), plan.runs.end(), part.runs);
   void* strips = nullptr;

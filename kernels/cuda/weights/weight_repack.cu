@@ -129,7 +129,9 @@ __global__ void repack_exl2_scales_kernel(StoredMatrix m, RepackTarget target) {
     const uint32_t word = m.scales[static_cast<size_t>(s.group) * (m.padded_columns / 8) + stored / 8];
     value |= ((word >> (4 * (stored % 8))) & 15U) << (4 * q);
   }
-  if (entry == 8 || entry == 9) value = m.group_scale[s.group];
+  if (entry == 8 || entry == 9)
+    value = __half_as_ushort(
+        __float2half_rn(__half2float(__ushort_as_half(m.group_scale[s.group])) * m.record_factor));
   auto* record = target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte;
   reinterpret_cast<uint16_t*>(record)[entry] = static_cast<uint16_t>(value);
 }
@@ -343,26 +345,28 @@ __global__ void repack_dense_kernel(StoredMatrix m, RepackTarget target) {
 
 // A warp per segment.
 template <int kBits>
-__device__ __forceinline__ void expand_tile(const uint8_t* tile, int lane, __half2 (&w)[16]) {
+__device__ __forceinline__ void expand_tile(const uint8_t* tile, int lane, const __half2 (&factors)[2],
+                                            __half2 (&w)[16]) {
   uint32_t raw[kBits];
   fetch_words<kBits>(GlobalTile{tile}, lane, raw);
-  decode_words<kBits>(raw, w, kBits == 16 ? 0.0f : static_cast<float>(1 << (kBits - 1)));
+  decode_words<kBits>(raw, factors, w);
 }
 
-__device__ __forceinline__ void expand_exl2_tile(int bits, const uint8_t* tile, int lane, __half2 (&w)[16]) {
+__device__ __forceinline__ void expand_exl2_tile(int bits, const uint8_t* tile, int lane,
+                                                 const __half2 (&factors)[2], __half2 (&w)[16]) {
   switch (bits) {
     case 2:
-      return expand_tile<2>(tile, lane, w);
+      return expand_tile<2>(tile, lane, factors, w);
     case 3:
-      return expand_tile<3>(tile, lane, w);
+      return expand_tile<3>(tile, lane, factors, w);
     case 4:
-      return expand_tile<4>(tile, lane, w);
+      return expand_tile<4>(tile, lane, factors, w);
     case 5:
-      return expand_tile<5>(tile, lane, w);
+      return expand_tile<5>(tile, lane, factors, w);
     case 6:
-      return expand_tile<6>(tile, lane, w);
+      return expand_tile<6>(tile, lane, factors, w);
     default:
-      return expand_tile<8>(tile, lane, w);
+      return expand_tile<8>(tile, lane, factors, w);
   }
 }
 
@@ -393,12 +397,14 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
                                                                  : kRecordBytes<TileKind::gptq>;
   const uint8_t* tile = record + run.records * record_bytes;
   float scale[4] = {};
-  __half2 offset[4] = {};
+  __half2 offset[4] = {}, factors[2] = {};
   for (int i = 0; i < steps; ++i, tile += bits * 128) {
     if (i == 0 || run.records > 1) {
       if (matrix.kind == TileKind::exl2) {
         exl2_column_scales(__ldg(reinterpret_cast<const uint16_t*>(record) + g),
-                           __ldg(reinterpret_cast<const uint32_t*>(record + 16)), scale);
+                           __ldg(reinterpret_cast<const uint32_t*>(record + 16)), factors);
+#pragma unroll
+        for (int q = 0; q < 4; ++q) scale[q] = part.unit;
       } else if (matrix.kind == TileKind::gptq || matrix.kind == TileKind::gptq8) {
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
@@ -418,8 +424,8 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
     }
     __half2 w[16];
     if (matrix.kind == TileKind::exl2) {
-      expand_exl2_tile(bits, tile, lane, w);
-      apply_scales(w, scale);
+      expand_exl2_tile(bits, tile, lane, factors, w);
+      apply_wide_scales(w, scale);
     } else if (matrix.kind == TileKind::gptq) {
       expand_gptq_tile<4>(tile, lane, offset, w);
       apply_scales(w, scale);
@@ -438,7 +444,9 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
       decode_e4m3(raw, w);
       apply_wide_scales(w, scale);
     } else {
-      expand_tile<16>(tile, lane, w);
+      uint32_t raw[16];
+      fetch_words<16>(GlobalTile{tile}, lane, raw);
+      decode_dense(raw, w);
     }
     const int row = (segment * steps + i) * kStepRows + 8 * t;
     if (row >= row_stride) continue;

@@ -19,6 +19,7 @@ struct StoredMatrix {
   const uint32_t* codes = nullptr;
   const uint32_t* scales = nullptr;       // exl2 scale indices
   const uint16_t* group_scale = nullptr;  // exl2: per group; gptq: [groups, padded_columns]
+  float record_factor = 1.0f;             // exl2: by which records have group scales
   const int32_t* row_group = nullptr;     // [num_rows]
   const int32_t* row_source = nullptr;    // [num_rows] stored row, or nullptr (coded, sorted by group)
   const int32_t* row_bits = nullptr;      // exl2: bits | row in group << 8

@@ -84,7 +84,8 @@ class LinearTest : public CudaTest {
     std::vector<float> values(stored.stored_values.size());
     ASSERT_EQ(table_->dequantize(device_, weight, values.data()), Status::ok);
     if (tolerance == 0.0) {
-      EXPECT_EQ(values, to_floats(to_halves(stored.stored_values)));
+      const std::vector<float> expected = to_floats(to_halves(stored.stored_values));
+      for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], expected[i], stored.step) << i;
     } else {
       EXPECT_LT(relative_error(values, stored.stored_values), tolerance);
     }
@@ -111,7 +112,7 @@ TEST_F(LinearTest, MixedWidthsDequantizeExactly) {
 
 TEST_F(LinearTest, GroupsThatFitNoTileDequantizeExactly) {
   StoredWeight w;
-  make_exl2(w, {{4, 32}, {2, 16}, {2, 16}, {2, 32}}, 40, true, random_);
+  make_exl2(w, {{4, 32}, {2, 16}, {2, 16}, {2, 32}}, 40, true, random_, false);
   check_values(w, 0.0);
 }
 
@@ -525,6 +526,35 @@ TEST_F(LinearTest, ResidualsAreAddedToAndHalvesRounded) {
   p.residual = to_device(before);
   ASSERT_EQ(table_->linear(context_, &p), Status::ok);
   EXPECT_LT(relative_error(from_device(p.residual, 3 * 128), expected), 2e-4);
+}
+
+// Written two at a time where columns come in pairs.
+TEST_F(LinearTest, HalvesAreTheFloatsRoundedWhereverColumnsBegin) {
+  for (const auto& widths : {std::vector<int32_t>{128}, {130}, {131}, {131, 64}, {34, 94}}) {
+    std::vector<StoredWeight> parts(widths.size());
+    std::vector<WeightSource> sources;
+    size_t columns = 0;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      make_exl2(parts[p], {{4, 160}, {3, 96}}, widths[p], false, random_);
+      sources.push_back(parts[p].source);
+      columns += static_cast<size_t>(widths[p]);
+    }
+    Weight* weight = prepare(sources);
+    ASSERT_NE(weight, nullptr);
+    for (const size_t rows : {size_t{1}, size_t{9}, size_t{24}, size_t{45}, size_t{130}}) {
+      SCOPED_TRACE(std::to_string(columns) + " columns, " + std::to_string(rows) + " rows");
+      const std::vector<float> input = random_floats(rows * 256, random_);
+      const std::vector<float> floats = run_f32(weight, input, rows, columns);
+      LinearParams p;
+      p.weight = weight;
+      p.input = to_device(to_halves(input));
+      p.rows = static_cast<int32_t>(rows);
+      auto* halves = poisoned<uint16_t>(rows * columns);
+      p.output = halves;
+      ASSERT_EQ(table_->linear(context_, &p), Status::ok);
+      EXPECT_EQ(from_device(halves, rows * columns), to_halves(floats));
+    }
+  }
 }
 
 TEST_F(LinearTest, LargeProductsOfTheFastModeMatch) {

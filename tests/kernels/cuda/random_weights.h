@@ -25,8 +25,9 @@ struct StoredWeight {
   std::vector<float> floats;
   std::vector<uint8_t> codes;
   // [K, N]: input features by output columns as the prepared matrix has them, and the same in stored columns.
-  // Products of code and scale, not rounded to f16.
+  // Products of code and scale, rounded to f16 where the kernels round them: of EXL2.
   std::vector<float> values, stored_values;
+  float step = 0.0f;  // by which values may differ
 
   void finish_columns() {
     const auto rows = static_cast<size_t>(source.num_in), columns = static_cast<size_t>(source.num_out);
@@ -52,9 +53,27 @@ inline void permute_columns(StoredWeight& w, std::mt19937& random) {
   w.finish_columns();
 }
 
-// Groups as (bits, rows).
+// What a power of two `unit` divides before it is rounded to f16: kernels/cuda/plan/matrix.h.
+inline float exl2_unit_of(const WeightSource& s) {
+  float largest = 0.0f;
+  for (int32_t g = 0; g < s.exl2.num_groups; ++g)
+    largest = std::max(largest, round_to_half(half_to_float(s.exl2.q_scale_max[g]) * s.prescale / 256.0f));
+  float unit = 1.0f / 128.0f;
+  while (largest >= 128.0f * unit) unit *= 2.0f;
+  while (largest < 64.0f * unit) unit *= 0.5f;
+  return unit * 16777216.0f;
+}
+
+// A code times the scale of its column, as tiles have it: the multiple of the middle is rounded, then the
+// weight.
+inline float exl2_in_tiles(int32_t code, int32_t bits, float scale) {
+  const float middle = round_to_half(static_cast<float>(1 << (bits - 1)) * scale);
+  return round_to_half(static_cast<float>(code) * scale - middle);
+}
+
+// Groups as (bits, rows). `in_tiles`: of weights as kernels have them where groups fit their tiles.
 inline void make_exl2(StoredWeight& w, const std::vector<std::pair<int, int>>& layout, int32_t columns,
-                      bool permute, std::mt19937& random) {
+                      bool permute, std::mt19937& random, bool in_tiles = true) {
   const int32_t padded = (columns + 31) / 32 * 32;
   int32_t rows = 0, packed = 0;
   for (const auto& [bits, count] : layout) {
@@ -83,6 +102,8 @@ inline void make_exl2(StoredWeight& w, const std::vector<std::pair<int, int>>& l
             packed};
   s.row_order = permute ? w.row_order.data() : nullptr;
   w.stored_values.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+  const float unit = exl2_unit_of(s);
+  if (in_tiles) w.step = unit / 16777216.0f;  // codes of a wider tile have another middle, which is rounded
   for (size_t g = 0; g < w.groups.size(); ++g) {
     const Exl2Group& group = w.groups[g];
     const float largest = round_to_half(half_to_float(w.half_scales[g]) * s.prescale / 256.0f);
@@ -102,7 +123,8 @@ inline void make_exl2(StoredWeight& w, const std::vector<std::pair<int, int>>& l
         const float factor = round_to_half(static_cast<float>((nibble + 1) * (nibble + 1)) * largest);
         const int32_t centred = static_cast<int32_t>(code) - (1 << (group.bits - 1));
         w.stored_values[feature * static_cast<size_t>(columns) + column] =
-            static_cast<float>(centred) * factor;
+            in_tiles ? exl2_in_tiles(static_cast<int32_t>(code), group.bits, factor / unit) * unit
+                     : static_cast<float>(centred) * factor;
       }
     }
   }

@@ -3,12 +3,15 @@
 #include "kernels/cuda/plan/weight_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "kernels/interface/half.h"
 
 namespace quire::kernels {
 namespace {
@@ -139,6 +142,32 @@ TEST(WeightPlanTest, RandomExl2GroupsFindTheirTilesAndScales) {
     for (size_t step = static_cast<size_t>(plan.source->num_in / kStepRows); step < plan.steps.size(); ++step)
       EXPECT_EQ(plan.steps[step].stored_bits, 0) << "rows that are not there";
   }
+}
+
+TEST(WeightPlanTest, TheLargestGroupScaleOfExl2IsSevenBitsInItsUnit) {
+  for (const float largest : {6e-8f, 3.1e-5f, 0.0008f, 0.25f, 1.0f, 1.999f, 255.0f}) {
+    for (const float other : {0.0f, 1e-3f, 1.0f}) {
+      Exl2Matrix matrix;
+      matrix.add(4, 64);
+      matrix.add(4, 64);
+      const std::vector<uint16_t> scales = {float_to_half(256.0f * largest * other),
+                                            float_to_half(256.0f * largest)};
+      PartPlan plan;
+      WeightSource source = matrix.view();
+      source.exl2.q_scale_max = scales.data();
+      ASSERT_TRUE(plan_part(source, plan));
+      int exponent = 0;
+      EXPECT_EQ(std::frexp(plan.unit, &exponent), 0.5f) << "a power of two";
+      const float in_unit = half_to_float(plan.group_scale[1]) * kExl2Denormal / plan.unit;
+      EXPECT_GE(in_unit, kMostExl2Scale / 2) << largest;
+      EXPECT_LT(in_unit, kMostExl2Scale) << largest;
+    }
+  }
+  Exl2Matrix none;
+  none.add(4, 64);
+  PartPlan plan;
+  ASSERT_TRUE(plan_part(none.view(), plan));
+  EXPECT_EQ(plan.unit, 1.0f);
 }
 
 TEST(WeightPlanTest, Exl2GroupsOfHalfAStepBecomeDenseTiles) {

@@ -1,0 +1,93 @@
+#!/bin/bash
+# Several builds of the CUDA backend beside each other while a kernel is worked on: packed here, measured on a machine with a
+# card. Every program has a hard limit of time: a kernel that hangs would take the whole lease.
+#   tests/gpu/kernels.sh pack NAME=LIBRARY...           here: with bench and tests of build/gpu into .carry-engine
+#   tests/gpu/kernels.sh turns "NAMES" TEXT...          there: cuda_step_bench of each in turns, twice, 8B; TEXT: its "only="
+#   tests/gpu/kernels.sh test NAME FILTER [SECONDS]     the tests of kernels on that build
+#   tests/gpu/kernels.sh sample NAME KERNEL SKIP TEXT...  where warps spend their time: one launch of a kernel whose name has
+#                                                       KERNEL, after SKIP others, instruction by instruction (needs ncu)
+# A library is linked from one build: objects of two can disagree about a structure, and weights of zeros take less power.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root"
+out=${OUT:-$root/build/gpu-results}
+packed=.carry-engine/kernels
+limit() { timeout -s KILL "$@"; }
+
+pack() {
+  rm -rf .carry-engine && mkdir -p "$packed"
+  for pair in "$@"; do strip -o "$packed/${pair%%=*}.so" "${pair#*=}" || return 1; done
+  for name in cuda_step_bench kernels_cuda_test; do strip -o "$packed/$name" "build/gpu/bin/$name" || return 1; done
+  echo "$root" >"$packed/root"
+  tar -C .carry-engine -cJf "$packed.tar.xz" kernels && rm -r "$packed" && du -h "$packed.tar.xz"
+}
+
+unpack_kernels() {
+  mkdir -p "$out"
+  source tests/gpu/carried.sh
+  [ -d "$packed" ] || unpack kernels
+  place_data "$(cat "$packed/root")"
+  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$cuda_libraries"
+}
+
+only() { for text in "$@"; do printf 'only=%s\n' "$text"; done; }
+
+turns() {
+  local names=$1 texts
+  shift
+  mapfile -t texts < <(only "$@")
+  for round in 1 2; do
+    for name in $names; do
+      echo "== $name, round $round"
+      limit "${SECONDS_EACH:-60}" "$packed/cuda_step_bench" "$packed/$name.so" "$out/$name-$round.json" 8b "${texts[@]}" || echo "ended with $?"
+    done
+  done 2>&1 | tee "$out/turns.txt"
+}
+
+# The tests open the library of the build that they come from.
+test_kernels() {
+  local library
+  library=$(cat "$packed/root")/build/gpu/lib/libquire_cuda.so
+  mkdir -p "$(dirname "$library")"
+  cp "$packed/$1.so" "$library"
+  limit "${3:-120}" "$packed/kernels_cuda_test" --gtest_filter="$2" >"$out/tests-$1.txt" 2>&1
+  echo "tests of $1 ended with $?"
+  grep -E "^\[  (PASSED|FAILED)" "$out/tests-$1.txt"
+}
+
+sample() {
+  local name=$1 kernel=$2 skip=$3 texts
+  shift 3
+  mapfile -t texts < <(only "$@")
+  limit 90 ncu --clock-control none --cache-control none --kernel-name "regex:$kernel" --launch-skip "$skip" --launch-count 1 \
+    --set full --import-source yes -f -o "$out/$name" "$packed/cuda_step_bench" "$packed/$name.so" "$out/$name.json" 8b \
+    "${texts[@]}" >"$out/sample-$name.log" 2>&1 || { echo "ncu ended with $?"; return 1; }
+  limit 30 ncu --import "$out/$name.ncu-rep" --page source --csv >"$out/sample-$name.csv"
+  limit 30 ncu --import "$out/$name.ncu-rep" --page details --print-details all | grep -E "Elapsed Cycles|Tensor Cycles Active|Duration" | head -n 4
+  python3 - "$out/sample-$name.csv" <<'PY'
+import csv, sys
+rows = list(csv.reader(open(sys.argv[1], encoding="utf-8")))
+column = {name: i for i, name in enumerate(rows[1])}
+number = lambda row, name: int(row[column[name]] or 0)
+stalls = [name for name in column if name.startswith("stall_") and "Not" not in name and name != "stall_barrier"]
+own = [number(row, "# Samples") - number(row, "stall_barrier") for row in rows[2:]]
+total, so_far = max(1, sum(own)), 0
+print(f"{total} samples; instructions with a half percent and more, without waits at the end of a block")
+for place, (row, samples) in enumerate(zip(rows[2:], own)):
+    so_far += samples
+    if samples < total / 200:
+        continue
+    why = sorted(((number(row, name), name[6:]) for name in stalls), reverse=True)[:2]
+    print(f"{place:6d} {100 * samples / total:5.1f} %  up to here {100 * so_far / total:5.1f} %  {row[column['Source']][:64]:64s} {why}")
+PY
+}
+
+command=${1:-}
+shift || true
+case $command in
+  pack) pack "$@" ;;
+  turns) unpack_kernels && turns "$@" ;;
+  test) unpack_kernels && test_kernels "$@" ;;
+  sample) unpack_kernels && sample "$@" ;;
+  *) sed -n '2,11p' "$0" >&2; exit 2 ;;
+esac
