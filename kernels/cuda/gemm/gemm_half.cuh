@@ -56,7 +56,8 @@ __device__ __forceinline__ uint2 fetch_half_record(uint32_t record, int g, int h
   }
 }
 
-// What a lane knows of a group: the scales of its two columns and, for gptq, what is to be added to a code.
+// What a lane knows of a group: the scales of its two columns, of sums or, for exl2, of weights; for gptq
+// also what is to be added to a code.
 template <TileKind kKind>
 struct HalfScales {
   float scale[2];

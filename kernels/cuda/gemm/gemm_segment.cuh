@@ -41,8 +41,8 @@ __device__ __forceinline__ void multiply_step(const __half2 (&w)[16], uint4 b, S
   }
 }
 
-// What a lane knows of a group: the scales of its columns g, g + 8, g + 16, g + 24 and, for gptq, what is to
-// be added to a raw code, or, for mxfp4, where the factors of the next step lie.
+// What a lane knows of a group: the scales of its columns g, g + 8, g + 16, g + 24, of sums or, for exl2, of
+// weights; for gptq also what is to be added to a raw code, for mxfp4 where the factors of the next step lie.
 template <TileKind kKind>
 struct GroupScales {
   float scale[4];

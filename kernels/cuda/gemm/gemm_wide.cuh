@@ -8,8 +8,8 @@
 // Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
 // of 4 bits: 4 products of a warpgroup's share (or 16 of a warp for 32 tokens), 36 instructions to make the
 // weights, 2 loads. A tile of 64 tokens makes them once for twice the products. A lane's sums of them are 32
-// registers each, of the group and of the chain, and those of the chains before are parked where more than
-// four strips share the registers.
+// registers each, of the group (but for EXL2) and of the chain, and those of the chains before are parked
+// where more than four strips share the registers.
 #pragma once
 
 #include <type_traits>

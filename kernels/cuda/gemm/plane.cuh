@@ -43,12 +43,6 @@ __device__ __forceinline__ uint32_t shifted(uint32_t v, int left) {
   return left >= 0 ? v << left : v >> -left;
 }
 
-// raw = 1024 + code * 2^p, zero in units of codes: (raw - 1024) / 2^p - zero, exact.
-__device__ __forceinline__ __half2 centred(uint32_t raw, int p, float zero) {
-  const float inverse = 1.0f / static_cast<float>(1 << p);
-  return __hfma2(half2_of(raw), __float2half2_rn(inverse), __float2half2_rn(-(1024.0f * inverse + zero)));
-}
-
 // A lane's words of a tile, low plane first: kBits words. `At` reads 16, 8 or 4 bytes at an offset into the
 // tile.
 template <int kBits, typename At>
@@ -351,7 +345,7 @@ __device__ __forceinline__ float power_of_two(uint32_t exponents, int q) {
 
 // Scales of two columns from their nibbles, which lie at bits 0 and 16: f16((nibble + 1)^2 * group scale).
 __device__ __forceinline__ __half2 exl2_two_scales(uint32_t nibbles, uint32_t group_scale) {
-  const __half2 root = centred(and_or(nibbles, 0x000f000f, kMagic), 0, -1.0f);
+  const __half2 root = __hadd2(half2_of(and_or(nibbles, 0x000f000f, kMagic)), __float2half2_rn(-1023.0f));
   return __hmul2(__hmul2(root, root), half2_of(group_scale));
 }
 

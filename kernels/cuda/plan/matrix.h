@@ -10,11 +10,11 @@
 //
 // Codes of b bits are split into planes, each lane's part contiguous: 2 bits [2 words], 3 = 2 + 1,
 // 4 [4 words], 5 = 4 + 1, 6 = 4 + 2, 8 [8 words], 16 (f16 itself, 4 planes of 4 words). Bits of the two codes
-// of a pair lie in the two halves of a word, at a place from which one AND with a mask and one OR with the
-// bit pattern of 1024.0 yields 1024 + code * 2^p (plane.cuh). E4M3 codes are 8 bits, cut up so that they
-// become f16 by shifts and masks alone: a half word holds the signs of the codes of two pairs, the second's
-// first, then their seven other bits in the same order. E2M1 codes are 4 bits, cut up likewise (e2m1_field in
-// plane.cuh).
+// of a pair lie in the two halves of a word, at a place where one AND with a mask leaves code * 2^p: an f16
+// subnormal, or with the bit pattern of 1024.0 an f16 of 1024 + code * 2^p (plane.cuh). E4M3 codes are 8
+// bits, cut up so that they become f16 by shifts and masks alone: a half word holds the signs of the codes of
+// two pairs, the second's first, then their seven other bits in the same order. E2M1 codes are 4 bits, cut up
+// likewise (e2m1_field in plane.cuh).
 //
 // A strip is one stream of bytes: segments of 128 rows (32 of f16 weights), each with the scales of its
 // groups before its tiles, so that one copy brings all that a warp needs for them. All tiles of a segment
