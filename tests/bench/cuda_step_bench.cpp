@@ -563,15 +563,17 @@ struct Bench {
       const std::vector<Weight*>* weights;
     } kinds[] = {
         {"qkv", &model.qkv}, {"o", &model.output}, {"gate_up", &model.gate_up}, {"down", &model.down}};
+    bool has_products = false;
     for (const int32_t rows : row_counts) {
       for (const auto& kind : kinds) {
         const std::string name = prefix + " linear " + kind.name + " rows " + std::to_string(rows);
-        if (wanted(name))
-          line(name, runner.measure_linear(*kind.weights, rows), rows,
-               static_cast<double>(table.weight_bytes(kind.weights->front())));
+        if (!wanted(name)) continue;
+        line(name, runner.measure_linear(*kind.weights, rows), rows,
+             static_cast<double>(table.weight_bytes(kind.weights->front())));
+        has_products = true;
       }
     }
-    std::printf("  root mean square of the last product %.3g\n", runner.product_size());
+    if (has_products) std::printf("  root mean square of the last product %.3g\n", runner.product_size());
     if (*row_counts.begin() <= 64 && wanted(prefix + " linear head rows 1"))
       line(prefix + " linear head rows 1", runner.measure_linear({model.head}, 1), 1,
            static_cast<double>(table.weight_bytes(model.head)));

@@ -9,6 +9,8 @@
 #                                 OLDER=DIR another build's bin/quire and lib (libquire.so*, libquire_cuda.so), for
 #                                 engine.sh compare
 #   tests/gpu/collect.sh families the same with the tiny models of all families instead of the trained ones
+#   tests/gpu/collect.sh kernels NAME=LIBRARY...  .carry-engine: builds of the CUDA backend, with bench and tests of build/gpu,
+#                                 for kernels.sh
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -105,6 +107,18 @@ PY
   rm -r "$carry/words"
 }
 
+collect_kernels() {
+  carry=$root/.carry-engine
+  rm -rf "$carry"
+  mkdir -p "$carry/kernels"
+  for pair in "$@"; do strip -o "$carry/kernels/${pair%%=*}.so" "${pair#*=}"; done
+  for name in cuda_step_bench kernels_cuda_test; do strip -o "$carry/kernels/$name" "$root/build/gpu/bin/$name"; done
+  echo "$root" >"$carry/kernels/root"
+  tar -C "$carry" -cJf "$carry/kernels.tar.xz" kernels
+  rm -r "$carry/kernels"
+  du -sh "$carry"
+}
+
 collect_models() {
   tar -C "$root/../shared" -cJf "$carry/models.tar.xz" models/eval_ids.json models/story-15m \
     models/story-3m-exl2-5.0bpw models/story-3m-gptq-g64-act
@@ -115,6 +129,7 @@ case ${1:-run} in
   run) collect_googletest ;;
   engine) collect_engine ;;
   built) collect_built && collect_words && collect_older && collect_models ;;
+  kernels) shift && collect_kernels "$@" ;;
   families) collect_built && collect_words && collect_families ;;
-  *) echo "collect.sh [engine|built|families]" >&2; exit 2 ;;
+  *) echo "collect.sh [engine|built|kernels NAME=LIBRARY...|families]" >&2; exit 2 ;;
 esac

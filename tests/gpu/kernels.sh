@@ -1,11 +1,12 @@
 #!/bin/bash
-# Several builds of the CUDA backend beside each other while a kernel is worked on: packed here, measured on a machine with a
-# card. Every program has a hard limit of time: a kernel that hangs would take the whole lease.
-#   tests/gpu/kernels.sh pack NAME=LIBRARY...           here: with bench and tests of build/gpu into .carry-engine
-#   tests/gpu/kernels.sh turns "NAMES" TEXT...          there: cuda_step_bench of each in turns, twice, 8B; TEXT: its "only="
-#   tests/gpu/kernels.sh test NAME FILTER [SECONDS]     the tests of kernels on that build
-#   tests/gpu/kernels.sh sample NAME KERNEL SKIP TEXT...  where warps spend their time: one launch of a kernel whose name has
-#                                                       KERNEL, after SKIP others, instruction by instruction (needs ncu)
+# Several builds of the CUDA backend (collect.sh kernels) beside each other on a machine with a card, while a kernel is worked
+# on. Every program has a hard limit of time: a kernel that hangs would take the whole lease.
+#   tests/gpu/kernels.sh turns "NAMES" TEXT...      cuda_step_bench of each in turns, twice, 8B; TEXT: its "only="
+#                                                   SECONDS_EACH=60: of one of them, at most
+#   tests/gpu/kernels.sh test NAME FILTER [SECONDS] the tests of kernels on that build
+#   tests/gpu/kernels.sh sample NAME KERNEL SKIP TEXT...
+#                                                   where warps spend their time: one launch of a kernel whose name has KERNEL,
+#                                                   after SKIP others, instruction by instruction (needs ncu)
 # A library is linked from one build: objects of two can disagree about a structure, and weights of zeros take less power.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -13,14 +14,6 @@ cd "$root"
 out=${OUT:-$root/build/gpu-results}
 packed=.carry-engine/kernels
 limit() { timeout -s KILL "$@"; }
-
-pack() {
-  rm -rf .carry-engine && mkdir -p "$packed"
-  for pair in "$@"; do strip -o "$packed/${pair%%=*}.so" "${pair#*=}" || return 1; done
-  for name in cuda_step_bench kernels_cuda_test; do strip -o "$packed/$name" "build/gpu/bin/$name" || return 1; done
-  echo "$root" >"$packed/root"
-  tar -C .carry-engine -cJf "$packed.tar.xz" kernels && rm -r "$packed" && du -h "$packed.tar.xz"
-}
 
 unpack_kernels() {
   mkdir -p "$out"
@@ -85,7 +78,6 @@ PY
 command=${1:-}
 shift || true
 case $command in
-  pack) pack "$@" ;;
   turns) unpack_kernels && turns "$@" ;;
   test) unpack_kernels && test_kernels "$@" ;;
   sample) unpack_kernels && sample "$@" ;;

@@ -229,6 +229,12 @@ __device__ __forceinline__ void multiply_block(const StageView& view, uint32_t f
   }
 }
 
+// The form of a block of 128 rows, or of the last where there is no such block.
+template <TileKind kKind>
+__device__ __forceinline__ uint32_t form_of_block(uint32_t forms, const TaskChains& chains, int block) {
+  return FormTable<kKind>::form(forms, min(block, chains.num_blocks - 1));
+}
+
 // Steps whose weights are made while the products of as many before them run, where products add to the sums
 // of the chain by themselves. Eight strips by 64 tokens have no registers for more than one.
 template <int kTiles, typename Ring>
@@ -244,8 +250,7 @@ __device__ __forceinline__ void multiply_straight_chain(const StageReader& reade
   constexpr int kBeside = kStepsBeside<kTiles, Ring>;
   int block, end;
   chains.find(number, block, end);
-  const auto look_up = [&](int of) { return FormTable<kKind>::form(forms, min(of, chains.num_blocks - 1)); };
-  uint32_t form = uniform(look_up(block)), held = 0;
+  uint32_t form = uniform(form_of_block<kKind>(forms, chains, block)), held = 0;
   const auto let_go = [&] {
     if (held != 0) ring.release(held, reader.lane);
   };
@@ -255,7 +260,7 @@ __device__ __forceinline__ void multiply_straight_chain(const StageReader& reade
   for (; block < end; ++block) {
     ring.wait_until_full();
     const StageView view = reader.view(ring.address());
-    const uint32_t coming = look_up(block + 1);
+    const uint32_t coming = form_of_block<kKind>(forms, chains, block + 1);
     if (form_is_plain<kKind>(form)) {
       const uint32_t tiles = view.weights + kRecordBytes<kKind>;
       const uint2 found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
@@ -299,9 +304,7 @@ __device__ __forceinline__ void multiply_chain(const StageReader& reader, uint32
     return multiply_straight_chain<kKind, kTiles>(reader, forms, ring, chains, number, totals);
   int block, end;
   chains.find(number, block, end);
-  const auto form_of = [&](int of) {
-    return uniform(FormTable<kKind>::form(forms, min(of, chains.num_blocks - 1)));
-  };
+  const auto form_of = [&](int of) { return uniform(form_of_block<kKind>(forms, chains, of)); };
   fill_half<kTiles>(totals, 0.0f);
   uint32_t form = form_of(block);
 #pragma unroll 1

@@ -64,14 +64,14 @@ __device__ __forceinline__ void finish_sums(const float* bias, const HalfPlace& 
   }
 }
 
-// Whether each lane can write two columns at a time.
+// Whether each lane can write two columns at a time: they are there, and begin at 4 bytes.
 template <typename Arguments>
 __device__ __forceinline__ bool stores_pairs(const Arguments& a, const HalfPlace& place) {
   const int g = static_cast<int>(threadIdx.x >> 2 & 7);
   const int there = (place.there[0] ? 1 : 0) + (place.there[1] ? 2 : 0);
   const int other = __shfl_xor_sync(0xffffffffU, there, 4);
-  const bool fits =
-      a.epilogue.output != nullptr && there == other && ((a.epilogue.stride | (place.column - g)) & 1) == 0;
+  const bool fits = a.epilogue.output != nullptr && there == other && (a.epilogue.stride & 1) == 0 &&
+                    (reinterpret_cast<uintptr_t>(a.epilogue.output + place.column - g) & 3) == 0;
   return uniform(fits ? 0 : 1) == 0;
 }
 

@@ -128,7 +128,7 @@ struct ScaledColumns {
 
   // `scales`: 2^24 times those of the two columns.
   explicit __device__ __forceinline__ ScaledColumns(__half2 scales) {
-    constexpr float kMiddle = static_cast<float>(1 << (kBits - 1)) / (1 << 24);
+    constexpr float kMiddle = static_cast<float>(1 << (kBits - 1)) / kExl2CodeUnit;
     const __half2 offsets = __hmul2(scales, __float2half2_rn(-kMiddle));
     const __half2 placed =
         kBits == 8 ? scales : __hmul2(scales, __floats2half2_rn(1.0f, kFourPlaces ? 0.25f : 0.0625f));

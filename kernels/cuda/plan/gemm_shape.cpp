@@ -143,12 +143,16 @@ void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t toke
   s = best;
 }
 
+// Whether the sums of the chains before wait in shared memory for those of a chain.
+bool parks_sums(const GemmShape& s, const CardLimits& d) {
+  return s.tiles == kMostWideTiles && d.warpgroup_products && !s.roomy;
+}
+
 // Of a strip by 8 tokens, in shared memory: all sums where those of a chain wait for others, half of them
 // where a gate and its up only exchange them in the end. Without products of a warpgroup stages are small.
 uint32_t sums_bytes(const GemmShape& s, const CardLimits& d, const Matrix& m) {
   constexpr uint32_t kAll = 8 * kStripColumns * 4;  // f32
-  const bool parks = s.tiles == kMostWideTiles && !s.roomy;
-  if (!d.warpgroup_products || parks || m.chain_bits != kFewChainBits) return kAll;
+  if (!d.warpgroup_products || parks_sums(s, d) || m.chain_bits != kFewChainBits) return kAll;
   return m.paired != 0 ? kAll / 2 : 0;
 }
 
@@ -163,9 +167,7 @@ bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   s.sums_at = kFreeAt + aligned(table);
   s.activations_at = s.sums_at + strips * tiles * sums_bytes(s, d, m);
   const uint32_t limit = d.shared_per_block;
-  const auto fewest = static_cast<uint32_t>(
-      s.is_broad() || (s.tiles == kMostWideTiles && d.warpgroup_products && !s.roomy) ? kFewestStages
-                                                                                      : kFillWarps);
+  const auto fewest = static_cast<uint32_t>(s.is_broad() || parks_sums(s, d) ? kFewestStages : kFillWarps);
   if (s.activations_at + fewest * s.stage_bytes > limit) return false;
   s.stages = std::min(kMostStages, static_cast<int32_t>((limit - s.activations_at) / s.stage_bytes));
   s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes;

@@ -72,9 +72,9 @@ constexpr bool has_one_record(TileKind kind) {
 // Weights of exl2 are scaled before they are multiplied: (code - middle) * scale / unit, rounded to f16. A
 // code in the bits of an f16 is a subnormal, code * 2^-24, so records have group scales times 2^24 / unit.
 // The unit of a part is a power of two by which the largest of these is 64 to 128, and a column's scale, up
-// to 256 times as much, an f16. A weight below unit * 2^-14 is a multiple of unit * 2^-24: its error is at
-// most a 128th of the largest group scale. The unit multiplies the sums in the end.
-constexpr float kExl2Denormal = 16777216.0f;
+// to 256 times as much, an f16. A weight below unit * 2^-14 is a multiple of unit * 2^-24, which is at most a
+// 64th of the largest group scale, as its error is. The unit multiplies the sums in the end.
+constexpr float kExl2CodeUnit = 16777216.0f;  // 2^24
 constexpr float kMostExl2Scale = 128.0f;
 // Weights of mxfp4 in f16: E2M1 divided by 2 to the power of 14, times a factor of 2 to the power of 15 for
 // the group of a block with the largest scale, of 2 to the power of -16 or 0 at the least. A weight is exact

@@ -115,14 +115,14 @@ bool make_dense(PartPlan& plan) {
   return place_segments(plan, groups);
 }
 
-// See kExl2Denormal.
+// See kExl2CodeUnit.
 float exl2_unit(const std::vector<uint16_t>& group_scales) {
   float largest = 0.0f;
   for (const uint16_t scale : group_scales) largest = std::max(largest, std::abs(half_to_float(scale)));
   if (largest == 0.0f || !std::isfinite(largest)) return 1.0f;
   int exponent = 0;
   std::frexp(largest, &exponent);  // less than 2 to the power of that
-  return std::ldexp(kExl2Denormal / kMostExl2Scale, exponent);
+  return std::ldexp(kExl2CodeUnit / kMostExl2Scale, exponent);
 }
 
 bool plan_exl2(PartPlan& plan) {

@@ -218,7 +218,7 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   stored.codes = static_cast<const uint32_t*>(at(codes));
   stored.scales = static_cast<const uint32_t*>(at(scales));
   stored.group_scale = static_cast<const uint16_t*>(at(group_scale));
-  stored.record_factor = kExl2Denormal / plan.unit;
+  stored.record_factor = kExl2CodeUnit / plan.unit;
   stored.row_group = static_cast<const int32_t*>(at(row_group));
   stored.row_source = static_cast<const int32_t*>(at(row_source));
   stored.row_bits = static_cast<const int32_t*>(at(row_bits));

@@ -103,7 +103,10 @@ inline void make_exl2(StoredWeight& w, const std::vector<std::pair<int, int>>& l
   s.row_order = permute ? w.row_order.data() : nullptr;
   w.stored_values.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   const float unit = exl2_unit_of(s);
-  if (in_tiles) w.step = unit / 16777216.0f;  // codes of a wider tile have another middle, which is rounded
+  const bool is_mixed = std::any_of(layout.begin(), layout.end(),
+                                    [&](const auto& group) { return group.first != layout[0].first; });
+  // Codes in wider tiles have another middle, which is rounded.
+  if (in_tiles && is_mixed) w.step = unit / 16777216.0f;
   for (size_t g = 0; g < w.groups.size(); ++g) {
     const Exl2Group& group = w.groups[g];
     const float largest = round_to_half(half_to_float(w.half_scales[g]) * s.prescale / 256.0f);

@@ -158,7 +158,7 @@ TEST(WeightPlanTest, TheLargestGroupScaleOfExl2IsSevenBitsInItsUnit) {
       ASSERT_TRUE(plan_part(source, plan));
       int exponent = 0;
       EXPECT_EQ(std::frexp(plan.unit, &exponent), 0.5f) << "a power of two";
-      const float in_unit = half_to_float(plan.group_scale[1]) * kExl2Denormal / plan.unit;
+      const float in_unit = half_to_float(plan.group_scale[1]) * kExl2CodeUnit / plan.unit;
       EXPECT_GE(in_unit, kMostExl2Scale / 2) << largest;
       EXPECT_LT(in_unit, kMostExl2Scale) << largest;
     }
