@@ -121,7 +121,7 @@ TEST_F(AliasTest, HasAsManyFallbacksAsTheHeaderSays) {
 int num_swaps_to_do() {
   const char* const value = std::getenv("QUIRE_ALIAS_SWAPS");
   if (value != nullptr) return std::atoi(value);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef QUIRE_SANITIZED
   return 40;
 #else
   return 1000;

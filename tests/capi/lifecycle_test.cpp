@@ -30,7 +30,7 @@ ptrdiff_t num_threads() {
 
 // Without any engine. Not counted when a test begins: threads of an earlier one may still be on their way
 // out.
-#ifdef __SANITIZE_THREAD__
+#ifdef QUIRE_SANITIZED_THREADS
 constexpr ptrdiff_t kOwnThreads = 2;  // main, and the sanitizer's
 #else
 constexpr ptrdiff_t kOwnThreads = 1;
@@ -155,7 +155,7 @@ TEST(Lifecycle, LoadAndFreeManyTimes) {
   EXPECT_EQ(num_live_handles(), handles);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef QUIRE_SANITIZED
 // Hosts with small stacks: nothing in a call grows with its input.
 TEST(Lifecycle, ASmallStackIsEnough) {
   pthread_attr_t attributes;

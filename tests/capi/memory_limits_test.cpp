@@ -191,7 +191,7 @@ void enter(const std::string& group) {
 class MemoryLimits : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef QUIRE_SANITIZED
     GTEST_SKIP() << "a sanitizer takes addresses and memory of its own";
 #endif
   }

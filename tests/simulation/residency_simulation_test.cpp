@@ -23,7 +23,7 @@ constexpr uint64_t kBudget = 100;
 constexpr int32_t kLeastPages = 4;
 constexpr int32_t kChunkPages = 2;
 constexpr uint64_t kPageBytes = 2;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef QUIRE_SANITIZED
 constexpr uint64_t kNumEvents = 40'000;
 #else
 constexpr uint64_t kNumEvents = 200'000;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kEventsPerSeed = 2000;
 // Sanitizers take ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef QUIRE_SANITIZED
 constexpr uint64_t kNumEvents = 200'000;
 constexpr uint64_t kNumCancels = 20'000;
 #else

@@ -19,7 +19,7 @@ namespace quire::testing {
 namespace {
 
 // More than 10,000 schedules in all. Sanitizers take ten times as long.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef QUIRE_SANITIZED
 constexpr int32_t kSchedulesPerPair = 1;
 #else
 constexpr int32_t kSchedulesPerPair = 4;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::minutes(5);
 // More than 10,000 schedules in all. The thread sanitizer takes twenty times as long.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef QUIRE_SANITIZED
 constexpr int32_t kSchedulesPerPair = 10;
 #else
 constexpr int32_t kSchedulesPerPair = 64;

@@ -14,8 +14,6 @@ const char* const kOpenings[] = {"Once upon a time there was a",
                                  "There was no moon that night, and",
                                  "He had never seen so many people in one place"};
 
-constexpr int32_t kMaxSeqLen = 512;
-
 // A long beginning that half of the prompts share, so that pages are found, copied and evicted.
 std::string shared_beginning() {
   std::string text;

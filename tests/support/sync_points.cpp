@@ -119,7 +119,7 @@ void pass_sync_point() noexcept {
 }  // namespace quire::testing
 
 // Sanitizers see threads by the functions that they put in these places.
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#ifndef QUIRE_SANITIZED
 namespace {
 
 using MutexFunction = int (*)(pthread_mutex_t*);

@@ -118,7 +118,8 @@ void Commit::take_prompt(const PlannedLane& planned) noexcept {
     std::swap(job.pool, job.step.pool);
     if (job.step.finish == FinishReason::completed) job.output.embedding.swap(job.step.embedding);
   }
-  std::copy(job.step.scores.begin(), job.step.scores.end(), job.output.scores.begin() + planned.start);
+  if (!job.step.scores.empty())
+    std::copy(job.step.scores.begin(), job.step.scores.end(), job.output.scores.begin() + planned.start);
   if (job.step.raw_rows.empty()) return;
   const size_t vocab_size = job.step.raw_rows.size() / static_cast<size_t>(planned.num_tokens);
   const size_t width = job.output.raw_logits.size() / job.lane.tokens.size();

@@ -20,7 +20,7 @@ namespace {
 const Wait kPatient{kPatience, nullptr};
 
 // A load takes seconds under a sanitizer.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef QUIRE_SANITIZED
 constexpr int kSlowness = 10;
 #else
 constexpr int kSlowness = 1;

@@ -98,7 +98,7 @@ const std::vector<BadFile>& bad_files() {
        kFormat, "\"qq\""},
       {"merge_with_added_token",
        [](Json& j) {
-         j["added_tokens"] = {added_token(300, "qq", false)};
+         j["added_tokens"] = Json::array({added_token(300, "qq", false)});
          j["model"]["merges"].push_back({"q", "q"});
        },
        kFormat, "\"qq\""},
@@ -295,30 +295,31 @@ const std::vector<BadFile>& bad_files() {
          j["added_tokens"] = {{{"id", 300}, {"content", 5}}};
        },
        kFormat, "added_tokens[0].content"},
-      {"added_negative_id", [](Json& j) { j["added_tokens"] = {added_token(-3, "x!", false)}; }, kFormat,
-       "added_tokens[0].id"},
-      {"added_huge_id", [](Json& j) { j["added_tokens"] = {added_token(2000000000, "x!", false)}; }, kFormat,
+      {"added_negative_id", [](Json& j) { j["added_tokens"] = Json::array({added_token(-3, "x!", false)}); },
+       kFormat, "added_tokens[0].id"},
+      {"added_huge_id",
+       [](Json& j) { j["added_tokens"] = Json::array({added_token(2000000000, "x!", false)}); }, kFormat,
        "too large"},
       {"added_twice",
        [](Json& j) {
-         j["added_tokens"] = {added_token(300, "x!", false), added_token(301, "x!", true)};
+         j["added_tokens"] = Json::array({added_token(300, "x!", false), added_token(301, "x!", true)});
        },
        kFormat, "appears twice"},
       {"added_id_twice",
        [](Json& j) {
-         j["added_tokens"] = {added_token(300, "x!", false), added_token(300, "y!", false)};
+         j["added_tokens"] = Json::array({added_token(300, "x!", false), added_token(300, "y!", false)});
        },
        kFormat, "the id 300 belongs to both"},
-      {"added_id_taken", [](Json& j) { j["added_tokens"] = {added_token(65, "x!", false)}; }, kFormat,
-       "the id 65 belongs to both"},
-      {"added_other_id", [](Json& j) { j["added_tokens"] = {added_token(300, "A", false)}; }, kFormat,
-       "has the id 300 here, but 65 elsewhere"},
+      {"added_id_taken", [](Json& j) { j["added_tokens"] = Json::array({added_token(65, "x!", false)}); },
+       kFormat, "the id 65 belongs to both"},
+      {"added_other_id", [](Json& j) { j["added_tokens"] = Json::array({added_token(300, "A", false)}); },
+       kFormat, "has the id 300 here, but 65 elsewhere"},
       {"added_too_long",
-       [](Json& j) { j["added_tokens"] = {added_token(300, std::string(600, 'x'), false)}; }, kUnsupported,
-       "600 bytes"},
+       [](Json& j) { j["added_tokens"] = Json::array({added_token(300, std::string(600, 'x'), false)}); },
+       kUnsupported, "600 bytes"},
       {"added_flag_is_a_string",
        [](Json& j) {
-         j["added_tokens"] = {added_token(300, "x!", false)};
+         j["added_tokens"] = Json::array({added_token(300, "x!", false)});
          j["added_tokens"][0]["lstrip"] = "yes";
        },
        kFormat, "lstrip must be true or false"},
@@ -381,7 +382,7 @@ TEST(TokenizerLoader, OldFilesAndSmallGapsLoad) {
   json["model"]["merges"] = {"h e"};
   json["model"]["dropout"] = nullptr;
   json["model"]["end_of_word_suffix"] = "";
-  json["added_tokens"] = {added_token(1000, "<gap>", true)};
+  json["added_tokens"] = Json::array({added_token(1000, "<gap>", true)});
   json["truncation"] = {{"max_length", 3}};
   const auto tokenizer = load_json(json);
   EXPECT_EQ(tokenizer->encode("hehehehe"), (TokenIds{256, 256, 256, 256}));

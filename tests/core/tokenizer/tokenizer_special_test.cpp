@@ -48,7 +48,7 @@ TEST(SpecialTokens, AreTextUnlessAskedFor) {
 TEST(SpecialTokens, AreNotSpelledByTheModel) {
   for (const bool ignore_merges : {false, true}) {
     Json json = tiny_tokenizer({{"e", "n"}, {"en", "d"}, {"end", "s"}});
-    json["added_tokens"] = {added_token(257, "end", true)};
+    json["added_tokens"] = Json::array({added_token(257, "end", true)});
     json["model"]["ignore_merges"] = ignore_merges;
     const auto tokenizer = load_json(json);
     EXPECT_EQ(tokenizer->encode("end", kParsed), TokenIds{257});
@@ -63,7 +63,7 @@ TEST(SpecialTokens, DoNotComeOutOfNormalization) {
   Json json = tiny_tokenizer();
   Json token = added_token(256, "<end>", true);
   token["normalized"] = true;
-  json["added_tokens"] = {token};
+  json["added_tokens"] = Json::array({token});
   json["normalizer"] = {{"type", "NFKC"}};
   const auto tokenizer = load_json(json);
   const std::string wide = utf8(U"\uff1c\uff45\uff4e\uff44\uff1e");
@@ -76,7 +76,8 @@ TEST(SpecialTokens, DoNotComeOutOfNormalization) {
 
 TEST(SpecialTokens, OrdinaryAddedTokensAreAlwaysFound) {
   Json json = tiny_tokenizer();
-  json["added_tokens"] = {added_token(256, "<think>", false), added_token(257, "<think><end>", true)};
+  json["added_tokens"] =
+      Json::array({added_token(256, "<think>", false), added_token(257, "<think><end>", true)});
   const auto tokenizer = load_json(json);
   EXPECT_EQ(tokenizer->encode("a<think>b", kPlain), (TokenIds{'a', 256, 'b'}));
   EXPECT_EQ(tokenizer->encode("<think><end>", kPlain), (TokenIds{256, '<', 'e', 'n', 'd', '>'}));
@@ -85,7 +86,7 @@ TEST(SpecialTokens, OrdinaryAddedTokensAreAlwaysFound) {
 
 TEST(TextSpans, OrdinaryTokensThatLookLikeMarkersAreTextInContent) {
   Json json = tiny_tokenizer();
-  json["added_tokens"] = {added_token(256, "<tool_call>", false), added_token(257, "ab", false)};
+  json["added_tokens"] = Json::array({added_token(256, "<tool_call>", false), added_token(257, "ab", false)});
   const auto tokenizer = load_json(json);
   const TextSpan spans[] = {{"<tool_call>ab", true}, {"ab<tool_call>", false}};
   TokenIds expected{256, 257, 257};

@@ -47,7 +47,7 @@ TEST(Tokenizer, EmptyText) {
 
 TEST(Tokenizer, LooksTokensUp) {
   Json json = tiny_tokenizer({{"h", "e"}});
-  json["added_tokens"] = {added_token(300, "<end>", true), added_token(301, "a b", false)};
+  json["added_tokens"] = Json::array({added_token(300, "<end>", true), added_token(301, "a b", false)});
   const auto tokenizer = load_json(json);
   EXPECT_EQ(tokenizer->vocab_size(), 302U);
   EXPECT_EQ(tokenizer->find_token("he"), 256);
@@ -66,7 +66,7 @@ TEST(Tokenizer, LooksTokensUp) {
 
 TEST(Tokenizer, IdsWithoutATokenAreNothing) {
   Json json = tiny_tokenizer();
-  json["added_tokens"] = {added_token(300, "<end>", true)};
+  json["added_tokens"] = Json::array({added_token(300, "<end>", true)});
   const auto tokenizer = load_json(json);
   for (const TokenId id : {-1, 256, 299, 301, INT32_MAX, INT32_MIN}) {
     EXPECT_FALSE(tokenizer->contains(id));
@@ -79,7 +79,7 @@ TEST(Tokenizer, IdsWithoutATokenAreNothing) {
 
 TEST(Tokenizer, SkipsSpecialTokensOnRequest) {
   Json json = tiny_tokenizer();
-  json["added_tokens"] = {added_token(256, "<end>", true), added_token(257, "<more>", false)};
+  json["added_tokens"] = Json::array({added_token(256, "<end>", true), added_token(257, "<more>", false)});
   const auto tokenizer = load_json(json);
   const TokenIds ids = {'a', 256, 257, 'b'};
   EXPECT_EQ(tokenizer->decode(ids, false), "a<end><more>b");
@@ -105,7 +105,7 @@ TEST(Tokenizer, ReadsNamesFromTheOtherFiles) {
 
 TEST(Tokenizer, PutsTheTemplateAround) {
   Json json = tiny_tokenizer();
-  json["added_tokens"] = {added_token(256, "<s>", true)};
+  json["added_tokens"] = Json::array({added_token(256, "<s>", true)});
   json["post_processor"] = Json::parse(R"({"type": "TemplateProcessing",
       "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
                  {"SpecialToken": {"id": "two", "type_id": 0}}],
