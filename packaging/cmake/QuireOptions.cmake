@@ -5,9 +5,10 @@ option(QUIRE_BUILD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 option(QUIRE_BUILD_BINDINGS "Build the Go, Java and C# bindings (needs swig and their tools)" OFF)
 option(QUIRE_BUILD_SERVER "Build quire-server, where there is a Go" OFF)
 option(QUIRE_CUDA "Build the CUDA backend" OFF)
-option(QUIRE_CUDA_EMULATION "Build the CUDA backend for the processor, to test its kernels without a card" OFF)
 option(QUIRE_WERROR "Treat compiler warnings as errors (the presets do)" OFF)
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers to build with: empty, address;undefined, or thread")
+set(QUIRE_CUDA_EMULATION "" CACHE STRING
+    "Build the CUDA backend for the processor, as of a card of this compute capability (80 or 90), to test its kernels")
 set(QUIRE_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Where the tests look for the larger models")
 set(QUIRE_CUDA_ARCHITECTURES "80-real;90a-real" CACHE STRING "Device architectures of the CUDA backend")
 

@@ -1,4 +1,4 @@
-// Blocks of threads as fibers.
+// Blocks of threads, and clusters of blocks, as fibers.
 #include "tests/cuda_emulation/emulation.h"
 
 #include <cstdio>
@@ -48,23 +48,19 @@ namespace emulation {
 namespace {
 
 constexpr size_t kStackBytes = size_t{256} << 10;
-constexpr size_t kMostThreads = 1024;
-constexpr size_t kSharedBytes = size_t{232} << 10;
+constexpr size_t kMostThreads = 1024;  // of a block
+constexpr size_t kMostBlocks = 2;      // of a cluster
 constexpr int kNumBarriers = 16;
 
-alignas(1024) uint8_t shared_memory[kSharedBytes];
+alignas(1024) uint8_t shared_memory[kMostBlocks][kSharedBytes];
 
 struct Fiber {
   void* stack_place = nullptr;
   uint3 thread = {};
-  int number = 0;
+  int number = 0;         // in its block
+  int block = 0;          // in its cluster
   uint32_t meetings = 0;  // of its warp, that it has come to
-};
-
-struct Warp {
-  LaneWords words[2][32];
-  int arrived = 0;
-  std::vector<Fiber*> waiting;
+  Products products;
 };
 
 struct Barrier {
@@ -72,157 +68,303 @@ struct Barrier {
   std::vector<Fiber*> waiting;
 };
 
-// The block that runs. One at a time in the process.
-struct Block {
-  const std::function<void()>* kernel = nullptr;
-  std::vector<Fiber> fibers = std::vector<Fiber>(kMostThreads);
-  std::vector<Warp> warps = std::vector<Warp>(kMostThreads / 32);
-  Barrier barriers[kNumBarriers];
+struct Warp {
+  LaneWords words[2][32];
+  Barrier meeting;
   std::deque<Fiber*> ready;
-  Fiber* current = nullptr;
-  void* outside = nullptr;
-  int num_threads = 0;
-  int num_ended = 0;
-  uint8_t* stacks = nullptr;
+  uint64_t priority = 0;  // the ready thread of the warp with the largest runs, mostly
 };
 
-Block block;
-std::mutex block_mutex;
+struct Block {
+  std::vector<Warp> warps = std::vector<Warp>(kMostThreads / 32);
+  std::vector<Barrier> warpgroups = std::vector<Barrier>(kMostThreads / 128);
+  Barrier barriers[kNumBarriers];
+  uint3 index = {};
+  int num_ended = 0;
+};
+
+// The blocks that run. One cluster at a time in the process.
+struct Cluster {
+  const std::function<void()>* kernel = nullptr;
+  std::vector<Fiber> fibers = std::vector<Fiber>(kMostBlocks * kMostThreads);
+  Block blocks[kMostBlocks];
+  Barrier meeting;
+  std::map<const void*, std::vector<Fiber*>> waiting;  // for what changes at an address
+  std::vector<std::function<void()>> late;             // what the copy engine has been asked for
+  size_t lateness = 1;                                 // turns that a piece of that takes, about
+  Fiber* current = nullptr;
+  void* outside = nullptr;
+  int num_blocks = 0;
+  int num_threads = 0;  // of a block
+  uint8_t* stacks = nullptr;
+  int num_ended() const {
+    int ended = 0;
+    for (int b = 0; b < num_blocks; ++b) ended += blocks[b].num_ended;
+    return ended;
+  }
+  int all_threads() const { return num_blocks * num_threads; }
+};
+
+Cluster cluster;
+std::mutex cluster_mutex;
+
+uint64_t first_seed() {
+  const char* text = std::getenv("QUIRE_EMULATION_SEED");
+  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+}
+uint64_t random_state = first_seed();
+
+// splitmix64.
+uint64_t mixed(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+  return x ^ x >> 31;
+}
+size_t random_below(size_t count) {
+  random_state += 0x9e3779b97f4a7c15U;
+  return static_cast<size_t>(mixed(random_state) % count);
+}
+
+Block& own_block() {
+  return cluster.blocks[cluster.current->block];
+}
+Warp& warp_of(const Fiber& fiber) {
+  return cluster.blocks[fiber.block].warps[static_cast<size_t>(fiber.number / 32)];
+}
 
 void go_to(Fiber* next) {
-  Fiber* from = block.current;
+  Fiber* from = cluster.current;
   if (next == from) return;
-  block.current = next;
+  cluster.current = next;
   threadIdx = next->thread;
+  blockIdx = cluster.blocks[next->block].index;
   emulation_switch(&from->stack_place, next->stack_place);
 }
 
-[[noreturn]] void deadlock() {
-  std::fprintf(stderr, "emulation: threads of block %u %u %u wait for what never comes: %d of %d ended\n",
-               blockIdx.x, blockIdx.y, blockIdx.z, block.num_ended, block.num_threads);
+// Where the threads of a block are that do not run.
+void tell_waiting(const Block& block) {
+  const auto tell = [](const char* where, size_t number, const Barrier& barrier) {
+    if (!barrier.waiting.empty())
+      std::fprintf(stderr, "  %zu threads at %s %zu\n", barrier.waiting.size(), where, number);
+  };
+  for (size_t i = 0; i < kNumBarriers; ++i) tell("barrier", i, block.barriers[i]);
+  for (size_t i = 0; i < block.warpgroups.size(); ++i) tell("products of warpgroup", i, block.warpgroups[i]);
+  for (size_t i = 0; i < block.warps.size(); ++i) tell("a meeting of warp", i, block.warps[i].meeting);
+}
+
+[[noreturn]] void give_up(const char* what) {
+  std::fprintf(stderr, "emulation: block %u %u %u: %s; %d of %d threads ended\n", blockIdx.x, blockIdx.y,
+               blockIdx.z, what, cluster.num_ended(), cluster.all_threads());
+  for (int b = 0; b < cluster.num_blocks; ++b) tell_waiting(cluster.blocks[b]);
+  for (const auto& [place, waiting] : cluster.waiting)
+    if (!waiting.empty())
+      std::fprintf(stderr, "  %zu threads for byte %td of shared memory, one of warp %d\n", waiting.size(),
+                   static_cast<const uint8_t*>(place) - shared_memory[0], waiting.front()->number / 32);
   std::abort();
+}
+
+// Some piece of work that the copy engine has, if there is any.
+bool do_late_work() {
+  if (cluster.late.empty()) return false;
+  std::swap(cluster.late[random_below(cluster.late.size())], cluster.late.back());
+  const auto work = std::move(cluster.late.back());
+  cluster.late.pop_back();
+  work();
+  return true;
+}
+
+// Calls with each warp of the cluster.
+template <typename Call>
+void each_warp(Call call) {
+  for (int b = 0; b < cluster.num_blocks; ++b)
+    for (int w = 0; w < (cluster.num_threads + 31) / 32; ++w)
+      call(cluster.blocks[b].warps[static_cast<size_t>(w)]);
+}
+
+// A thread that can run: of the warp that goes first, whose rank changes now and then, so that any warp may
+// be far ahead of any other; nullptr: none.
+Fiber* take_ready() {
+  constexpr size_t kTurnsOfARank = 256;
+  const bool changes = random_below(kTurnsOfARank) == 0;
+  Warp* first = nullptr;
+  each_warp([&](Warp& warp) {
+    if (!warp.ready.empty() && (first == nullptr || warp.priority > first->priority)) first = &warp;
+  });
+  if (first == nullptr) return nullptr;
+  if (changes) first->priority = mixed(random_state);
+  const size_t at = random_below(first->ready.size());
+  std::swap(first->ready[at], first->ready.front());
+  Fiber* taken = first->ready.front();
+  first->ready.pop_front();
+  return taken;
 }
 
 // The next thread that can run, this one left where it has been put.
 void leave() {
-  if (block.ready.empty()) deadlock();
-  Fiber* next = block.ready.front();
-  block.ready.pop_front();
+  if (random_below(cluster.lateness) == 0) do_late_work();
+  Fiber* next = take_ready();
+  for (; next == nullptr; next = take_ready())
+    if (!do_late_work()) give_up("threads wait for what never comes");
   go_to(next);
 }
 
+void make_ready(Fiber* fiber) {
+  warp_of(*fiber).ready.push_back(fiber);
+}
 void release_all(std::vector<Fiber*>& waiting) {
-  for (Fiber* fiber : waiting) block.ready.push_back(fiber);
+  for (Fiber* fiber : waiting) make_ready(fiber);
   waiting.clear();
 }
 
-bool is_complete(const Barrier& barrier, int threads) {
-  return barrier.arrived >= (threads != 0 ? threads : block.num_threads - block.num_ended);
+// Until `threads` have come.
+void meet(Barrier& barrier, int threads) {
+  if (++barrier.arrived >= threads) {
+    barrier.arrived = 0;
+    release_all(barrier.waiting);
+    return;
+  }
+  barrier.waiting.push_back(cluster.current);
+  leave();
+}
+
+// A thread less that the others wait for.
+void end_in(Barrier& barrier, int threads) {
+  if (barrier.arrived == 0 || barrier.arrived < threads) return;
+  barrier.arrived = 0;
+  release_all(barrier.waiting);
 }
 
 // Where a fiber begins.
 void begin() {
-  (*block.kernel)();
+  (*cluster.kernel)();
+  Fiber& fiber = *cluster.current;
+  if (!fiber.products.asked.empty()) give_up("a thread ended before its products");
+  Block& block = own_block();
   ++block.num_ended;
-  Barrier& all = block.barriers[0];
-  if (all.arrived > 0 && is_complete(all, 0)) {
-    all.arrived = 0;
-    release_all(all.waiting);
-  }
-  if (block.num_ended == block.num_threads) {
+  end_in(block.barriers[0], cluster.num_threads - block.num_ended);
+  end_in(cluster.meeting, cluster.all_threads() - cluster.num_ended());
+  if (cluster.num_ended() == cluster.all_threads()) {
+    if (!cluster.late.empty()) give_up("copies come after the last thread has ended");
     void* nowhere = nullptr;
-    emulation_switch(&nowhere, block.outside);
+    emulation_switch(&nowhere, cluster.outside);
   }
   leave();
   std::abort();
 }
 
-void prepare(Fiber& fiber, int number, dim3 shape) {
+void prepare(Fiber& fiber, size_t place, int block, int number, dim3 shape) {
   const auto n = static_cast<unsigned>(number);
   fiber.number = number;
+  fiber.block = block;
   fiber.meetings = 0;
+  fiber.products = {};
   fiber.thread = {n % shape.x, n / shape.x % shape.y, n / (shape.x * shape.y)};
-  auto* top = reinterpret_cast<void**>(block.stacks + static_cast<size_t>(number + 1) * kStackBytes) - 2;
+  auto* top = reinterpret_cast<void**>(cluster.stacks + (place + 1) * kStackBytes) - 2;
   *top = reinterpret_cast<void*>(&begin);  // where the first switch returns to, the stack as after a call
   fiber.stack_place = top - 6;
 }
 
-void run_block() {
-  block.num_ended = 0;
-  block.num_threads = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
-  for (Warp& warp : block.warps) warp.arrived = 0;
-  for (int i = 0; i < block.num_threads; ++i) {
-    prepare(block.fibers[static_cast<size_t>(i)], i, blockDim);
-    if (i > 0) block.ready.push_back(&block.fibers[static_cast<size_t>(i)]);
+void run_cluster() {
+  cluster.num_threads = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
+  cluster.lateness = size_t{1} << random_below(10);
+  each_warp([](Warp& warp) { warp.priority = random_below(~size_t{0}); });
+  size_t place = 0;
+  for (int b = 0; b < cluster.num_blocks; ++b) {
+    Block& block = cluster.blocks[b];
+    block.num_ended = 0;
+    std::memset(shared_memory[b], 0xff, kSharedBytes);  // NaN: nothing is there that nobody wrote
+    for (int i = 0; i < cluster.num_threads; ++i, ++place) {
+      prepare(cluster.fibers[place], place, b, i, blockDim);
+      if (place > 0) make_ready(&cluster.fibers[place]);
+    }
   }
-  block.current = block.fibers.data();
-  threadIdx = block.current->thread;
-  emulation_switch(&block.outside, block.current->stack_place);
+  cluster.current = cluster.fibers.data();
+  threadIdx = cluster.current->thread;
+  blockIdx = cluster.blocks[0].index;
+  emulation_switch(&cluster.outside, cluster.current->stack_place);
 }
 
-void run_grid(dim3 grid, dim3 threads, const std::function<void()>& kernel) {
-  const std::scoped_lock lock(block_mutex);
-  if (block.stacks == nullptr) {
-    void* memory = mmap(nullptr, kMostThreads * kStackBytes, PROT_READ | PROT_WRITE,
+void run_grid(const Place& place, const std::function<void()>& kernel) {
+  const std::scoped_lock lock(cluster_mutex);
+  if (cluster.stacks == nullptr) {
+    void* memory = mmap(nullptr, kMostBlocks * kMostThreads * kStackBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) std::abort();
-    block.stacks = static_cast<uint8_t*>(memory);
+    cluster.stacks = static_cast<uint8_t*>(memory);
   }
-  block.kernel = &kernel;
-  gridDim = grid;
-  blockDim = threads;
-  for (unsigned z = 0; z < grid.z; ++z)
-    for (unsigned y = 0; y < grid.y; ++y)
-      for (unsigned x = 0; x < grid.x; ++x) {
-        blockIdx = {x, y, z};
-        std::memset(shared_memory, 0xff, sizeof(shared_memory));  // NaN: nothing is there that nobody wrote
-        run_block();
+  cluster.kernel = &kernel;
+  cluster.num_blocks = place.blocks_of_cluster;
+  gridDim = place.grid;
+  blockDim = place.block;
+  const auto step = static_cast<unsigned>(place.blocks_of_cluster);
+  for (unsigned z = 0; z < place.grid.z; ++z)
+    for (unsigned x = 0; x < place.grid.x; ++x)
+      for (unsigned y = 0; y < place.grid.y; y += step) {
+        for (unsigned b = 0; b < step; ++b) cluster.blocks[b].index = {x, y + b, z};
+        run_cluster();
       }
 }
 
 }  // namespace
 
 uint8_t* dynamic_shared() {
-  return shared_memory;
+  return shared_memory[cluster.current->block];
 }
 
-void run(dim3 grid, dim3 threads, cudaStream_t stream, std::function<void()> kernel) {
-  issue_work(stream, [=] { run_grid(grid, threads, kernel); });
+int block_of_cluster() {
+  return cluster.current->block;
+}
+int blocks_of_cluster() {
+  return cluster.num_blocks;
 }
 
-void yield() {
-  block.ready.push_back(block.current);
+void run(const Place& place, std::function<void()> kernel) {
+  issue_work(place.stream, [=] { run_grid(place, kernel); });
+}
+
+void wait_for_change(const void* place) {
+  cluster.waiting[place].push_back(cluster.current);
   leave();
+}
+void tell_change(const void* place) {
+  if (const auto found = cluster.waiting.find(place); found != cluster.waiting.end())
+    release_all(found->second);
+}
+void do_late(std::function<void()> work) {
+  cluster.late.push_back(std::move(work));
+}
+
+Products& own_products() {
+  return cluster.current->products;
+}
+// The same for all threads of a warp, which ask for the same products.
+bool comes_early(uint32_t number) {
+  const Fiber& fiber = *cluster.current;
+  const auto warp = static_cast<uint64_t>(fiber.number / 32 + 64 * fiber.block);
+  return (mixed(first_seed() << 48 ^ warp << 32 ^ number) & 1) != 0;
 }
 
 int lane() {
-  return block.current->number & 31;
+  return cluster.current->number & 31;
 }
 
 void meet_block(int id, int threads) {
-  Barrier& barrier = block.barriers[id];
-  ++barrier.arrived;
-  if (is_complete(barrier, threads)) {
-    barrier.arrived = 0;
-    release_all(barrier.waiting);
-    return;
-  }
-  barrier.waiting.push_back(block.current);
-  leave();
+  Block& block = own_block();
+  meet(block.barriers[id], threads != 0 ? threads : cluster.num_threads - block.num_ended);
+}
+void meet_cluster() {
+  meet(cluster.meeting, cluster.all_threads() - cluster.num_ended());
+}
+void meet_warpgroup() {
+  meet(own_block().warpgroups[static_cast<size_t>(cluster.current->number / 128)], 128);
 }
 
 const LaneWords* meet_warp(const LaneWords& mine) {
-  Fiber& fiber = *block.current;
-  Warp& warp = block.warps[static_cast<size_t>(fiber.number / 32)];
+  Fiber& fiber = *cluster.current;
+  Warp& warp = warp_of(fiber);
   LaneWords* words = warp.words[fiber.meetings++ & 1];
   words[fiber.number & 31] = mine;
-  if (++warp.arrived == std::min(32, block.num_threads - fiber.number / 32 * 32)) {
-    warp.arrived = 0;
-    release_all(warp.waiting);
-    return words;
-  }
-  warp.waiting.push_back(&fiber);
-  leave();
+  meet(warp.meeting, std::min(32, cluster.num_threads - fiber.number / 32 * 32));
   return words;
 }
 

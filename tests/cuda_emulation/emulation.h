@@ -1,7 +1,8 @@
 // What CUDA C++ has and C++ has not, for kernels that run on the processor: included before every source of
-// the backend. Threads of a block are fibers of one thread, which change only where they wait for each other;
-// blocks run one after the other. What it cannot show: races between the places where threads meet, and any
-// speed.
+// the backend. Threads of a block are fibers of one thread, which change only where they wait for each other,
+// to whoever a seed (QUIRE_EMULATION_SEED) chooses; blocks run one after the other, those of a cluster
+// together. Bulk copies come, and products of warpgroups read what they multiply, as early or as late as they
+// may, by the seed too. What it cannot show: races between the places where threads meet, and any speed.
 #pragma once
 
 #include <cmath>
@@ -12,6 +13,7 @@
 #include <cuda_runtime.h>
 #include <functional>
 #include <type_traits>
+#include <vector>
 
 #undef __shared__
 #define __shared__ static
@@ -31,37 +33,66 @@ extern dim3 gridDim;
 
 namespace emulation {
 
-// The block's dynamic shared memory. Addresses of shared memory are distances from it.
+// The block's dynamic shared memory. Addresses of shared memory are distances from it, kSharedBytes more for
+// each block of the cluster after this one.
+constexpr size_t kSharedBytes = size_t{232} << 10;
 uint8_t* dynamic_shared();
-
-// Runs the threads of all blocks to their end, or leaves that to the recording of the stream.
-void run(dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> kernel);
+// This block's number in its cluster, and how many there are.
+int block_of_cluster();
+int blocks_of_cluster();
 
 struct Place {
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;
   cudaStream_t stream = nullptr;
+  int blocks_of_cluster = 1;  // which follow each other along y
 };
+
+// Runs the threads of all blocks to their end, or leaves that to the recording of the stream.
+void run(const Place& place, std::function<void()> kernel);
 
 template <typename... Parameters, typename... Arguments>
 void issue(void (*kernel)(Parameters...), const Place& place, Arguments&&... arguments) {
-  run(place.grid, place.block, place.stream,
-      [kernel, ... held = std::remove_cv_t<std::remove_reference_t<Parameters>>(arguments)] {
-        kernel(held...);
-      });
+  run(place, [kernel, ... held = std::remove_cv_t<std::remove_reference_t<Parameters>>(arguments)] {
+    kernel(held...);
+  });
 }
 
-// Others first.
-void yield();
+// Others first, until what lies at `place` has changed; and says that it has.
+void wait_for_change(const void* place);
+void tell_change(const void* place);
+// For the copy engine, which does it some time while threads wait.
+void do_late(std::function<void()> work);
 // Until `threads` threads of the block have come to barrier `id`; 0: all that have not ended.
 void meet_block(int id, int threads);
+void meet_cluster();
+void meet_warpgroup();
 // Until all lanes of the warp have left their words here; gives those of all, until the next but one meeting.
 struct LaneWords {
   uint64_t words[3];
 };
 const LaneWords* meet_warp(const LaneWords& mine);
 int lane();
+
+// Products of a warpgroup that a thread has asked for and whose sums it has not got.
+struct Product {
+  void (*multiply)(const Product&);
+  float* sums;
+  uint32_t a[4];  // in registers
+  uint64_t of_a;  // in shared memory
+  uint64_t of_b;
+  bool add;
+  int group;
+};
+struct Products {
+  std::vector<Product> asked;
+  int groups = 0;  // that have ended
+  uint32_t number = 0;
+};
+Products& own_products();
+// Whether the product of this number is computed when it is asked for, and not when it is waited for.
+bool comes_early(uint32_t number);
 
 template <typename T>
 T from_lane(T value, int other) {
@@ -82,7 +113,7 @@ cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute, int
 template <typename... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Parameters...)) {
   *attributes = {};
-  attributes->binaryVersion = 80;
+  attributes->binaryVersion = QUIRE_EMULATED_ARCH / 10;
   attributes->maxThreadsPerBlock = 1024;
   return cudaSuccess;
 }

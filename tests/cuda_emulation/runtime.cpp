@@ -124,10 +124,10 @@ cudaError_t cudaSetDevice(int) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "emulated device");
-  properties->major = 8;
+  properties->major = QUIRE_EMULATED_ARCH / 100;
   properties->multiProcessorCount = 16;
-  properties->sharedMemPerBlockOptin = size_t{163} << 10;
-  properties->sharedMemPerMultiprocessor = size_t{164} << 10;
+  properties->sharedMemPerMultiprocessor = size_t{QUIRE_EMULATED_ARCH == 900 ? 228 : 164} << 10;
+  properties->sharedMemPerBlockOptin = properties->sharedMemPerMultiprocessor - (size_t{1} << 10);
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {

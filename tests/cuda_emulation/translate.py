@@ -12,6 +12,7 @@ LAUNCH = re.compile(r"\b(\w+(?:<[\w, ]+>)?)<<<(.*?)>>>\(", re.DOTALL)
 
 def translate(text):
     text = SHARED_ARRAY.sub(r"\1* const \2 = reinterpret_cast<\1*>(::emulation::dynamic_shared());", text)
+    text = text.replace("__CUDA_ARCH__", "QUIRE_EMULATED_ARCH")
     text = text.replace("__noinline__", "__attribute__((noinline))")
     return LAUNCH.sub(r"::emulation::issue(\1, ::emulation::Place{\2}, ", text)
 

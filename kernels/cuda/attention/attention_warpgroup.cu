@@ -9,7 +9,7 @@
 //
 // Operations: 4 * rows * keys * head_dim for the visible part plus up to one chunk per row.
 #include "kernels/cuda/attention/attention_rows.cuh"
-#include "kernels/cuda/gemm/warpgroup.cuh"
+#include "kernels/cuda/device/warpgroup.cuh"
 
 namespace quire::kernels {
 namespace {
@@ -38,29 +38,6 @@ __device__ __forceinline__ uint32_t half_offset(int row, int piece) {
 // Of 8 rows and the next 8, 1,024 bytes on; of one half and the next.
 __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
   return (address >> 4) | uint64_t{kHalfBytes >> 4} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
-}
-
-// d = queries by keys of 16 dimensions, plus d where `add`.
-__device__ __forceinline__ void multiply_keys(ChunkScores& d, uint64_t queries, uint64_t keys, bool add) {
-  asm volatile(
-      "{\n.reg .pred add;\nsetp.ne.s32 add, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%"
-      "27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%"
-      "52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-      "%64, %65, add, 1, 1, 0, 0;\n}\n"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
-        "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
-        "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
-        "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]),
-        "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
-        "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
-      : "l"(queries), "l"(keys), "r"(static_cast<int>(add)));
 }
 
 // d = weights of 16 keys by 64 dimensions of their values, plus d where `add`.
@@ -161,7 +138,7 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
 #pragma unroll
     for (int k = 0; k < HD / 16; ++k) {
       const uint32_t at = (k / 4 * kHalfBytes + k % 4 * 32) >> 4;
-      multiply_keys(score, queries + at, key + at, k > 0);
+      multiply_64x128x16(score, queries + at, key + at, k > 0);
     }
     commit_products();
     wait_for_products<0>();

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/device/limits.h"
 #include "kernels/cuda/device/ptx.cuh"
-#include "kernels/cuda/gemm/warpgroup.cuh"
+#include "kernels/cuda/device/warpgroup.cuh"
 
 namespace quire::kernels {
 namespace {

@@ -50,9 +50,10 @@ __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const F
   for (BlockWalk walk(a, deal); walk.valid(); walk.next(), ring.next()) {
     StripSource source = {nullptr, 0};
     if (lane < a.shape.strips) source = sources.at(walk);
-    if (!ring.is_new()) ring.wait_until_free();
-    if (lane < a.shape.strips)
+    if (lane < a.shape.strips) {
+      ring.wait_until_free();
       bring_strip(source, ring.address() + kTileBytes + lane * a.shape.slot_bytes, ring.full_barrier());
+    }
     if (!waited) wait_for_predecessor();
     waited = true;
     if (lane == 0) {

@@ -2,7 +2,6 @@
 // K and then scales their sums: 64 multiply-adds and 64 scales for 64 columns by 128 tokens, while the
 // products of other warpgroups run. Bytes: the weights once for each tile of tokens, the activations once for
 // each pair of blocks. A block of K of 128 columns by 128 tokens is 512 clocks of the tensor cores.
-#include <cuda_fp8.h>
 #include <type_traits>
 #include <utility>
 
@@ -12,22 +11,14 @@
 #include "kernels/cuda/gemm/gemm_stages.cuh"
 #include "kernels/cuda/gemm/gemm_wide.cuh"
 
-// The emulation has plain code in their place.
-#if QUIRE_WARPGROUP_PRODUCTS || defined(QUIRE_CUDA_EMULATION)
-#define QUIRE_FLOAT8_PRODUCTS 1
-#else
-#define QUIRE_FLOAT8_PRODUCTS 0
-#endif
-
 namespace quire::kernels {
 namespace {
 
-constexpr bool kHasPairs = QUIRE_WARPGROUP_PRODUCTS != 0;
 // How a block works: tiles of kOctets by kGroups warpgroups, each with a tile of columns.
 template <int kOctetsOf, int kGroupsOf>
 struct Float8Kind {
   static constexpr int kOctets = kOctetsOf, kGroups = kGroupsOf;
-  static constexpr bool kPairs = kHasPairs && kOctets == kMostFloat8Octets;
+  static constexpr bool kPairs = kOctets == kMostFloat8Octets;
   static constexpr int kReaders = 4 * kGroups;  // warps
   // In a stage.
   static constexpr uint32_t kActivationsAt = kGroups * kFloat8TileStride;
@@ -36,6 +27,8 @@ struct Float8Kind {
   // Of those that multiply, where they are more than what a launch gives to all.
   static constexpr int kRegisters = kGroups == kMostFloat8Groups ? 160 : 0;
 };
+
+#if QUIRE_WARPGROUP_PRODUCTS
 
 // A block's share of the work: its first tile of columns, and one of tokens.
 struct Float8Task {
@@ -61,21 +54,13 @@ class Float8Ring : public StageRing {
       : StageRing(base + kFloat8StagesAt, base, kStageBytes, s.stages) {}
   // A stage is full when those have arrived that fill it, and free when all warps have that read it: of a
   // pair those of both blocks.
-  __device__ __forceinline__ void create() const {
-#if __CUDA_ARCH__ >= 900
-    create_with(1, Kind::kReaders * (Kind::kPairs ? 2 : 1));
-#else
-    create_with(32, Kind::kReaders);
-#endif
-  }
+  __device__ __forceinline__ void create() const { create_with(1, Kind::kReaders * (Kind::kPairs ? 2 : 1)); }
   // By a whole warp.
   __device__ __forceinline__ void release(int lane) const {
     __syncwarp();
     if (lane != 0) return;
     barrier_arrive(free_barrier());
-#if QUIRE_WARPGROUP_PRODUCTS
     if constexpr (Kind::kPairs) arrive_in_pair(address_in_block(free_barrier(), (blockIdx.y & 1) ^ 1));
-#endif
   }
 
  private:
@@ -106,7 +91,6 @@ struct Float8Source {
   }
 };
 
-#if __CUDA_ARCH__ >= 900
 // By one lane. Of a pair each block brings half of the activations for both.
 template <typename Kind>
 __device__ __forceinline__ void bring_weights(const Float8Source& from, uint32_t stage, uint32_t full) {
@@ -128,12 +112,6 @@ __device__ __forceinline__ void bring_activations(const Float8Source& from, uint
     copy_bulk_expected(target, from.tokens, kBytes, full);
   }
 }
-#else
-__device__ __forceinline__ void bring(uint32_t target, const void* source, uint32_t bytes, int lane) {
-  for (uint32_t i = lane * 16; i < bytes; i += 512)
-    copy_async_16(target + i, static_cast<const uint8_t*>(source) + i);
-}
-#endif
 
 // All that the warp does that fills stages. Weights need not wait for the predecessor.
 template <typename Kind>
@@ -145,26 +123,17 @@ __device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t b
     Float8Source from = Float8Source::of<Kind>(a, task_at(a, number));
 #pragma unroll 1
     for (int block = 0; block < a.num_blocks; ++block, ring.next(), from.next()) {
-      if (!ring.is_new()) ring.wait_until_free();
-#if __CUDA_ARCH__ >= 900
-      if (lane == 0) bring_weights<Kind>(from, ring.address(), ring.full_barrier());
+      if (lane == 0) {
+        ring.wait_until_free();
+        bring_weights<Kind>(from, ring.address(), ring.full_barrier());
+      }
       if (!waited) wait_for_predecessor();
       if (lane == 0) bring_activations<Kind>(from, ring.address(), ring.full_barrier());
       __syncwarp();
-#else
-      if (!waited) wait_for_predecessor();
-      for (int g = 0; g < from.num_tiles; ++g)
-        bring(ring.address() + g * kFloat8TileStride, from.weights + g * from.tile_stride, kFloat8BlockBytes,
-              lane);
-      bring(ring.address() + Kind::kActivationsAt, from.tokens, float8_token_bytes(Kind::kOctets), lane);
-      barrier_arrive_after_copies(ring.full_barrier());
-#endif
       waited = true;
     }
   }
 }
-
-#if QUIRE_WARPGROUP_PRODUCTS
 
 // Eight rows follow each other after 1,024 bytes; swizzled by 128 bytes.
 __device__ __forceinline__ uint64_t float8_operand(uint32_t address) {
@@ -172,148 +141,9 @@ __device__ __forceinline__ uint64_t float8_operand(uint32_t address) {
          uint64_t{1} << 62;
 }
 
-// d = a b: a [64, 32] and b [32, 8 kOctets] as their descriptors say.
-template <int kOctets>
-__device__ __forceinline__ void begin_float8(HalfSums<kOctets>& d, uint64_t a, uint64_t b) {
-  if constexpr (kOctets == 1) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3"
-        "}, %4, %5, add, 1, 1;\n}\n"
-        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3])
-        : "l"(a), "l"(b));
-  } else if constexpr (kOctets == 2) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7"
-        "}, %8, %9, add, 1, 1;\n}\n"
-        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]), "=f"(d[1][0]), "=f"(d[1][1]),
-          "=f"(d[1][2]), "=f"(d[1][3])
-        : "l"(a), "l"(b));
-  } else if constexpr (kOctets == 4) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-        "}, %16, %17, add, 1, 1;\n}\n"
-        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]), "=f"(d[1][0]), "=f"(d[1][1]),
-          "=f"(d[1][2]), "=f"(d[1][3]), "=f"(d[2][0]), "=f"(d[2][1]), "=f"(d[2][2]), "=f"(d[2][3]),
-          "=f"(d[3][0]), "=f"(d[3][1]), "=f"(d[3][2]), "=f"(d[3][3])
-        : "l"(a), "l"(b));
-  } else if constexpr (kOctets == 8) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
-        "%23,%24,%25,%26,%27,%28,%29,%30,%31"
-        "}, %32, %33, add, 1, 1;\n}\n"
-        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]), "=f"(d[1][0]), "=f"(d[1][1]),
-          "=f"(d[1][2]), "=f"(d[1][3]), "=f"(d[2][0]), "=f"(d[2][1]), "=f"(d[2][2]), "=f"(d[2][3]),
-          "=f"(d[3][0]), "=f"(d[3][1]), "=f"(d[3][2]), "=f"(d[3][3]), "=f"(d[4][0]), "=f"(d[4][1]),
-          "=f"(d[4][2]), "=f"(d[4][3]), "=f"(d[5][0]), "=f"(d[5][1]), "=f"(d[5][2]), "=f"(d[5][3]),
-          "=f"(d[6][0]), "=f"(d[6][1]), "=f"(d[6][2]), "=f"(d[6][3]), "=f"(d[7][0]), "=f"(d[7][1]),
-          "=f"(d[7][2]), "=f"(d[7][3])
-        : "l"(a), "l"(b));
-  } else {
-    static_assert(kOctets == 16);
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
-        "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,"
-        "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-        "}, %64, %65, add, 1, 1;\n}\n"
-        : "=f"(d[0][0]), "=f"(d[0][1]), "=f"(d[0][2]), "=f"(d[0][3]), "=f"(d[1][0]), "=f"(d[1][1]),
-          "=f"(d[1][2]), "=f"(d[1][3]), "=f"(d[2][0]), "=f"(d[2][1]), "=f"(d[2][2]), "=f"(d[2][3]),
-          "=f"(d[3][0]), "=f"(d[3][1]), "=f"(d[3][2]), "=f"(d[3][3]), "=f"(d[4][0]), "=f"(d[4][1]),
-          "=f"(d[4][2]), "=f"(d[4][3]), "=f"(d[5][0]), "=f"(d[5][1]), "=f"(d[5][2]), "=f"(d[5][3]),
-          "=f"(d[6][0]), "=f"(d[6][1]), "=f"(d[6][2]), "=f"(d[6][3]), "=f"(d[7][0]), "=f"(d[7][1]),
-          "=f"(d[7][2]), "=f"(d[7][3]), "=f"(d[8][0]), "=f"(d[8][1]), "=f"(d[8][2]), "=f"(d[8][3]),
-          "=f"(d[9][0]), "=f"(d[9][1]), "=f"(d[9][2]), "=f"(d[9][3]), "=f"(d[10][0]), "=f"(d[10][1]),
-          "=f"(d[10][2]), "=f"(d[10][3]), "=f"(d[11][0]), "=f"(d[11][1]), "=f"(d[11][2]), "=f"(d[11][3]),
-          "=f"(d[12][0]), "=f"(d[12][1]), "=f"(d[12][2]), "=f"(d[12][3]), "=f"(d[13][0]), "=f"(d[13][1]),
-          "=f"(d[13][2]), "=f"(d[13][3]), "=f"(d[14][0]), "=f"(d[14][1]), "=f"(d[14][2]), "=f"(d[14][3]),
-          "=f"(d[15][0]), "=f"(d[15][1]), "=f"(d[15][2]), "=f"(d[15][3])
-        : "l"(a), "l"(b));
-  }
-}
-// d += a b.
-template <int kOctets>
-__device__ __forceinline__ void add_float8(HalfSums<kOctets>& d, uint64_t a, uint64_t b) {
-  if constexpr (kOctets == 1) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3"
-        "}, %4, %5, add, 1, 1;\n}\n"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3])
-        : "l"(a), "l"(b));
-  } else if constexpr (kOctets == 2) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7"
-        "}, %8, %9, add, 1, 1;\n}\n"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3])
-        : "l"(a), "l"(b));
-  } else if constexpr (kOctets == 4) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-        "}, %16, %17, add, 1, 1;\n}\n"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-        : "l"(a), "l"(b));
-  } else if constexpr (kOctets == 8) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
-        "%23,%24,%25,%26,%27,%28,%29,%30,%31"
-        "}, %32, %33, add, 1, 1;\n}\n"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-          "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-          "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-          "+f"(d[7][2]), "+f"(d[7][3])
-        : "l"(a), "l"(b));
-  } else {
-    static_assert(kOctets == 16);
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
-        "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,"
-        "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-        "}, %64, %65, add, 1, 1;\n}\n"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-          "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-          "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-          "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
-          "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
-          "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
-          "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]),
-          "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
-          "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
-        : "l"(a), "l"(b));
-  }
-}
-
-#endif
-
 // sums = a tile of columns by a tile of tokens, in a block of K. Runs on by itself: see wait_for_products.
 template <int kOctets>
-__device__ __forceinline__ void start_float8(HalfSums<kOctets>& sums, uint32_t weights, uint32_t codes,
-                                             int warp, int lane) {
-#if QUIRE_WARPGROUP_PRODUCTS
+__device__ __forceinline__ void start_float8(HalfSums<kOctets>& sums, uint32_t weights, uint32_t codes) {
   constexpr int kAtOnce = 32;  // bytes of K
   const uint64_t a = float8_operand(weights), b = float8_operand(codes);
   begin_products();
@@ -322,25 +152,6 @@ __device__ __forceinline__ void start_float8(HalfSums<kOctets>& sums, uint32_t w
   for (int k = 1; k < kBlockRows / kAtOnce; ++k)
     add_float8<kOctets>(sums, a + k * (kAtOnce >> 4), b + k * (kAtOnce >> 4));
   commit_products();
-#else
-  // Slow and plain, for the emulation; a card without these products is refused when a model is loaded.
-  const auto value = [](uint32_t address) {
-    const __half_raw half =
-        __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(load_shared_1(address)), __NV_E4M3);
-    return __half2float(__half(half));
-  };
-#pragma unroll 1
-  for (int i = 0; i < 4 * kOctets; ++i) {
-    const int n = i >> 2, x = i & 3;
-    const uint32_t row = 16 * (warp & 3) + (lane >> 2) + 8 * (x >> 1), token = 2 * (lane & 3) + (x & 1);
-    const uint32_t of_row = weights + (row >> 3) * kFloat8OctetBytes,
-                   of_token = codes + n * kFloat8OctetBytes;
-    float sum = 0.0f;
-    for (int k = 0; k < kBlockRows; ++k)
-      sum += value(of_row + float8_place(row, k)) * value(of_token + float8_place(token, k));
-    sums[n][x] = sum;
-  }
-#endif
 }
 
 // Where a lane's sums belong: two columns of the output, as far as they are there, by tokens as HalfSums has
@@ -440,16 +251,15 @@ __device__ __forceinline__ void add_scaled(uint32_t stage, const Float8Places& a
 
 // The next kCount blocks of K: all of their products are on their way before the first is scaled.
 template <typename Kind, int kCount>
-__device__ __forceinline__ void multiply_some(Float8Ring<Kind>& ring, const Float8Places& at, int warp,
-                                              int lane, HalfSums<Kind::kOctets>& sums) {
+__device__ __forceinline__ void multiply_some(Float8Ring<Kind>& ring, const Float8Places& at, int lane,
+                                              HalfSums<Kind::kOctets>& sums) {
   constexpr int kOctets = Kind::kOctets;
   HalfSums<kOctets> products[kCount];
   Float8Ring<Kind> done = ring;
 #pragma unroll
   for (int i = 0; i < kCount; ++i, ring.next()) {
     ring.wait_until_full();
-    start_float8<kOctets>(products[i], ring.address() + at.weights, ring.address() + Kind::kActivationsAt,
-                          warp, lane);
+    start_float8<kOctets>(products[i], ring.address() + at.weights, ring.address() + Kind::kActivationsAt);
   }
   const auto finish = [&]<int i>(std::integral_constant<int, i>) {
     wait_for_products<kCount - 1 - i>();
@@ -473,10 +283,10 @@ __device__ __forceinline__ void multiply_blocks(const Float8Arguments& a, Float8
   int block = 0;
 #pragma unroll 1
   for (; block + kAtOnce <= a.num_blocks; block += kAtOnce)
-    multiply_some<Kind, kAtOnce>(ring, at, warp, lane, sums);
+    multiply_some<Kind, kAtOnce>(ring, at, lane, sums);
   if constexpr (kAtOnce > 1) {
 #pragma unroll 1
-    for (; block < a.num_blocks; ++block) multiply_some<Kind, 1>(ring, at, warp, lane, sums);
+    for (; block < a.num_blocks; ++block) multiply_some<Kind, 1>(ring, at, lane, sums);
   }
 }
 
@@ -496,37 +306,31 @@ __device__ __forceinline__ void read_float8(const Float8Arguments& a, uint32_t b
   }
 }
 
+#endif
+
 // Code for a card without these products is none, and takes no block: see setup_gemm_float8.
 template <typename Kind>
-constexpr int kBounds = QUIRE_FLOAT8_PRODUCTS ? float8_threads(Kind::kGroups) : 32;
+constexpr int kBounds = QUIRE_WARPGROUP_PRODUCTS ? float8_threads(Kind::kGroups) : 32;
 
 template <typename Kind>
 __global__ void __launch_bounds__(kBounds<Kind>, float8_blocks_at_once(Kind::kOctets, Kind::kGroups))
     gemm_float8_kernel(const __grid_constant__ Float8Arguments a) {
-#if QUIRE_FLOAT8_PRODUCTS
+#if QUIRE_WARPGROUP_PRODUCTS
   extern __shared__ __align__(1024) uint8_t shared[];
   release_successor();
   const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
   const uint32_t base = shared_address(shared);
   if (threadIdx.x == 0) Float8Ring<Kind>(a.shape, base).create();
-#if QUIRE_WARPGROUP_PRODUCTS
   if constexpr (Kind::kPairs) meet_pair();
-#endif
   __syncthreads();
   if (warp < Kind::kReaders) {
-#if QUIRE_WARPGROUP_PRODUCTS
     if constexpr (Kind::kRegisters > 0) take_registers<Kind::kRegisters>();
-#endif
     read_float8<Kind>(a, base, warp, lane);
   } else {
-#if QUIRE_WARPGROUP_PRODUCTS
     if constexpr (Kind::kRegisters > 0) give_registers<24>();
-#endif
     if (warp == Kind::kReaders) fill_float8<Kind>(a, base, lane);
   }
-#if QUIRE_WARPGROUP_PRODUCTS
   if constexpr (Kind::kPairs) meet_pair();  // a block that has gone has no memory for the other's copies
-#endif
 #endif
 }
 

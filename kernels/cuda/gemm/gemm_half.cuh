@@ -8,8 +8,8 @@
 // registers; the sums have the same bits.
 #pragma once
 
+#include "kernels/cuda/device/warpgroup.cuh"
 #include "kernels/cuda/gemm/gemm_segment.cuh"
-#include "kernels/cuda/gemm/warpgroup.cuh"
 
 namespace quire::kernels {
 
@@ -137,30 +137,15 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
   static_assert(kTiles == 2 || kTiles == 4 || kTiles == 8 || kTiles == 16);
   // From the pieces of 8 rows to those of the next, and of 8 tokens to those of the next, in 16 bytes.
   const uint64_t descriptor = (pieces + ((kPieceStride<kTiles> >> 4) << 16)) | uint64_t{128 >> 4} << 32;
+  const uint32_t weights[4] = {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])};
   if constexpr (kTiles == 2) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, %13, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, %12, "
-        "add, 1, 1, 0;\n}\n"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3])
-        : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
-          "r"(static_cast<int>(add)));
+    multiply_64x16x16(d, weights, descriptor, add);
   } else if constexpr (kTiles == 4) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, %21, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,"
-        "%14,%15}, {%16,%17,%18,%19}, %20, add, 1, 1, 0;\n}\n"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-        : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
-          "r"(static_cast<int>(add)));
+    multiply_64x32x16(d, weights, descriptor, add);
   } else if constexpr (kTiles == 16) {
-    multiply_64x128x16(d, {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])}, descriptor, add);
+    multiply_64x128x16(d, weights, descriptor, add);
   } else {
-    multiply_64x64x16<false>(d, {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])}, descriptor,
-                             add);
+    multiply_64x64x16<false>(d, weights, descriptor, add);
   }
 }
 
@@ -194,7 +179,7 @@ __device__ __forceinline__ void settle_products([[maybe_unused]] HalfSums<kTiles
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-    for (int x = 0; x < 4; ++x) asm volatile("" : "+f"(sums[n][x])::"memory");
+    for (int x = 0; x < 4; ++x) settle(sums[n][x]);
   }
 #endif
 }

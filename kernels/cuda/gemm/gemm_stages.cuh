@@ -199,9 +199,10 @@ class StageRing {
   __device__ __forceinline__ uint32_t address() const { return stages_ + stage_ * stage_bytes_; }
   __device__ __forceinline__ uint32_t full_barrier() const { return barriers_ + 16 * stage_; }
   __device__ __forceinline__ uint32_t free_barrier() const { return full_barrier() + 8; }
-  // True where the stage is filled for the first time.
-  __device__ __forceinline__ bool is_new() const { return round_ == 0; }
-  __device__ __forceinline__ void wait_until_free() const { barrier_wait(free_barrier(), (round_ & 1) ^ 1); }
+  // By those alone without whom the stage does not get full: others might see the phase after the next.
+  __device__ __forceinline__ void wait_until_free() const {
+    if (round_ > 0) barrier_wait(free_barrier(), (round_ & 1) ^ 1);
+  }
   __device__ __forceinline__ void wait_until_full() const { barrier_wait(full_barrier(), round_ & 1); }
   // By each lane of the warps that read.
   __device__ __forceinline__ void release(uint32_t barrier, int) const { barrier_arrive(barrier); }
@@ -291,11 +292,14 @@ __device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormT
   for (BlockWalk walk(a, deal_of_block()); walk.valid(); walk.next(), ring.next()) {
     StripSource source = {nullptr, 0};
     if (lane < a.shape.strips) source = sources.at(walk);
-    if (!ring.is_new()) ring.wait_until_free();
     const uint32_t target = ring.address() + at;
 #if __CUDA_ARCH__ >= 900
-    if (lane < a.shape.strips) bring_strip(source, target + lane * a.shape.slot_bytes, ring.full_barrier());
+    if (lane < a.shape.strips) {
+      ring.wait_until_free();
+      bring_strip(source, target + lane * a.shape.slot_bytes, ring.full_barrier());
+    }
 #else
+    ring.wait_until_free();
 #pragma unroll 1
     for (int slot = 0; slot < a.shape.strips; ++slot) {
       const auto from = __shfl_sync(0xffffffffU, reinterpret_cast<unsigned long long>(source.from), slot);
@@ -379,7 +383,7 @@ __device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_
   if (walk.valid()) activations.load(walk.block());
 #pragma unroll 1
   while (walk.valid()) {
-    if (!ring.is_new()) ring.wait_until_free();
+    ring.wait_until_free();
     activations.store(ring.address());
     barrier_arrive(ring.full_barrier());
     skip(kTurns);

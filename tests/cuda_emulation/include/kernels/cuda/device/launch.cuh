@@ -15,17 +15,19 @@ cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, 
   return cudaSuccess;
 }
 
-// Clusters of blocks are of compute capability 9.0, which the emulated device has not.
-template <typename Kernel, typename... Arguments>
-cudaError_t launch_clusters(dim3 cluster, Kernel kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                            cudaStream_t stream, bool dependent, Arguments&&... arguments) {
-  if (cluster.x * cluster.y != 1) return cudaErrorNotSupported;
-  return launch_kernel(kernel, grid, block, shared_bytes, stream, dependent,
-                       std::forward<Arguments>(arguments)...);
+// Of clusters along y. Those along x are blocks that need not know of each other (sample_team.cuh).
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch_clusters(dim3 cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                            size_t shared_bytes, cudaStream_t stream, bool, Arguments&&... arguments) {
+  emulation::issue(kernel, {grid, block, shared_bytes, stream, static_cast<int>(cluster.y)},
+                   std::forward<Arguments>(arguments)...);
+  return cudaSuccess;
 }
-template <typename... Arguments>
-cudaError_t launch_pairs(Arguments&&...) {
-  return cudaErrorNotSupported;
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch_pairs(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                         cudaStream_t stream, bool dependent, Arguments&&... arguments) {
+  return launch_clusters(dim3(1, 2), kernel, grid, block, shared_bytes, stream, dependent,
+                         std::forward<Arguments>(arguments)...);
 }
 
 template <typename... Kernels>

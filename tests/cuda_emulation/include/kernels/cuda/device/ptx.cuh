@@ -56,22 +56,28 @@ inline void commit_copies() {}
 template <int kPending>
 void wait_for_copies() {}
 
-// 8 bytes, as a barrier of the card has them.
+// 8 bytes, as a barrier of the card has them. A phase ends when nothing is missing, neither arrivals nor
+// bytes; bytes may come before somebody expects them.
 struct EmulatedBarrier {
-  uint16_t phase;
-  uint16_t expected;
+  int32_t bytes;
   uint16_t missing;
-  uint16_t unused;
+  uint16_t expected : 15;
+  uint16_t phase : 1;
 };
+inline void end_phase_if_complete(EmulatedBarrier& b) {
+  if (b.missing != 0 || b.bytes != 0) return;
+  b.missing = b.expected;
+  b.phase ^= 1;
+  emulation::tell_change(&b);
+}
 inline void barrier_init(uint32_t barrier, uint32_t arrivals) {
   const auto count = static_cast<uint16_t>(arrivals);
   shared_place<EmulatedBarrier>(barrier) = {0, count, count, 0};
 }
 inline void barrier_arrive(uint32_t barrier) {
   auto& b = shared_place<EmulatedBarrier>(barrier);
-  if (--b.missing != 0) return;
-  b.missing = b.expected;
-  b.phase ^= 1;
+  --b.missing;
+  end_phase_if_complete(b);
 }
 inline void barrier_arrive_after_copies(uint32_t barrier) {
   barrier_arrive(barrier);
@@ -79,7 +85,43 @@ inline void barrier_arrive_after_copies(uint32_t barrier) {
 inline void fence_barrier_init() {}
 inline void fence_async_proxy() {}
 inline void barrier_wait(uint32_t barrier, uint32_t parity) {
-  while (shared_place<EmulatedBarrier>(barrier).phase == parity) emulation::yield();
+  const auto& b = shared_place<EmulatedBarrier>(barrier);
+  while (b.phase == parity) emulation::wait_for_change(&b);
+}
+
+inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
+  auto& b = shared_place<EmulatedBarrier>(barrier);
+  b.bytes += static_cast<int32_t>(bytes);
+  --b.missing;
+  end_phase_if_complete(b);
+}
+inline void copy_bulk_expected(uint32_t target, const void* source, uint32_t bytes, uint32_t barrier) {
+  uint8_t* to = &shared_place<uint8_t>(target);
+  auto* b = &shared_place<EmulatedBarrier>(barrier);
+  emulation::do_late([=] {
+    std::memcpy(to, source, bytes);
+    b->bytes -= static_cast<int32_t>(bytes);
+    end_phase_if_complete(*b);
+  });
+}
+inline void copy_bulk(uint32_t target, const void* source, uint32_t bytes, uint32_t barrier) {
+  barrier_expect(barrier, bytes);
+  copy_bulk_expected(target, source, bytes, barrier);
+}
+
+inline uint32_t address_in_block(uint32_t address, uint32_t rank) {
+  const auto blocks = static_cast<int32_t>(rank) - emulation::block_of_cluster();
+  return address + static_cast<uint32_t>(blocks * static_cast<int32_t>(emulation::kSharedBytes));
+}
+inline void copy_bulk_to_pair(uint32_t target, const void* source, uint32_t bytes, uint32_t barrier) {
+  for (uint32_t rank = 0; rank < 2; ++rank)
+    copy_bulk_expected(address_in_block(target, rank), source, bytes, address_in_block(barrier, rank));
+}
+inline void arrive_in_pair(uint32_t barrier) {
+  barrier_arrive(barrier);
+}
+inline void meet_pair() {
+  emulation::meet_cluster();
 }
 
 inline float half_of(uint64_t word, int which) {

@@ -1,6 +1,6 @@
-// What a card of compute capability 8.0 has not, and what only a card can measure.
+// What a card has not before compute capability 9.0.
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/device/limits.h"
+#include "kernels/cuda/gemm/gemm_float8.h"
 
 namespace quire::kernels {
 
@@ -16,11 +16,12 @@ cudaError_t launch_attention_warpgroup(const AttentionParams&, const int32_t*, b
   return cudaErrorNotSupported;
 }
 
-Status measure_read_rate(Device*, uint64_t, double*) {
-  return Status::unsupported;
+cudaError_t setup_gemm_float8(int, bool* available) {
+  *available = false;
+  return cudaSuccess;
 }
-Status measure_op_rate(Device*, double*) {
-  return Status::unsupported;
+cudaError_t launch_gemm_float8(const Float8Arguments&, cudaStream_t, bool) {
+  return cudaErrorNotSupported;
 }
 
 }  // namespace quire::kernels

@@ -1,0 +1,172 @@
+// The products of kernels/cuda/device/warpgroup.cuh, in words of C++: computed when they are asked for or
+// when they are waited for.
+#pragma once
+
+#include <cuda_fp8.h>
+
+#include "kernels/cuda/device/ptx.cuh"
+#include "tests/cuda_emulation/emulation.h"
+
+#define QUIRE_WARPGROUP_PRODUCTS (QUIRE_EMULATED_ARCH == 900)
+
+namespace quire::kernels {
+
+// The oldest of them, so that `groups` groups, the newest, may be left.
+inline void finish_products(int groups) {
+  emulation::Products& products = emulation::own_products();
+  size_t done = 0;
+  while (done < products.asked.size() && products.asked[done].group < products.groups - groups) {
+    const emulation::Product& next = products.asked[done++];
+    next.multiply(next);
+  }
+  products.asked.erase(products.asked.begin(), products.asked.begin() + static_cast<ptrdiff_t>(done));
+}
+
+inline void begin_products() {
+  if (QUIRE_WARPGROUP_PRODUCTS) emulation::meet_warpgroup();
+}
+inline void commit_products() {
+  ++emulation::own_products().groups;
+}
+template <int kPending>
+void wait_for_products() {
+  finish_products(kPending);
+}
+inline void settle(float&) {}
+template <int kRegisters>
+void take_registers() {}
+template <int kRegisters>
+void give_registers() {}
+
+inline void ask_for_product(emulation::Product product) {
+  emulation::Products& products = emulation::own_products();
+  product.group = products.groups;
+  products.asked.push_back(product);
+  if (!emulation::comes_early(products.number++)) return;
+  ++products.groups;
+  finish_products(0);
+  --products.groups;
+}
+
+// An operand in shared memory, as a descriptor says: eight of its rows (columns of b) by 16 bytes of K lie
+// together, or rows of 128 bytes, their 16-byte pieces swizzled by the row.
+struct EmulatedOperand {
+  uint32_t start;
+  uint32_t leading;
+  uint32_t stride;
+  bool is_swizzled;
+
+  explicit EmulatedOperand(uint64_t descriptor)
+      : start(static_cast<uint32_t>(descriptor & 0x3fff) << 4),
+        leading(static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4),
+        stride(static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4),
+        is_swizzled(descriptor >> 62 == 1) {}
+  // Of the byte at `k` of row `row`.
+  uint32_t place(uint32_t row, uint32_t k) const {
+    if (!is_swizzled) return start + row / 8 * stride + row % 8 * 16 + k / 16 * leading + k % 16;
+    return swizzled(start + row / 8 * stride + row % 8 * 128 + k);
+  }
+  // Where 64 rows by one of K lie together.
+  uint32_t transposed_place(uint32_t row, uint32_t k) const {
+    return swizzled(start + row / 64 * leading + row % 64 * 2 + k / 8 * stride + k % 8 * 128);
+  }
+
+ private:
+  static uint32_t swizzled(uint32_t place) { return place ^ (place >> 7 & 7) << 4; }
+};
+
+inline float half_at(uint32_t place) {
+  return __half2float(__ushort_as_half(shared_place<uint16_t>(place)));
+}
+
+// The sums of a lane: rows g and g + 8 of its warp's 16 by columns 8 n + 2 t and the next.
+template <int kTiles, int kDepth, typename OfRow, typename OfColumn>
+void multiply_lanes(const emulation::Product& p, OfRow of_row, OfColumn of_column) {
+  const auto lane = static_cast<uint32_t>(emulation::lane());
+  float rows[2][kDepth];
+  for (uint32_t h = 0; h < 2; ++h)
+    for (uint32_t k = 0; k < kDepth; ++k) rows[h][k] = of_row(lane / 4 + 8 * h, k);
+  for (uint32_t n = 0; n < kTiles; ++n)
+    for (uint32_t c = 0; c < 2; ++c) {
+      double sums[2];
+      for (uint32_t h = 0; h < 2; ++h) sums[h] = p.add ? static_cast<double>(p.sums[4 * n + 2 * h + c]) : 0.0;
+      for (uint32_t k = 0; k < kDepth; ++k) {
+        const auto b = static_cast<double>(of_column(8 * n + lane % 4 * 2 + c, k));
+        for (uint32_t h = 0; h < 2; ++h) sums[h] += static_cast<double>(rows[h][k]) * b;
+      }
+      for (uint32_t h = 0; h < 2; ++h) p.sums[4 * n + 2 * h + c] = static_cast<float>(sums[h]);
+    }
+}
+
+// a in the registers of the warp.
+template <int kTiles, bool kTransposed>
+void multiply_registers(const emulation::Product& p) {
+  const auto pair = [](uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; };
+  const emulation::LaneWords* all = emulation::meet_warp({{pair(p.a[0], p.a[1]), pair(p.a[2], p.a[3]), 0}});
+  const EmulatedOperand b(p.of_b);
+  multiply_lanes<kTiles, 16>(
+      p,
+      [&](uint32_t row, uint32_t k) {
+        return half_of(all[row % 8 * 4 + k % 8 / 2].words[k / 8], static_cast<int>(row / 8 * 2 + k % 2));
+      },
+      [&](uint32_t column, uint32_t k) {
+        return half_at(kTransposed ? b.transposed_place(column, k) : b.place(column, 2 * k));
+      });
+}
+inline void ask_by_registers(void (*multiply)(const emulation::Product&), float* sums, const uint32_t (&a)[4],
+                             uint64_t b, bool add) {
+  ask_for_product({multiply, sums, {a[0], a[1], a[2], a[3]}, 0, b, add, 0});
+}
+inline void multiply_64x16x16(float (&d)[2][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+  ask_by_registers(multiply_registers<2, false>, d[0], a, b, add);
+}
+inline void multiply_64x32x16(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+  ask_by_registers(multiply_registers<4, false>, d[0], a, b, add);
+}
+template <bool kTransposed>
+void multiply_64x64x16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+  ask_by_registers(multiply_registers<8, kTransposed>, d[0], a, b, add);
+}
+inline void multiply_64x128x16(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+  ask_by_registers(multiply_registers<16, false>, d[0], a, b, add);
+}
+
+// a in shared memory, 16 of its 64 rows for each warp.
+inline uint32_t first_row_of_warp() {
+  return (threadIdx.x >> 5 & 3) * 16;
+}
+template <int kTiles>
+void multiply_shared(const emulation::Product& p) {
+  const EmulatedOperand a(p.of_a), b(p.of_b);
+  const uint32_t first = first_row_of_warp();
+  multiply_lanes<kTiles, 16>(
+      p, [&](uint32_t row, uint32_t k) { return half_at(a.place(first + row, 2 * k)); },
+      [&](uint32_t column, uint32_t k) { return half_at(b.place(column, 2 * k)); });
+}
+inline void multiply_64x128x16(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
+  ask_for_product({multiply_shared<16>, d[0], {}, a, b, add, 0});
+}
+
+inline float float8_at(uint32_t place) {
+  const __half_raw half =
+      __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(shared_place<uint8_t>(place)), __NV_E4M3);
+  return __half2float(__half(half));
+}
+template <int kOctets>
+void multiply_float8(const emulation::Product& p) {
+  const EmulatedOperand a(p.of_a), b(p.of_b);
+  const uint32_t first = first_row_of_warp();
+  multiply_lanes<kOctets, 32>(
+      p, [&](uint32_t row, uint32_t k) { return float8_at(a.place(first + row, k)); },
+      [&](uint32_t column, uint32_t k) { return float8_at(b.place(column, k)); });
+}
+template <int kOctets>
+void begin_float8(float (&d)[kOctets][4], uint64_t a, uint64_t b) {
+  ask_for_product({multiply_float8<kOctets>, d[0], {}, a, b, false, 0});
+}
+template <int kOctets>
+void add_float8(float (&d)[kOctets][4], uint64_t a, uint64_t b) {
+  ask_for_product({multiply_float8<kOctets>, d[0], {}, a, b, true, 0});
+}
+
+}  // namespace quire::kernels
