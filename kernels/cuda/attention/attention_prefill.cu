@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
     if constexpr (kShares) state.forget();
     const MergeFactors factors =
         weigh_chunk(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
-    if constexpr (kShares) leave_totals(parts, chunk - block.seen_chunk, state, live);
+    if constexpr (kShares) leave_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
     wait_for_copies<1>();
     __syncthreads();
 #pragma unroll
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
       float part[4][4] = {};
       multiply_values<HD>(weight, values, d, part);
       if constexpr (kShares) {
-        leave_columns<4>(parts, chunk - block.seen_chunk, 32 * d, part, live);
+        leave_columns<4>(places_of_chunk(parts, chunk - block.seen_chunk, live), 32 * d, part);
       } else {
 #pragma unroll
         for (int n = 0; n < 4; ++n) {

@@ -209,25 +209,40 @@ struct RowState {
   }
 };
 
-// Leaves the maxima and sums of a chunk by itself; rows from `live` on are none.
-__device__ __forceinline__ void leave_totals(const PartialRows& parts, int chunk, const RowState& state,
-                                             int live) {
-  const int g = (threadIdx.x & 31) >> 2;
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-    if ((threadIdx.x & 3) == 0 && g + 8 * h < live)
-      __stcg(parts.total(chunk, g + 8 * h), make_float2(state.maximum[h], state.total[h]));
-}
-
-// Leaves a lane's pairs of kCount * 8 columns from `column` on, of both its rows.
-template <int kCount>
-__device__ __forceinline__ void leave_columns(const PartialRows& parts, int chunk, int column,
-                                              const float (&values)[kCount][4], int live) {
-  const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
+// Where a lane leaves what it has of a chunk by itself, of its two rows; nullptr: a row that is not there.
+struct RowPlaces {
+  float* row[2] = {};
+  float2* total[2] = {};
+};
+// Of the rows of a warp, which has `live` of them.
+__device__ __forceinline__ RowPlaces places_of_chunk(const PartialRows& parts, int chunk, int live) {
+  RowPlaces places;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    if (g + 8 * h >= live) continue;
-    float* const row = parts.row(chunk, g + 8 * h) + column + 2 * t;
+    const int r = static_cast<int>((threadIdx.x & 31) >> 2) + 8 * h;
+    if (r >= live) continue;
+    places.row[h] = parts.row(chunk, r);
+    places.total[h] = parts.total(chunk, r);
+  }
+  return places;
+}
+
+// The maxima and sums.
+__device__ __forceinline__ void leave_totals(const RowPlaces& places, const RowState& state) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    if ((threadIdx.x & 3) == 0 && places.total[h] != nullptr)
+      __stcg(places.total[h], make_float2(state.maximum[h], state.total[h]));
+}
+
+// A lane's pairs of kCount * 8 columns from `column` on.
+template <int kCount>
+__device__ __forceinline__ void leave_columns(const RowPlaces& places, int column,
+                                              const float (&values)[kCount][4]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (places.row[h] == nullptr) continue;
+    float* const row = places.row[h] + column + 2 * (threadIdx.x & 3);
 #pragma unroll
     for (int n = 0; n < kCount; ++n)
       __stcg(reinterpret_cast<float2*>(row + n * 8), make_float2(values[n][2 * h], values[n][2 * h + 1]));

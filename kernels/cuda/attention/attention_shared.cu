@@ -57,23 +57,20 @@ __device__ __forceinline__ void load_rows(const AttentionParams& p, const RunRow
   }
 }
 
-// Where a lane's two rows leave what they have of the chunk; none for rows that are not there.
-struct RowPlaces {
-  float* row[2] = {};
-  float2* total[2] = {};
-
-  __device__ __forceinline__ RowPlaces(const SharedArguments& a, const RunRows& rows, int first, int chunk,
-                                       int dim) {
+// Where a lane leaves what it has of its rows, from `first` on.
+__device__ __forceinline__ RowPlaces places_of_rows(const SharedArguments& a, const RunRows& rows, int first,
+                                                    int chunk, int dim) {
+  RowPlaces places;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int r = first + ((threadIdx.x & 31) >> 2) + 8 * h;
-      if (r >= rows.num_rows) continue;
-      const PartialRows partial(a.merge, rows.sequence(r) * a.p.heads.num_kv_heads + rows.kv_head, dim);
-      row[h] = partial.row(chunk, r % rows.group);
-      total[h] = partial.total(chunk, r % rows.group);
-    }
+  for (int h = 0; h < 2; ++h) {
+    const int r = first + static_cast<int>((threadIdx.x & 31) >> 2) + 8 * h;
+    if (r >= rows.num_rows) continue;
+    const PartialRows partial(a.merge, rows.sequence(r) * a.p.heads.num_kv_heads + rows.kv_head, dim);
+    places.row[h] = partial.row(chunk, r % rows.group);
+    places.total[h] = partial.total(chunk, r % rows.group);
   }
-};
+  return places;
+}
 
 template <int HD>
 __global__ void __launch_bounds__(kThreads, 2)
@@ -88,7 +85,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const RunRows rows{a.shared.members + page.first_member, page.num_members * group, group, kv_head};
   const ScoreRule rule{p.scale, p.softcap, 0};
 
-  const int warp = threadIdx.x >> 5, t = threadIdx.x & 3;
+  const int warp = threadIdx.x >> 5;
   constexpr uint32_t kTileBytes = kChunkTokens * HD * 2, kQueryBytes = kTileRows * HD * 2;
   uint8_t* query_tile = shared + 2 * kTileBytes + warp * kQueryBytes;
   const uint32_t keys = shared_address(shared), values = keys + kTileBytes;
@@ -111,24 +108,13 @@ __global__ void __launch_bounds__(kThreads, 2)
     RowState state = {};
     ChunkWeights weight;
     weigh_chunk(rule, chunk, true, score, state, weight);
-    const RowPlaces places(a, rows, first, chunk, HD);
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      if (t == 0 && places.total[h] != nullptr)
-        __stcg(places.total[h], make_float2(state.maximum[h], state.total[h]));
+    const RowPlaces places = places_of_rows(a, rows, first, chunk, HD);
+    leave_totals(places, state);
 #pragma unroll
     for (int d = 0; d < HD / 32; ++d) {
       float part[4][4] = {};
       multiply_values<HD>(weight, values, d, part);
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        const int dimension = 32 * d + 8 * n + 2 * t;
-#pragma unroll
-        for (int h = 0; h < 2; ++h)
-          if (places.row[h] != nullptr)
-            __stcg(reinterpret_cast<float2*>(places.row[h] + dimension),
-                   make_float2(part[n][2 * h], part[n][2 * h + 1]));
-      }
+      leave_columns<4>(places, 32 * d, part);
     }
     __syncwarp();
   }

@@ -147,7 +147,7 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
     if constexpr (kShares) state.forget();
     const MergeFactors factors =
         weigh_chunk(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
-    if constexpr (kShares) leave_totals(parts, chunk - block.seen_chunk, state, live);
+    if constexpr (kShares) leave_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
 
     float part[HD / 64][8][4];
     begin_products();
@@ -161,7 +161,7 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
     }
     const auto merge = [&](int half) {
       if constexpr (kShares) {
-        leave_columns<8>(parts, chunk - block.seen_chunk, half * 64, part[half], live);
+        leave_columns<8>(places_of_chunk(parts, chunk - block.seen_chunk, live), half * 64, part[half]);
       } else {
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
