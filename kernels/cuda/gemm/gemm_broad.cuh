@@ -35,22 +35,34 @@ class PairRing : public StageRing {
   uint32_t other_;  // from a place in this block to that in the other
 };
 
-// All that the warp does that brings stages. Weights need not wait for the predecessor.
+// All that the warp of this number does of those that bring stages, which take turns: a stage costs the warp
+// that brings it about as long as the others need for it, so that one alone would keep them waiting. All
+// lanes go along, since BlockWalk asks the warp. Weights need not wait for the predecessor.
 template <TileKind kKind>
 __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const FormTable<kKind>& table,
-                                                 uint32_t base, TaskDeal deal, int lane) {
+                                                 uint32_t base, TaskDeal deal, int number, int lane) {
   constexpr uint32_t kTileBytes = kBlockSteps * kStepBytes<kBroadTiles>;
   const uint8_t* tiles = reinterpret_cast<const uint8_t*>(a.input) +
                          static_cast<size_t>(blockIdx.x) * a.matrix.num_blocks * kTileBytes;
   const uint32_t half = deal.rank * (kTileBytes / 2);
   PairRing ring(a.shape, base);
   StripSources<kKind> sources(a, table, lane);
-  bool waited = false;
+  BlockWalk walk(a, deal);
+  const auto skip = [&](int stages) {
 #pragma unroll 1
-  for (BlockWalk walk(a, deal); walk.valid(); walk.next(), ring.next()) {
-    StripSource source = {nullptr, 0};
-    if (lane < a.shape.strips) source = sources.at(walk);
+    for (int i = 0; i < stages && walk.valid(); ++i) {
+      walk.next();
+      ring.next();
+    }
+  };
+  const int turns = bring_turns(a.shape.stages);
+  if (number >= turns) return;
+  bool waited = false;
+  skip(number);
+#pragma unroll 1
+  for (; walk.valid(); skip(turns)) {
     if (lane < a.shape.strips) {
+      const StripSource source = sources.at(walk);
       ring.wait_until_free();
       bring_strip(source, ring.address() + kTileBytes + lane * a.shape.slot_bytes, ring.full_barrier());
     }
@@ -87,7 +99,7 @@ __global__ void __launch_bounds__(kBroadThreads, 1)
     read_stages<kKind, kBroadTiles, PairRing>(a, table, base, deal, warp, lane);
   } else {
     give_registers<kFillRegisters>();
-    if (warp == readers) fill_pair_stages<kKind>(a, table, base, deal, lane);
+    fill_pair_stages<kKind>(a, table, base, deal, warp - readers, lane);
   }
   meet_pair();  // a block that has gone has no memory for the other's copies and arrivals
 #endif

@@ -81,16 +81,6 @@ struct StageReader {
   }
 };
 
-// Kinds whose blocks of 128 rows all have one record of scales, or none.
-template <TileKind kKind>
-constexpr bool kIsPlain = kKind == TileKind::dense || has_one_record(kKind);
-
-// Whether all warps of a warpgroup have one record of scales in a block of 128 rows.
-template <TileKind kKind>
-__device__ __forceinline__ bool form_is_plain(uint32_t form) {
-  return kIsPlain<kKind> || (form_is_common(form) && form_records(form) == 1);
-}
-
 // The end of a plain block, whose last products run: its sums, if they are not the chain's own, join those of
 // the chain. `meanwhile` is called before they are waited for.
 template <TileKind kKind, int kTiles, typename Meanwhile>

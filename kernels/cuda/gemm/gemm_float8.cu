@@ -113,24 +113,31 @@ __device__ __forceinline__ void bring_activations(const Float8Source& from, uint
   }
 }
 
-// All that the warp does that fills stages. Weights need not wait for the predecessor.
+// All that the warp of this number does of those that fill stages, which take turns: a copy costs the warp
+// that asks for it about 100 clocks, and few tokens are soon multiplied. Weights need not wait for the
+// predecessor.
 template <typename Kind>
-__device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t base, int lane) {
+__device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t base, int number, int lane) {
   Float8Ring<Kind> ring(a.shape, base);
+  const int turns = bring_turns(a.shape.stages);
+  if (number >= turns) return;
   bool waited = false;
+  int until_turn = number;  // stages
 #pragma unroll 1
-  for (int number = first_task(a); number < a.shape.tasks; number += task_step(a)) {
-    Float8Source from = Float8Source::of<Kind>(a, task_at(a, number));
+  for (int task = first_task(a); task < a.shape.tasks; task += task_step(a)) {
+    Float8Source from = Float8Source::of<Kind>(a, task_at(a, task));
 #pragma unroll 1
     for (int block = 0; block < a.num_blocks; ++block, ring.next(), from.next()) {
+      if (until_turn-- > 0) continue;
+      until_turn = turns - 1;
       if (lane == 0) {
         ring.wait_until_free();
         bring_weights<Kind>(from, ring.address(), ring.full_barrier());
       }
       if (!waited) wait_for_predecessor();
+      waited = true;
       if (lane == 0) bring_activations<Kind>(from, ring.address(), ring.full_barrier());
       __syncwarp();
-      waited = true;
     }
   }
 }
@@ -328,7 +335,7 @@ __global__ void __launch_bounds__(kBounds<Kind>, float8_blocks_at_once(Kind::kOc
     read_float8<Kind>(a, base, warp, lane);
   } else {
     if constexpr (Kind::kRegisters > 0) give_registers<24>();
-    if (warp == Kind::kReaders) fill_float8<Kind>(a, base, lane);
+    fill_float8<Kind>(a, base, warp - Kind::kReaders, lane);
   }
   if constexpr (Kind::kPairs) meet_pair();  // a block that has gone has no memory for the other's copies
 #endif

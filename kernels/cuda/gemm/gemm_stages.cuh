@@ -95,9 +95,13 @@ class BlockWalk {
   int end_ = 0;
 };
 
+// Kinds whose blocks of 128 rows all have one record of scales, or none.
+template <TileKind kKind>
+constexpr bool kIsPlain = kKind == TileKind::dense || has_one_record(kKind);
+
 // What the weights of a block of 128 rows look like in a strip: bytes | bits << 16 | records << 24, and
-// whether they look the same in all parts.
-constexpr uint32_t kCommonForm = 1U << 31;
+// whether they have one record of scales there in every part.
+constexpr uint32_t kPlainForm = 1U << 31;
 __device__ __forceinline__ uint32_t form_bytes(uint32_t form) {
   return form & 0xffff;
 }
@@ -107,8 +111,10 @@ __device__ __forceinline__ int form_bits(uint32_t form) {
 __device__ __forceinline__ int form_records(uint32_t form) {
   return form >> 24 & 0x7f;
 }
-__device__ __forceinline__ bool form_is_common(uint32_t form) {
-  return (form & kCommonForm) != 0;
+// Whether all warps of a warpgroup go the same way along the block, whatever the bits of their codes.
+template <TileKind kKind>
+__device__ __forceinline__ bool form_is_plain(uint32_t form) {
+  return kIsPlain<kKind> || (form & kPlainForm) != 0;
 }
 
 // Where the weights of each block of 128 rows lie in a strip of each part, and their form, in shared memory.
@@ -123,7 +129,7 @@ class FormTable {
 #pragma unroll 1
       for (int block = static_cast<int>(threadIdx.x); block < blocks_;
            block += static_cast<int>(blockDim.x)) {
-        uint32_t common = kCommonForm, first = 0;
+        uint32_t plain = kPlainForm;
 #pragma unroll 1
         for (int p = 0; p < m.num_parts; ++p) {
           const Part& part = m.parts[p];
@@ -131,15 +137,13 @@ class FormTable {
 #pragma unroll 1
           while (block >= part.runs[r].end) ++r;
           const Run& run = part.runs[r];
-          const uint32_t looks = run.bits << 16 | run.records << 24;
-          if (p == 0) first = looks;
-          if (looks != first) common = 0;
+          if (run.records != 1) plain = 0;
           store_shared_8(place(p, block), make_uint2(run.first_byte + (block - run.first) * run.segment_bytes,
-                                                     run.segment_bytes | looks));
+                                                     run.segment_bytes | run.bits << 16 | run.records << 24));
         }
 #pragma unroll 1
         for (int p = 0; p < m.num_parts; ++p)
-          store_shared_4(place(p, block) + 4, form(forms(p), block) | common);
+          store_shared_4(place(p, block) + 4, form(forms(p), block) | plain);
       }
     }
   }
@@ -175,6 +179,14 @@ class FormTable {
   int blocks_;
 };
 
+// Of blocks whose stages bulk copies alone fill: a warpgroup, whose warps give registers together.
+constexpr int kBringWarps = 4;
+// How many of them take turns. With more than there are stages, one might wait for a stage's phase before the
+// one before that is over, and take its end for that of its own.
+__device__ __forceinline__ int bring_turns(int stages) {
+  return min(kBringWarps, stages);
+}
+
 // Arrivals at a stage of those that bring weights.
 __device__ __forceinline__ int weight_arrivals(int strips) {
 #if __CUDA_ARCH__ >= 900
@@ -199,7 +211,8 @@ class StageRing {
   __device__ __forceinline__ uint32_t address() const { return stages_ + stage_ * stage_bytes_; }
   __device__ __forceinline__ uint32_t full_barrier() const { return barriers_ + 16 * stage_; }
   __device__ __forceinline__ uint32_t free_barrier() const { return full_barrier() + 8; }
-  // By those alone without whom the stage does not get full: others might see the phase after the next.
+  // By those alone without whom the stage does not get full, or by all before any of them brings something:
+  // others might see the phase after the next.
   __device__ __forceinline__ void wait_until_free() const {
     if (round_ > 0) barrier_wait(free_barrier(), (round_ & 1) ^ 1);
   }
@@ -292,14 +305,12 @@ __device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormT
   for (BlockWalk walk(a, deal_of_block()); walk.valid(); walk.next(), ring.next()) {
     StripSource source = {nullptr, 0};
     if (lane < a.shape.strips) source = sources.at(walk);
+    ring.wait_until_free();
     const uint32_t target = ring.address() + at;
 #if __CUDA_ARCH__ >= 900
-    if (lane < a.shape.strips) {
-      ring.wait_until_free();
-      bring_strip(source, target + lane * a.shape.slot_bytes, ring.full_barrier());
-    }
+    __syncwarp();
+    if (lane < a.shape.strips) bring_strip(source, target + lane * a.shape.slot_bytes, ring.full_barrier());
 #else
-    ring.wait_until_free();
 #pragma unroll 1
     for (int slot = 0; slot < a.shape.strips; ++slot) {
       const auto from = __shfl_sync(0xffffffffU, reinterpret_cast<unsigned long long>(source.from), slot);

@@ -22,8 +22,8 @@ struct CardLimits {
 // the block: it takes a strip of 16 chains, or two of 8, among them a gate and its up. wide, tiles of 16, 32
 // or 64 tokens: two warps of a block take a strip, one for each half of its columns; four more warps bring
 // weights and activations. broad, tiles of 128 tokens, where the card has products of a warpgroup:
-// likewise, but activations lie arranged in memory as stages have them, so that one warp brings all with bulk
-// copies, and two blocks that take neighbouring groups share one copy of them.
+// likewise, but activations lie arranged in memory as stages have them, so that all comes by bulk copies, and
+// two blocks that take neighbouring groups share one copy of them.
 struct GemmShape {
   int32_t tiles = 1;         // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
   bool roomy = false;        // of 64 tokens by up to kRoomyStrips strips (wide, with products of a warpgroup)

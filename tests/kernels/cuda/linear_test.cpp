@@ -332,8 +332,9 @@ TEST_F(LinearTest, BroadAndRoomyTilesMatchForAllWidths) {
 
 TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
   StoredWeight gate, up;
-  make_exl2(gate, {{5, 512}, {3, 512}}, 6656, false, random_);
-  make_exl2(up, {{4, 1024}}, 6656, false, random_);
+  // Chains of two and three blocks of 128 rows: a stage is let go while the next one's products run.
+  make_exl2(gate, {{5, 1280}, {3, 1024}}, 6656, false, random_);
+  make_exl2(up, {{4, 2304}}, 6656, false, random_);
   check_product({&gate, &up}, {9, 256});
 }
 
