@@ -314,9 +314,6 @@ uint8_t* dynamic_shared() {
 int block_of_cluster() {
   return cluster.current->block;
 }
-int blocks_of_cluster() {
-  return cluster.num_blocks;
-}
 
 void run(const Place& place, std::function<void()> kernel) {
   issue_work(place.stream, [=] { run_grid(place, kernel); });

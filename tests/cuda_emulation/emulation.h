@@ -37,9 +37,8 @@ namespace emulation {
 // each block of the cluster after this one.
 constexpr size_t kSharedBytes = size_t{232} << 10;
 uint8_t* dynamic_shared();
-// This block's number in its cluster, and how many there are.
+// This block's number in its cluster.
 int block_of_cluster();
-int blocks_of_cluster();
 
 struct Place {
   dim3 grid;

@@ -63,47 +63,25 @@ __device__ __forceinline__ uint64_t tile_at(uint32_t address) {
          uint64_t{1} << 62;
 }
 
-// d += a b with a [64, 16] in the registers of four warps, b [16, 128] in shared memory.
-__device__ __forceinline__ void multiply(float (&d)[64], const uint32_t (&a)[4], uint64_t b) {
-  asm volatile(
-      "{.reg .pred p; setp.eq.u32 p, 0, 0;"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-      "}, {%64,%65,%66,%67}, %68, p, 1, 1, 0;}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),
-        "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-        "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
-        "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
-        "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]),
-        "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
-        "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
 __global__ void __launch_bounds__(kOpThreads, 1) multiply_kernel(float* sink) {
   __shared__ __align__(1024) uint32_t tile[128 * 64 / 2];
   for (int i = threadIdx.x; i < 128 * 64 / 2; i += kOpThreads) tile[i] = any_halves(i);
   fence_async_proxy();
   __syncthreads();
   uint32_t a[4];
-  float d[64];
+  float d[16][4] = {};
   for (int i = 0; i < 4; ++i) a[i] = any_halves(threadIdx.x * 4 + i);
-  for (float& v : d) v = 0.0f;
   const uint64_t b = tile_at(shared_address(tile));
   for (int round = 0; round < kRounds; ++round) {
     begin_products();
 #pragma unroll
-    for (int i = 0; i < kProductsOfRound; ++i) multiply(d, a, b + 2 * (i % 4));  // 32 bytes of a row each
+    for (int i = 0; i < kProductsOfRound; ++i)
+      multiply_64x128x16(d, a, b + 2 * (i % 4), true);  // 32 bytes of a row each
     commit_products();
     wait_for_products<0>();
   }
   float all = 0.0f;
-  for (const float v : d) all += v;
+  for (const auto& v : d) all += v[0] + v[1] + v[2] + v[3];
   if (all == 1.2345f) *sink = all;
 }
 

@@ -154,10 +154,10 @@ __device__ __forceinline__ void start_float8(HalfSums<kOctets>& sums, uint32_t w
   constexpr int kAtOnce = 32;  // bytes of K
   const uint64_t a = float8_operand(weights), b = float8_operand(codes);
   begin_products();
-  begin_float8<kOctets>(sums, a, b);
+  multiply_float8<false>(sums, a, b);
 #pragma unroll
   for (int k = 1; k < kBlockRows / kAtOnce; ++k)
-    add_float8<kOctets>(sums, a + k * (kAtOnce >> 4), b + k * (kAtOnce >> 4));
+    multiply_float8<true>(sums, a + k * (kAtOnce >> 4), b + k * (kAtOnce >> 4));
   commit_products();
 }
 

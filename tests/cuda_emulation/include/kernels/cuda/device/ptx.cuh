@@ -127,23 +127,41 @@ inline void meet_pair() {
 inline float half_of(uint64_t word, int which) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(word >> (16 * which))));
 }
+inline uint64_t pair_of(uint32_t low, uint32_t high) {
+  return uint64_t{high} << 32 | low;
+}
+// Of an operand a [16, 16] in two words of each lane of a warp.
+inline float half_of_row(const emulation::LaneWords* all, uint32_t row, uint32_t k) {
+  return half_of(all[row % 8 * 4 + k % 8 / 2].words[k / 8], static_cast<int>(row / 8 * 2 + k % 2));
+}
+// The sums of a lane, [n][2 * row + column]: rows g and g + 8 of 16 by columns 8 n + 2 t and the next.
+template <int kTiles, int kDepth, typename OfRow, typename OfColumn>
+void multiply_lanes(float* sums, bool add, OfRow of_row, OfColumn of_column) {
+  const auto lane = static_cast<uint32_t>(emulation::lane());
+  double rows[2][kDepth];
+  for (uint32_t h = 0; h < 2; ++h)
+    for (uint32_t k = 0; k < kDepth; ++k) rows[h][k] = static_cast<double>(of_row(lane / 4 + 8 * h, k));
+  for (uint32_t n = 0; n < kTiles; ++n)
+    for (uint32_t c = 0; c < 2; ++c) {
+      float* const at = sums + 4 * n + c;
+      double sum[2] = {add ? static_cast<double>(at[0]) : 0.0, add ? static_cast<double>(at[2]) : 0.0};
+      for (uint32_t k = 0; k < kDepth; ++k) {
+        const auto b = static_cast<double>(of_column(8 * n + lane % 4 * 2 + c, k));
+        for (uint32_t h = 0; h < 2; ++h) sum[h] += rows[h][k] * b;
+      }
+      for (uint32_t h = 0; h < 2; ++h) at[2 * h] = static_cast<float>(sum[h]);
+    }
+}
+
 // c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32, as the lanes of a warp hold them.
 inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  const auto pair = [](uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; };
   const emulation::LaneWords* all =
-      emulation::meet_warp({{pair(a[0], a[1]), pair(a[2], a[3]), pair(b0, b1)}});
-  const int lane = emulation::lane(), row = lane / 4, column = lane % 4 * 2;
-  for (int i = 0; i < 4; ++i) {
-    double sum = static_cast<double>(c[i]);
-    for (int k = 0; k < 16; ++k) {
-      const emulation::LaneWords& of_row = all[row * 4 + k % 8 / 2];
-      const emulation::LaneWords& of_column = all[(column + (i & 1)) * 4 + k % 8 / 2];
-      const int row_half = (i >> 1) * 2 + (k & 1);
-      sum += static_cast<double>(half_of(of_row.words[k / 8], row_half)) *
-             static_cast<double>(half_of(of_column.words[2], k / 8 * 2 + (k & 1)));
-    }
-    c[i] = static_cast<float>(sum);
-  }
+      emulation::meet_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+  multiply_lanes<1, 16>(
+      c, true, [&](uint32_t row, uint32_t k) { return half_of_row(all, row, k); },
+      [&](uint32_t column, uint32_t k) {
+        return half_of(all[column * 4 + k % 8 / 2].words[2], static_cast<int>(k / 8 * 2 + k % 2));
+      });
 }
 inline void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   for (float& v : c) v = 0.0f;

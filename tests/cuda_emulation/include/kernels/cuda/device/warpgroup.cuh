@@ -79,36 +79,14 @@ inline float half_at(uint32_t place) {
   return __half2float(__ushort_as_half(shared_place<uint16_t>(place)));
 }
 
-// The sums of a lane: rows g and g + 8 of its warp's 16 by columns 8 n + 2 t and the next.
-template <int kTiles, int kDepth, typename OfRow, typename OfColumn>
-void multiply_lanes(const emulation::Product& p, OfRow of_row, OfColumn of_column) {
-  const auto lane = static_cast<uint32_t>(emulation::lane());
-  float rows[2][kDepth];
-  for (uint32_t h = 0; h < 2; ++h)
-    for (uint32_t k = 0; k < kDepth; ++k) rows[h][k] = of_row(lane / 4 + 8 * h, k);
-  for (uint32_t n = 0; n < kTiles; ++n)
-    for (uint32_t c = 0; c < 2; ++c) {
-      double sums[2];
-      for (uint32_t h = 0; h < 2; ++h) sums[h] = p.add ? static_cast<double>(p.sums[4 * n + 2 * h + c]) : 0.0;
-      for (uint32_t k = 0; k < kDepth; ++k) {
-        const auto b = static_cast<double>(of_column(8 * n + lane % 4 * 2 + c, k));
-        for (uint32_t h = 0; h < 2; ++h) sums[h] += static_cast<double>(rows[h][k]) * b;
-      }
-      for (uint32_t h = 0; h < 2; ++h) p.sums[4 * n + 2 * h + c] = static_cast<float>(sums[h]);
-    }
-}
-
 // a in the registers of the warp.
 template <int kTiles, bool kTransposed>
 void multiply_registers(const emulation::Product& p) {
-  const auto pair = [](uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; };
-  const emulation::LaneWords* all = emulation::meet_warp({{pair(p.a[0], p.a[1]), pair(p.a[2], p.a[3]), 0}});
+  const emulation::LaneWords* all =
+      emulation::meet_warp({{pair_of(p.a[0], p.a[1]), pair_of(p.a[2], p.a[3]), 0}});
   const EmulatedOperand b(p.of_b);
   multiply_lanes<kTiles, 16>(
-      p,
-      [&](uint32_t row, uint32_t k) {
-        return half_of(all[row % 8 * 4 + k % 8 / 2].words[k / 8], static_cast<int>(row / 8 * 2 + k % 2));
-      },
+      p.sums, p.add, [&](uint32_t row, uint32_t k) { return half_of_row(all, row, k); },
       [&](uint32_t column, uint32_t k) {
         return half_at(kTransposed ? b.transposed_place(column, k) : b.place(column, 2 * k));
       });
@@ -140,7 +118,7 @@ void multiply_shared(const emulation::Product& p) {
   const EmulatedOperand a(p.of_a), b(p.of_b);
   const uint32_t first = first_row_of_warp();
   multiply_lanes<kTiles, 16>(
-      p, [&](uint32_t row, uint32_t k) { return half_at(a.place(first + row, 2 * k)); },
+      p.sums, p.add, [&](uint32_t row, uint32_t k) { return half_at(a.place(first + row, 2 * k)); },
       [&](uint32_t column, uint32_t k) { return half_at(b.place(column, 2 * k)); });
 }
 inline void multiply_64x128x16(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
@@ -153,20 +131,16 @@ inline float float8_at(uint32_t place) {
   return __half2float(__half(half));
 }
 template <int kOctets>
-void multiply_float8(const emulation::Product& p) {
+void multiply_codes(const emulation::Product& p) {
   const EmulatedOperand a(p.of_a), b(p.of_b);
   const uint32_t first = first_row_of_warp();
   multiply_lanes<kOctets, 32>(
-      p, [&](uint32_t row, uint32_t k) { return float8_at(a.place(first + row, k)); },
+      p.sums, p.add, [&](uint32_t row, uint32_t k) { return float8_at(a.place(first + row, k)); },
       [&](uint32_t column, uint32_t k) { return float8_at(b.place(column, k)); });
 }
-template <int kOctets>
-void begin_float8(float (&d)[kOctets][4], uint64_t a, uint64_t b) {
-  ask_for_product({multiply_float8<kOctets>, d[0], {}, a, b, false, 0});
-}
-template <int kOctets>
-void add_float8(float (&d)[kOctets][4], uint64_t a, uint64_t b) {
-  ask_for_product({multiply_float8<kOctets>, d[0], {}, a, b, true, 0});
+template <bool kAdd, int kOctets>
+void multiply_float8(float (&d)[kOctets][4], uint64_t a, uint64_t b) {
+  ask_for_product({multiply_codes<kOctets>, d[0], {}, a, b, kAdd, 0});
 }
 
 }  // namespace quire::kernels
