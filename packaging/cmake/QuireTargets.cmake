@@ -19,8 +19,10 @@ function(quire_setup_target target)
       # Instrumented, the standard library's own headers look uninitialised to GCC.
       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
     # For tests, which take fewer cases there.
-    target_compile_definitions(${target} PRIVATE QUIRE_SANITIZED
-      $<$<BOOL:$<FILTER:${QUIRE_SANITIZE},INCLUDE,thread>>:QUIRE_SANITIZED_THREADS>)
+    target_compile_definitions(${target} PRIVATE QUIRE_SANITIZED)
+    if("thread" IN_LIST QUIRE_SANITIZE)
+      target_compile_definitions(${target} PRIVATE QUIRE_SANITIZED_THREADS)
+    endif()
     target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
     # Programs in C too: clang brings what its sanitizers have for C++ only when it links as C++.
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)

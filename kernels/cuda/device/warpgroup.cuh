@@ -61,10 +61,10 @@ __device__ __forceinline__ void give_registers() {
 #define QUIRE_NAMES_16 QUIRE_NAMES_8 ",%4,%5,%6,%7"
 #define QUIRE_NAMES_32 QUIRE_NAMES_16 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define QUIRE_NAMES_64 QUIRE_NAMES_32 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define QUIRE_NAMES_128                                                  \
-  QUIRE_NAMES_64                                                         \
-      ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" \
-      ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define QUIRE_NAMES_128                                              \
+  QUIRE_NAMES_64                                                     \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" \
+  ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define QUIRE_SUMS_AT(how, n) how(d[n][0]), how(d[n][1]), how(d[n][2]), how(d[n][3])
 #define QUIRE_TWO_SUMS_AT(how, n) QUIRE_SUMS_AT(how, n), QUIRE_SUMS_AT(how, n + 1)
 #define QUIRE_FOUR_SUMS_AT(how, n) QUIRE_TWO_SUMS_AT(how, n), QUIRE_TWO_SUMS_AT(how, n + 2)

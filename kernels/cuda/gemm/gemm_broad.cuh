@@ -41,6 +41,8 @@ class PairRing : public StageRing {
 template <TileKind kKind>
 __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const FormTable<kKind>& table,
                                                  uint32_t base, TaskDeal deal, int number, int lane) {
+  const int turns = bring_turns(a.shape.stages);
+  if (number >= turns) return;
   constexpr uint32_t kTileBytes = kBlockSteps * kStepBytes<kBroadTiles>;
   const uint8_t* tiles = reinterpret_cast<const uint8_t*>(a.input) +
                          static_cast<size_t>(blockIdx.x) * a.matrix.num_blocks * kTileBytes;
@@ -48,19 +50,10 @@ __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const F
   PairRing ring(a.shape, base);
   StripSources<kKind> sources(a, table, lane);
   BlockWalk walk(a, deal);
-  const auto skip = [&](int stages) {
-#pragma unroll 1
-    for (int i = 0; i < stages && walk.valid(); ++i) {
-      walk.next();
-      ring.next();
-    }
-  };
-  const int turns = bring_turns(a.shape.stages);
-  if (number >= turns) return;
   bool waited = false;
-  skip(number);
+  skip_stages(walk, ring, number);
 #pragma unroll 1
-  for (; walk.valid(); skip(turns)) {
+  for (; walk.valid(); skip_stages(walk, ring, turns)) {
     if (lane < a.shape.strips) {
       const StripSource source = sources.at(walk);
       ring.wait_until_free();

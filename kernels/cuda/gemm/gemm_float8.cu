@@ -118,9 +118,9 @@ __device__ __forceinline__ void bring_activations(const Float8Source& from, uint
 // predecessor.
 template <typename Kind>
 __device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t base, int number, int lane) {
-  Float8Ring<Kind> ring(a.shape, base);
   const int turns = bring_turns(a.shape.stages);
   if (number >= turns) return;
+  Float8Ring<Kind> ring(a.shape, base);
   bool waited = false;
   int until_turn = number;  // stages
 #pragma unroll 1

@@ -246,6 +246,15 @@ class StageRing {
   int round_ = 0;
 };
 
+// Leaves the next `count` stages, as far as there are so many, to others that fill them.
+__device__ __forceinline__ void skip_stages(BlockWalk& walk, StageRing& ring, int count) {
+#pragma unroll 1
+  for (int i = 0; i < count && walk.valid(); ++i) {
+    walk.next();
+    ring.next();
+  }
+}
+
 // A strip's weights of a block of 128 rows.
 struct StripSource {
   const uint8_t* from;
@@ -381,13 +390,7 @@ __device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_
   constexpr int kOwn = (kTiles + kShares - 1) / kShares;
   StageRing ring(a.shape, base);
   BlockWalk walk(a, deal_of_block());
-  const auto skip = [&](int stages) {
-#pragma unroll 1
-    for (int i = 0; i < stages && walk.valid(); ++i) {
-      walk.next();
-      ring.next();
-    }
-  };
+  const auto skip = [&](int stages) { skip_stages(walk, ring, stages); };
   skip(number % kTurns);
   ActivationFill<kTiles, kOwn> activations(a, number / kTurns * kOwn, lane);
   wait_for_predecessor();
