@@ -20,12 +20,15 @@ function(quire_setup_target target)
       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
     # For tests, which take fewer cases there.
     target_compile_definitions(${target} PRIVATE QUIRE_SANITIZED)
+    target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
+    # Clang brings what its sanitizers have for C++ only when it links as C++. UndefinedBehaviorSanitizer needs that,
+    # in programs in C too; ThreadSanitizer has its own operator new there, which no test could replace.
     if("thread" IN_LIST QUIRE_SANITIZE)
       target_compile_definitions(${target} PRIVATE QUIRE_SANITIZED_THREADS)
+      set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+    else()
+      set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
     endif()
-    target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
-    # Programs in C too: clang brings what its sanitizers have for C++ only when it links as C++.
-    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   endif()
 endfunction()
 
