@@ -85,7 +85,8 @@ void read_codes_by_output(WeightReader& reader, const LinearRequest& request, co
   require_type(reader.directory().at(name), dtype);
   std::vector<int64_t> shape = {request.num_stored()};
   shape.insert(shape.end(), tail.begin(), tail.end());
-  matrix.codes = reader.read_rows(name, stored_shape(request, std::move(shape)), output_range(request));
+  matrix.codes = reader.read_rows(name, stored_shape(request, std::move(shape)), output_range(request),
+                                  request.part.step == 1 ? request.read_by : ReadBy::host);
   const size_t output_bytes = matrix.codes.size_bytes() / static_cast<size_t>(matrix.codes.shape().front());
   Expects(output_bytes % sizeof(uint32_t) == 0);
   matrix.row_words = 1;

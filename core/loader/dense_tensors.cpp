@@ -11,7 +11,6 @@ namespace {
 
 // Every step-th row, from rows that lie close together.
 HostTensor keep_every(HostTensor rows, const LinearRequest& request, std::string_view what) {
-  if (request.part.step == 1) return rows;
   const size_t row_bytes = rows.size_bytes() / static_cast<size_t>(rows.shape().front());
   const size_t bytes = row_bytes * static_cast<size_t>(request.num_out);
   const std::vector<int64_t> shape = {request.num_out, rows.shape().back()};
@@ -55,9 +54,10 @@ std::string dense_name(const WeightDirectory& directory, const LinearRequest& re
 
 HostTensor read_outputs(WeightReader& reader, const LinearRequest& request, const std::string& name) {
   if (request.is_whole() && !request.part.input_major)
-    return reader.read_values(name, {request.num_out, request.num_in});
+    return reader.read_values(name, {request.num_out, request.num_in}, request.read_by);
   if (request.part.input_major) return read_columns(reader, request, name);
   const std::vector<int64_t> shape = stored_shape(request, {request.num_stored(), request.num_in});
+  if (request.part.step == 1) return reader.read_rows(name, shape, output_range(request), request.read_by);
   return keep_every(reader.read_rows(name, shape, output_range(request)), request,
                     describe(reader.directory().at(name)));
 }

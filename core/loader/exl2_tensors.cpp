@@ -143,8 +143,8 @@ LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request, const
   require_finite_halves(matrix.q_scale_max.elements<uint16_t>(), where(".q_scale_max"));
   matrix.q_scale =
       read_typed_values(reader, name(".q_scale"), {shape.num_groups, shape.padded_out / 8}, DType::i32);
-  matrix.q_weight =
-      read_typed_values(reader, name(".q_weight"), {shape.packed_rows, shape.padded_out}, DType::i32);
+  matrix.q_weight = read_typed_values(reader, name(".q_weight"), {shape.packed_rows, shape.padded_out},
+                                      DType::i32, request.read_by);
   weight.matrix = std::move(matrix);
   // Written by old converters, derived here.
   reader.skip(name(".q_perm"));

@@ -96,7 +96,8 @@ LinearWeight load_gptq(WeightReader& reader, const LinearRequest& request,
   read_gptq_scales(reader, request, columns, weight, matrix);
   read_zeros(reader, request, columns, weight, matrix);
   matrix.codes = read_typed_values(reader, request.key + ".qweight",
-                                   {int64_t{request.num_in} * matrix.bits / 32, columns}, DType::i32);
+                                   {int64_t{request.num_in} * matrix.bits / 32, columns}, DType::i32,
+                                   request.is_whole() ? request.read_by : ReadBy::host);
   matrix.first_word = request.part.first;
   matrix.row_words = columns;
   matrix.column_words = request.part.step;

@@ -1,17 +1,63 @@
-// A tensor in host memory of its own.
+// A tensor in host memory of its own, or still in its file.
 #pragma once
 
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include <gsl/gsl>
 
+#include "core/base/error.h"
 #include "core/tensor/dtype.h"
 #include "kernels/interface/host_memory.h"
+#include "kernels/interface/weight_source.h"
 
 namespace quire {
+
+// The bytes of a tensor that a device reads from their file to where they go. One thread at a time.
+class UnreadTensor {
+ public:
+  // Fills `out` from the tensor's byte `offset` on; what it throws ends the preparation of the weight.
+  using Read = std::function<void(uint64_t offset, gsl::span<std::byte> out)>;
+  explicit UnreadTensor(Read read);
+  UnreadTensor(const UnreadTensor&) = delete;
+  UnreadTensor& operator=(const UnreadTensor&) = delete;
+
+  // Sees each piece that was read, in order; what it throws is a failure to read.
+  using Look = std::function<void(uint64_t offset, gsl::span<const std::byte> piece)>;
+  void look_at_pieces(Look look) { look_ = std::move(look); }
+  const kernels::UnreadBytes* bytes() const { return &bytes_; }
+  // Throws what a read has failed by, which a device cannot tell.
+  void rethrow_failure() const;
+
+ private:
+  static bool read(void* owner, uint64_t offset, void* out, size_t count);
+
+  const Read read_;
+  Look look_;
+  const kernels::UnreadBytes bytes_{.owner = this, .read = read};
+  std::exception_ptr failure_;
+};
+
+inline const kernels::UnreadBytes* bytes_of(const UnreadTensor* tensor) {
+  return tensor == nullptr ? nullptr : tensor->bytes();
+}
+
+// Calls `prepare`, which lets a device read these tensors, nullptr being none. A device knows that a read has
+// failed, and the tensor by what: that is thrown instead.
+template <typename Prepare>
+void while_device_reads(gsl::span<const UnreadTensor* const> tensors, Prepare prepare) {
+  try {
+    prepare();
+  } catch (const Error&) {
+    for (const UnreadTensor* tensor : tensors)
+      if (tensor != nullptr) tensor->rethrow_failure();
+    throw;
+  }
+}
 
 // Move-only; the bytes stay where they are when it moves.
 class HostTensor {
@@ -22,12 +68,16 @@ class HostTensor {
   HostTensor(DType dtype, std::vector<int64_t> shape, size_t size_bytes, std::string_view what);
   // Type, shape and size alone, of a tensor that nobody is going to look at.
   static HostTensor without_data(DType dtype, std::vector<int64_t> shape, size_t size_bytes);
+  // One whose bytes are still in its file.
+  static HostTensor in_file(DType dtype, std::vector<int64_t> shape, size_t size_bytes,
+                            UnreadTensor::Read read);
 
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   size_t size_bytes() const { return size_bytes_; }
   bool empty() const { return size_bytes_ == 0; }
-  const void* data() const { return data_.get(); }  // nullptr where it has none
+  const void* data() const { return data_.get(); }        // nullptr where it has none
+  UnreadTensor* unread() const { return unread_.get(); }  // nullptr but of one in its file
   gsl::span<std::byte> bytes() { return {data_.get(), size_bytes_}; }
   gsl::span<const std::byte> bytes() const { return {data_.get(), size_bytes_}; }
 
@@ -51,6 +101,7 @@ class HostTensor {
   std::vector<int64_t> shape_;
   size_t size_bytes_ = 0;
   std::unique_ptr<std::byte[], kernels::HostMemoryDeleter> data_;
+  std::unique_ptr<UnreadTensor> unread_;
 };
 
 }  // namespace quire

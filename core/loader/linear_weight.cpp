@@ -59,6 +59,16 @@ void describe_matrix(const CodedMatrix& matrix, WeightSource& source) {
   coded.num_groups = matrix.num_groups;
 }
 
+const HostTensor& elements_of(const DenseMatrix& matrix) {
+  return matrix.weight;
+}
+const HostTensor& elements_of(const Exl2Matrix& matrix) {
+  return matrix.q_weight;
+}
+const HostTensor& elements_of(const CodedMatrix& matrix) {
+  return matrix.codes;
+}
+
 uint64_t matrix_bytes(const DenseMatrix& matrix) {
   return matrix.weight.size_bytes() + matrix.scales.size() * sizeof(float);
 }
@@ -78,11 +88,16 @@ WeightSource LinearWeight::source() const {
   source.num_out = num_out;
   source.padded_out = padded_out;
   std::visit([&source](const auto& held) { describe_matrix(held, source); }, matrix);
+  source.unread = bytes_of(unread());
   source.row_order = data_or_null(row_order);
   source.column_order = data_or_null(column_order);
   source.bias = data_or_null(bias);
   source.prescale = prescale;
   return source;
+}
+
+UnreadTensor* LinearWeight::unread() const {
+  return std::visit([](const auto& held) { return elements_of(held).unread(); }, matrix);
 }
 
 uint64_t LinearWeight::size_bytes() const {

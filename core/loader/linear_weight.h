@@ -58,7 +58,9 @@ struct LinearWeight {
   kernels::WeightFormat format() const { return static_cast<kernels::WeightFormat>(matrix.index()); }
   // Borrowed until this object is changed or goes.
   kernels::WeightSource source() const;
-  // Host memory of the matrix and its scales.
+  // Of the matrix where it is still in its file, or nullptr.
+  UnreadTensor* unread() const;
+  // Of the matrix and its scales, as they are stored.
   uint64_t size_bytes() const;
 };
 

@@ -94,8 +94,9 @@ bool has_linear(const WeightDirectory& directory, std::string_view key) {
   return find_format(LayerTensors(directory, key)) != nullptr || directory.has(key);
 }
 
-HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns) {
-  HostTensor table = reader.read_values(name, {rows, columns});
+HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns,
+                      ReadBy by) {
+  HostTensor table = reader.read_values(name, {rows, columns}, by);
   const DType dtype = table.dtype();
   if (dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32) return table;
   throw Error(ErrorCode::unsupported, "{}: the type {} of a table is not one of F16, BF16 and F32",

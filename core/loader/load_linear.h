@@ -29,6 +29,7 @@ struct LinearRequest {
   bool needs_bias = false;  // a missing bias is an error; one that is there is used either way
   float prescale = 1.0f;
   LinearPart part;
+  ReadBy read_by = ReadBy::host;  // the codes or floats of the matrix, where they go to a device as they lie
 
   int32_t num_stored() const { return part.num_stored == 0 ? num_out : part.num_stored; }
   bool is_whole() const {
@@ -42,7 +43,8 @@ bool has_linear(const WeightDirectory& directory, std::string_view key);
 
 // A table of embeddings [rows, columns], F16, BF16 or F32; without data where only the layout is read. Throws
 // ErrorCode::format or ErrorCode::unsupported naming the file, the tensor and the reason.
-HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns);
+HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns,
+                      ReadBy by = ReadBy::host);
 
 // Reads and checks all tensors of the layer. What is returned satisfies every statement of
 // kernels/interface/weight_source.h. Throws ErrorCode::format, ErrorCode::numeric or ErrorCode::unsupported

@@ -29,9 +29,10 @@ inline HostTensor read_typed(WeightReader& reader, const std::string& name, cons
 
 // Without data where only the layout is read.
 inline HostTensor read_typed_values(WeightReader& reader, const std::string& name,
-                                    const std::vector<int64_t>& shape, DType dtype) {
+                                    const std::vector<int64_t>& shape, DType dtype,
+                                    ReadBy by = ReadBy::host) {
   require_type(reader.directory().at(name), dtype);
-  return reader.read_values(name, shape);
+  return reader.read_values(name, shape, by);
 }
 
 }  // namespace quire

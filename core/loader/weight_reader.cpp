@@ -51,13 +51,25 @@ HostTensor WeightReader::read(std::string_view name) {
   return tensor;
 }
 
-HostTensor WeightReader::read_values(std::string_view name, const std::vector<int64_t>& shape) {
-  if (scope_ == ReadScope::all) return read(name, shape);
+HostTensor WeightReader::read_values(std::string_view name, const std::vector<int64_t>& shape, ReadBy by) {
+  if (scope_ == ReadScope::all && by == ReadBy::host) return read(name, shape);
   const WeightDirectory::Entry& entry = directory_.at(name);
   require_shape(entry, shape);
-  HostTensor tensor = HostTensor::without_data(dtype_of(entry), shape, size_of(entry));
   see(entry.tensor->name);
-  return tensor;
+  if (scope_ == ReadScope::layout) return HostTensor::without_data(dtype_of(entry), shape, size_of(entry));
+  return leave(entry, shape, size_of(entry), entry.tensor->offset_bytes, claim_count(entry.tensor->name));
+}
+
+// A device may read it more than once: for an embedding, and for the head that is tied to it.
+HostTensor WeightReader::leave(const WeightDirectory::Entry& entry, std::vector<int64_t> shape, size_t bytes,
+                               uint64_t offset, bool counts) {
+  const auto read_piece = [this, &entry, first = offset, counts, counted = uint64_t{0}](
+                              uint64_t at, gsl::span<std::byte> out) mutable {
+    const bool is_new = at >= counted;
+    fill_from(entry, first + at, counts && is_new, out);
+    if (is_new) counted = at + out.size();
+  };
+  return HostTensor::in_file(dtype_of(entry), std::move(shape), bytes, read_piece);
 }
 
 HostTensor WeightReader::read(std::string_view name, const std::vector<int64_t>& shape) {
@@ -78,7 +90,7 @@ std::vector<float> WeightReader::read_floats(std::string_view name, const std::v
 }
 
 HostTensor WeightReader::read_rows(std::string_view name, const std::vector<int64_t>& shape,
-                                   const RowRange& rows) {
+                                   const RowRange& rows, ReadBy by) {
   const WeightDirectory::Entry& entry = directory_.at(name);
   if (entry.tensor->shape != one_below_the_other(shape)) require_shape(entry, shape);
   Expects(rows.num_rows > 0 && rows.first >= 0 && rows.count > 0 && rows.count <= rows.num_rows - rows.first);
@@ -88,9 +100,10 @@ HostTensor WeightReader::read_rows(std::string_view name, const std::vector<int6
   see(entry.tensor->name);
   if (scope_ == ReadScope::layout)
     return HostTensor::without_data(dtype_of(entry), {rows.count, columns}, bytes);
+  const uint64_t offset = entry.tensor->offset_bytes + static_cast<uint64_t>(rows.first) * row_bytes;
+  if (by == ReadBy::device) return leave(entry, {rows.count, columns}, bytes, offset, true);
   HostTensor tensor(dtype_of(entry), {rows.count, columns}, bytes, describe(entry));
-  const auto skipped = static_cast<uint64_t>(rows.first) * row_bytes;
-  fill_from(entry, entry.tensor->offset_bytes + skipped, true, tensor.bytes());
+  fill_from(entry, offset, true, tensor.bytes());
   return tensor;
 }
 

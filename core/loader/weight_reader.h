@@ -33,6 +33,10 @@ struct LoadMonitor {
 // What is read of a directory: everything, or what decides how matrices will lie in memory.
 enum class ReadScope : uint8_t { all, layout };
 
+// By whom the bytes of a tensor are read: by the host at once, or by the device that they are for, to where
+// they go (HostTensor::unread), as long as the reader lives.
+enum class ReadBy : uint8_t { host, device };
+
 // Some rows of a tensor of num_rows rows.
 struct RowRange {
   int64_t num_rows = 0;
@@ -56,10 +60,11 @@ class WeightReader {
   // The same, where the file must say exactly this shape.
   HostTensor read(std::string_view name, const std::vector<int64_t>& shape);
   // The same of codes, scales and values: without data where the scope is the layout.
-  HostTensor read_values(std::string_view name, const std::vector<int64_t>& shape);
+  HostTensor read_values(std::string_view name, const std::vector<int64_t>& shape, ReadBy by = ReadBy::host);
   // The same of some rows: the tensor is seen as [num_rows, the rest], and so many are read from `first` on.
   // A stack [n, a, b] may also be stored as [n * a, b].
-  HostTensor read_rows(std::string_view name, const std::vector<int64_t>& shape, const RowRange& rows);
+  HostTensor read_rows(std::string_view name, const std::vector<int64_t>& shape, const RowRange& rows,
+                       ReadBy by = ReadBy::host);
   // A float tensor of this shape as finite floats; ErrorCode::numeric names the first that is not.
   std::vector<float> read_floats(std::string_view name, const std::vector<int64_t>& shape);
 
@@ -72,6 +77,8 @@ class WeightReader {
 
  private:
   void fill(const WeightDirectory::Entry& entry, gsl::span<std::byte> out);
+  HostTensor leave(const WeightDirectory::Entry& entry, std::vector<int64_t> shape, size_t bytes,
+                   uint64_t offset, bool counts);
   void fill_from(const WeightDirectory::Entry& entry, uint64_t offset, bool counts, gsl::span<std::byte> out);
   void report(std::string_view tensor);
   bool has_seen(const std::string& name) const;

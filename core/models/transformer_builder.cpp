@@ -91,7 +91,7 @@ class PieceBuilder {
   EmbeddingLayer embedding(const HostTensor& stored) {
     const EmbeddingPart& part = model_.embedding;
     EmbeddingLayer layer;
-    layer.table = prepare_table(stored, embedding_name(), model_.vocab_size, model_.hidden_size);
+    layer.table = prepare_table(stored, embedding_name());
     layer.scale = part.scale;
     layer.hidden = model_.hidden_size;
     if (part.norm) layer.norm = norm(*part.norm);
@@ -107,7 +107,11 @@ class PieceBuilder {
 
   bool ties_head() const { return model_.head.tied && !weights_.has_linear(head_key()); }
 
-  HeadLayer tied_head(const HostTensor& table) { return head(embedding_name(), tied_source(table)); }
+  // The table stays until the piece is built.
+  HeadLayer tied_head(const HostTensor& table) {
+    unread_.push_back(table.unread());
+    return head(embedding_name(), tied_source(table));
+  }
 
   HeadLayer head() {
     if (!weights_.has_linear(head_key())) {
@@ -345,6 +349,7 @@ class PieceBuilder {
 
   WeightSource tied_source(const HostTensor& table) const {
     WeightSource source;
+    source.unread = bytes_of(table.unread());
     source.format = kernels::WeightFormat::dense;
     source.num_in = model_.hidden_size;
     source.num_out = model_.vocab_size;
@@ -359,15 +364,18 @@ class PieceBuilder {
 
   PreparedWeight table(const std::string& key, int32_t rows, int32_t columns) {
     const std::string name = spelled(weights_, key + ".weight", false);
-    return prepare_table(weights_.table(name, rows, columns), name, rows, columns);
+    return prepare_table(weights_.table(name, rows, columns), name);
   }
 
-  PreparedWeight prepare_table(const HostTensor& stored, const std::string& name, int32_t rows,
-                               int32_t columns) {
+  PreparedWeight prepare_table(const HostTensor& stored, const std::string& name) {
     const std::string what = "preparing " + name;
-    return mode_ == BuildMode::plan
-               ? PreparedWeight::planned_table(*device_, stored.dtype(), rows, columns, what)
-               : PreparedWeight::table(device_, stored.dtype(), stored.data(), rows, columns, what);
+    const UnreadTensor* const unread = stored.unread();
+    const TableSource source = {stored.dtype(), gsl::narrow<int32_t>(stored.shape()[0]),
+                                gsl::narrow<int32_t>(stored.shape()[1]), stored.data(), bytes_of(unread)};
+    if (mode_ == BuildMode::plan) return PreparedWeight::planned_table(*device_, source, what);
+    PreparedWeight table;
+    while_device_reads({&unread, 1}, [&] { table = PreparedWeight::table(device_, source, what); });
+    return table;
   }
 
   // ---- tensors ----
@@ -411,7 +419,9 @@ class PieceBuilder {
     request.part.num_experts = part.num_slabs;
     request.part.expert = part.num_slabs > 0 ? expert : 0;
     request.part.input_major = part.transposed;
+    request.read_by = ReadBy::device;
     LinearWeight& weight = read_.emplace_back(weights_.linear(request));
+    unread_.push_back(weight.unread());
     for (float& value : weight.bias) value *= part.prescale;
     if (part.order) apply_order(*part.order, weight);
     return weight;
@@ -441,7 +451,7 @@ class PieceBuilder {
     if (mode_ == BuildMode::plan) {
       PreparedWeight::plan_matrices(*device_, requests_, what);
     } else {
-      PreparedWeight::prepare_matrices(device_, requests_, what);
+      while_device_reads(unread_, [&] { PreparedWeight::prepare_matrices(device_, requests_, what); });
     }
     for (ExpertMatrices* experts : collected_) experts->collect();
   }
@@ -456,7 +466,8 @@ class PieceBuilder {
   const std::shared_ptr<Device> device_;
   const BuildMode mode_;
   const kernels::ActivationDtype activations_;
-  std::deque<LinearWeight> read_;  // what requests point to
+  std::deque<LinearWeight> read_;            // what requests point to
+  std::vector<const UnreadTensor*> unread_;  // or nullptr
   std::vector<MatrixRequest> requests_;
   std::vector<ExpertMatrices*> collected_;
   std::string requested_keys_;  // for messages

@@ -21,8 +21,8 @@ class WeightProvider {
   virtual LinearWeight linear(const LinearRequest& request) = 0;
   // A float tensor of so many elements, whatever its shape.
   virtual std::vector<float> vector(const std::string& name, int32_t count) = 0;
-  // A float tensor of the shape [rows, columns], as stored. It and the codes, scales and values of matrices
-  // have no data where only the layout is read.
+  // A float tensor of the shape [rows, columns], as stored; it may be left to the device to read. It and the
+  // codes, scales and values of matrices have no data where only the layout is read.
   virtual HostTensor table(const std::string& name, int32_t rows, int32_t columns) = 0;
   // Tells the progress once more, after everything was asked for.
   virtual void finish() {}
@@ -51,7 +51,7 @@ class StoredWeights final : public WeightProvider {
     return reader_.read_floats(name, elements == count ? shape : std::vector<int64_t>{count});
   }
   HostTensor table(const std::string& name, int32_t rows, int32_t columns) override {
-    return load_table(reader_, name, rows, columns);
+    return load_table(reader_, name, rows, columns, ReadBy::device);
   }
   void finish() override { reader_.finish(); }
 

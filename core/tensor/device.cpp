@@ -24,6 +24,8 @@ ErrorCode code_of(kernels::Status::Code code) {
       return ErrorCode::device_lost;
     case kernels::Status::interrupted:
       return ErrorCode::cancelled;
+    case kernels::Status::unreadable:
+      return ErrorCode::io;
   }
   return ErrorCode::internal;
 }
@@ -40,6 +42,8 @@ std::string_view words_of(const kernels::Status& status) {
       return "the device is lost";
     case kernels::Status::interrupted:
       return "another shard could not go on";
+    case kernels::Status::unreadable:
+      return "a file could not be read";
     case kernels::Status::ok:
     case kernels::Status::invalid_argument:
       break;
@@ -205,10 +209,10 @@ void PreparedWeight::prepare_matrices(const std::shared_ptr<Device>& device,
   }
 }
 
-PreparedWeight PreparedWeight::table(const std::shared_ptr<Device>& device, kernels::DType dtype,
-                                     const void* data, int32_t rows, int32_t columns, std::string_view what) {
+PreparedWeight PreparedWeight::table(const std::shared_ptr<Device>& device, const TableSource& source,
+                                     std::string_view what) {
   kernels::Weight* weight = nullptr;
-  device->check(device->table().prepare_table(device->handle(), dtype, data, rows, columns, &weight), what);
+  device->check(device->table().prepare_table(device->handle(), &source, &weight), what);
   return PreparedWeight(device, weight);
 }
 
@@ -222,10 +226,10 @@ void PreparedWeight::plan_matrices(const Device& device, gsl::span<const MatrixR
   for (size_t i = 0; i < requests.size(); ++i) requests[i].target->bytes_ = bytes[i];
 }
 
-PreparedWeight PreparedWeight::planned_table(const Device& device, kernels::DType dtype, int32_t rows,
-                                             int32_t columns, std::string_view what) {
+PreparedWeight PreparedWeight::planned_table(const Device& device, const TableSource& source,
+                                             std::string_view what) {
   PreparedWeight planned;
-  device.check(device.table().plan_table(device.handle(), dtype, rows, columns, &planned.bytes_), what);
+  device.check(device.table().plan_table(device.handle(), &source, &planned.bytes_), what);
   return planned;
 }
 

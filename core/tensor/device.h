@@ -16,6 +16,7 @@ namespace quire {
 
 using kernels::BatchView;
 using kernels::KernelTable;
+using kernels::TableSource;
 using kernels::WeightSource;
 
 // An open device of a backend. Any thread may use it; what is made of it keeps it alive.
@@ -130,13 +131,12 @@ class PreparedWeight {
   // Matrices that go together: they may share a piece of memory. All targets are set, or none.
   static void prepare_matrices(const std::shared_ptr<Device>& device, gsl::span<const MatrixRequest> requests,
                                std::string_view what);
-  static PreparedWeight table(const std::shared_ptr<Device>& device, kernels::DType dtype, const void* data,
-                              int32_t rows, int32_t columns, std::string_view what);
+  static PreparedWeight table(const std::shared_ptr<Device>& device, const TableSource& source,
+                              std::string_view what);
   // Ones that say how large they would be and take nothing. Sources need no codes, scales and values.
   static void plan_matrices(const Device& device, gsl::span<const MatrixRequest> requests,
                             std::string_view what);
-  static PreparedWeight planned_table(const Device& device, kernels::DType dtype, int32_t rows,
-                                      int32_t columns, std::string_view what);
+  static PreparedWeight planned_table(const Device& device, const TableSource& source, std::string_view what);
 
   const kernels::Weight* get() const { return weight_.get(); }
   uint64_t bytes() const { return bytes_; }

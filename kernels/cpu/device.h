@@ -88,6 +88,8 @@ template <typename Body>
 Status guarded(Device* device, const char* what, Body body) {
   try {
     return body();
+  } catch (const Status& failure) {
+    return failure;
   } catch (const OutOfMemory& refusal) {
     return failed(Status::out_of_memory, "%s: %zu bytes needed, %llu free", what, refusal.needed_bytes,
                   static_cast<unsigned long long>(free_memory(*device)));

@@ -6,6 +6,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/cpu/weight.h"
+#include "kernels/interface/stored_bytes.h"
 
 namespace quire::kernels::cpu_entries {
 namespace {
@@ -113,7 +114,14 @@ void keep_groups(Device& device, const PartLayout& layout, WeightPart& part) {
   part.data = AlignedBuffer(device.meter, layout.data_bytes);
 }
 
-void add_part(Device& device, const WeightSource& source, const PartLayout& layout, Weight& weight) {
+void require_ok(const Status& status) {
+  if (status != Status::ok) throw status;
+}
+
+void add_part(Device& device, const WeightSource& stored, const PartLayout& layout, Weight& weight) {
+  SourceInMemory in_memory;
+  require_ok(in_memory.open(stored));
+  const WeightSource& source = in_memory.source();
   WeightPart part;
   part.format = source.format;
   part.num_out = source.num_out;
@@ -188,38 +196,48 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
 
 namespace {
 
-const char* fault_of_table(DType dtype, int32_t rows, int32_t columns) {
-  const bool known = dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32;
-  return rows > 0 && columns > 0 && known ? nullptr : "a table has rows and columns of f16, bf16 or f32";
+const char* fault_of_table(const TableSource& table) {
+  const bool known = table.dtype == DType::f16 || table.dtype == DType::bf16 || table.dtype == DType::f32;
+  const bool is_sound = table.rows > 0 && table.columns > 0 && known;
+  return is_sound ? nullptr : "a table has rows and columns of f16, bf16 or f32";
 }
 
-size_t table_bytes(DType dtype, int32_t rows, int32_t columns) {
-  return product({static_cast<size_t>(rows), static_cast<size_t>(columns), dtype_bytes(dtype)});
+size_t table_bytes(const TableSource& table) {
+  return product(
+      {static_cast<size_t>(table.rows), static_cast<size_t>(table.columns), dtype_bytes(table.dtype)});
+}
+
+// To where it stays.
+void copy_or_read(const TableSource& table, AlignedBuffer& target) {
+  if (table.unread == nullptr) {
+    std::memcpy(target.as<void>(), table.data, target.bytes());
+  } else if (!table.unread->read(table.unread->owner, 0, target.as<void>(), target.bytes())) {
+    throw failed(Status::unreadable, "%zu bytes of a table could not be read", target.bytes());
+  }
 }
 
 }  // namespace
 
-Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) {
-  if (const char* fault = fault_of_table(dtype, rows, columns))
+Status plan_table(Device* device, const TableSource* source, uint64_t* bytes) {
+  if (const char* fault = fault_of_table(*source))
     return failed(Status::invalid_argument, "plan_table: %s", fault);
   return guarded(device, "embedding table", [&] {
-    *bytes = table_bytes(dtype, rows, columns);
+    *bytes = table_bytes(*source);
     return Status::ok;
   });
 }
 
-Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
-                     Weight** weight) {
-  if (const char* fault = fault_of_table(dtype, rows, columns))
+Status prepare_table(Device* device, const TableSource* source, Weight** weight) {
+  if (const char* fault = fault_of_table(*source))
     return failed(Status::invalid_argument, "prepare_table: %s", fault);
   return guarded(device, "embedding table", [&] {
     auto made = std::make_unique<Weight>();
     made->is_table = true;
-    made->table_dtype = dtype;
-    made->table_rows = rows;
-    made->num_out = columns;
-    made->table_data = AlignedBuffer(device->meter, table_bytes(dtype, rows, columns));
-    std::memcpy(made->table_data.as<void>(), data, made->table_data.bytes());
+    made->table_dtype = source->dtype;
+    made->table_rows = source->rows;
+    made->num_out = source->columns;
+    made->table_data = AlignedBuffer(device->meter, table_bytes(*source));
+    copy_or_read(*source, made->table_data);
     *weight = made.release();
     return Status::ok;
   });

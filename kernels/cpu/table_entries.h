@@ -22,8 +22,7 @@ Status copy_page(Context* context, const CopyPageParams* params);
 
 // prepare.cpp
 Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights);
-Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
-                     Weight** weight);
+Status prepare_table(Device* device, const TableSource* source, Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
 // Without kCapabilityParkedWeights: the host's memory is the device's.
@@ -31,7 +30,7 @@ Status copy_weight(Device* device, const Weight* weight);
 uint64_t park_weight(Device* device, const Weight* weight);
 Status bring_weight(Device* device, const Weight* weight);
 Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes);
-Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes);
+Status plan_table(Device* device, const TableSource* source, uint64_t* bytes);
 
 // dequantize.cpp
 Status dequantize(Device* device, const Weight* weight, float* host);

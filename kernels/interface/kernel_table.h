@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 19;
+inline constexpr uint32_t kBackendAbi = 20;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -103,9 +103,7 @@ struct KernelTable {
   // with the last of them. Any thread; nothing stays taken on failure, and every weight is null then.
   Status (*prepare_weights)(Device* device, const MatrixSource* matrices, int32_t num_matrices,
                             Weight** weights) = nullptr;
-  // An embedding table, [V, H] row-major as stored.
-  Status (*prepare_table)(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
-                          Weight** weight) = nullptr;
+  Status (*prepare_table)(Device* device, const TableSource* source, Weight** weight) = nullptr;
   void (*release_weight)(Device* device, Weight* weight) = nullptr;
   uint64_t (*weight_bytes)(const Weight* weight) = nullptr;  // of device memory
   // A weight that leaves its device for host memory, from where it comes back as it was and to where it was:
@@ -126,7 +124,7 @@ struct KernelTable {
   // those may be null.
   Status (*plan_weights)(Device* device, const MatrixSource* matrices, int32_t num_matrices,
                          uint64_t* bytes) = nullptr;
-  Status (*plan_table)(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) = nullptr;
+  Status (*plan_table)(Device* device, const TableSource* source, uint64_t* bytes) = nullptr;
   // The matrix as [K, N] f32 in host memory: rows in the order of the input features, columns in that of the
   // outputs, prescale applied, each element rounded to f16 where the format is quantized. For tests,
   // conversion and inspection.

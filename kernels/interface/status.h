@@ -16,6 +16,7 @@ struct [[nodiscard]] Status {
     invalid_argument = 3,  // a shape or option outside what the operation documents: a defect of the caller
     device_lost = 4,       // sticky: every later call on the device fails the same way
     interrupted = 5,       // of a gather: another shard cannot go on
+    unreadable = 6,        // UnreadBytes could not be read; nothing was taken
   };
   static constexpr size_t kMaxWords = 252;  // with the terminator; longer ones are cut
 

@@ -4,6 +4,7 @@
 // Formats bit by bit: docs/formats.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/interface/types.h"
@@ -19,7 +20,15 @@ enum class WeightFormat : uint8_t { dense, exl2, coded };
 // kMechanismFloat8Activations). What a row gives never depends on other rows.
 enum class ActivationDtype : uint8_t { full, i8, f8 };
 
-// nn.Linear.weight as stored: [N, K], K contiguous.
+// Bytes that are still in a file and are read to where they go. One thread at a time.
+struct UnreadBytes {
+  void* owner = nullptr;
+  // Fills `out` with `count` of them from `offset` on. False: they could not be read, and the owner knows
+  // why.
+  bool (*read)(void* owner, uint64_t offset, void* out, size_t count) = nullptr;
+};
+
+// nn.Linear.weight as stored: [N, K], K contiguous; as many N as WeightSource::padded_out.
 struct DenseSource {
   DType dtype = DType::f16;  // f16, bf16, f32 or f8_e4m3
   const void* data = nullptr;
@@ -98,6 +107,9 @@ struct CodedSource {
 
 // Borrowed: everything must stay until the prepare call returns.
 struct WeightSource {
+  // Where set, it has the stored_bytes that dense.data, exl2.q_weight or coded.codes would point to, which is
+  // nullptr then. Codes lie without gaps.
+  const UnreadBytes* unread = nullptr;
   WeightFormat format = WeightFormat::dense;
   int32_t num_in = 0;      // K
   int32_t num_out = 0;     // N that the model uses
@@ -121,6 +133,15 @@ struct WeightSource {
 struct MatrixSource {
   const WeightSource* parts = nullptr;
   int32_t num_parts = 0;
+};
+
+// An embedding table, [rows, columns] row-major as stored. Borrowed likewise.
+struct TableSource {
+  DType dtype = DType::f16;  // f16, bf16 or f32
+  int32_t rows = 0;
+  int32_t columns = 0;
+  const void* data = nullptr;
+  const UnreadBytes* unread = nullptr;  // instead of data, as in WeightSource
 };
 
 }  // namespace quire::kernels

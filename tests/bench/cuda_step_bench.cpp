@@ -104,8 +104,8 @@ class Model {
     std::vector<uint16_t> rows(static_cast<size_t>(shape.vocabulary) * static_cast<size_t>(shape.hidden));
     for (size_t i = 0; i < rows.size(); ++i)
       rows[i] = static_cast<uint16_t>(0x2000U + (i * 2654435761U >> 20 & 0x8fffU));
-    check(table.prepare_table(device, DType::f16, rows.data(), shape.vocabulary, shape.hidden, &embedding),
-          "embedding");
+    const TableSource stored = {DType::f16, shape.vocabulary, shape.hidden, rows.data(), nullptr};
+    check(table.prepare_table(device, &stored, &embedding), "embedding");
     std::vector<float> ones(static_cast<size_t>(shape.hidden), 1.0f);
     norm = static_cast<const float*>(upload(ones.data(), ones.size() * 4));
     std::vector<float> frequencies;

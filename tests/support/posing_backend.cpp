@@ -95,10 +95,8 @@ struct Entries {
     if (status == Status::ok) slot().num_live.fetch_add(num_matrices - 1);
     return status;
   }
-  static Status prepare_table(kernels::Device* device, kernels::DType dtype, const void* data, int32_t rows,
-                              int32_t columns, Weight** weight) {
-    return slot().take(
-        [&] { return slot().real_table->prepare_table(device, dtype, data, rows, columns, weight); });
+  static Status prepare_table(kernels::Device* device, const kernels::TableSource* source, Weight** weight) {
+    return slot().take([&] { return slot().real_table->prepare_table(device, source, weight); });
   }
   static void release_weight(kernels::Device* device, Weight* weight) {
     slot().num_live.fetch_sub(1);

@@ -1,6 +1,7 @@
 #include "kernels/cuda/device/device.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -60,11 +61,13 @@ Status Stage::open() {
 Status Stage::reserve(size_t bytes) {
   if (bytes <= scratch_bytes_) return Status::ok;
   give_scratch_back();
+  // Powers of two while it is small: each time it grows the card waits for all its work.
+  const size_t wanted = bytes < kKeptBytes ? std::bit_ceil(bytes) : bytes;
   void* memory = nullptr;
-  const Status status = device_.allocate(bytes, &memory, "taking staging memory");
+  const Status status = device_.allocate(wanted, &memory, "taking staging memory");
   if (status != Status::ok) return status;
   scratch_ = static_cast<uint8_t*>(memory);
-  scratch_bytes_ = bytes;
+  scratch_bytes_ = wanted;
   return Status::ok;
 }
 
@@ -79,23 +82,22 @@ void Stage::give_scratch_back() {
   scratch_bytes_ = 0;
 }
 
-cudaError_t Stage::send(size_t offset, const void* host, size_t bytes) {
-  const auto* from = static_cast<const uint8_t*>(host);
-  while (bytes > 0) {
-    const size_t piece = std::min(bytes, kChunkBytes);
+Status Stage::send(uint8_t* target, const void* host, const UnreadBytes* unread, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kChunkBytes) {
+    const size_t piece = std::min(bytes - at, kChunkBytes);
     const size_t slot = next_++ % pinned_.size();
-    if (const cudaError_t error = cudaEventSynchronize(sent_[slot]); error != cudaSuccess) return error;
-    std::memcpy(pinned_[slot], from, piece);
-    if (const cudaError_t error =
-            cudaMemcpyAsync(scratch_ + offset, pinned_[slot], piece, cudaMemcpyHostToDevice, stream_);
-        error != cudaSuccess)
-      return error;
-    if (const cudaError_t error = cudaEventRecord(sent_[slot], stream_); error != cudaSuccess) return error;
-    from += piece;
-    offset += piece;
-    bytes -= piece;
+    cudaError_t error = cudaEventSynchronize(sent_[slot]);
+    if (error == cudaSuccess && host != nullptr) {
+      std::memcpy(pinned_[slot], static_cast<const uint8_t*>(host) + at, piece);
+    } else if (error == cudaSuccess && !unread->read(unread->owner, at, pinned_[slot], piece)) {
+      return Device::fail(Status::unreadable, std::to_string(piece) + " bytes of a matrix could not be read");
+    }
+    if (error == cudaSuccess)
+      error = cudaMemcpyAsync(target + at, pinned_[slot], piece, cudaMemcpyHostToDevice, stream_);
+    if (error == cudaSuccess) error = cudaEventRecord(sent_[slot], stream_);
+    if (error != cudaSuccess) return device_.check(error, "copying weights");
   }
-  return cudaSuccess;
+  return Status::ok;
 }
 
 Status Device::enter() {

@@ -30,15 +30,17 @@ constexpr uint64_t taken_bytes(uint64_t bytes) {
   return bytes <= kPageBytes / 2 ? bytes : (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// A stream with two pinned buffers: one is filled by the CPU while the other travels. One thread at a time.
+// A stream with two pinned buffers: one is filled by the CPU, from memory or from a file, while the other
+// travels. One thread at a time.
 class Stage {
  public:
-  static constexpr size_t kChunkBytes = size_t{8} << 20;
+  // Two are near a core while the card takes them.
+  static constexpr size_t kChunkBytes = size_t{4} << 20;
   // Of scratch that outlives a lease: a head takes hundreds of MiB, once.
-  static constexpr size_t kKeptBytes = size_t{64} << 20;
+  static constexpr size_t kKeptBytes = size_t{32} << 20;
   // At a time. So a load takes no more beside the weights than the memory that is left alone by default, but
   // for a matrix that is larger by itself.
-  static constexpr int32_t kMost = 4;
+  static constexpr int32_t kMost = 8;
 
   explicit Stage(Device& device) : device_(device) {}
   Stage(const Stage&) = delete;
@@ -50,8 +52,9 @@ class Stage {
   Status reserve(size_t bytes);
   // Gives back what is more than to be kept.
   void shrink();
-  // Queues host bytes into the scratch at `offset`.
-  cudaError_t send(size_t offset, const void* host, size_t bytes);
+  // Queues bytes to device memory: those at `host`, or where it is nullptr those that are still in a file,
+  // which have been read when this returns.
+  Status send(uint8_t* target, const void* host, const UnreadBytes* unread, size_t bytes);
   uint8_t* scratch() const { return scratch_; }
   cudaStream_t stream() const { return stream_; }
 
@@ -167,8 +170,7 @@ struct Weight {
 
 // Table entries of weights (weight_prepare.cpp).
 Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights);
-Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
-                     Weight** weight);
+Status prepare_table(Device* device, const TableSource* source, Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
 Status copy_weight(Device* device, const Weight* weight);
@@ -176,7 +178,7 @@ uint64_t park_weight(Device* device, const Weight* weight);
 Status bring_weight(Device* device, const Weight* weight);
 void trim(Device* device);
 Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes);
-Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes);
+Status plan_table(Device* device, const TableSource* source, uint64_t* bytes);
 Status dequantize(Device* device, const Weight* weight, float* host);
 
 }  // namespace quire::kernels

@@ -10,6 +10,7 @@
 #include "kernels/cuda/plan/weight_plan.h"
 #include "kernels/cuda/weights/weight_repack.h"
 #include "kernels/interface/half.h"
+#include "kernels/interface/stored_bytes.h"
 
 namespace quire::kernels {
 namespace {
@@ -33,7 +34,7 @@ class RawBytes {
 };
 
 struct Piece {
-  const void* host = nullptr;
+  const void* host = nullptr;  // nullptr: the bytes of the matrix that are still in a file
   size_t bytes = 0;
   size_t offset = 0;
 };
@@ -47,19 +48,15 @@ Piece piece_of(const std::vector<T>& values) {
 size_t num_scales(const WeightSource& source) {
   const DenseSource& dense = source.dense;
   if (dense.dtype != DType::f8_e4m3) return 0;
-  return static_cast<size_t>((source.num_out - 1) / dense.scale_out + 1) *
+  return static_cast<size_t>((source.padded_out - 1) / dense.scale_out + 1) *
          static_cast<size_t>((source.num_in - 1) / dense.scale_in + 1);
 }
 
 // About what of it is on its way at a time.
-size_t stored_bytes(const WeightSource& source) {
-  const auto rows = static_cast<size_t>(source.num_in), padded = static_cast<size_t>(source.padded_out);
-  if (source.format == WeightFormat::exl2) return static_cast<size_t>(source.exl2.packed_rows) * padded * 4;
-  if (source.format == WeightFormat::coded)
-    return coded_kind(source) == TileKind::dense
-               ? rows * padded * 2
-               : (rows * static_cast<size_t>(source.coded.bits) + 31) / 32 * padded * 4;
-  return rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype);
+size_t sent_bytes(const WeightSource& source) {
+  if (source.format == WeightFormat::coded && coded_kind(source) == TileKind::dense)
+    return static_cast<size_t>(source.num_in) * static_cast<size_t>(source.padded_out) * sizeof(uint16_t);
+  return stored_bytes(source);
 }
 
 // How a part is read where its tiles are made.
@@ -146,7 +143,7 @@ class Preparer {
                                          cudaMemcpyHostToDevice, stage_->stream()),
                          what);
   }
-  Status send(const std::vector<Piece*>& pieces);
+  Status send(const std::vector<Piece*>& pieces, const UnreadBytes* unread);
   Status float8_part(const StoredMatrix& stored, const PartPlan& plan, Float8Target target, uint8_t* tiles);
   const void* at(const Piece& piece) const {
     return piece.bytes == 0 ? nullptr : stage_->scratch() + piece.offset;
@@ -159,24 +156,27 @@ class Preparer {
   size_t left_;
 };
 
-Status Preparer::send(const std::vector<Piece*>& pieces) {
+Status Preparer::send(const std::vector<Piece*>& pieces, const UnreadBytes* unread) {
   RawBytes raw;
   for (Piece* piece : pieces) piece->offset = raw.add(piece->bytes);
   if (const Status s = stage_->reserve(raw.size()); s != Status::ok) return s;
   for (Piece* piece : pieces) {
-    if (piece->bytes == 0) continue;
-    const Status s = device_.check(stage_->send(piece->offset, piece->host, piece->bytes), "copying weights");
+    const Status s = stage_->send(stage_->scratch() + piece->offset, piece->host, unread, piece->bytes);
     if (s != Status::ok) return s;
   }
   return Status::ok;
 }
 
 Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& part) {
-  const WeightSource& source = *plan.source;
-  const auto rows = static_cast<size_t>(source.num_in);
-  const auto padded = static_cast<size_t>(source.padded_out);
-  const bool is_coded = source.format == WeightFormat::coded;
+  const bool is_coded = plan.source->format == WeightFormat::coded;
   const TileKind stored_kind = stored_as(plan);
+  const bool expands = is_coded && stored_kind == TileKind::dense;
+  SourceInMemory in_memory;
+  if (expands) {
+    if (const Status s = in_memory.open(*plan.source); s != Status::ok) return s;
+  }
+  const WeightSource& source = expands ? in_memory.source() : *plan.source;
+  const auto padded = static_cast<size_t>(source.padded_out);
   CodedPieces coded(source, stored_kind);
 
   Piece codes, scales, group_scale, dense, dense_scales, order, row_group, row_bits, row_packed, row_source,
@@ -185,7 +185,7 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   if (source.column_order != nullptr)
     order = {source.column_order, static_cast<size_t>(source.num_out) * 4, 0};
   if (source.format == WeightFormat::exl2) {
-    codes = {source.exl2.q_weight, static_cast<size_t>(source.exl2.packed_rows) * padded * 4, 0};
+    codes = {source.exl2.q_weight, stored_bytes(source), 0};
     scales = {source.exl2.q_scale, static_cast<size_t>(source.exl2.num_groups) * (padded / 8) * 4, 0};
     group_scale = piece_of(plan.group_scale);
     row_bits = piece_of(plan.row_bits);
@@ -200,13 +200,13 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   } else if (is_coded) {
     dense = coded.halves();
   } else {
-    dense = {source.dense.data, rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype),
-             0};
+    dense = {source.dense.data, stored_bytes(source), 0};
     dense_scales = {source.dense.scales, num_scales(source) * sizeof(float), 0};
   }
   row_group = piece_of(plan.row_group);
   Status status = send({&codes, &scales, &group_scale, &dense, &dense_scales, &order, &row_group, &row_bits,
-                        &row_packed, &row_source, &first_rows, &zeros, &exponents, &steps, &records});
+                        &row_packed, &row_source, &first_rows, &zeros, &exponents, &steps, &records},
+                       source.unread);
   if (status != Status::ok) return status;
 
   StoredMatrix stored;
@@ -429,7 +429,7 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
     if (const Status s = lay_out(*device, matrices[i], layouts[i]); s != Status::ok) return s;
     bytes += layouts[i].bytes();
     for (int32_t p = 0; p < matrices[i].num_parts; ++p)
-      largest_part = std::max(largest_part, stored_bytes(matrices[i].parts[p]));
+      largest_part = std::max(largest_part, sent_bytes(matrices[i].parts[p]));
   }
   const size_t num_records = most_groups(layouts) * layouts.size();
   bytes += record_bytes(layouts) * layouts.size();
@@ -470,30 +470,45 @@ Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_ma
   return Status::ok;
 }
 
-Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) {
-  if (rows <= 0 || columns <= 0)
+Status plan_table(Device* device, const TableSource* source, uint64_t* bytes) {
+  if (source->rows <= 0 || source->columns <= 0)
     return device->fail(Status::invalid_argument, "an embedding table without rows or columns");
-  *bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype);
+  *bytes =
+      static_cast<size_t>(source->rows) * static_cast<size_t>(source->columns) * dtype_bytes(source->dtype);
   return Status::ok;
 }
 
-Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
-                     Weight** weight) {
+namespace {
+
+// What was sent has arrived, whatever becomes of the rest.
+Status send_table(Device& device, const TableSource& source, uint8_t* memory, size_t bytes) {
+  StageLease stage(device, 0);
+  if (stage.status() != Status::ok) return stage.status();
+  const Status sent = stage->send(memory, source.data, source.unread, bytes);
+  const Status arrived = device.check(cudaStreamSynchronize(stage->stream()), "copying an embedding table");
+  return sent == Status::ok ? arrived : sent;
+}
+
+}  // namespace
+
+Status prepare_table(Device* device, const TableSource* source, Weight** weight) {
   *weight = nullptr;
+  const DType dtype = source->dtype;
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
     return device->fail(Status::unsupported, "an embedding table that is neither f16, bf16 nor f32");
+  uint64_t bytes = 0;
+  if (const Status s = plan_table(device, source, &bytes); s != Status::ok) return s;
   if (const Status s = device->enter(); s != Status::ok) return s;
   auto made = std::make_unique<Weight>();
-  const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype);
   made->memory = std::make_shared<WeightMemory>(*device);
   Status status = made->memory->take(bytes, "taking memory for an embedding table");
   if (status != Status::ok) return status;
   made->bytes = bytes;
   made->table = made->memory->data();
   made->table_dtype = dtype;
-  made->num_rows = rows;
-  made->num_columns = columns;
-  status = device->table.upload(device, made->memory->data(), data, bytes);
+  made->num_rows = source->rows;
+  made->num_columns = source->columns;
+  status = send_table(*device, *source, made->memory->data(), bytes);
   if (status == Status::ok) *weight = made.release();
   return status;
 }

@@ -135,6 +135,21 @@ TEST(Fp8Tensors, RefusesNoNumbers) {
   }
 }
 
+TEST(Fp8Tensors, RefusesNoNumbersThatADeviceReads) {
+  LayerFiles files(in_blocks());
+  files["weight"].set<uint8_t>(679, 0xff);
+  files.request().read_by = ReadBy::device;
+  files.while_open([](const LinearWeight& weight) {
+    ASSERT_NE(weight.unread(), nullptr);
+    const kernels::UnreadBytes& bytes = *weight.unread()->bytes();
+    std::vector<uint8_t> piece(600);
+    EXPECT_TRUE(bytes.read(bytes.owner, 0, piece.data(), 600));
+    EXPECT_FALSE(bytes.read(bytes.owner, 600, piece.data(), 80));
+    expect_error(ErrorCode::numeric, {"m/a.safetensors", "\"layer.weight\"", "element 679", "not a number"},
+                 [&] { weight.unread()->rethrow_failure(); });
+  });
+}
+
 TEST(Fp8Tensors, RefusesOtherTypes) {
   LayerFiles files(in_blocks());
   files["weight_scale"].dtype = "I32";

@@ -59,6 +59,13 @@ class LayerFiles {
   QuantizationConfig& quantization() { return quantization_; }
 
   LinearWeight load() const {
+    LinearWeight loaded;
+    while_open([&loaded](LinearWeight& weight) { loaded = std::move(weight); });
+    return loaded;
+  }
+  // Calls `use` with the weight, which may have bytes that are still in the file.
+  template <typename Use>
+  void while_open(Use use) const {
     SafetensorsBuilder builder;
     for (const auto& [suffix, tensor] : tensors_) {
       builder.add_bytes("layer." + suffix, tensor.dtype, tensor.shape, tensor.bytes);
@@ -69,7 +76,7 @@ class LayerFiles {
     WeightReader reader(directory);
     LinearWeight weight = load_linear(reader, request_, quantization_);
     unused_ = reader.unused();
-    return weight;
+    use(weight);
   }
   // Of the last load.
   const std::vector<std::string>& unused() const { return unused_; }

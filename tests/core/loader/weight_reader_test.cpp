@@ -120,6 +120,48 @@ TEST_F(WeightReaderTest, CountsATensorOnceWhoseReadsOverlap) {
   EXPECT_EQ(done, weights.directory().total_bytes());
 }
 
+TEST_F(WeightReaderTest, LeavesATensorToADevice) {
+  add_pattern("left", 100);
+  uint64_t done = 0;
+  WeightReader weights = reader({[&](const LoadProgress& progress) { done = progress.done_bytes; }, nullptr});
+  const HostTensor whole = weights.read("left");
+  done = 0;
+  WeightReader again(*directory_,
+                     {[&](const LoadProgress& progress) { done = progress.done_bytes; }, nullptr});
+  const HostTensor left = again.read_values("left", {100}, ReadBy::device);
+  const HostTensor rows = again.read_rows("left", {100}, {10, 3, 2}, ReadBy::device);
+  EXPECT_EQ(left.data(), nullptr);
+  EXPECT_EQ(left.size_bytes(), 100U);
+  EXPECT_EQ(rows.size_bytes(), 20U);
+  EXPECT_TRUE(again.unused().empty());
+  EXPECT_EQ(done, 0U);
+  std::vector<std::byte> bytes(100);
+  const auto read = [&](const HostTensor& tensor, uint64_t offset, size_t count) {
+    const kernels::UnreadBytes& unread = *tensor.unread()->bytes();
+    EXPECT_TRUE(unread.read(unread.owner, offset, bytes.data() + offset, count));
+  };
+  for (int32_t pass = 0; pass < 2; ++pass) {  // the second is not counted
+    read(left, 0, 60);
+    read(left, 60, 40);
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), whole.bytes().begin()));
+    EXPECT_EQ(done, 100U);
+  }
+  read(rows, 0, 20);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + 20, whole.bytes().begin() + 30));
+}
+
+TEST_F(WeightReaderTest, TellsWhatADeviceCouldNotRead) {
+  add_pattern("w", 100);
+  WeightReader weights = reader();
+  const HostTensor left = weights.read_values("w", {100}, ReadBy::device);
+  EXPECT_NO_THROW(left.unread()->rethrow_failure());
+  files_.truncate(kFile, 120);
+  std::vector<std::byte> bytes(100);
+  const kernels::UnreadBytes& unread = *left.unread()->bytes();
+  EXPECT_FALSE(unread.read(unread.owner, 0, bytes.data(), 100));
+  expect_error(ErrorCode::truncated, {kFile}, [&] { left.unread()->rethrow_failure(); });
+}
+
 TEST_F(WeightReaderTest, TellsWhatWasNotUsed) {
   for (const char* name : {"b", "a", "c", "d"}) add_pattern(name, 1);
   WeightReader weights = reader();

@@ -6,6 +6,7 @@
 #include "kernels/interface/half.h"
 #include "tests/kernels/cpu/cpu_device.h"
 #include "tests/support/dequantize_reference.h"
+#include "tests/support/unread_source.h"
 
 namespace quire::testing {
 namespace {
@@ -145,8 +146,8 @@ TEST_P(WeightTest, EmbedsRowsOfATable) {
     const WeightFixture fixture = make_dense(options);
     const kernels::WeightSource source = fixture.source();
     kernels::Weight* table = nullptr;
-    ASSERT_EQ(device.table().prepare_table(device.handle(), dtype, source.dense.data, rows, columns, &table),
-              Status::ok);
+    const kernels::TableSource stored = {dtype, rows, columns, source.dense.data, nullptr};
+    ASSERT_EQ(device.table().prepare_table(device.handle(), &stored, &table), Status::ok);
     EXPECT_EQ(device.table().weight_bytes(table),
               static_cast<uint64_t>(rows) * static_cast<uint64_t>(columns) * kernels::dtype_bytes(dtype));
     const std::vector<float> matrix = dequantize_reference(source);  // [columns, rows]
@@ -210,6 +211,43 @@ TEST_P(WeightTest, RefusesSourcesThatDoNotFitTogether) {
   source = fixture.source();
   source.row_order = order.data();
   EXPECT_EQ(prepare({source}), Status::invalid_argument);
+}
+
+TEST_P(WeightTest, ReadsWhatIsStillInAFile) {
+  CpuDevice device(GetParam());
+  Exl2Options exl2;
+  exl2.num_out = 50;
+  exl2.groups = mixed_groups({6, 4, 3}, 160, 64);
+  std::vector<WeightFixture> fixtures = {make_exl2(exl2), make_dense({})};
+  for (const CodedOptions& options : coded_varieties(fresh_seed())) fixtures.push_back(make_coded(options));
+  for (const WeightFixture& fixture : fixtures) {
+    const UnreadSource unread(fixture.source());
+    const CpuWeight weight(device, {unread.source()});
+    std::vector<float> values(static_cast<size_t>(fixture.num_in) * static_cast<size_t>(fixture.num_out));
+    ASSERT_EQ(device.table().dequantize(device.handle(), weight.get(), values.data()), Status::ok);
+    EXPECT_EQ(bits_of(values), bits_of(dequantized(device, fixture)));
+    EXPECT_EQ(unread.num_read(), kernels::stored_bytes(fixture.source()));
+  }
+}
+
+TEST_P(WeightTest, TakesNothingForWhatCannotBeRead) {
+  CpuDevice device(GetParam());
+  const WeightFixture fixture = make_dense({});
+  const UnreadSource broken(fixture.source(), kernels::stored_bytes(fixture.source()) - 1);
+  const kernels::MatrixSource matrix = {&broken.source(), 1};
+  const kernels::TableSource readable = {DType::f16, 2, 3, nullptr, broken.unread()};
+  const kernels::TableSource unreadable = {DType::f16, 32, 32, nullptr, broken.unread()};
+  kernels::MemoryUse before, after;
+  device.table().memory_use(device.handle(), &before);
+  kernels::Weight* weight = nullptr;
+  EXPECT_EQ(device.table().prepare_weights(device.handle(), &matrix, 1, &weight), Status::unreadable);
+  EXPECT_EQ(device.table().prepare_table(device.handle(), &unreadable, &weight), Status::unreadable);
+  EXPECT_EQ(weight, nullptr);
+  device.table().memory_use(device.handle(), &after);
+  EXPECT_EQ(after.held_bytes, before.held_bytes);
+  ASSERT_EQ(device.table().prepare_table(device.handle(), &readable, &weight), Status::ok);
+  EXPECT_EQ(broken.num_read(), 12U);
+  device.table().release_weight(device.handle(), weight);
 }
 
 TEST_P(WeightTest, PreparesMatricesTogetherAllOrNone) {

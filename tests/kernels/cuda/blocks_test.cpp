@@ -56,8 +56,8 @@ class BlockTest : public CudaTest {
     stored_.push_back(std::move(head));
     norm_ = to_device(random_floats(kHidden, random_));
     const auto table = to_halves(random_floats(static_cast<size_t>(table_rows) * kHidden, random_));
-    ASSERT_EQ(table_->prepare_table(device_, DType::f16, table.data(), table_rows, kHidden, &embedding_),
-              Status::ok);
+    const TableSource source = {DType::f16, table_rows, kHidden, table.data(), nullptr};
+    ASSERT_EQ(table_->prepare_table(device_, &source, &embedding_), Status::ok);
     weights_.push_back(embedding_);
     std::vector<float> frequencies;
     for (int i = 0; i < kDim / 2; ++i)
@@ -310,7 +310,8 @@ TEST_F(BlockTest, StepsAreReplayedWhileWeightsOfAnotherModelAreOnTheirWay) {
   ASSERT_NO_FATAL_FAILURE(record_step(expected));
   const auto table = to_halves(random_floats(size_t{4096} * kHidden, random_));
   Weight* other = nullptr;
-  ASSERT_EQ(table_->prepare_table(device_, DType::f16, table.data(), 4096, kHidden, &other), Status::ok);
+  const TableSource source = {DType::f16, 4096, kHidden, table.data(), nullptr};
+  ASSERT_EQ(table_->prepare_table(device_, &source, &other), Status::ok);
   ASSERT_EQ(table_->copy_weight(device_, other), Status::ok);
   ASSERT_GT(table_->park_weight(device_, other), 0U);
   ASSERT_EQ(table_->bring_weight(device_, other), Status::ok);

@@ -6,6 +6,7 @@
 
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_weights.h"
+#include "tests/support/unread_source.h"
 
 namespace quire::kernels {
 namespace {
@@ -92,6 +93,65 @@ class LinearTest : public CudaTest {
   }
   std::mt19937 random_{std::random_device{}()};
 };
+
+// Pieces that travel are of 4 MiB: the first matrix is larger.
+TEST_F(LinearTest, MatricesStillInAFileBecomeTheSame) {
+  std::vector<std::unique_ptr<StoredWeight>> stored;
+  const auto add = [&](auto make) {
+    stored.push_back(std::make_unique<StoredWeight>());
+    make(*stored.back());
+  };
+  add([&](StoredWeight& w) { make_dense(w, DType::f32, 1040, 1056, random_); });
+  add([&](StoredWeight& w) { make_dense(w, DType::f16, 96, 72, random_); });
+  add([&](StoredWeight& w) { make_exl2(w, {{4, 64}, {3, 64}}, 72, true, random_); });
+  add([&](StoredWeight& w) { make_gptq(w, 256, 72, 64, true, random_); });
+  add([&](StoredWeight& w) { make_eight_bits(w, 256, 72, 64, random_); });
+  add([&](StoredWeight& w) { make_mxfp4(w, 256, 72, random_); });
+  add([&](StoredWeight& w) { make_fp8(w, 256, 128, 128, 128, random_); });
+  for (const std::unique_ptr<StoredWeight>& w : stored) {
+    const testing::UnreadSource unread(w->source);
+    std::vector<float> expected(w->stored_values.size()), values(w->stored_values.size());
+    ASSERT_EQ(table_->dequantize(device_, prepare({w->source}), expected.data()), Status::ok);
+    ASSERT_EQ(table_->dequantize(device_, prepare({unread.source()}), values.data()), Status::ok);
+    EXPECT_EQ(values, expected);
+    EXPECT_EQ(unread.num_read(), stored_bytes(w->source));
+  }
+}
+
+TEST_F(LinearTest, WhatCannotBeReadTakesNothing) {
+  StoredWeight w;
+  make_dense(w, DType::f16, 96, 72, random_);
+  const testing::UnreadSource broken(w.source, stored_bytes(w.source) - 1);
+  const MatrixSource matrix = {&broken.source(), 1};
+  const TableSource table = {DType::f16, 72, 96, nullptr, broken.unread()};
+  table_->trim(device_);
+  MemoryUse before, after;
+  table_->memory_use(device_, &before);
+  Weight* weight = nullptr;
+  EXPECT_EQ(table_->prepare_weights(device_, &matrix, 1, &weight), Status::unreadable);
+  EXPECT_EQ(table_->prepare_table(device_, &table, &weight), Status::unreadable);
+  EXPECT_EQ(weight, nullptr);
+  table_->trim(device_);
+  table_->memory_use(device_, &after);
+  EXPECT_EQ(after.held_bytes, before.held_bytes);
+  EXPECT_EQ(after.pinned_bytes, before.pinned_bytes);
+}
+
+// Some of the stored outputs, the last ones among them, and one of them twice.
+TEST_F(LinearTest, OutputsAreTakenFromAllThatAreStored) {
+  StoredWeight w;
+  make_dense(w, DType::f16, 64, 96, random_);
+  const std::vector<int32_t> order = {95, 2, 90, 95, 64};
+  WeightSource source = w.source;
+  source.num_out = static_cast<int32_t>(order.size());
+  source.column_order = order.data();
+  std::vector<float> identity(64 * 64, 0.0f);
+  for (size_t k = 0; k < 64; ++k) identity[k * 64 + k] = 1.0f;
+  const std::vector<float> values = run_f32(prepare({source}), identity, 64, order.size());
+  for (size_t k = 0; k < 64; ++k)
+    for (size_t j = 0; j < order.size(); ++j)
+      ASSERT_EQ(values[k * order.size() + j], w.stored_values[k * 96 + static_cast<size_t>(order[j])]);
+}
 
 TEST_F(LinearTest, EveryExl2WidthDequantizesExactly) {
   for (const int bits : {2, 3, 4, 5, 6, 8}) {

@@ -59,7 +59,8 @@ TEST_F(OperationsTest, NormsMatch) {
 TEST_F(OperationsTest, EmbeddingsAreRowsOfTheTable) {
   const auto values = to_halves(random_floats(10 * 37, random_));
   Weight* weight = nullptr;
-  ASSERT_EQ(table_->prepare_table(device_, DType::f16, values.data(), 10, 37, &weight), Status::ok);
+  const TableSource source = {DType::f16, 10, 37, values.data(), nullptr};
+  ASSERT_EQ(table_->prepare_table(device_, &source, &weight), Status::ok);
   weights_.push_back(weight);
   EmbedParams p;
   p.table = weight;
