@@ -105,8 +105,9 @@ void require_numbers(const HostTensor& weight, const WeightDirectory::Entry& ent
 
 // Of a part: the scales of each of its outputs.
 void keep_scales_of_part(const LinearRequest& request, DenseMatrix& matrix) {
-  const size_t in_blocks = static_cast<size_t>((request.num_in - 1) / matrix.scale_in + 1);
-  const size_t out_blocks = static_cast<size_t>((request.num_stored() - 1) / matrix.scale_out + 1);
+  const auto in_blocks = ceil_div(static_cast<size_t>(request.num_in), static_cast<size_t>(matrix.scale_in));
+  const auto out_blocks =
+      ceil_div(static_cast<size_t>(request.num_stored()), static_cast<size_t>(matrix.scale_out));
   const size_t first = static_cast<size_t>(request.part.expert) * out_blocks;
   std::vector<float> kept;
   for (int32_t j = 0; j < request.num_out; ++j) {
