@@ -79,7 +79,7 @@ std::vector<float> read_scales(WeightReader& reader, const WeightDirectory::Entr
               bad - scales.begin(), *bad, kernels::kMaxE4m3Scale);
 }
 
-// `first` of the elements, of which `codes` are some.
+// A code a byte, `first` being the place of the first of them in the tensor.
 void require_numbers(gsl::span<const std::byte> bytes, uint64_t first, const WeightDirectory::Entry& entry) {
   const gsl::span<const uint8_t> codes(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   // Only the magnitude of no number carries into the highest bit. Without a way out of the loop many codes

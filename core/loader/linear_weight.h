@@ -1,4 +1,5 @@
-// The matrix of one linear layer in host memory, found sound, on its way to a backend.
+// The matrix of one linear layer, in host memory or its elements still in a file, found sound, on its way to
+// a backend.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ std::string spelled(const WeightProvider& weights, const std::string& name, bool
 }
 
 // Builds one piece of a transformer on its device: the matrices of a piece are prepared together, when all of
-// them have been read.
+// them have been described.
 class PieceBuilder {
  public:
   // `model` is that of the shard.

@@ -34,7 +34,7 @@ constexpr uint64_t taken_bytes(uint64_t bytes) {
 // travels. One thread at a time.
 class Stage {
  public:
-  // Two are near a core while the card takes them.
+  // Two of each stage that there is at most: 64 MiB of pinned memory.
   static constexpr size_t kChunkBytes = size_t{4} << 20;
   // Of scratch that outlives a lease: a head takes hundreds of MiB, once.
   static constexpr size_t kKeptBytes = size_t{32} << 20;
