@@ -659,9 +659,12 @@ struct Bench {
       if (wanted(mode + " prefill 2048"))
         line(mode + " prefill 2048", runner.measure(6, true), 2048, weights);
       if (!quick && deterministic) kernels(table, model, runner, mode + " many", {2048, 512, 256, 128, 64});
-      if (!quick)
-        line(mode + " attention prefill 2048", runner.measure_attention(), 2048,
-             static_cast<double>(runner.kv_bytes()));
+    }
+    for (const int32_t tokens : {2048, 8192}) {
+      const std::string name = mode + " attention prefill " + std::to_string(tokens);
+      if (quick || !wanted(name)) continue;
+      Runner runner(table, device, model, {1, tokens, 0});
+      line(name, runner.measure_attention(), tokens, static_cast<double>(runner.kv_bytes()));
     }
     if (!deterministic || quick) return;
     for (const KvFormat format : {KvFormat::f16, KvFormat::q8, KvFormat::q4}) {

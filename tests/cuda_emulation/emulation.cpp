@@ -61,6 +61,7 @@ struct Fiber {
   int block = 0;          // in its cluster
   uint32_t meetings = 0;  // of its warp, that it has come to
   Products products;
+  Copies copies;
 };
 
 struct Barrier {
@@ -334,7 +335,10 @@ void do_late(std::function<void()> work) {
 Products& own_products() {
   return cluster.current->products;
 }
-// The same for all threads of a warp, which ask for the same products.
+Copies& own_copies() {
+  return cluster.current->copies;
+}
+// The same for all threads of a warp, which ask for the same.
 bool comes_early(uint32_t number) {
   const Fiber& fiber = *cluster.current;
   const auto warp = static_cast<uint64_t>(fiber.number / 32 + 64 * fiber.block);

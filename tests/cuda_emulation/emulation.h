@@ -1,8 +1,8 @@
 // What CUDA C++ has and C++ has not, for kernels that run on the processor: included before every source of
 // the backend. Threads of a block are fibers of one thread, which change only where they wait for each other,
 // to whoever a seed (QUIRE_EMULATION_SEED) chooses; blocks run one after the other, those of a cluster
-// together. Bulk copies come, and products of warpgroups read what they multiply, as early or as late as they
-// may, by the seed too. What it cannot show: races between the places where threads meet, and any speed.
+// together. Copies come, and products of warpgroups read what they multiply, as early or as late as they may,
+// by the seed too. What it cannot show: races between the places where threads meet, and any speed.
 #pragma once
 
 #include <cmath>
@@ -90,7 +90,23 @@ struct Products {
   uint32_t number = 0;
 };
 Products& own_products();
-// Whether the product of this number is computed when it is asked for, and not when it is waited for.
+
+// Copies to shared memory that a thread has asked for by itself and has not waited for.
+struct Copy {
+  uint8_t* to;
+  const void* from;
+  size_t whole;  // bytes of which those after the first `bytes` become zero
+  size_t bytes;
+  int group;
+};
+struct Copies {
+  std::vector<Copy> asked;
+  int groups = 0;  // that have ended
+  uint32_t number = 0;
+};
+Copies& own_copies();
+
+// Whether the product or the copy of this number is done when it is asked for, and not when it is waited for.
 bool comes_early(uint32_t number);
 
 template <typename T>

@@ -10,7 +10,7 @@ unpack() {
 place_data() {
   [ -e "$1" ] || { mkdir -p "$(dirname "$1")" && ln -sfn "$root" "$1"; }
   [ -e "$root/../shared" ] || ln -sfn "$carry" "$root/../shared"
-  [ -e "$root/build/gpu" ] || { mkdir -p "$root/build" && ln -sfn "$carry/built" "$root/build/gpu"; }
+  [ -e "$root/build/gpu" ] || [ ! -d "$carry/built" ] || { mkdir -p "$root/build" && ln -sfn "$carry/built" "$root/build/gpu"; }
 }
 
 unpack built

@@ -9,8 +9,8 @@
 #                                 OLDER=DIR another build's bin/quire and lib (libquire.so*, libquire_cuda.so), for
 #                                 engine.sh compare
 #   tests/gpu/collect.sh families the same with the tiny models of all families instead of the trained ones
-#   tests/gpu/collect.sh kernels NAME=LIBRARY...  .carry-engine: builds of the CUDA backend, with bench and tests of build/gpu,
-#                                 for kernels.sh
+#   tests/gpu/collect.sh kernels NAME=BUILD...  .carry-engine: the CUDA backend of several builds of tests/gpu, each with its
+#                                 own bench, and the tests of build/gpu, for kernels.sh
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -111,8 +111,11 @@ collect_kernels() {
   carry=$root/.carry-engine
   rm -rf "$carry"
   mkdir -p "$carry/kernels"
-  for pair in "$@"; do strip -o "$carry/kernels/${pair%%=*}.so" "${pair#*=}"; done
-  for name in cuda_step_bench kernels_cuda_test; do strip -o "$carry/kernels/$name" "$root/build/gpu/bin/$name"; done
+  for pair in "$@"; do
+    strip -o "$carry/kernels/${pair%%=*}.so" "${pair#*=}/lib/libquire_cuda.so"
+    strip -o "$carry/kernels/${pair%%=*}-bench" "${pair#*=}/bin/cuda_step_bench"
+  done
+  strip -o "$carry/kernels/kernels_cuda_test" "$root/build/gpu/bin/kernels_cuda_test"
   echo "$root" >"$carry/kernels/root"
   tar -C "$carry" -cJf "$carry/kernels.tar.xz" kernels
   rm -r "$carry/kernels"
@@ -131,5 +134,5 @@ case ${1:-run} in
   built) collect_built && collect_words && collect_older && collect_models ;;
   kernels) shift && collect_kernels "$@" ;;
   families) collect_built && collect_words && collect_families ;;
-  *) echo "collect.sh [engine|built|kernels NAME=LIBRARY...|families]" >&2; exit 2 ;;
+  *) echo "collect.sh [engine|built|kernels NAME=BUILD...|families]" >&2; exit 2 ;;
 esac

@@ -32,7 +32,7 @@ turns() {
   for round in 1 2; do
     for name in $names; do
       echo "== $name, round $round"
-      limit "${SECONDS_EACH:-60}" "$packed/cuda_step_bench" "$packed/$name.so" "$out/$name-$round.json" 8b "${texts[@]}" || echo "ended with $?"
+      limit "${SECONDS_EACH:-60}" "$packed/$name-bench" "$packed/$name.so" "$out/$name-$round.json" 8b "${texts[@]}" || echo "ended with $?"
     done
   done 2>&1 | tee "$out/turns.txt"
 }
@@ -53,7 +53,7 @@ sample() {
   shift 3
   mapfile -t texts < <(only "$@")
   limit 90 ncu --clock-control none --cache-control none --kernel-name "regex:$kernel" --launch-skip "$skip" --launch-count 1 \
-    --set full --import-source yes -f -o "$out/$name" "$packed/cuda_step_bench" "$packed/$name.so" "$out/$name.json" 8b \
+    --set full --import-source yes -f -o "$out/$name" "$packed/$name-bench" "$packed/$name.so" "$out/$name.json" 8b \
     "${texts[@]}" >"$out/sample-$name.log" 2>&1 || { echo "ncu ended with $?"; return 1; }
   limit 30 ncu --import "$out/$name.ncu-rep" --page source --csv >"$out/sample-$name.csv"
   limit 30 ncu --import "$out/$name.ncu-rep" --page details --print-details all | grep -E "Elapsed Cycles|Tensor Cycles Active|Duration" | head -n 4

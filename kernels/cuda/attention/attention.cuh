@@ -220,15 +220,17 @@ __device__ __forceinline__ void load_f16_chunk(const PageReader& from, int chunk
   }
 }
 
-// fp8 pages: kBatch units of 16 bytes in flight per thread.
+// fp8 pages, by kThreads threads of which this is number `thread`: kBatch units of 16 bytes in flight for
+// each.
 template <int HD, int kThreads>
-__device__ __noinline__ void load_fp8_chunk(const PageReader from, int chunk, uint32_t tile) {
+__device__ __forceinline__ void fill_fp8_chunk(const PageReader& from, int chunk, uint32_t tile, int thread) {
   constexpr int kUnits = HD / 16;  // of a row
   constexpr int kTotal = kChunkTokens * kUnits;
   constexpr int kBatch = kTotal / kThreads < 8 ? kTotal / kThreads : 8;
   static_assert(kTotal % (kThreads * kBatch) == 0);
   const ChunkRows rows(from, chunk);
-  for (int first = threadIdx.x; first < kTotal; first += kThreads * kBatch) {
+#pragma unroll 1
+  for (int first = thread; first < kTotal; first += kThreads * kBatch) {
     uint4 codes[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -288,15 +290,17 @@ struct CodedUnit {
   }
 };
 
-// Quantized pages: kBatch units of 32 dimensions in flight per thread.
+// Quantized pages, the same: kBatch units of 32 dimensions in flight.
 template <int HD, int kThreads, KvFormat kFormat, bool kKeys>
-__device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, uint32_t tile) {
+__device__ __forceinline__ void fill_coded_chunk(const PageReader& from, int chunk, uint32_t tile,
+                                                 int thread) {
   constexpr int kUnits = HD / 32;  // of a row
   constexpr int kTotal = kChunkTokens * kUnits;
   constexpr int kBatch = kTotal / kThreads < 4 ? kTotal / kThreads : 4;
   static_assert(kTotal % (kThreads * kBatch) == 0);
   const ChunkRows rows(from, chunk);
-  for (int first = threadIdx.x; first < kTotal; first += kThreads * kBatch) {
+#pragma unroll 1
+  for (int first = thread; first < kTotal; first += kThreads * kBatch) {
     CodedUnit<kFormat, kKeys> units[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -314,6 +318,16 @@ __device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, 
         store_shared_16(tile + tile_offset<HD>(row, unit * 4 + piece), out[piece]);
     }
   }
+}
+
+// By all threads of a block, once for all that call it.
+template <int HD, int kThreads>
+__device__ __noinline__ void load_fp8_chunk(const PageReader from, int chunk, uint32_t tile) {
+  fill_fp8_chunk<HD, kThreads>(from, chunk, tile, static_cast<int>(threadIdx.x));
+}
+template <int HD, int kThreads, KvFormat kFormat, bool kKeys>
+__device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, uint32_t tile) {
+  fill_coded_chunk<HD, kThreads, kFormat, kKeys>(from, chunk, tile, static_cast<int>(threadIdx.x));
 }
 
 // A chunk into shared memory: asynchronously where it is f16, and complete after the next barrier else. Ends
@@ -377,20 +391,29 @@ __device__ __forceinline__ void put_transformed(uint8_t* tile, int row, KvFormat
 }
 
 // Queries first_row .. first_row + kRows - 1 as f16 [kRows][HD] in `tile`, as keys of that format want them;
-// `scratch` holds kRows * HD floats where keys are quantized. kOffset: of a row's 16-byte piece in `tile`.
+// `scratch` holds kRows * HD floats where keys are quantized. By the first kThreads threads of a block, which
+// meet at named barrier 1. kOffset: of a row's 16-byte piece in `tile`.
 template <int HD, int kThreads, int kRows, uint32_t (*kOffset)(int, int) = tile_offset<HD>>
 __device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, KvFormat keys, uint8_t* tile,
                                              float* scratch) {
   const bool turn = is_quantized(keys);
   if (!turn && q.head_dim % 8 == 0) {
-    constexpr int kPieces = HD / 8;
-#pragma unroll(kRows* kPieces / kThreads >= 8 ? 8 : 1)
-    for (int i = threadIdx.x; i < kRows * kPieces; i += kThreads) {
-      const int row = i / kPieces, piece = i % kPieces;
-      const bool live = first_row + row < q.num_rows && piece * 8 < q.head_dim;
-      uint4 v = make_uint4(0, 0, 0, 0);
-      if (live) v = *reinterpret_cast<const uint4*>(q.query(first_row + row) + piece * 8);
-      *reinterpret_cast<uint4*>(tile + kOffset(row, piece)) = v;
+    constexpr int kPieces = HD / 8, kAll = kRows * kPieces;
+    constexpr int kAtOnce = kAll / kThreads >= 8 ? 8 : 1;  // on their way before the first is stored
+    for (int first = threadIdx.x; first < kAll; first += kAtOnce * kThreads) {
+      uint4 v[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int i = first + j * kThreads, row = i / kPieces, piece = i % kPieces;
+        const bool live = i < kAll && first_row + row < q.num_rows && piece * 8 < q.head_dim;
+        v[j] = live ? *reinterpret_cast<const uint4*>(q.query(first_row + row) + piece * 8)
+                    : make_uint4(0, 0, 0, 0);
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int i = first + j * kThreads;
+        if (i < kAll) *reinterpret_cast<uint4*>(tile + kOffset(i / kPieces, i % kPieces)) = v[j];
+      }
     }
     return;
   }
@@ -413,11 +436,11 @@ __device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, 
     }
   }
   if (!turn) return;
-  __syncthreads();
+  named_barrier(1, kThreads);
   constexpr int kWarps = kThreads / 32;
   for (int row = threadIdx.x / 32; row < kRows; row += kWarps)
     hadamard_warp(scratch + row * HD, HD, threadIdx.x & 31);
-  __syncthreads();
+  named_barrier(1, kThreads);
   for (int i = threadIdx.x; i < kRows * HD; i += kThreads)
     store(i / HD, key_slot(keys, i % HD), scratch[i] * 0.03125f);
 }

@@ -274,12 +274,17 @@ __device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int c
     }
   }
   if (!all_seen) {
+    // Of keys 8n + (x & 1), counted from the lane's first.
+    const int lane_first = chunk * kChunkTokens + 2 * t;
+    const int newest[2] = {state.position[0] - lane_first, state.position[1] - lane_first};
+    const int oldest[2] = {rule.first_key(state.position[0]) - lane_first,
+                           rule.first_key(state.position[1]) - lane_first};
 #pragma unroll
     for (int n = 0; n < kChunkTokens / 8; ++n) {
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        if (rule.hides(chunk * kChunkTokens + n * 8 + 2 * t + (x & 1), state.position[x >> 1]))
-          score[n][x] = -INFINITY;
+        const int key = n * 8 + (x & 1);
+        if (key > newest[x >> 1] || key < oldest[x >> 1]) score[n][x] = -INFINITY;
       }
     }
   }
@@ -311,7 +316,7 @@ __device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int c
   return factors;
 }
 
-// Rows [rows][HD] of f32 in shared memory to where they belong.
+// Rows [rows][HD] of f32 in shared memory to where they belong, by the first kThreads threads of a block.
 template <int HD, int kThreads>
 __device__ __forceinline__ void store_rows(const RowsArguments& a, const RowBlock& block, float* values) {
   const AttentionParams& p = a.p;
@@ -320,7 +325,7 @@ __device__ __forceinline__ void store_rows(const RowsArguments& a, const RowBloc
   if (turn) {
     for (int row = threadIdx.x / 32; row < block.rows; row += kThreads / 32)
       hadamard_warp(values + row * HD, HD, threadIdx.x & 31);
-    __syncthreads();
+    named_barrier(1, kThreads);
   }
   const float back = turn ? 0.03125f : 1.0f;
   const int lane = threadIdx.x & 31;

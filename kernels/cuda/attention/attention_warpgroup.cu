@@ -1,11 +1,11 @@
 // Attention for many query rows per sequence, on cards with products of a warpgroup (wgmma, compute
 // capability 9.0): one block per (128 rows of a sequence, kv head), two warpgroups with 64 rows each, chunks
-// in order.
+// in order, and a third that brings them.
 //
 // A warpgroup multiplies its queries with all keys of a chunk at once, from shared memory; the scores become
-// the weights in its registers and are operands of the products with the values from there. The next chunk
-// comes while this one is worked on. The order of all sums is that of attention_prefill.cu, and so are the
-// bits.
+// the weights in its registers and are operands of the products with the values from there. Each goes its own
+// way from tile to tile, so that the tensor cores have products of one while the other makes weights. The
+// order of all sums is that of attention_prefill.cu, and so are the bits.
 //
 // Operations: 4 * rows * keys * head_dim for the visible part plus up to one chunk per row.
 #include "kernels/cuda/attention/attention_rows.cuh"
@@ -14,7 +14,8 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kReaders = 256;  // threads of the two warpgroups that multiply
+constexpr int kThreads = kReaders + 128;
 constexpr int kRows = 128;
 // Code for a card without these products is none, and takes no block: see setup_attention_warpgroup.
 constexpr int kBounds = QUIRE_WARPGROUP_PRODUCTS ? kThreads : 32;
@@ -24,12 +25,28 @@ constexpr int kBounds = QUIRE_WARPGROUP_PRODUCTS ? kThreads : 32;
 constexpr uint32_t kHalfBytes = 128 * 128;
 template <int HD>
 constexpr uint32_t kTileBytes = HD / 64 * kHalfBytes;
+
+// Shared memory, from a multiple of 1,024 on: two tiles of keys, two of values, queries; of each of the four
+// tiles that chunks go through a barrier that says that it is full, and one that it is free.
+constexpr uint32_t kSlots = 2;
+template <int HD>
+constexpr uint32_t kQueriesAt = 2 * kSlots* kTileBytes<HD>;
+template <int HD>
+constexpr uint32_t kBarriersAt = kQueriesAt<HD> + kTileBytes<HD>;
 template <int HD>
 constexpr uint32_t warpgroup_shared_bytes() {
-  return 5 * kTileBytes<HD> + 1024;  // two of keys, two of values, queries; from a multiple of 1,024 on
+  return kBarriersAt<HD> + 2 * kSlots * 16 + 1024;
 }
 
 #if QUIRE_WARPGROUP_PRODUCTS
+
+// Registers of a thread that multiplies, and of one that brings chunks: together what a multiprocessor has.
+constexpr int kReadRegisters = 184;
+constexpr int kBringRegisters = 136;
+
+// Named barriers of the block.
+constexpr int kReadersMeet = 1;
+constexpr int kQueriesTurned = 2;
 
 __device__ __forceinline__ uint32_t half_offset(int row, int piece) {
   return (piece >> 3) * kHalfBytes + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
@@ -40,24 +57,87 @@ __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
   return (address >> 4) | uint64_t{kHalfBytes >> 4} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
-// d = weights of 16 keys by 64 dimensions of their values, plus d where `add`.
-__device__ __forceinline__ void multiply_values(float (&d)[8][4], const uint32_t (*w)[2], uint64_t values,
-                                                bool add) {
-  multiply_64x64x16<true>(d, {w[0][0], w[0][1], w[1][0], w[1][1]}, values, add);
+// d = weights of 16 keys by their values, plus d where `add`.
+template <int HD>
+__device__ __forceinline__ void multiply_values(float (&d)[HD / 8][4], const uint32_t (*w)[2],
+                                                uint64_t values, bool add) {
+  const uint32_t weights[4] = {w[0][0], w[0][1], w[1][0], w[1][1]};
+  if constexpr (HD == 64) {
+    multiply_64x64x16<true>(d, weights, values, add);
+  } else {
+    multiply_64x128x16<true>(d, weights, values, add);
+  }
 }
 
-// Half a row of a chunk's f16 pages. Where pages hold whole chunks, its rows follow each other.
-__device__ __forceinline__ void load_f16_half(const PageReader& from, int chunk, int half, uint32_t tile) {
-  constexpr int kRowsAtOnce = kThreads / 8;
-  const ChunkRows rows(from, chunk);
-  const int piece = threadIdx.x % 8, first = threadIdx.x / 8;
-  const int unseen = from.first - chunk * kChunkTokens, live = from.length - chunk * kChunkTokens;
+// The tiles of keys, or of values, that chunk after chunk goes through.
+template <int HD>
+class ChunkTiles {
+ public:
+  __device__ __forceinline__ ChunkTiles(uint32_t memory, bool values)
+      : tiles_(memory + (values ? kSlots * kTileBytes<HD> : 0)),
+        barriers_(memory + kBarriersAt<HD> + (values ? kSlots * 16 : 0)) {}
+  // By one thread, before all meet.
+  __device__ __forceinline__ void create() const {
 #pragma unroll
-  for (int i = 0; i < kChunkTokens / kRowsAtOnce; ++i) {
-    const int row = first + i * kRowsAtOnce;
-    const bool there = row >= unseen && row < live;
-    const size_t at = there ? rows.row(from, row) * from.head_dim + half * 64 + piece * 8 : 0;
-    copy_async_16(tile + half_offset(row, piece), from.data + at * 2, there ? 16 : 0);
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      barrier_init(barriers_ + 16 * i, 32);
+      barrier_init(barriers_ + 16 * i + 8, kReaders / 32);
+    }
+  }
+  // `n` counts the chunks of the block.
+  __device__ __forceinline__ uint32_t tile(uint32_t n) const {
+    return tiles_ + n % kSlots * kTileBytes<HD>;
+  }
+  __device__ __forceinline__ void wait_until_full(uint32_t n) const {
+    barrier_wait(full(n), n / kSlots & 1);
+  }
+  __device__ __forceinline__ void wait_until_free(uint32_t n) const {
+    if (n >= kSlots) barrier_wait(full(n) + 8, n / kSlots & 1 ^ 1);
+  }
+  // By all lanes of the warp that has filled the tile.
+  __device__ __forceinline__ void give(uint32_t n) const {
+    commit_copies();
+    wait_for_copies<0>();
+    fence_async_proxy();
+    barrier_arrive(full(n));
+  }
+  // By all warps that have read it.
+  __device__ __forceinline__ void release(uint32_t n) const {
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) barrier_arrive(full(n) + 8);
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t full(uint32_t n) const {
+    return barriers_ + 16 * (n % kSlots);
+  }
+
+  uint32_t tiles_;
+  uint32_t barriers_;
+};
+
+// A chunk of f16 pages, by a warp. Each lane looks up four rows of it for all.
+template <int HD>
+__device__ __forceinline__ void load_f16_tile(const PageReader& from, int chunk, uint32_t tile, int lane) {
+  constexpr int kPieces = HD / 8, kRowsAtOnce = 32 / kPieces;
+  constexpr uint32_t kNone = 0xffffffffU;  // there are fewer rows of 16 bytes and more
+  uint32_t rows[kChunkTokens / 32];
+#pragma unroll
+  for (int i = 0; i < kChunkTokens / 32; ++i) {
+    const int position = chunk * kChunkTokens + 32 * i + lane;
+    rows[i] = from.has(position) ? static_cast<uint32_t>(from.row(position)) : kNone;
+  }
+  const int piece = lane % kPieces, first = lane / kPieces;
+  const uint8_t* source = from.data + piece * 16;
+  uint32_t places[8 / kRowsAtOnce];  // in 8 rows
+#pragma unroll
+  for (int i = 0; i < 8 / kRowsAtOnce; ++i) places[i] = tile + half_offset(i * kRowsAtOnce + first, piece);
+#pragma unroll
+  for (int i = 0; i < kChunkTokens; i += kRowsAtOnce) {
+    const uint32_t row = __shfl_sync(0xffffffffU, rows[i / 32], i % 32 + first);
+    const bool there = row != kNone;
+    copy_async_16(places[i % 8 / kRowsAtOnce] + i / 8 * 1024,
+                  source + static_cast<size_t>(there ? row : 0) * (HD * 2), there ? 16 : 0);
   }
 }
 
@@ -70,49 +150,79 @@ __device__ __forceinline__ PageReader half_of(PageReader pages, int half) {
 }
 
 template <int HD, bool kKeys>
-__device__ __forceinline__ void load_halves(const PageReader& from, int chunk, uint32_t tile) {
-#pragma unroll
+__device__ __forceinline__ void load_tile(const PageReader& from, int chunk, uint32_t tile, int lane) {
+  if (from.format == KvFormat::f16) return load_f16_tile<HD>(from, chunk, tile, lane);
+#pragma unroll 1
   for (int half = 0; half < HD / 64; ++half) {
     const uint32_t to = tile + half * kHalfBytes;
-    if (from.format == KvFormat::f16) {
-      load_f16_half(from, chunk, half, to);
-    } else if (from.format == KvFormat::fp8) {
-      load_fp8_chunk<64, kThreads>(half_of(from, half), chunk, to);
+    if (from.format == KvFormat::fp8) {
+      fill_fp8_chunk<64, 32>(half_of(from, half), chunk, to, lane);
     } else if (from.format == KvFormat::q8) {
-      load_coded_chunk<64, kThreads, KvFormat::q8, kKeys>(half_of(from, half), chunk, to);
+      fill_coded_chunk<64, 32, KvFormat::q8, kKeys>(half_of(from, half), chunk, to, lane);
     } else {
-      load_coded_chunk<64, kThreads, KvFormat::q4, kKeys>(half_of(from, half), chunk, to);
+      fill_coded_chunk<64, 32, KvFormat::q4, kKeys>(half_of(from, half), chunk, to, lane);
     }
   }
 }
 
+// All that the warp of this number does of those that bring chunks: every second tile of keys, or of values.
+template <int HD, bool kKeys>
+__device__ __forceinline__ void bring_tiles(const RowsArguments& a, const RowBlock& block, uint32_t memory,
+                                            int first, int lane) {
+  const PageReader from = page_reader<kKeys>(a.p, block, blockIdx.x);
+  const ChunkTiles<HD> tiles(memory, !kKeys);
+#pragma unroll 1
+  for (int chunk = block.first_chunk + first; chunk <= block.last_chunk; chunk += kSlots) {
+    const auto n = static_cast<uint32_t>(chunk - block.first_chunk);
+    tiles.wait_until_free(n);
+    load_tile<HD, kKeys>(from, chunk, tiles.tile(n), lane);
+    tiles.give(n);
+  }
+}
+
+// A lane's two rows of results, of columns 8m + 2t + {0, 1}, to where they belong: as halves through shared
+// memory, so that they leave in pieces of 16 bytes. A warp reads what it has written itself.
+template <int HD>
+__device__ __forceinline__ void store_halves(const RowsArguments& a, const RowBlock& block, uint8_t* memory,
+                                             int first_row, int t, const float (&out)[HD / 8][4],
+                                             const float (&share)[2]) {
+  constexpr int kPieces = HD / 8, kRowsAtOnce = 32 / kPieces;
+#pragma unroll
+  for (int m = 0; m < HD / 8; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      *reinterpret_cast<__half2*>(memory + half_offset(first_row + 8 * h, m) + 4 * t) =
+          __floats2half2_rn(__fmul_rn(out[m][2 * h], share[h]), __fmul_rn(out[m][2 * h + 1], share[h]));
+  }
+  __syncwarp();
+  const int lane = threadIdx.x & 31, piece = lane % kPieces, warp_row = first_row - (lane >> 2);
+  const size_t stride = static_cast<size_t>(a.p.heads.num_heads) * HD;
+#pragma unroll
+  for (int i = 0; i < kTileRows; i += kRowsAtOnce) {
+    const int row = warp_row + i + lane / kPieces, of = block.first_row + row;
+    if (row >= block.rows) continue;
+    __half* to = static_cast<__half*>(a.p.output) + block.queries.token(of) * stride +
+                 block.queries.head(of) * HD + piece * 8;
+    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(memory + half_offset(row, piece));
+  }
+}
+
+// All that the warpgroups do that multiply.
 template <int HD, bool kShares>
-__device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
+__device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlock& block, uint8_t* memory) {
   const AttentionParams& p = a.p;
   const int kv_head = blockIdx.x;
-  RowBlock block;
-  // Long blocks first.
-  if (!find_rows<kRows>(a, blockIdx.y, kv_head, true, block)) return;
-  if (kShares && !take_share(a, blockIdx.z, block)) return;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  const uint32_t keys = shared_address(memory), values = keys + 2 * kTileBytes<HD>;
-  uint8_t* query_tile = memory + 4 * kTileBytes<HD>;
+  uint8_t* query_tile = memory + kQueriesAt<HD>;
+  const ChunkTiles<HD> keys(shared_address(memory), false), values(shared_address(memory), true);
   const int warpgroup = static_cast<int>(uniform(threadIdx.x >> 7)), warp = threadIdx.x >> 5 & 3;
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const uint64_t queries = descriptor(shared_address(query_tile) + warpgroup * (64 * 128));
-
-  const PageReader key_reader = page_reader<true>(p, block, kv_head);
-  const PageReader value_reader = page_reader<false>(p, block, kv_head);
-  load_queries<HD, kThreads, kRows, half_offset>(block.queries, block.first_row, p.kv_shape.key_format,
+  load_queries<HD, kReaders, kRows, half_offset>(block.queries, block.first_row, p.kv_shape.key_format,
                                                  query_tile, reinterpret_cast<float*>(memory));
-  __syncthreads();
-  const auto request = [&](int chunk) {
-    const uint32_t slot = (chunk & 1) * kTileBytes<HD>;
-    load_halves<HD, true>(key_reader, chunk, keys + slot);
-    load_halves<HD, false>(value_reader, chunk, values + slot);
-    commit_copies();
-  };
-  request(block.first_chunk);
+  fence_async_proxy();
+  named_barrier(kReadersMeet, kReaders);
+  if (is_quantized(p.kv_shape.key_format)) named_barrier(kQueriesTurned, kThreads);
 
   const int first_row = warpgroup * 64 + warp * kTileRows + g;
   RowState state;
@@ -123,17 +233,13 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
   }
   const PartialRows parts = parts_of_warp(a, blockIdx.y, kv_head, warpgroup * 4 + warp, HD);
   const int live = block.rows - (first_row - g);
-  float out[HD / 64][8][4] = {};
+  float out[HD / 8][4] = {};
 #pragma unroll 1
   for (int chunk = block.first_chunk; chunk <= block.last_chunk; ++chunk) {
-    wait_for_copies<0>();
-    fence_async_proxy();
-    __syncthreads();  // the chunk is there, and the one before is done with
-    if (chunk < block.last_chunk) request(chunk + 1);
-    const uint32_t slot = (chunk & 1) * kTileBytes<HD>;
-
+    const auto n = static_cast<uint32_t>(chunk - block.first_chunk);
     ChunkScores score;
-    const uint64_t key = descriptor(keys + slot);
+    keys.wait_until_full(n);
+    const uint64_t key = descriptor(keys.tile(n));
     begin_products();
 #pragma unroll
     for (int k = 0; k < HD / 16; ++k) {
@@ -142,6 +248,7 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
     }
     commit_products();
     wait_for_products<0>();
+    keys.release(n);
 
     ChunkWeights weight;
     if constexpr (kShares) state.forget();
@@ -149,54 +256,74 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
         weigh_chunk(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
     if constexpr (kShares) leave_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
 
-    float part[HD / 64][8][4];
+    float part[HD / 8][4];
+    values.wait_until_full(n);
+    const uint64_t value = descriptor(values.tile(n));
     begin_products();
 #pragma unroll
-    for (int half = 0; half < HD / 64; ++half) {
-      const uint64_t value = descriptor(values + slot + half * kHalfBytes);
-#pragma unroll
-      for (int k = 0; k < kChunkTokens / 16; ++k)
-        multiply_values(part[half], &weight[2 * k], value + (k * 2048 >> 4), k > 0);
-      commit_products();
-    }
-    const auto merge = [&](int half) {
-      if constexpr (kShares) {
-        leave_columns<8>(places_of_chunk(parts, chunk - block.seen_chunk, live), half * 64, part[half]);
-      } else {
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-            out[half][n][i] =
-                merged(out[half][n][i], factors.before[i >> 1], part[half][n][i], factors.chunk[i >> 1]);
-        }
-      }
-    };
-    if constexpr (HD > 64) {
-      wait_for_products<1>();
-      merge(0);
-    }
+    for (int k = 0; k < kChunkTokens / 16; ++k)
+      multiply_values<HD>(part, &weight[2 * k], value + (k * 2048 >> 4), k > 0);
+    commit_products();
     wait_for_products<0>();
-    merge(HD / 64 - 1);
+    values.release(n);
+    if constexpr (kShares) {
+      leave_columns<HD / 8>(places_of_chunk(parts, chunk - block.seen_chunk, live), 0, part);
+    } else {
+#pragma unroll
+      for (int m = 0; m < HD / 8; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          out[m][i] = merged(out[m][i], factors.before[i >> 1], part[m][i], factors.chunk[i >> 1]);
+      }
+    }
   }
   if constexpr (kShares) return;
-  __syncthreads();
+  named_barrier(kReadersMeet, kReaders);
 
+  const float share[2] = {1.0f / state.total[0], 1.0f / state.total[1]};
+  if (a.place == nullptr && !is_quantized(p.kv_shape.value_format)) {
+    store_halves<HD>(a, block, memory, first_row, t, out, share);
+    return;
+  }
   float* row_values = reinterpret_cast<float*>(memory);  // [128][HD], where keys and values were
 #pragma unroll
-  for (int half = 0; half < HD / 64; ++half) {
+  for (int m = 0; m < HD / 8; ++m) {
 #pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int h = i >> 1;
-        row_values[(first_row + 8 * h) * HD + half * 64 + n * 8 + 2 * t + (i & 1)] =
-            __fmul_rn(out[half][n][i], 1.0f / state.total[h]);
-      }
-    }
+    for (int i = 0; i < 4; ++i)
+      row_values[(first_row + 8 * (i >> 1)) * HD + m * 8 + 2 * t + (i & 1)] =
+          __fmul_rn(out[m][i], share[i >> 1]);
+  }
+  named_barrier(kReadersMeet, kReaders);
+  store_rows<HD, kReaders>(a, block, row_values);
+}
+
+template <int HD, bool kShares>
+__device__ __forceinline__ void attend(const RowsArguments& a, uint8_t* memory) {
+  RowBlock block;
+  // Long blocks first.
+  if (!find_rows<kRows>(a, blockIdx.y, blockIdx.x, true, block)) return;
+  if (kShares && !take_share(a, blockIdx.z, block)) return;
+  const uint32_t base = shared_address(memory);
+  if (threadIdx.x == 0) {
+    ChunkTiles<HD>(base, false).create();
+    ChunkTiles<HD>(base, true).create();
+    fence_barrier_init();
   }
   __syncthreads();
-  store_rows<HD, kThreads>(a, block, row_values);
+  const int bringer = static_cast<int>(uniform(threadIdx.x >> 5)) - kReaders / 32;
+  if (bringer < 0) {
+    take_registers<kReadRegisters>();
+    attend_rows<HD, kShares>(a, block, memory);
+    return;
+  }
+  give_registers<kBringRegisters>();
+  // Turned on their way through the place of chunks.
+  if (is_quantized(a.p.kv_shape.key_format)) named_barrier(kQueriesTurned, kThreads);
+  if (bringer % 2 == 0) {
+    bring_tiles<HD, true>(a, block, base, bringer / 2, own_lane());
+  } else {
+    bring_tiles<HD, false>(a, block, base, bringer / 2, own_lane());
+  }
 }
 
 #endif
@@ -208,7 +335,7 @@ __global__ void __launch_bounds__(kBounds)
   extern __shared__ uint8_t shared[];
   release_successor();
   wait_for_predecessor();
-  attend_rows<HD, kShares>(a, shared + (-shared_address(shared) & 1023U));
+  attend<HD, kShares>(a, shared + (-shared_address(shared) & 1023U));
 #endif
 }
 

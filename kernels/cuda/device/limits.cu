@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kOpThreads, 1) multiply_kernel(float* sink) {
     begin_products();
 #pragma unroll
     for (int i = 0; i < kProductsOfRound; ++i)
-      multiply_64x128x16(d, a, b + 2 * (i % 4), true);  // 32 bytes of a row each
+      multiply_64x128x16<false>(d, a, b + 2 * (i % 4), true);  // 32 bytes of a row each
     commit_products();
     wait_for_products<0>();
   }

@@ -107,11 +107,13 @@ __device__ __forceinline__ void multiply_64x64x16(float (&d)[8][4], const uint32
                  "n"(kTransposed ? 1 : 0));
 }
 
+template <bool kTransposed>
 __device__ __forceinline__ void multiply_64x128x16(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b,
                                                    bool add) {
-  asm volatile(QUIRE_PRODUCT(128, QUIRE_HALVES, "{%64,%65,%66,%67}, %68", "%69", ", 0")
+  asm volatile(QUIRE_PRODUCT(128, QUIRE_HALVES, "{%64,%65,%66,%67}, %68", "%69", ", %70")
                : QUIRE_SUMS_128("+f")
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+                 "n"(kTransposed ? 1 : 0));
 }
 
 // Where a lies in shared memory too, as its descriptor says.

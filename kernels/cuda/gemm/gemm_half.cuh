@@ -143,7 +143,7 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
   } else if constexpr (kTiles == 4) {
     multiply_64x32x16(d, weights, descriptor, add);
   } else if constexpr (kTiles == 16) {
-    multiply_64x128x16(d, weights, descriptor, add);
+    multiply_64x128x16<false>(d, weights, descriptor, add);
   } else {
     multiply_64x64x16<false>(d, weights, descriptor, add);
   }

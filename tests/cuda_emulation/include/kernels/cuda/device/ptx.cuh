@@ -34,10 +34,27 @@ inline void named_barrier(int id, int threads) {
   emulation::meet_block(id, threads);
 }
 
+inline void do_copy(const emulation::Copy& copy) {
+  std::memset(copy.to, 0, copy.whole);
+  if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
+}
+// The oldest of them, so that `groups` groups, the newest, may be left.
+inline void finish_copies(int groups) {
+  emulation::Copies& copies = emulation::own_copies();
+  size_t done = 0;
+  while (done < copies.asked.size() && copies.asked[done].group < copies.groups - groups)
+    do_copy(copies.asked[done++]);
+  copies.asked.erase(copies.asked.begin(), copies.asked.begin() + static_cast<ptrdiff_t>(done));
+}
 inline void copy_async(uint32_t target, const void* source, int whole, int bytes) {
-  uint8_t* to = &shared_place<uint8_t>(target);
-  std::memset(to, 0, static_cast<size_t>(whole));
-  if (bytes > 0) std::memcpy(to, source, static_cast<size_t>(bytes));
+  emulation::Copies& copies = emulation::own_copies();
+  const emulation::Copy copy = {&shared_place<uint8_t>(target), source, static_cast<size_t>(whole),
+                                static_cast<size_t>(bytes), copies.groups};
+  if (emulation::comes_early(copies.number++)) {
+    do_copy(copy);
+  } else {
+    copies.asked.push_back(copy);
+  }
 }
 inline void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
   copy_async(target, source, 16, bytes);
@@ -52,9 +69,13 @@ template <int kDistance>
 void copy_async_16_at(uint32_t target, const uint8_t* source) {
   copy_async_16(target + kDistance, source + kDistance);
 }
-inline void commit_copies() {}
+inline void commit_copies() {
+  ++emulation::own_copies().groups;
+}
 template <int kPending>
-void wait_for_copies() {}
+void wait_for_copies() {
+  finish_copies(kPending);
+}
 
 // 8 bytes, as a barrier of the card has them. A phase ends when nothing is missing, neither arrivals nor
 // bytes; bytes may come before somebody expects them.
@@ -80,6 +101,7 @@ inline void barrier_arrive(uint32_t barrier) {
   end_phase_if_complete(b);
 }
 inline void barrier_arrive_after_copies(uint32_t barrier) {
+  finish_copies(-1);
   barrier_arrive(barrier);
 }
 inline void fence_barrier_init() {}

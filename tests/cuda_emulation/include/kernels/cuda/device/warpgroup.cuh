@@ -105,8 +105,9 @@ template <bool kTransposed>
 void multiply_64x64x16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, bool add) {
   ask_by_registers(multiply_registers<8, kTransposed>, d[0], a, b, add);
 }
-inline void multiply_64x128x16(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b, bool add) {
-  ask_by_registers(multiply_registers<16, false>, d[0], a, b, add);
+template <bool kTransposed>
+void multiply_64x128x16(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+  ask_by_registers(multiply_registers<16, kTransposed>, d[0], a, b, add);
 }
 
 // a in shared memory, 16 of its 64 rows for each warp.
