@@ -555,6 +555,12 @@ struct Bench {
                                        [&](const std::string& w) { return name.find(w) != name.npos; });
   }
 
+  // Or a part of it, as "many linear" is of "many linear o rows 256".
+  bool wanted_in(const std::string& name) const {
+    return wanted(name) || std::any_of(only.begin(), only.end(),
+                                       [&](const std::string& w) { return w.find(name) != w.npos; });
+  }
+
   // `row_counts`: the largest first.
   void kernels(const KernelTable& table, const Model& model, Runner& runner, const std::string& prefix,
                std::initializer_list<int32_t> row_counts) {
@@ -654,11 +660,11 @@ struct Bench {
       line(mode + " attention of " + what, runner.measure_attention(), tokens,
            static_cast<double>(runner.kv_bytes()));
     }
-    if (wanted(mode + " prefill 2048") || wanted(mode + " many linear")) {
+    if (wanted(mode + " prefill 2048") || wanted_in(mode.substr(mode.rfind(' ') + 1) + " many linear")) {
       Runner runner(table, device, model, {1, 2048, 0});
       if (wanted(mode + " prefill 2048"))
         line(mode + " prefill 2048", runner.measure(6, true), 2048, weights);
-      if (!quick && deterministic) kernels(table, model, runner, mode + " many", {2048, 512, 256, 128, 64});
+      if (!quick && deterministic) kernels(table, model, runner, mode + " many", {2048, 512, 384, 256, 192, 128, 96, 64});
     }
     for (const int32_t tokens : {2048, 8192}) {
       const std::string name = mode + " attention prefill " + std::to_string(tokens);

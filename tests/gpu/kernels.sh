@@ -75,6 +75,7 @@ for place, (row, samples) in enumerate(zip(rows[2:], own)):
 PY
 }
 
+[ "${BASH_SOURCE[0]}" = "$0" ] || return 0
 command=${1:-}
 shift || true
 case $command in

@@ -14,7 +14,10 @@ struct Epilogue {
   __half* output = nullptr;   // [rows, stride]
   float* residual = nullptr;  // added to
   float* output_f32 = nullptr;
-  int32_t stride = 0;       // elements between rows of the output
+  int32_t stride = 0;  // elements between rows of the output
+  // Of 128 columns, where the output of a gate and its up in broad tiles lies arranged (arranged.cuh); 0: in
+  // rows.
+  int32_t arranged_blocks = 0;
   int32_t activation = -1;  // an Activation: output[column] = act(gate) * up, only where matrix.paired
 };
 
@@ -23,7 +26,7 @@ struct GemmArguments {
   GemmShape shape;
   // [rows, input_stride], columns in the stored row order of the matrix, zeros after them up to a multiple
   // of 128.
-  const __half* input = nullptr;  // broad: arranged (pointwise.h)
+  const __half* input = nullptr;  // broad: arranged (arranged.cuh)
   int32_t input_stride = 0;
   int32_t rows = 0;
   // Where norm.input is set, the input is norm(norm.input), one row, column c at norm_place[c]; `input` is
@@ -31,7 +34,7 @@ struct GemmArguments {
   NormParams norm;
   const int32_t* norm_place = nullptr;
   Epilogue epilogue;
-  float* partials = nullptr;  // where there are splits: [token tiles, half strips, splits, ...]
+  float* partials = nullptr;  // where there are splits: [token tiles, half strips, sums that they leave, ...]
   uint32_t* counters =
       nullptr;  // [token tiles, half strips], multiples of kMostSplits arrivals: gemm_wide.cuh
 };

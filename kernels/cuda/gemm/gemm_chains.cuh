@@ -309,11 +309,17 @@ __device__ __forceinline__ void multiply_chain(const StageReader& reader, uint32
   }
 }
 
-// A half strip's sums of a task. `parked`: a place in shared memory for as many, of the lane.
-template <TileKind kKind, int kTiles, typename Ring>
+// Whether K may be split into halves and quarters; else a split has an eighth, or all.
+template <int kTiles>
+constexpr bool kSplitsByHalves = kTiles == kBroadTiles;
+
+// A half strip's sums of a task. `parked`: a place in shared memory for as many, of the lane. `leave` takes
+// the sums of the eighth of this number of K where what comes before it is another split's, and these are
+// none of `sums`.
+template <TileKind kKind, int kTiles, typename Ring, typename Leave>
 __device__ __forceinline__ void multiply_chains(const StageReader& reader, uint32_t forms, Ring& ring,
                                                 const TaskChains& chains, uint32_t parked,
-                                                HalfSums<kTiles>& sums) {
+                                                HalfSums<kTiles>& sums, Leave leave) {
   fill_half<kTiles>(sums, -0.0f);  // adds nothing, not even a sign
 #pragma unroll 1
   for (int i = 0; i < chains.count; ++i) {
@@ -326,7 +332,11 @@ __device__ __forceinline__ void multiply_chains(const StageReader& reader, uint3
       }
       add_parked<kTiles>(parked, totals);
     }
-    add_half<kTiles>(totals, sums);
+    if (kSplitsByHalves<kTiles> && chains.first > 0) {
+      leave(chains.first + (chains.in_pairs() ? i >> 1 : i), totals);
+    } else {
+      add_half<kTiles>(totals, sums);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/gemm/gemm_segment.cuh"
 #include "kernels/cuda/pointwise/activation.cuh"
+#include "kernels/cuda/pointwise/arranged.cuh"
 
 namespace quire::kernels {
 

@@ -76,31 +76,38 @@ __device__ __forceinline__ bool stores_pairs(const Arguments& a, const HalfPlace
 }
 
 // As halves: lanes of columns g and g + 1 exchange what they have of two tokens, so that each has both
-// columns of one.
-template <int kTiles, typename Arguments>
+// columns of one. kMayArrange: the output may lie arranged.
+template <int kTiles, bool kMayArrange, typename Arguments>
 __device__ __forceinline__ void store_half_pairs(const Arguments& a, const HalfPlace& place,
                                                  const HalfSums<kTiles>& sums) {
-  const int odd = static_cast<int>(threadIdx.x >> 2 & 1);
+  const Epilogue& e = a.epilogue;
+  const int odd = static_cast<int>(threadIdx.x >> 2 & 1), column = place.column - odd;
+  const int first_row = place.first_token + odd;
+  const bool arranged = kMayArrange && e.arranged_blocks != 0;
+  const int next = arranged ? kArrangedWord : 8;  // to 8 columns further on
+  const size_t first = arranged ? arranged_at(e.arranged_blocks, first_row, column) : 0;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
     // Columns g and g + 8 of a token.
-    const __half2 first = __floats2half2_rn(sums[n][0], sums[n][2]);
-    const __half2 second = __floats2half2_rn(sums[n][1], sums[n][3]);
-    const __half2 own = odd ? second : first;
-    const __half2 other = half2_of(__shfl_xor_sync(0xffffffffU, bits_of(odd ? first : second), 4));
-    const int row = output_row(a, place.first_token + 8 * n + odd);
-    __half* const to = a.epilogue.output + static_cast<size_t>(row) * a.epilogue.stride + place.column - odd;
+    const __half2 first_token = __floats2half2_rn(sums[n][0], sums[n][2]);
+    const __half2 second_token = __floats2half2_rn(sums[n][1], sums[n][3]);
+    const __half2 own = odd ? second_token : first_token;
+    const __half2 other =
+        half2_of(__shfl_xor_sync(0xffffffffU, bits_of(odd ? first_token : second_token), 4));
+    const int row = output_row(a, first_row + 8 * n);
+    __half* const to =
+        e.output + (arranged ? first + n * kArrangedOctet : static_cast<size_t>(row) * e.stride + column);
     const __half2 left = odd ? other : own, right = odd ? own : other;
     if (row >= 0 && place.there[0]) *reinterpret_cast<__half2*>(to) = __lows2half2(left, right);
-    if (row >= 0 && place.there[1]) *reinterpret_cast<__half2*>(to + 8) = __highs2half2(left, right);
+    if (row >= 0 && place.there[1]) *reinterpret_cast<__half2*>(to + next) = __highs2half2(left, right);
   }
 }
 
 // Straight from registers: for each token eight lanes write eight columns side by side.
-template <int kTiles, typename Arguments>
+template <int kTiles, bool kMayArrange = false, typename Arguments>
 __device__ __forceinline__ void store_half(const Arguments& a, const HalfPlace& place,
                                            const HalfSums<kTiles>& sums) {
-  if (stores_pairs(a, place)) return store_half_pairs<kTiles>(a, place, sums);
+  if (stores_pairs(a, place)) return store_half_pairs<kTiles, kMayArrange>(a, place, sums);
   with_store(a.epilogue, [&](auto store) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
@@ -121,104 +128,129 @@ __device__ __forceinline__ void finish_half(const Arguments& a, const HalfStrip&
   store_half<kTiles>(a, place, sums);
 }
 
-// Where the warps of a half strip meet, one for each split: in the upper bits how many have ever arrived,
-// which is a multiple of kMostSplits before and after a launch; below, of the tiles of 8 tokens, those whose
-// warp has gone.
+// Where the warps of a half strip meet, one for each split: in the upper bits how many eighths of K have ever
+// arrived, which is a multiple of kMostSplits before and after a launch; below, of the shares of its tokens,
+// those whose warp has gone.
 constexpr uint32_t kArrival = 1U << 8;
 static_assert(kMostWideTiles <= 8 && kMostWideTiles <= kMostSplits);
-__device__ __forceinline__ int arrivals_before(uint32_t state) {
+__device__ __forceinline__ int eighths_before(uint32_t state) {
   return static_cast<int>(state / kArrival % kMostSplits);
 }
 __device__ __forceinline__ bool all_arrived_since(uint32_t before, uint32_t state) {
   return state / (kArrival * kMostSplits) != before / (kArrival * kMostSplits);
 }
 
-// A warp's results of kCount tiles of 8 tokens: adds up what all splits have left, in order. `partials`: of
-// this lane, split 0 and the first of these tiles.
+// Where the warps of a half strip leave their sums for each other, as one of their lanes sees it.
+template <int kTiles>
+struct Meeting {
+  float4* partials;  // the first that is left
+  uint32_t* state;
+  int of_shape;  // GemmShape::split_bits
+  bool deals_out;
+  __device__ __forceinline__ int split_bits() const {
+    return kSplitsByHalves<kTiles> ? of_shape : kMostSplitBits;
+  }
+  __device__ __forceinline__ int eighths() const { return kMostSplits >> split_bits(); }  // of a split
+  __device__ __forceinline__ int sums_left() const { return kMostSplits + 1 - eighths(); }
+};
+
+// Leaves the sums of the eighth of K of this number; those of the first split, of all its eighths, as those
+// of its last.
+template <int kTiles>
+__device__ __forceinline__ void leave_sums(const Meeting<kTiles>& at, int eighth,
+                                           const HalfSums<kTiles>& sums) {
+  float4* to = at.partials + (eighth + 1 - at.eighths()) * (kTiles * 32);
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+    __stcg(to + n * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
+}
+
+// Tiles of 8 tokens that are added up at once: of a share of them, and of all.
+template <int kTiles>
+constexpr int kShareTiles = kTiles > kMostWideTiles ? 4 : 1;
+template <int kTiles>
+constexpr int kTilesAtOnce = kTiles > kMostWideTiles ? 4 : 2;
+
+// A warp's results of kTilesAtOnce tiles of 8 tokens or fewer from `first` on: adds up what all splits have
+// left, in order.
 template <int kTiles, int kCount>
-__device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const HalfPlace& place,
-                                                 const float4* partials) {
-  constexpr int kAtOnce = kCount < 2 ? kCount : 2;
+__device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const HalfStrip& of,
+                                                 const Meeting<kTiles>& at, int first) {
+  const float4* from = at.partials + first * 32;
+  const int left = at.sums_left();
+  float4 v[kCount][kMostSplits];
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(from + ((s < left ? s : 0) * kTiles + n) * 32);
+  }
   HalfSums<kCount> sums;
 #pragma unroll
-  for (int first = 0; first < kCount; first += kAtOnce) {
-    float4 v[kAtOnce][kMostSplits];
+  for (int n = 0; n < kCount; ++n) {
+    float4 sum = v[n][0];
 #pragma unroll
-    for (int n = 0; n < kAtOnce; ++n) {
-#pragma unroll
-      for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(partials + (s * kTiles + first + n) * 32);
+    for (int s = 1; s < kMostSplits; ++s) {
+      const float4 more = s < left ? v[n][s] : make_float4(-0.0f, -0.0f, -0.0f, -0.0f);  // adds nothing
+      sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
     }
-#pragma unroll
-    for (int n = 0; n < kAtOnce; ++n) {
-      float4 sum = v[n][0];
-#pragma unroll
-      for (int s = 1; s < kMostSplits; ++s)
-        sum = make_float4(sum.x + v[n][s].x, sum.y + v[n][s].y, sum.z + v[n][s].z, sum.w + v[n][s].w);
-      sums[first + n][0] = sum.x;
-      sums[first + n][1] = sum.y;
-      sums[first + n][2] = sum.z;
-      sums[first + n][3] = sum.w;
-    }
+    sums[n][0] = sum.x;
+    sums[n][1] = sum.y;
+    sums[n][2] = sum.z;
+    sums[n][3] = sum.w;
   }
+  const HalfPlace place = half_place<kTiles>(a.matrix.parts[of.strip.part], of, first);
   finish_sums<kCount>(a.matrix.bias, place, sums);
   store_half<kCount>(a, place, sums);
 }
 
-// Where the warps of a half strip leave their sums, and which of them this one is.
-struct Meeting {
-  float4* partials;  // of this lane and split 0
-  uint32_t* state;
-  int split;
-  bool deals_out;
-};
-
-// Leaves a warp's sums of one split in memory. The last to arrive at a half strip adds up all splits. Where
-// none of them has other tasks, blocks arrive nearly together and one alone would read what eight have left:
-// so the last kTiles to arrive take a tile of 8 tokens each and wait for the very last, but not for long,
-// since nothing says that its block is on the card; whoever goes before leaves its tile to it.
+// A warp has left its sums. The last to arrive at a half strip adds up what all splits have left. Where none
+// of them has other tasks, blocks arrive nearly together and one alone would read it all: so the last of them
+// take shares of the tokens and wait for the very last, but not for long, since nothing says that its block
+// is on the card; whoever goes before leaves its shares to it.
 template <int kTiles>
 __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const HalfStrip& of,
-                                                const Meeting& meeting, const HalfSums<kTiles>& sums) {
+                                                const Meeting<kTiles>& at) {
   constexpr int kMostLooks = 16;
-  const auto [partials, state, split, deals_out] = meeting;
+  constexpr int kShare = kShareTiles<kTiles>, kShares = kTiles / kShare;
+  constexpr int kAtOnce = kTilesAtOnce<kTiles>;
   const int lane = of.lane;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n)
-    __stcg(partials + (split * kTiles + n) * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
   __syncwarp();
-  const auto add = [&](uint32_t value) { return uniform(lane == 0 ? add_acquire_release(state, value) : 0); };
-  const auto finish = [&]<int kCount>(std::integral_constant<int, kCount>, int tile) {
-    __syncwarp();
-    finish_left_sums<kTiles, kCount>(a, half_place<kTiles>(a.matrix.parts[of.strip.part], of, tile),
-                                     partials + tile * 32);
+  const auto add = [&](uint32_t value) {
+    return uniform(lane == 0 ? add_acquire_release(at.state, value) : 0);
   };
-  const uint32_t before = add(kArrival);
-  const int number = arrivals_before(before);
-  const bool last = number == kMostSplits - 1;
-  if (!deals_out) {
-    if (last) finish(std::integral_constant<int, kTiles>{}, 0);
+  const uint32_t before = add(kArrival * at.eighths());
+  const int left = kMostSplits - eighths_before(before);  // of the eighths, this split's among them
+  const bool last = left == at.eighths();
+  if (!at.deals_out) {
+    if (!last) return;
+    __syncwarp();
+#pragma unroll(kSplitsByHalves <kTiles> ? 1 : kTiles / kAtOnce)
+    for (int tile = 0; tile < kTiles; tile += kAtOnce) finish_left_sums<kTiles, kAtOnce>(a, of, at, tile);
     return;
   }
-  const int own = number - (kMostSplits - kTiles);
+  const int each = max(1, kShares >> at.split_bits());  // shares
+  const int own = kShares - (left >> (kMostSplitBits - at.split_bits())) * each;
   if (own < 0) return;
-  uint32_t tiles = 1U << own;
+  uint32_t shares = ((1U << each) - 1) << own;
   if (last) {
     const uint32_t gone = before & (kArrival - 1);
-    tiles |= gone;
+    shares |= gone;
     if (gone != 0) add(0 - gone);
   } else {
     bool met = false;
 #pragma unroll 1
     for (int looks = 0; looks < kMostLooks && !met; ++looks)
-      met = all_arrived_since(before, uniform(lane == 0 ? load_acquire(state) : 0));
+      met = all_arrived_since(before, uniform(lane == 0 ? load_acquire(at.state) : 0));
     if (!met) {
-      if (!all_arrived_since(before, add(tiles))) return;
-      add(0 - tiles);  // too late: the last has not seen it
+      if (!all_arrived_since(before, add(shares))) return;
+      add(0 - shares);  // too late: the last has not seen it
     }
   }
 #pragma unroll 1
-  for (; tiles != 0; tiles &= tiles - 1)
-    finish(std::integral_constant<int, 1>{}, __ffs(static_cast<int>(tiles)) - 1);
+  for (; shares != 0; shares &= shares - 1) {
+    __syncwarp();
+    finish_left_sums<kTiles, kShare>(a, of, at, (__ffs(static_cast<int>(shares)) - 1) * kShare);
+  }
 }
 
 // gate = act(gate) * up.
@@ -276,7 +308,7 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
     apply_gate<kShare>(a.epilogue.activation, gate, up);
     place.column -= a.matrix.parts[0].first_column;
   }
-  store_half<kShare>(a, place, gate);
+  store_half<kShare, kTiles == kBroadTiles>(a, place, gate);
 }
 
 // All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`. What the loops use is
@@ -284,6 +316,7 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
 template <TileKind kKind, int kTiles, typename Ring, typename Arguments>
 __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<kKind>& table, uint32_t base,
                                             TaskDeal deal, int warp, int lane) {
+  constexpr bool kMaySplit = std::is_same_v<Arguments, GemmArguments>;  // experts are not
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   const int slot = warp >> 1, half = warp & 1;
@@ -304,21 +337,27 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
     const TaskChains chains(shape, m, task.split);
+    // Found again each time: the loops have no registers for it.
+    const auto meeting = [&]() -> Meeting<kTiles> {
+      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
+      const size_t half_strip = strip * 2 + half;
+      const size_t size = shape.sums_left * (kTiles * 32);
+      return {reinterpret_cast<float4*>(a.partials) + half_strip * size + lane, a.counters + half_strip,
+              shape.split_bits, (task.group << shape.split_bits) + deal.step >= shape.tasks};
+    };
+    const auto leave = [&](int eighth, const HalfSums<kTiles>& left) {
+      if (kMaySplit && place.part >= 0) leave_sums<kTiles>(meeting(), eighth, left);
+    };
     if constexpr (kParksSums<kTiles, Ring>) {
       multiply_parked_chains<kKind, kTiles>(reader, forms, ring, chains, parked, sums);
     } else {
-      multiply_chains<kKind, kTiles>(reader, forms, ring, chains, parked, sums);
+      multiply_chains<kKind, kTiles>(reader, forms, ring, chains, parked, sums, leave);
     }
     if (shape.splits > 1) {
-      if constexpr (std::is_same_v<Arguments, GemmArguments>) {  // else none are split
+      if constexpr (kMaySplit) {
         if (place.part < 0) continue;
-        const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
-        const size_t half_strip = strip * 2 + half;
-        auto* partials =
-            reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane;
-        const bool deals_out =
-            kTiles <= kMostWideTiles && (task.group << shape.split_bits) + deal.step >= shape.tasks;
-        meet_and_finish<kTiles>(a, of, {partials, a.counters + half_strip, task.split, deals_out}, sums);
+        if (!kSplitsByHalves<kTiles> || task.split == 0) leave((task.split + 1) * shape.eighths - 1, sums);
+        meet_and_finish<kTiles>(a, of, meeting());
       }
     } else if (m.paired) {
       finish_paired_half<kTiles>(a, of, slot, parked, parked_by(warp ^ 2), sums);

@@ -21,17 +21,19 @@ struct StreamedInput {
   int32_t stride = 0;
   // Where its columns are not those of the matrix in their stored order, padded to whole blocks of rows.
   const WeightGroup* gathered_for = nullptr;
+  bool arranged = false;
   const NormParams* norm = nullptr;
   const int32_t* norm_place = nullptr;
 };
 
-Epilogue epilogue_of(const LinearParams& p, int32_t columns, int32_t activation) {
+Epilogue epilogue_of(const LinearParams& p, int32_t columns, const ProductForm& form) {
   Epilogue e;
   e.output = static_cast<__half*>(p.output);
   e.residual = p.residual;
   e.output_f32 = p.output_f32;
-  e.activation = activation;
-  e.stride = activation >= 0 ? columns / 2 : columns;
+  e.activation = form.activation;
+  e.stride = form.activation >= 0 ? columns / 2 : columns;
+  if (form.arranges) e.arranged_blocks = e.stride / kBlockRows;
   return e;
 }
 
@@ -64,7 +66,7 @@ cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
 int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t rows) {
   if (s.splits == 1) return rows;
   const auto tokens = static_cast<size_t>(s.tiles) * 8;
-  const size_t tiles = std::min(c.partial_floats / partial_floats(m, s.tiles),
+  const size_t tiles = std::min(c.partial_floats / partial_floats(m, s),
                                 static_cast<size_t>(c.num_counters / (2 * m.num_strips)));
   return static_cast<int32_t>(std::min(tiles * tokens, static_cast<size_t>(rows)));
 }
@@ -86,14 +88,14 @@ Deal deal_product(const Context& c, const Matrix& m, int32_t rows) {
   return deal;
 }
 
-// Puts activations where a kernel wants them: gathered into the stored order of rows, arranged for `tiles`
-// (0: in rows). Leaves alone what lies right.
-Status place_input(Context& c, const Matrix& m, int32_t rows, int32_t tiles, StreamedInput& input) {
-  if (input.gathered_for == nullptr && tiles == 0) return Status::ok;
+// Puts activations where a kernel wants them: gathered into the stored order of rows, arranged or in rows.
+// Leaves alone what lies right.
+Status place_input(Context& c, const Matrix& m, int32_t rows, bool arranged, StreamedInput& input) {
+  if (input.gathered_for == nullptr && arranged == input.arranged) return Status::ok;
   const int32_t stride = m.num_blocks * kBlockRows;
-  const int32_t tile_tokens = std::max(1, tiles * 8);
-  const auto placed = static_cast<size_t>((rows + tile_tokens - 1) / tile_tokens * tile_tokens);
-  if (placed * static_cast<size_t>(stride) > c.gathered_elements)
+  const size_t placed =
+      arranged ? arranged_elements(rows, stride) : static_cast<size_t>(rows) * static_cast<size_t>(stride);
+  if (placed > c.gathered_elements)
     return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
   PlacedRows placed_rows;
   placed_rows.source = input.rows;
@@ -102,7 +104,7 @@ Status place_input(Context& c, const Matrix& m, int32_t rows, int32_t tiles, Str
   placed_rows.columns = m.num_rows;
   placed_rows.target = c.gathered;
   placed_rows.target_stride = stride;
-  placed_rows.tiles = tiles;
+  placed_rows.arranged = arranged;
   if (input.gathered_for != nullptr) placed_rows.order = input.gathered_for->device_row_order;
   const auto launch = input.gathered_for != nullptr ? launch_gather : launch_arrange;
   const cudaError_t error = launch(placed_rows, c.launch());
@@ -117,9 +119,7 @@ Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t 
   const Deal deal = deal_product(c, m, rows);
   if (deal.shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
-  if (const Status s = place_input(c, m, rows, deal.shape.is_broad() ? deal.shape.tiles : 0, input);
-      s != Status::ok)
-    return s;
+  if (const Status s = place_input(c, m, rows, deal.shape.is_broad(), input); s != Status::ok) return s;
   for (int32_t first = 0; first < rows; first += deal.most) {
     GemmArguments a;
     a.matrix = m;
@@ -243,7 +243,7 @@ Status expand_and_multiply(Context& c, const Matrix& m, StreamedInput input, int
   most = most >= 4 ? most / 4 * 4 : most;
   if (most == 0) return stream_weights(c, m, input, rows, e);
   StreamedInput placed = input;
-  if (const Status s = place_input(c, m, rows, 0, placed); s != Status::ok) return s;
+  if (const Status s = place_input(c, m, rows, false, placed); s != Status::ok) return s;
   for (int32_t p = 0; p < m.num_parts; ++p) {
     // Slabs of equal size.
     const int32_t slabs = (m.parts[p].num_strips + most - 1) / most;
@@ -273,11 +273,22 @@ bool uses_library(const Context& c, int32_t rows) {
   return !c.device->deterministic && c.device->library != nullptr && rows >= kLibraryRows;
 }
 
-Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t activation) {
+size_t arranged_elements(int32_t rows, int32_t columns) {
+  const int32_t placed = (rows + kMostTileTokens - 1) / kMostTileTokens * kMostTileTokens;
+  return static_cast<size_t>(placed) * static_cast<size_t>(columns);
+}
+
+bool takes_arranged(const Context& c, const Weight& weight, int32_t rows) {
+  if (!takes_row_order(weight) || uses_library(c, rows)) return false;
+  const Matrix& m = weight.groups.front().matrix;
+  return m.kind != TileKind::float8 && deal_product(c, m, rows).shape.is_broad();
+}
+
+Status multiply(Context& c, const LinearParams& p, const ProductForm& form) {
   const Weight& weight = *p.weight;
   if (weight.table != nullptr || weight.groups.empty())
     return c.device->fail(Status::invalid_argument, "a product with something that is no matrix");
-  const Epilogue epilogue = epilogue_of(p, weight.num_columns, activation);
+  const Epilogue epilogue = epilogue_of(p, weight.num_columns, form);
   for (const WeightGroup& group : weight.groups) {
     const Matrix& m = group.matrix;
     StreamedInput input{static_cast<const __half*>(p.input), m.num_rows};
@@ -285,9 +296,10 @@ Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t ac
       if (const Status s = multiply_float8(c, m, input, p.rows, epilogue); s != Status::ok) return s;
       continue;
     }
-    if (!in_row_order && (!group.row_order.empty() || m.num_rows % kBlockRows != 0))
+    input.arranged = form.arranged;
+    if (!form.in_row_order && (!group.row_order.empty() || m.num_rows % kBlockRows != 0))
       input.gathered_for = &group;
-    const bool library = uses_library(c, p.rows) && activation < 0;
+    const bool library = uses_library(c, p.rows) && form.activation < 0;
     const Status s = library ? expand_and_multiply(c, m, input, p.rows, epilogue)
                              : stream_weights(c, m, input, p.rows, epilogue);
     if (s != Status::ok) return s;
@@ -309,9 +321,9 @@ bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) 
          gemm_shape(*c.device, weight.groups.front().matrix, 1).tiles == 1;
 }
 
-Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p, int32_t activation) {
+Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p, const ProductForm& form) {
   const Matrix& m = p.weight->groups.front().matrix;
-  const Epilogue epilogue = epilogue_of(p, p.weight->num_columns, activation);
+  const Epilogue epilogue = epilogue_of(p, p.weight->num_columns, form);
   if (is_float8(*p.weight)) {
     Float8Product product;
     if (const Status s = plan_float8(c, m, p.rows, epilogue, product); s != Status::ok) return s;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int32_t kDeepBlocks = 64;  // of 128 rows
 constexpr int32_t kFewestBroadRows = 65;
-constexpr int64_t kCostUnit = 10;  // 0.085 us of an H200
+constexpr int64_t kCostUnit = 10;  // 0.085 us of an H100 or H200
 
 uint32_t aligned(uint32_t bytes) {
   return (bytes + 127) / 128 * 128;
@@ -59,8 +59,8 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
 }
 
 // What a shape costs: blocks of 128 rows that a multiprocessor goes through, each as much as its strips and
-// what it takes besides; for sums to meet, some more. Measured on an H200: a block of eight strips by 32
-// tokens takes 1.03 us, of four and eight by 64 tokens 1.04 and 1.57 (0.79 where its four are roomy).
+// what it takes besides; for sums to meet, some more. Measured on an H100: a block of eight strips by 32
+// tokens takes 1.03 us, of eight by 64 tokens 1.57, of four that are roomy 0.79.
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   const bool large = s.tiles == kMostWideTiles;
   const int64_t block = !large                 ? (s.strips + 4) * kCostUnit
@@ -73,19 +73,23 @@ int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int3
   return rounds * row_blocks * block;
 }
 
-// The same for broad tiles. A pair of blocks takes 1.14 us for 128 rows; activations must be arranged first,
-// and where sums meet it takes as long as eight blocks.
+// The same for broad tiles, measured on an H100: a pair of blocks takes 0.89 us for 128 rows, and 1.05 more
+// for each two chains that it adds to each other; where sums meet, 2.1 and 5.1 for each quarter of the tokens
+// that one split adds up. It starts later than a wide one, and some activations must be arranged first.
 int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
-  constexpr int64_t kArranging = 40 * kCostUnit, kBlock = 134;
+  constexpr int64_t kStart = 80 * kCostUnit, kBlock = 104, kPair = 124, kMeeting = 150, kQuarter = 450;
   const int32_t pairs = std::max(1, d.num_multiprocessors / 2);
   const int64_t rounds = (int64_t{s.tasks} * token_tiles + pairs - 1) / pairs;
-  const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? 8 : 1);
-  return rounds * row_blocks * kBlock + kArranging;
+  const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits;
+  const int64_t adding = m.chain_bits != kFewChainBits ? s.eighths * kPair : 0;
+  const int64_t meeting = s.splits > 1 ? kMeeting + kQuarter * std::max(1, 4 / s.splits) : 0;
+  return rounds * (row_blocks * kBlock + adding + meeting) + kStart;
 }
 
-// Where there is memory for the sums of a tile, and no gate waits for its up.
-bool may_split(const Matrix& m, int32_t tiles) {
-  return m.paired == 0 && partial_floats(m, tiles) <= kPartialFloats;
+// Where there is memory for the sums of so many tiles of tokens, and no gate waits for its up.
+bool may_split(const Matrix& m, const GemmShape& s, int32_t token_tiles) {
+  return s.splits == 1 ||
+         (m.paired == 0 && partial_floats(m, s) * static_cast<size_t>(token_tiles) <= kPartialFloats);
 }
 
 // Wide tiles of 64 tokens with products of a warpgroup have a place for one sum beside that of a chain, but
@@ -102,6 +106,7 @@ void split(GemmShape& s, int32_t bits) {
   s.splits = 1 << bits;
   s.split_bits = bits;
   s.eighths = kMostSplits / s.splits;
+  s.sums_left = kMostSplits - s.eighths + 1;
 }
 
 // Groups and splits that fill the card best.
@@ -109,8 +114,8 @@ bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token
   int64_t least = INT64_MAX;
   GemmShape best = s;
   for (const int32_t bits : {0, kMostSplitBits}) {
-    if (bits > 0 && !may_split(m, s.tiles)) break;
     split(s, bits);
+    if (!may_split(m, s, 1)) break;
     for (int32_t strips = wide_strips(s.tiles, d.warpgroup_products); strips >= 4;
          strips -= kWarpgroupStrips) {
       s.roomy = bits == 0 && can_be_roomy(d, s.tiles, strips);
@@ -126,13 +131,14 @@ bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token
   return least != INT64_MAX;
 }
 
-// The same for broad tiles, in pairs of blocks, which take twice the strips of a block.
+// The same for broad tiles, in pairs of blocks, which take twice the strips of a block. K may be split into
+// halves and quarters, too.
 void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
-  for (const int32_t bits : {0, kMostSplitBits}) {
-    if (bits > 0 && !may_split(m, s.tiles)) break;
+  for (int32_t bits = 0; bits <= kMostSplitBits; ++bits) {
     split(s, bits);
+    if (!may_split(m, s, token_tiles)) continue;
     deal(s, m, 2 * kBroadStrips);
     s.strips = kBroadStrips;
     const int64_t cost = broad_cost(s, d, m, token_tiles);

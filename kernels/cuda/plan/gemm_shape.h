@@ -25,11 +25,14 @@ struct CardLimits {
 // likewise, but activations lie arranged in memory as stages have them, so that all comes by bulk copies, and
 // two blocks that take neighbouring groups share one copy of them.
 struct GemmShape {
-  int32_t tiles = 1;         // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
-  bool roomy = false;        // of 64 tokens by up to kRoomyStrips strips (wide, with products of a warpgroup)
-  int32_t eighths = 0;       // of K, one chain or two, of a block's task (wide)
-  int32_t splits = 1;        // of K over blocks: 1 or kMostSplits (wide)
-  int32_t split_bits = 0;    // splits is 2 to the power of that
+  int32_t tiles = 1;       // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
+  bool roomy = false;      // of 64 tokens by up to kRoomyStrips strips (wide, with products of a warpgroup)
+  int32_t eighths = 0;     // of K, of a block's task: each one chain or two (wide)
+  int32_t splits = 1;      // of K over blocks: 1 or kMostSplits (wide), or 2 or 4 (broad)
+  int32_t split_bits = 0;  // splits is 2 to the power of that
+  // That the splits of a half strip leave for each other: the first what it has of its eighths, which is how
+  // the sum begins, each other one what it has of each eighth.
+  int32_t sums_left = 0;
   int32_t strips = 0;        // of a group: what a block works on at a time
   int32_t groups = 0;        // broad: pairs of groups
   int32_t tasks = 0;         // groups * splits
@@ -79,10 +82,10 @@ constexpr int kMostSplitBits = 3;
 constexpr int kMostSplits = 1 << kMostSplitBits;
 static_assert(kMostSplits == kFewChains);
 
-// Where splits meet: the floats that there are, and what a tile of 8 * `tiles` tokens takes.
+// Where splits meet: the floats that there are, and what a tile of tokens takes.
 constexpr size_t kPartialFloats = size_t{8} << 20;
-constexpr size_t partial_floats(const Matrix& m, int32_t tiles) {
-  return static_cast<size_t>(m.num_strips) * static_cast<size_t>(tiles * 8 * kMostSplits * kStripColumns);
+constexpr size_t partial_floats(const Matrix& m, const GemmShape& s) {
+  return static_cast<size_t>(m.num_strips) * static_cast<size_t>(s.tiles * 8 * s.sums_left * kStripColumns);
 }
 
 // Bytes of activations in a stage, for 8 tokens times `tiles`: from one piece of 2 * 8 rows to the next, and

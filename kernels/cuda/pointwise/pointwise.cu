@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
-#include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/cuda/pointwise/activation.cuh"
+#include "kernels/cuda/pointwise/arranged.cuh"
 #include "kernels/cuda/pointwise/norm.cuh"
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/pointwise/row_sum.cuh"
@@ -130,33 +130,13 @@ __global__ void scale_logits_kernel(float* logits, int64_t count, float scale, f
 constexpr int kGatherThreads = 512;
 constexpr int kMostStaged = 24 << 10;  // columns
 
-// Where rows lie arranged as the stages of broad products have them (gemm_half.cuh): eight tokens by a step
-// of 32 rows of K. A token's 16 bytes, eight rows of K, go to four pieces.
-constexpr uint32_t kStepWords = step_bytes(1) / 4, kPieceWords = piece_stride(1) / 4;
-__device__ __forceinline__ uint32_t* arranged_place(__half* target, int num_blocks, int tiles, int octet,
-                                                    int step) {
-  const int tile = octet / tiles;
-  const size_t number = static_cast<size_t>(tile) * (num_blocks * kBlockSteps) + step;
-  return reinterpret_cast<uint32_t*>(target) + number * (kStepWords * tiles) + (octet - tile * tiles) * 32;
-}
-__device__ __forceinline__ void store_arranged(uint32_t* to, int tiles, uint4 v) {
-  const uint32_t stride = kPieceWords * tiles;
-  to[0] = v.x;
-  to[stride] = v.y;
-  to[2 * stride] = v.z;
-  to[3 * stride] = v.w;
-}
-
-// Eight numbers of a row, column k on, into its row, or arranged (tiles > 0): launch_arrange.
-__device__ __forceinline__ void put_gathered(__half* target, int target_stride, int tiles, int row, int k,
-                                             uint4 v) {
-  if (tiles == 0) {
-    *reinterpret_cast<uint4*>(target + static_cast<size_t>(row) * target_stride + k) = v;
-    return;
+// Eight numbers of a row, column k on, into its row, or arranged.
+__device__ __forceinline__ void put_placed(const PlacedRows& p, int row, int k, uint4 v) {
+  if (p.arranged) {
+    store_arranged(p.target, p.target_stride / kBlockRows, row, k, v);
+  } else {
+    *reinterpret_cast<uint4*>(p.target + static_cast<size_t>(row) * p.target_stride + k) = v;
   }
-  uint32_t* to = arranged_place(target, target_stride / kBlockRows, tiles, row >> 3, k / kStepRows) +
-                 (row & 7) * 4 + (k / 8 & 3);
-  store_arranged(to, tiles, v);
 }
 
 __global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_constant__ PlacedRows p) {
@@ -182,8 +162,8 @@ __global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_con
       const __half v = k + i < p.columns ? row[from] : __float2half(0.0f);
       (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
     }
-    put_gathered(p.target, p.target_stride, p.tiles, static_cast<int>(blockIdx.x), k,
-                 make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3])));
+    put_placed(p, static_cast<int>(blockIdx.x), k,
+               make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3])));
   }
 }
 
@@ -192,8 +172,8 @@ constexpr int kArrangeWarps = 4, kArrangedAtOnce = 2;
 
 __global__ void __launch_bounds__(32 * kArrangeWarps) arrange_kernel(const __grid_constant__ PlacedRows p) {
   release_successor();
-  const int step = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  const int block = blockIdx.x, num_blocks = gridDim.x;
+  const int lane = threadIdx.x & 31;
+  const int column = blockIdx.x * kBlockRows + (threadIdx.x >> 5) * kStepRows + (lane & 3) * 8;
   wait_for_predecessor();
   uint4 v[kArrangedAtOnce];
 #pragma unroll
@@ -201,15 +181,12 @@ __global__ void __launch_bounds__(32 * kArrangeWarps) arrange_kernel(const __gri
     const int token = (blockIdx.y * kArrangedAtOnce + i) * 8 + (lane >> 2);
     v[i] = make_uint4(0, 0, 0, 0);
     if (token < p.rows)
-      v[i] = *reinterpret_cast<const uint4*>(p.source + static_cast<size_t>(token) * p.source_stride +
-                                             block * kBlockRows + step * kStepRows + (lane & 3) * 8);
+      v[i] =
+          *reinterpret_cast<const uint4*>(p.source + static_cast<size_t>(token) * p.source_stride + column);
   }
 #pragma unroll
-  for (int i = 0; i < kArrangedAtOnce; ++i) {
-    const int octet = blockIdx.y * kArrangedAtOnce + i;
-    store_arranged(arranged_place(p.target, num_blocks, p.tiles, octet, block * kBlockSteps + step) + lane,
-                   p.tiles, v[i]);
-  }
+  for (int i = 0; i < kArrangedAtOnce; ++i)
+    store_arranged(p.target, gridDim.x, (blockIdx.y * kArrangedAtOnce + i) * 8 + (lane >> 2), column, v[i]);
 }
 
 __global__ void finish_rows_kernel(const __grid_constant__ FinishedRows p) {
@@ -277,7 +254,7 @@ cudaError_t launch_gather(const PlacedRows& p, Launch l) {
 }
 
 cudaError_t launch_arrange(const PlacedRows& p, Launch l) {
-  const int octets = (p.rows + p.tiles * 8 - 1) / (p.tiles * 8) * p.tiles;
+  const int octets = (p.rows + kMostTileTokens - 1) / kMostTileTokens * kBroadTiles;
   const dim3 grid(static_cast<unsigned>(p.target_stride / kBlockRows),
                   static_cast<unsigned>(octets / kArrangedAtOnce));
   return launch_kernel(arrange_kernel, grid, dim3(32 * kArrangeWarps), 0, l.stream, l.dependent, p);

@@ -35,14 +35,12 @@ struct PlacedRows {
   int32_t rows = 0;
   int32_t columns = 0;
   __half* target = nullptr;
-  int32_t target_stride = 0;  // of one row, also where tiles are not 0; a multiple of 128 then
-  int32_t tiles = 0;          // 0: rows side by side
+  int32_t target_stride = 0;  // of one row, also where they are arranged; a multiple of 128 then
+  bool arranged = false;      // as broad products want them (arranged.cuh), or rows side by side
 };
-// target[row][k] = source[row][order[k]]; zero for k from columns to target_stride. Where `tiles` is not 0,
-// arranged.
+// target[row][k] = source[row][order[k]]; zero for k from columns to target_stride.
 cudaError_t launch_gather(const PlacedRows& rows, Launch launch);
-// As broad products of tiles of `tiles` times 8 tokens want them: [tile][block of 128 rows of K] as they lie
-// in a stage. All columns up to target_stride are read, in their order.
+// Arranged, whatever `arranged` says. All columns up to target_stride are read, in their order.
 cudaError_t launch_arrange(const PlacedRows& rows, Launch launch);
 
 // What a product of f16 or f32 still needs: bias, and its place.

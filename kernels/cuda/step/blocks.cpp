@@ -22,17 +22,17 @@ constexpr int32_t kMostScattered = 256;
 // norm(input) times a matrix. One row is normalised by the matrix kernel itself; more of them by a kernel of
 // their own, which writes its result in the row order of the matrix where it can.
 Status multiply_norm(Context& c, const NormParams& norm, const LinearParams& product, void* normed,
-                     int32_t activation) {
+                     ProductForm form) {
   const Weight& weight = *product.weight;
-  if (fuses_norm(c, weight, norm)) return multiply_normed(c, norm, product, activation);
+  if (fuses_norm(c, weight, norm)) return multiply_normed(c, norm, product, form);
   NormParams n = norm;
   n.output = normed;
-  const bool in_row_order = takes_row_order(weight);
-  QUIRE_RETURN_IF_FAILED(
-      c.device->check(launch_norm(n, in_row_order ? row_place(weight) : nullptr, c.launch()), "normalising"));
+  form.in_row_order = takes_row_order(weight);
+  QUIRE_RETURN_IF_FAILED(c.device->check(
+      launch_norm(n, form.in_row_order ? row_place(weight) : nullptr, c.launch()), "normalising"));
   LinearParams p = product;
   p.input = normed;
-  return multiply(c, p, in_row_order, activation);
+  return multiply(c, p, form);
 }
 
 NormParams norm_of(const NormParams& norm, const float* input, int32_t rows) {
@@ -44,26 +44,26 @@ NormParams norm_of(const NormParams& norm, const float* input, int32_t rows) {
 
 // What a block reads, times its first matrix: rows that are normalised already, or norm(hidden).
 Status begin_block(Context& c, const NormParams& norm, const void* input, const Workspace& space,
-                   const LinearParams& product, int32_t activation) {
+                   const LinearParams& product, const ProductForm& form) {
   if (input == nullptr)
-    return multiply_norm(c, norm_of(norm, space.hidden, product.rows), product, space.normed, activation);
+    return multiply_norm(c, norm_of(norm, space.hidden, product.rows), product, space.normed, form);
   LinearParams p = product;
   p.input = input;
-  return multiply(c, p, false, activation);
+  return multiply(c, p, form);
 }
 
 // residual += norm(input W), or residual += input W.
-Status end_block(Context& c, const LinearParams& product, bool in_row_order, const BlockEnd& end,
+Status end_block(Context& c, const LinearParams& product, const ProductForm& form, const BlockEnd& end,
                  float* projected) {
   LinearParams p = product;
   if (end.norm == nullptr) {
     p.residual = end.residual;
-    return multiply(c, p, in_row_order, -1);
+    return multiply(c, p, form);
   }
   if (projected == nullptr)
     return c.device->fail(Status::invalid_argument, "a norm after a block without a place for its result");
   p.output_f32 = projected;
-  QUIRE_RETURN_IF_FAILED(multiply(c, p, in_row_order, -1));
+  QUIRE_RETURN_IF_FAILED(multiply(c, p, form));
   NormParams n = norm_of(*end.norm, projected, p.rows);
   n.residual = end.residual;
   return c.device->check(launch_norm(n, nullptr, c.launch()), "normalising");
@@ -84,6 +84,15 @@ Status norm_within(Context& c, const NormParams* norm, void* input, int32_t rows
   n.rows = rows;
   return c.device->check(launch_norm_activations(n, static_cast<__half*>(input), c.launch()),
                          "normalising within a block");
+}
+
+// Where what down reads is to lie arranged, by broad tiles of gate and up: after what these read. nullptr:
+// not at all.
+__half* room_for_down(const Context& c, const MlpBlockParams& p, int32_t tokens) {
+  if (!takes_arranged(c, *p.gate_up, tokens) || !takes_arranged(c, *p.down, tokens)) return nullptr;
+  const size_t before = arranged_elements(tokens, p.gate_up->num_rows);
+  return before + arranged_elements(tokens, p.down->num_rows) <= c.gathered_elements ? c.gathered + before
+                                                                                     : nullptr;
 }
 
 AppendKvParams append_params(const AttentionBlockParams& p) {
@@ -126,7 +135,7 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
     qkv.weight = params->qkv;
     qkv.rows = tokens;
     qkv.output = space.qkv;
-    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, qkv, -1));
+    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, qkv, {}));
   }
   const AppendKvParams append = append_params(*params);
   const AttentionParams attention = attention_params(*params);
@@ -139,7 +148,7 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
       attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
   if (params->output == nullptr) return Status::ok;
   QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, space.attention, tokens));
-  return end_block(c, product_of(*params->output, space.attention, tokens), ordered,
+  return end_block(c, product_of(*params->output, space.attention, tokens), {.in_row_order = ordered},
                    {params->post_norm, space.hidden}, space.at(Scratch::projected));
 }
 
@@ -155,24 +164,29 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   const bool fused = params->gated && mechanisms_of(static_cast<const MlpSpec&>(*params)) == 0 &&
                      weight.groups.size() == 1 && weight.groups.front().matrix.paired != 0 &&
                      !uses_library(c, tokens);
+  // The loader lays the columns of gate and up in down's row order where it can; what is left is gathered.
+  const bool ordered = takes_row_order(*params->down) && params->down->groups.front().row_order.empty();
+  __half* const arranged =
+      fused && ordered && params->sub_norm == nullptr ? room_for_down(c, *params, tokens) : nullptr;
+  void* const activated = arranged != nullptr ? arranged : space.activated;
   if (fused) {
-    gate_up.output = space.activated;
-    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, gate_up,
-                                       static_cast<int32_t>(params->activation)));
+    gate_up.output = activated;
+    QUIRE_RETURN_IF_FAILED(begin_block(
+        c, params->norm, params->input, space, gate_up,
+        {.arranges = arranged != nullptr, .activation = static_cast<int32_t>(params->activation)}));
   } else {
     gate_up.output = space.gate_up;
-    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, gate_up, -1));
+    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, gate_up, {}));
     ActivationParams act;
     static_cast<MlpSpec&>(act) = *params;
     act.input = space.gate_up;
     act.rows = tokens;
-    act.output = space.activated;
+    act.output = activated;
     QUIRE_RETURN_IF_FAILED(activation(context, &act));
   }
-  // The loader lays the columns of gate and up in down's row order where it can; what is left is gathered.
-  QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, space.activated, tokens));
-  const bool ordered = takes_row_order(*params->down) && params->down->groups.front().row_order.empty();
-  return end_block(c, product_of(*params->down, space.activated, tokens), ordered,
+  QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, activated, tokens));
+  return end_block(c, product_of(*params->down, activated, tokens),
+                   {.in_row_order = ordered, .arranged = arranged != nullptr},
                    {params->post_norm, space.hidden}, space.at(Scratch::projected));
 }
 
@@ -187,7 +201,7 @@ Status head(Context* context, const HeadParams* params) {
   p.output_f32 = space.logits;
   NormParams norm = norm_of(params->norm, space.hidden, rows);
   norm.row_index = params->batch.logit_rows;
-  QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, p, space.normed, -1));
+  QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, p, space.normed, {}));
   if (params->logit_scale == 1.0f && params->softcap == 0.0f) return Status::ok;
   return scale_logits(context, space.logits, int64_t{rows} * params->vocab_size, params->logit_scale,
                       params->softcap);

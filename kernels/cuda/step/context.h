@@ -145,16 +145,24 @@ Status receive_rows(Context* context, float* device_rows, Context* from, const f
 Status sample(Context* context, const SampleParams* params);
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 
-// `in_row_order`: the input's columns are already in the stored row order of the weight's only group.
-// `activation`: an Activation for a paired weight (gate, up) whose output is act(gate) * up, or -1.
-Status multiply(Context& context, const LinearParams& params, bool in_row_order, int32_t activation);
+// How the input of a product lies, and its output is to lie.
+struct ProductForm {
+  bool in_row_order = false;  // columns are already in the stored row order of the weight's only group
+  bool arranged = false;      // then also arranged, where takes_arranged says so
+  bool arranges = false;      // the output, likewise, for the matrix that reads it
+  int32_t activation = -1;    // an Activation for a paired weight (gate, up): output = act(gate) * up; or -1
+};
+Status multiply(Context& context, const LinearParams& params, const ProductForm& form);
 // With its norm taken on the way in; only where fuses_norm says so.
 Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
-                       int32_t activation);
+                       const ProductForm& form);
 bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);
 // Whether a producer may write the input of this weight in its row order, and where to.
 bool takes_row_order(const Weight& weight);
 const int32_t* row_place(const Weight& weight);
+// Whether so many rows of it are to lie arranged (arranged.cuh) too, and what they take of Context::gathered.
+bool takes_arranged(const Context& context, const Weight& weight, int32_t rows);
+size_t arranged_elements(int32_t rows, int32_t columns);
 bool uses_library(const Context& context, int32_t rows);
 
 // `append`, only where fuses_append says so: the step's tokens are also written to the cache.

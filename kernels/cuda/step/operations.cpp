@@ -39,7 +39,7 @@ Status norm(Context* context, const NormParams* params) {
 
 Status linear(Context* context, const LinearParams* params) {
   if (params->rows <= 0) return Status::ok;
-  return multiply(*context, *params, false, -1);
+  return multiply(*context, *params, {});
 }
 
 Status rope_angles(Context* context, const RopeAnglesParams* params) {

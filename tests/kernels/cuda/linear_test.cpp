@@ -379,15 +379,14 @@ TEST_F(LinearTest, TilesOf64TokensMatchForOtherFormats) {
   check_product({&dense}, {16, 61});
 }
 
-// Where the card has products of a warpgroup, roomy tiles of 64 tokens (130 of them, 1,024 rows by 7,168
-// columns) and broad ones of 128 (256, 1,024 by 13,312): whole and partly empty ones. See GemmShapeTest.
+// Where the card has products of a warpgroup, roomy tiles of 64 tokens (130 of them, 1,024 rows by 4,864
+// columns) and broad ones of 128 (70, 3,072 by 12,288): whole and partly empty ones. See GemmShapeTest.
 TEST_F(LinearTest, BroadAndRoomyTilesMatchForAllWidths) {
-  const Layout layout = {{8, 64}, {6, 192}, {5, 256}, {4, 256}, {3, 128}, {2, 128}};
   StoredWeight few, many;
-  make_exl2(few, layout, 7168, true, random_);
+  make_exl2(few, {{8, 64}, {6, 192}, {5, 256}, {4, 256}, {3, 128}, {2, 128}}, 4864, true, random_);
   check_product({&few}, {8, 130});
-  make_exl2(many, layout, 13312, true, random_);
-  check_product({&many}, {8, 256});
+  make_exl2(many, {{8, 64}, {6, 192}, {5, 1024}, {4, 1024}, {3, 384}, {2, 384}}, 12288, true, random_);
+  check_product({&many}, {8, 70});
 }
 
 TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
@@ -400,24 +399,37 @@ TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
 
 TEST_F(LinearTest, BroadAndRoomyTilesMatchForOtherFormats) {
   const auto check = [&](auto make) {
-    for (const auto& [columns, tokens] : {std::pair(7168, size_t{130}), std::pair(13312, size_t{256})}) {
-      StoredWeight weight;
-      make(weight, columns);
-      check_product({&weight}, {16, tokens});
-    }
+    StoredWeight few, many;
+    make(few, 1024, 4864);
+    check_product({&few}, {16, 130});
+    make(many, 3072, 12288);
+    check_product({&many}, {16, 70});
   };
-  check([&](StoredWeight& w, int32_t columns) { make_gptq(w, 1024, columns, 128, true, random_); });
-  check([&](StoredWeight& w, int32_t columns) { make_eight_bits(w, 1024, columns, 1024, random_); });
-  check([&](StoredWeight& w, int32_t columns) { make_mxfp4(w, 1024, columns, random_); });
-  check([&](StoredWeight& w, int32_t columns) { make_fp8(w, 1024, columns, 128, 128, random_); });
-  check([&](StoredWeight& w, int32_t columns) { make_fp8(w, 1024, columns, 1, 32, random_); });
-  check([&](StoredWeight& w, int32_t columns) { make_dense(w, DType::f16, 1024, columns, random_); });
+  check([&](StoredWeight& w, int32_t depth, int32_t columns) {
+    make_gptq(w, depth, columns, 128, true, random_);
+  });
+  check([&](StoredWeight& w, int32_t depth, int32_t columns) {
+    make_eight_bits(w, depth, columns, depth, random_);
+  });
+  check([&](StoredWeight& w, int32_t depth, int32_t columns) { make_mxfp4(w, depth, columns, random_); });
+  check([&](StoredWeight& w, int32_t depth, int32_t columns) {
+    make_fp8(w, depth, columns, 128, 128, random_);
+  });
+  check(
+      [&](StoredWeight& w, int32_t depth, int32_t columns) { make_fp8(w, depth, columns, 1, 32, random_); });
+  check([&](StoredWeight& w, int32_t depth, int32_t columns) {
+    make_dense(w, DType::f16, depth, columns, random_);
+  });
 }
 
+// In halves, quarters and eighths of K.
 TEST_F(LinearTest, BroadTilesOfDeepMatricesMeetAndMatch) {
   StoredWeight deep;
   make_exl2(deep, {{5, 1024}, {4, 13312}, {3, 2048}}, 3584, true, random_);
-  check_product({&deep}, {17, 100});
+  check_product({&deep}, {17, 100, 130});
+  StoredWeight deeper;
+  make_exl2(deeper, {{5, 1024}, {4, 25600}, {3, 2048}}, 2048, true, random_);
+  check_product({&deeper}, {17, 70});
 }
 
 TEST_F(LinearTest, TilesOf64TokensOfDeepMatricesMeetAndMatch) {

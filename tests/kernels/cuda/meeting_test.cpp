@@ -18,7 +18,7 @@ TEST_F(MeetingTest, SplitsMeetThoughOtherProductsTakeTheCard) {
   make_exl2(w, {{4, kDepth}}, kColumns, false, random_);
   Weight* weight = prepare({w.source});
   ASSERT_NE(weight, nullptr);
-  for (const size_t rows : {32, 40}) {
+  for (const size_t rows : {32, 40, 100, 200}) {
     SCOPED_TRACE(std::to_string(rows) + " rows");
     LinearParams p;
     p.weight = weight;

@@ -143,8 +143,9 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   }
   EXPECT_EQ(s.strips % kWarpgroupStrips, 0) << "a warpgroup without some of its warps never multiplies";
   EXPECT_EQ(s.splits, 1 << s.split_bits);
-  EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits);
+  EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits || (s.is_broad() && s.splits < kMostSplits));
   EXPECT_EQ(s.splits * s.eighths, kMostSplits);
+  EXPECT_EQ(s.sums_left, 1 + (s.splits - 1) * s.eighths) << "one of the first split, all of the others";
   EXPECT_EQ(s.roomy, card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles &&
                          s.strips <= kRoomyStrips && s.splits == 1 && !is_expert);
   if (card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles && !s.roomy) {
@@ -153,7 +154,7 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   }
   EXPECT_EQ(s.tasks, s.groups * s.splits);
   EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "a gate waits for its up in its block";
-  EXPECT_TRUE(s.splits == 1 || partial_floats(m, s.tiles) <= kPartialFloats) << "not even for one tile";
+  EXPECT_TRUE(s.splits == 1 || partial_floats(m, s) <= kPartialFloats) << "not even for one tile";
   // Two rounds ahead of those who read, a warp would take one phase of a barrier for another.
   EXPECT_GE(s.stages, s.is_broad() || (s.tiles == kMostWideTiles && !s.roomy) ? kFewestStages : kFillWarps);
   EXPECT_LE(s.stages, kMostStages);
@@ -236,9 +237,13 @@ TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
     EXPECT_EQ(shape.strips, 4);
   }
   EXPECT_TRUE(gemm_shape(card, gate_up, 128).is_broad());
-  EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 blocks without a word to each other";
-  EXPECT_TRUE(gemm_shape(card, down, 256).roomy);
   EXPECT_TRUE(gemm_shape(card, qkv, 256).is_broad());
+  EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 blocks without a word to each other";
+  // Few columns: 64 pairs of blocks, each with a part of K.
+  for (const auto& [rows, splits] : {std::pair(128, 4), std::pair(256, 2)}) {
+    EXPECT_TRUE(gemm_shape(card, down, rows).is_broad());
+    EXPECT_EQ(gemm_shape(card, down, rows).splits, splits);
+  }
 }
 
 // Those whose results the tests of the kernels look at.
@@ -262,13 +267,19 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeBroadAndRoomyTiles) {
   const CardLimits card = kCards[3].limits;
   for (const Form& form : kForms) {
     SCOPED_TRACE(std::to_string(static_cast<int>(form.kind)) + ", " + std::to_string(form.bits) + " bits");
-    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {7168}, false), 130).roomy);
-    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {13312}, false), 256).is_broad());
-    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {6656, 6656}, true), 256).is_broad());
+    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {4864}, false), 130).roomy);
+    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 3072, {12288}, false), 70).is_broad());
+    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 2304, {6656, 6656}, true), 256).is_broad());
   }
-  const GemmShape deep = gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, 16384, {3584}, false), 100);
-  EXPECT_TRUE(deep.is_broad());
-  EXPECT_EQ(deep.splits, kMostSplits);
+  const auto broad_splits = [&](int32_t depth, int32_t columns, int32_t rows) {
+    const GemmShape s = gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, depth, {columns}, false), rows);
+    return s.is_broad() ? s.splits : 0;
+  };
+  EXPECT_EQ(broad_splits(16384, 3584, 100), 4);
+  EXPECT_EQ(broad_splits(16384, 3584, 130), 2);
+  EXPECT_EQ(broad_splits(28672, 2048, 70), kMostSplits);
+  EXPECT_EQ(broad_splits(6656, 3200, 70), 4) << "down of a block";
+  EXPECT_TRUE(gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, 3200, {6656, 6656}, true), 70).is_broad());
 }
 
 // Where shared memory has no room for four strips by 64 tokens and enough stages, six by 32 are better.
