@@ -165,38 +165,42 @@ __device__ __forceinline__ void leave_sums(const Meeting<kTiles>& at, int eighth
     __stcg(to + n * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
 }
 
-// Tiles of 8 tokens that are added up at once: of a share of them, and of all.
+// Tiles of 8 tokens of a share of them, and of what one warp adds up before it stores any of it.
 template <int kTiles>
-constexpr int kShareTiles = kTiles > kMostWideTiles ? 4 : 1;
+constexpr int kShareTiles = kSplitsByHalves<kTiles> ? 4 : 1;
 template <int kTiles>
-constexpr int kTilesAtOnce = kTiles > kMostWideTiles ? 4 : 2;
+constexpr int kWholeTiles = kSplitsByHalves<kTiles> ? 4 : kTiles;
 
-// A warp's results of kTilesAtOnce tiles of 8 tokens or fewer from `first` on: adds up what all splits have
-// left, in order.
+// A warp's results of kCount tiles of 8 tokens from `first` on: adds up what all splits have left, in order.
 template <int kTiles, int kCount>
 __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const HalfStrip& of,
                                                  const Meeting<kTiles>& at, int first) {
+  constexpr int kAtOnce = kSplitsByHalves<kTiles> || kCount < 2 ? kCount : 2;
   const float4* from = at.partials + first * 32;
   const int left = at.sums_left();
-  float4 v[kCount][kMostSplits];
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(from + ((s < left ? s : 0) * kTiles + n) * 32);
-  }
   HalfSums<kCount> sums;
 #pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-    float4 sum = v[n][0];
+  for (int begin = 0; begin < kCount; begin += kAtOnce) {
+    float4 v[kAtOnce][kMostSplits];
 #pragma unroll
-    for (int s = 1; s < kMostSplits; ++s) {
-      const float4 more = s < left ? v[n][s] : make_float4(-0.0f, -0.0f, -0.0f, -0.0f);  // adds nothing
-      sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
+    for (int n = 0; n < kAtOnce; ++n) {
+#pragma unroll
+      for (int s = 0; s < kMostSplits; ++s)
+        v[n][s] = __ldcg(from + ((s < left ? s : 0) * kTiles + begin + n) * 32);
     }
-    sums[n][0] = sum.x;
-    sums[n][1] = sum.y;
-    sums[n][2] = sum.z;
-    sums[n][3] = sum.w;
+#pragma unroll
+    for (int n = 0; n < kAtOnce; ++n) {
+      float4 sum = v[n][0];
+#pragma unroll
+      for (int s = 1; s < kMostSplits; ++s) {
+        const float4 more = s < left ? v[n][s] : make_float4(-0.0f, -0.0f, -0.0f, -0.0f);  // adds nothing
+        sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
+      }
+      sums[begin + n][0] = sum.x;
+      sums[begin + n][1] = sum.y;
+      sums[begin + n][2] = sum.z;
+      sums[begin + n][3] = sum.w;
+    }
   }
   const HalfPlace place = half_place<kTiles>(a.matrix.parts[of.strip.part], of, first);
   finish_sums<kCount>(a.matrix.bias, place, sums);
@@ -212,7 +216,7 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const Ha
                                                 const Meeting<kTiles>& at) {
   constexpr int kMostLooks = 16;
   constexpr int kShare = kShareTiles<kTiles>, kShares = kTiles / kShare;
-  constexpr int kAtOnce = kTilesAtOnce<kTiles>;
+  constexpr int kWhole = kWholeTiles<kTiles>;
   const int lane = of.lane;
   __syncwarp();
   const auto add = [&](uint32_t value) {
@@ -224,8 +228,8 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const Ha
   if (!at.deals_out) {
     if (!last) return;
     __syncwarp();
-#pragma unroll(kSplitsByHalves <kTiles> ? 1 : kTiles / kAtOnce)
-    for (int tile = 0; tile < kTiles; tile += kAtOnce) finish_left_sums<kTiles, kAtOnce>(a, of, at, tile);
+#pragma unroll 1
+    for (int tile = 0; tile < kTiles; tile += kWhole) finish_left_sums<kTiles, kWhole>(a, of, at, tile);
     return;
   }
   const int each = max(1, kShares >> at.split_bits());  // shares
@@ -316,7 +320,8 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
 template <TileKind kKind, int kTiles, typename Ring, typename Arguments>
 __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<kKind>& table, uint32_t base,
                                             TaskDeal deal, int warp, int lane) {
-  constexpr bool kMaySplit = std::is_same_v<Arguments, GemmArguments>;  // experts are not
+  // Products of experts are not, nor are those of roomy blocks.
+  constexpr bool kMaySplit = std::is_same_v<Arguments, GemmArguments> && !std::is_same_v<Ring, RoomyRing>;
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   const int slot = warp >> 1, half = warp & 1;
@@ -341,7 +346,7 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     const auto meeting = [&]() -> Meeting<kTiles> {
       const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
       const size_t half_strip = strip * 2 + half;
-      const size_t size = shape.sums_left * (kTiles * 32);
+      const size_t size = (kSplitsByHalves<kTiles> ? shape.sums_left : kMostSplits) * (kTiles * 32);
       return {reinterpret_cast<float4*>(a.partials) + half_strip * size + lane, a.counters + half_strip,
               shape.split_bits, (task.group << shape.split_bits) + deal.step >= shape.tasks};
     };
@@ -356,8 +361,10 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     if (shape.splits > 1) {
       if constexpr (kMaySplit) {
         if (place.part < 0) continue;
-        if (!kSplitsByHalves<kTiles> || task.split == 0) leave((task.split + 1) * shape.eighths - 1, sums);
-        meet_and_finish<kTiles>(a, of, meeting());
+        const Meeting<kTiles> at = meeting();
+        if (!kSplitsByHalves<kTiles> || task.split == 0)
+          leave_sums<kTiles>(at, (task.split + 1) * at.eighths() - 1, sums);
+        meet_and_finish<kTiles>(a, of, at);
       }
     } else if (m.paired) {
       finish_paired_half<kTiles>(a, of, slot, parked, parked_by(warp ^ 2), sums);
