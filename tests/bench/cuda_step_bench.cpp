@@ -664,7 +664,8 @@ struct Bench {
       Runner runner(table, device, model, {1, 2048, 0});
       if (wanted(mode + " prefill 2048"))
         line(mode + " prefill 2048", runner.measure(6, true), 2048, weights);
-      if (!quick && deterministic) kernels(table, model, runner, mode + " many", {2048, 512, 384, 256, 192, 128, 96, 64});
+      if (!quick && deterministic)
+        kernels(table, model, runner, mode + " many", {2048, 512, 384, 256, 192, 128, 96, 64});
     }
     for (const int32_t tokens : {2048, 8192}) {
       const std::string name = mode + " attention prefill " + std::to_string(tokens);
