@@ -139,6 +139,26 @@ __device__ __forceinline__ void put_placed(const PlacedRows& p, int row, int k, 
   }
 }
 
+// Where columns k to k + 7 of the target come from, as far as they are there.
+__device__ __forceinline__ void order_of_eight(const PlacedRows& p, int k, int (&from)[8]) {
+  if (p.order == nullptr) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) from[i] = k + i;
+  } else if (k + 8 <= p.columns && reinterpret_cast<uintptr_t>(p.order) % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < 8; i += 4) {
+      const int4 four = __ldg(reinterpret_cast<const int4*>(p.order + k + i));
+      from[i] = four.x;
+      from[i + 1] = four.y;
+      from[i + 2] = four.z;
+      from[i + 3] = four.w;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) from[i] = k + i < p.columns ? p.order[k + i] : 0;
+  }
+}
+
 __global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_constant__ PlacedRows p) {
   extern __shared__ __align__(16) __half staged_row[];
   release_successor();
@@ -155,11 +175,12 @@ __global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_con
     row = staged_row;
   }
   for (int k = threadIdx.x * 8; k < p.target_stride; k += kGatherThreads * 8) {
+    int from[8];
+    order_of_eight(p, k, from);
     __half2 pairs[4];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const int from = k + i < p.columns && p.order != nullptr ? p.order[k + i] : k + i;
-      const __half v = k + i < p.columns ? row[from] : __float2half(0.0f);
+      const __half v = k + i < p.columns ? row[from[i]] : __float2half(0.0f);
       (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
     }
     put_placed(p, static_cast<int>(blockIdx.x), k,
