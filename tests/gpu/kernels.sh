@@ -7,6 +7,9 @@
 #   tests/gpu/kernels.sh sample NAME KERNEL SKIP TEXT...
 #                                                   where warps spend their time: one launch of a kernel whose name has KERNEL,
 #                                                   after SKIP others, instruction by instruction (needs ncu)
+#   tests/gpu/kernels.sh list NAME KERNELS SKIP TEXT...
+#                                                   microseconds of kernels whose names match KERNELS, one after the other, the
+#                                                   mean of those of a name and a grid: 40 launches after SKIP others (needs ncu)
 # A library is linked from one build: objects of two can disagree about a structure, and weights of zeros take less power.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -48,6 +51,23 @@ test_kernels() {
   grep -E "^\[  (PASSED|FAILED)" "$out/tests-$1.txt"
 }
 
+list() {
+  local name=$1 kernels=$2 skip=$3 texts
+  shift 3
+  mapfile -t texts < <(only "$@")
+  limit 90 ncu --clock-control none --cache-control none --metrics gpu__time_duration.sum --csv --kernel-name "regex:$kernels" \
+    --launch-skip "$skip" --launch-count 40 "$packed/$name-bench" "$packed/$name.so" "$out/$name.json" 8b "${texts[@]}" 2>"$out/list-$name.log" |
+    grep '^"' | python3 -c '
+import collections, csv, sys
+durations = collections.OrderedDict()
+for row in csv.DictReader(sys.stdin):
+    nanoseconds = float(row["Metric Value"].replace(",", ""))
+    durations.setdefault((row["Kernel Name"][:48], row["Grid Size"]), []).append(nanoseconds)
+for (name, grid), each in durations.items():
+    print(f"{name:48s} {grid:16s} {len(each):3d} {sum(each) / len(each) / 1000:8.1f}")
+'
+}
+
 sample() {
   local name=$1 kernel=$2 skip=$3 texts
   shift 3
@@ -75,12 +95,12 @@ for place, (row, samples) in enumerate(zip(rows[2:], own)):
 PY
 }
 
-[ "${BASH_SOURCE[0]}" = "$0" ] || return 0
 command=${1:-}
 shift || true
 case $command in
   turns) unpack_kernels && turns "$@" ;;
   test) unpack_kernels && test_kernels "$@" ;;
   sample) unpack_kernels && sample "$@" ;;
-  *) sed -n '2,11p' "$0" >&2; exit 2 ;;
+  list) unpack_kernels && list "$@" ;;
+  *) sed -n '2,14p' "$0" >&2; exit 2 ;;
 esac
