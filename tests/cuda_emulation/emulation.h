@@ -74,7 +74,23 @@ struct LaneWords {
 const LaneWords* meet_warp(const LaneWords& mine);
 int lane();
 
-// Products of a warpgroup that a thread has asked for and whose sums it has not got.
+// What a thread has asked for and has not waited for, in groups.
+template <typename Work>
+struct Pending {
+  std::vector<Work> asked;
+  int groups = 0;  // that have ended
+  uint32_t number = 0;
+
+  // Does the oldest of it, so that `left` groups, the newest, may be left.
+  template <typename Do>
+  void finish(int left, Do each) {
+    size_t done = 0;
+    while (done < asked.size() && asked[done].group < groups - left) each(asked[done++]);
+    asked.erase(asked.begin(), asked.begin() + static_cast<ptrdiff_t>(done));
+  }
+};
+
+// A product of a warpgroup.
 struct Product {
   void (*multiply)(const Product&);
   float* sums;
@@ -84,14 +100,10 @@ struct Product {
   bool add;
   int group;
 };
-struct Products {
-  std::vector<Product> asked;
-  int groups = 0;  // that have ended
-  uint32_t number = 0;
-};
+using Products = Pending<Product>;
 Products& own_products();
 
-// Copies to shared memory that a thread has asked for by itself and has not waited for.
+// A copy to shared memory that a thread makes by itself.
 struct Copy {
   uint8_t* to;
   const void* from;
@@ -99,11 +111,7 @@ struct Copy {
   size_t bytes;
   int group;
 };
-struct Copies {
-  std::vector<Copy> asked;
-  int groups = 0;  // that have ended
-  uint32_t number = 0;
-};
+using Copies = Pending<Copy>;
 Copies& own_copies();
 
 // Whether the product or the copy of this number is done when it is asked for, and not when it is waited for.

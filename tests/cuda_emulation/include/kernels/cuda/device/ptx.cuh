@@ -38,13 +38,8 @@ inline void do_copy(const emulation::Copy& copy) {
   std::memset(copy.to, 0, copy.whole);
   if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
 }
-// The oldest of them, so that `groups` groups, the newest, may be left.
-inline void finish_copies(int groups) {
-  emulation::Copies& copies = emulation::own_copies();
-  size_t done = 0;
-  while (done < copies.asked.size() && copies.asked[done].group < copies.groups - groups)
-    do_copy(copies.asked[done++]);
-  copies.asked.erase(copies.asked.begin(), copies.asked.begin() + static_cast<ptrdiff_t>(done));
+inline void finish_copies(int left) {
+  emulation::own_copies().finish(left, do_copy);
 }
 inline void copy_async(uint32_t target, const void* source, int whole, int bytes) {
   emulation::Copies& copies = emulation::own_copies();

@@ -11,15 +11,9 @@
 
 namespace quire::kernels {
 
-// The oldest of them, so that `groups` groups, the newest, may be left.
-inline void finish_products(int groups) {
-  emulation::Products& products = emulation::own_products();
-  size_t done = 0;
-  while (done < products.asked.size() && products.asked[done].group < products.groups - groups) {
-    const emulation::Product& next = products.asked[done++];
-    next.multiply(next);
-  }
-  products.asked.erase(products.asked.begin(), products.asked.begin() + static_cast<ptrdiff_t>(done));
+inline void finish_products(int left) {
+  emulation::own_products().finish(left,
+                                   [](const emulation::Product& product) { product.multiply(product); });
 }
 
 inline void begin_products() {
