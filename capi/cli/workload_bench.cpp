@@ -152,7 +152,7 @@ Cache open_cache(quire_model* model, int32_t kv_format, const WorkloadOptions& o
   call(quire_cache_options_set_max_tokens, made.get(), int64_t{(options.cache_tokens + 255) / 256} * 256);
   call(quire_cache_options_set_max_batch_size, made.get(), options.max_batch);
   call(quire_cache_options_set_kv_format, made.get(), kv_format);
-  call(quire_cache_options_set_step_stretch, made.get(), options.step_stretch);
+  if (options.step_stretch) call(quire_cache_options_set_step_stretch, made.get(), *options.step_stretch);
   return Cache(call(quire_cache_create, model, made.get()));
 }
 
@@ -280,8 +280,7 @@ void add_workload_options(CLI::App& app, WorkloadOptions& options) {
                  "beside running jobs; 0: any")
       ->type_name("TIMES")
       ->needs(name)
-      ->check(CLI::Range(0.0, 1000.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.0, 1000.0));
   app.add_option("--first-token-limit", options.first_token_limit_ms,
                  "Of a good job: milliseconds to its first token")
       ->type_name("MS")

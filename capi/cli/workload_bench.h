@@ -1,6 +1,7 @@
 // quire bench --workload: what clients see while jobs arrive, at one rate after another.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ struct WorkloadOptions {
   int32_t num_jobs = 64;
   int32_t max_batch = 64;
   int32_t cache_tokens = 65536;
-  double step_stretch = 2.5;  // as caches have it by default
+  std::optional<double> step_stretch;  // as caches have it by default
   double first_token_limit_ms = 1000;
   double token_limit_ms = 50;
   std::string svg_path;

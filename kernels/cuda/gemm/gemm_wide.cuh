@@ -140,26 +140,33 @@ __device__ __forceinline__ bool all_arrived_since(uint32_t before, uint32_t stat
   return state / (kArrival * kMostSplits) != before / (kArrival * kMostSplits);
 }
 
-// Where the warps of a half strip leave their sums for each other, as one of their lanes sees it.
+// How K is split, which only broad tiles must look up.
 template <int kTiles>
+__device__ __forceinline__ int split_bits(const GemmShape& s) {
+  return kSplitsByHalves<kTiles> ? s.split_bits : kMostSplitBits;
+}
+template <int kTiles>
+__device__ __forceinline__ int eighths_of_split(const GemmShape& s) {
+  return kSplitsByHalves<kTiles> ? s.eighths : 1;
+}
+template <int kTiles>
+__device__ __forceinline__ int sums_left(const GemmShape& s) {
+  return kSplitsByHalves<kTiles> ? s.sums_left : kMostSplits;
+}
+
+// Where the warps of a half strip leave their sums for each other, as one of their lanes sees it.
 struct Meeting {
   float4* partials;  // the first that is left
   uint32_t* state;
-  int of_shape;  // GemmShape::split_bits
   bool deals_out;
-  __device__ __forceinline__ int split_bits() const {
-    return kSplitsByHalves<kTiles> ? of_shape : kMostSplitBits;
-  }
-  __device__ __forceinline__ int eighths() const { return kMostSplits >> split_bits(); }  // of a split
-  __device__ __forceinline__ int sums_left() const { return kMostSplits + 1 - eighths(); }
 };
 
 // Leaves the sums of the eighth of K of this number; those of the first split, of all its eighths, as those
 // of its last.
 template <int kTiles>
-__device__ __forceinline__ void leave_sums(const Meeting<kTiles>& at, int eighth,
+__device__ __forceinline__ void leave_sums(const GemmShape& s, const Meeting& at, int eighth,
                                            const HalfSums<kTiles>& sums) {
-  float4* to = at.partials + (eighth + 1 - at.eighths()) * (kTiles * 32);
+  float4* to = at.partials + (eighth + 1 - eighths_of_split<kTiles>(s)) * (kTiles * 32);
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
     __stcg(to + n * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
@@ -174,10 +181,10 @@ constexpr int kWholeTiles = kSplitsByHalves<kTiles> ? 4 : kTiles;
 // A warp's results of kCount tiles of 8 tokens from `first` on: adds up what all splits have left, in order.
 template <int kTiles, int kCount>
 __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const HalfStrip& of,
-                                                 const Meeting<kTiles>& at, int first) {
+                                                 const Meeting& at, int first) {
   constexpr int kAtOnce = kSplitsByHalves<kTiles> || kCount < 2 ? kCount : 2;
   const float4* from = at.partials + first * 32;
-  const int left = at.sums_left();
+  const int left = sums_left<kTiles>(a.shape);
   HalfSums<kCount> sums;
 #pragma unroll
   for (int begin = 0; begin < kCount; begin += kAtOnce) {
@@ -213,18 +220,18 @@ __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const H
 // is on the card; whoever goes before leaves its shares to it.
 template <int kTiles>
 __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const HalfStrip& of,
-                                                const Meeting<kTiles>& at) {
+                                                const Meeting& at) {
   constexpr int kMostLooks = 16;
   constexpr int kShare = kShareTiles<kTiles>, kShares = kTiles / kShare;
   constexpr int kWhole = kWholeTiles<kTiles>;
-  const int lane = of.lane;
+  const int lane = of.lane, bits = split_bits<kTiles>(a.shape), eighths = eighths_of_split<kTiles>(a.shape);
   __syncwarp();
   const auto add = [&](uint32_t value) {
     return uniform(lane == 0 ? add_acquire_release(at.state, value) : 0);
   };
-  const uint32_t before = add(kArrival * at.eighths());
+  const uint32_t before = add(kArrival * eighths);
   const int left = kMostSplits - eighths_before(before);  // of the eighths, this split's among them
-  const bool last = left == at.eighths();
+  const bool last = left == eighths;
   if (!at.deals_out) {
     if (!last) return;
     __syncwarp();
@@ -232,8 +239,8 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const Ha
     for (int tile = 0; tile < kTiles; tile += kWhole) finish_left_sums<kTiles, kWhole>(a, of, at, tile);
     return;
   }
-  const int each = max(1, kShares >> at.split_bits());  // shares
-  const int own = kShares - (left >> (kMostSplitBits - at.split_bits())) * each;
+  const int each = max(1, kShares >> bits);  // shares
+  const int own = kShares - (left >> (kMostSplitBits - bits)) * each;
   if (own < 0) return;
   uint32_t shares = ((1U << each) - 1) << own;
   if (last) {
@@ -343,15 +350,15 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     HalfSums<kTiles> sums;
     const TaskChains chains(shape, m, task.split);
     // Found again each time: the loops have no registers for it.
-    const auto meeting = [&]() -> Meeting<kTiles> {
+    const auto meeting = [&]() -> Meeting {
       const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
       const size_t half_strip = strip * 2 + half;
-      const size_t size = (kSplitsByHalves<kTiles> ? shape.sums_left : kMostSplits) * (kTiles * 32);
+      const size_t size = sums_left<kTiles>(shape) * (kTiles * 32);
       return {reinterpret_cast<float4*>(a.partials) + half_strip * size + lane, a.counters + half_strip,
-              shape.split_bits, (task.group << shape.split_bits) + deal.step >= shape.tasks};
+              (task.group << shape.split_bits) + deal.step >= shape.tasks};
     };
     const auto leave = [&](int eighth, const HalfSums<kTiles>& left) {
-      if (kMaySplit && place.part >= 0) leave_sums<kTiles>(meeting(), eighth, left);
+      if (kMaySplit && place.part >= 0) leave_sums<kTiles>(shape, meeting(), eighth, left);
     };
     if constexpr (kParksSums<kTiles, Ring>) {
       multiply_parked_chains<kKind, kTiles>(reader, forms, ring, chains, parked, sums);
@@ -361,9 +368,9 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     if (shape.splits > 1) {
       if constexpr (kMaySplit) {
         if (place.part < 0) continue;
-        const Meeting<kTiles> at = meeting();
+        const Meeting at = meeting();
         if (!kSplitsByHalves<kTiles> || task.split == 0)
-          leave_sums<kTiles>(at, (task.split + 1) * at.eighths() - 1, sums);
+          leave_sums<kTiles>(shape, at, (task.split + 1) * eighths_of_split<kTiles>(shape) - 1, sums);
         meet_and_finish<kTiles>(a, of, at);
       }
     } else if (m.paired) {

@@ -73,8 +73,8 @@ int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int3
   return rounds * row_blocks * block;
 }
 
-// The same for broad tiles, measured on an H100: a pair of blocks takes 0.89 us for 128 rows, and 1.05 more
-// for each two chains that it adds to each other; where sums meet, 2.1 and 5.1 for each quarter of the tokens
+// The same for broad tiles, measured on an H100: a pair of blocks takes 0.88 us for 128 rows, and 1.05 more
+// for each two chains that it adds to each other; where sums meet, 1.3 and 3.8 for each quarter of the tokens
 // that one split adds up. It starts later than a wide one, and some activations must be arranged first.
 int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   constexpr int64_t kStart = 80 * kCostUnit, kBlock = 104, kPair = 124, kMeeting = 150, kQuarter = 450;

@@ -522,10 +522,10 @@ class ArrangedBlockTest : public CudaTest, public testing::WithParamInterface<bo
     return from_device(block_.workspace.hidden, hidden.size());
   }
   void make_block() {
-    order_ = random_order(kHidden, random_);
+    const std::vector<int32_t> order = random_order(kHidden, random_);
     for (StoredWeight* part : {&gate_, &up_}) {
       make_exl2(*part, {{5, 1152}, {4, 2048}}, kInner, false, random_);
-      part->row_order = order_;
+      part->row_order = order;
       if (GetParam()) part->source.row_order = part->row_order.data();
     }
     make_exl2(down_, {{5, 2048}, {3, 4608}}, kHidden, false, random_);
@@ -541,7 +541,6 @@ class ArrangedBlockTest : public CudaTest, public testing::WithParamInterface<bo
   }
 
   std::mt19937 random_{std::random_device{}()};
-  std::vector<int32_t> order_;
   StoredWeight gate_, up_, down_;
   MlpBlockParams block_;
 };
