@@ -5,6 +5,7 @@
 // by the seed too. What it cannot show: races between the places where threads meet, and any speed.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -160,10 +161,20 @@ T __shfl_up_sync(unsigned, T value, int delta) {
   const int lane = emulation::lane();
   return emulation::from_lane(value, lane >= delta ? lane - delta : lane);
 }
-inline uint32_t __reduce_or_sync(unsigned, uint32_t value) {
+template <typename Join>
+uint32_t reduce_lanes(uint32_t value, Join join) {
   const emulation::LaneWords* all = emulation::meet_warp({{value, 0, 0}});
-  for (int l = 0; l < 32; ++l) value |= static_cast<uint32_t>(all[l].words[0]);
+  for (int l = 0; l < 32; ++l) value = join(value, static_cast<uint32_t>(all[l].words[0]));
   return value;
+}
+inline uint32_t __reduce_or_sync(unsigned, uint32_t value) {
+  return reduce_lanes(value, [](uint32_t a, uint32_t b) { return a | b; });
+}
+inline uint32_t __reduce_max_sync(unsigned, uint32_t value) {
+  return reduce_lanes(value, [](uint32_t a, uint32_t b) { return std::max(a, b); });
+}
+inline uint32_t __reduce_min_sync(unsigned, uint32_t value) {
+  return reduce_lanes(value, [](uint32_t a, uint32_t b) { return std::min(a, b); });
 }
 
 inline unsigned __ballot_sync(unsigned, bool value) {

@@ -1,5 +1,5 @@
-// Per-head norms, rotary embedding and the way into the cache, one warp per (token, head); and page copies.
-// Bytes: the step's qkv once, what the pages take once. Latency-bound: about one L2 round trip.
+// Per-head norms, rotary embedding and the way into the cache; and page copies.
+// Bytes: the step's qkv once, its queries again, what the pages take once.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/kv_row.cuh"
 #include "kernels/cuda/device/launch.cuh"
@@ -11,43 +11,153 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kMaxHeadDim = 256;
 
-// Element index of a token's row in a layer's pages.
-__device__ __forceinline__ size_t page_row(const AppendKvParams& p, int token, int kv_head) {
-  const int position = p.batch.positions[token];
-  const int sequence = p.batch.sequence_of_token[token];
-  const int tokens = p.kv_shape.page_tokens;
-  const size_t page =
-      p.batch.page_table[static_cast<size_t>(sequence) * p.batch.page_table_stride + position / tokens];
-  return (page * p.kv_shape.num_kv_heads + kv_head) * tokens + position % tokens;
+// Where the rows of a token lie in a layer's pages, as numbers of rows.
+struct TokenRows {
+  size_t first;  // of the first head of keys or values
+  int of_head;   // from there to the next
+
+  __device__ __forceinline__ TokenRows(const AppendKvParams& p, int token) : of_head(p.kv_shape.page_tokens) {
+    const int position = p.batch.positions[token];
+    const int32_t* pages = p.batch.page_table +
+                           static_cast<size_t>(p.batch.sequence_of_token[token]) * p.batch.page_table_stride;
+    first = static_cast<size_t>(pages[position / of_head]) * p.kv_shape.num_kv_heads * of_head +
+            position % of_head;
+  }
+  __device__ __forceinline__ PageRow keys(const AppendKvParams& p, int head) const {
+    return {p.kv.keys, p.kv.key_scales, p.kv_shape.key_format, p.heads.head_dim, row(head)};
+  }
+  __device__ __forceinline__ PageRow values(const AppendKvParams& p, int head) const {
+    return {p.kv.values, p.kv.value_scales, p.kv_shape.value_format, p.heads.head_dim, row(head)};
+  }
+
+ private:
+  __device__ __forceinline__ size_t row(int head) const {
+    return first + static_cast<size_t>(head) * of_head;
+  }
+};
+
+__device__ __forceinline__ bool rotates(const AppendKvParams& p) {
+  return p.rope != RopeStyle::none && p.rotary_dim > 0;
 }
 
+// Any heads: a warp for each, whose row lies in shared memory.
 __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_constant__ AppendKvParams p) {
   __shared__ __align__(8) float rows[kWarps][kMaxHeadDim];
   release_successor();
   wait_for_predecessor();
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  const int dim = p.heads.head_dim;
-  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
+  const int dim = p.heads.head_dim, queries = p.heads.num_heads, keys = p.heads.num_kv_heads;
+  const int heads = queries + 2 * keys;
   const int head = blockIdx.x * kWarps + warp;
   const int token = blockIdx.y;
   if (head >= heads) return;
-  const bool is_query = head < p.heads.num_heads;
-  const bool is_key = !is_query && head < p.heads.num_heads + p.heads.num_kv_heads;
-  const bool turns = p.rope != RopeStyle::none && p.rotary_dim > 0;
-  if (is_query && p.qk_norm == QkNorm::none && !turns) return;
+  if (head < queries && p.qk_norm == QkNorm::none && !rotates(p)) return;
   float* row = rows[warp];
   load_head(p, token, head, row, lane);
-  if (is_query) {
+  if (head < queries) {
     auto* to = static_cast<__half*>(p.qkv) + (static_cast<size_t>(token) * heads + head) * dim;
     for (int d = lane; d < dim; d += 32) to[d] = __float2half_rn(row[d]);
-  } else if (is_key) {
-    store_row(row, dim, p.kv_shape.key_format, lane,
-              PageRow(p.kv.keys, p.kv.key_scales, p.kv_shape.key_format, dim,
-                      page_row(p, token, head - p.heads.num_heads)));
+  } else if (head < queries + keys) {
+    store_row(row, dim, p.kv_shape.key_format, lane, TokenRows(p, token).keys(p, head - queries));
   } else {
-    store_row(row, dim, p.kv_shape.value_format, lane,
-              PageRow(p.kv.values, p.kv.value_scales, p.kv_shape.value_format, dim,
-                      page_row(p, token, head - p.heads.num_heads - p.heads.num_kv_heads)));
+    store_row(row, dim, p.kv_shape.value_format, lane, TokenRows(p, token).values(p, head - queries - keys));
+  }
+}
+
+// A head as one of its lanes has it: numbers lane, lane + 32 and so on. The bits are those of load_head.
+template <int kElements>
+struct LaneHead {
+  float v[kElements];
+
+  __device__ __forceinline__ void normalise(const float* weight, float epsilon, int lane) {
+    float squares = 0.0f;
+#pragma unroll
+    for (const float x : v) squares = __fmaf_rn(x, x, squares);
+#pragma unroll
+    for (int s = 16; s > 0; s >>= 1) squares += __shfl_xor_sync(0xffffffffU, squares, s);
+    const float scale = rsqrtf(__fadd_rn(__fdiv_rn(squares, 32.0f * kElements), epsilon));
+#pragma unroll
+    for (int k = 0; k < kElements; ++k)
+      v[k] = __fmul_rn(__fmul_rn(v[k], scale), weight != nullptr ? weight[lane + 32 * k] : 1.0f);
+  }
+  // The first half of the dimensions by the other.
+  __device__ __forceinline__ void rotate(const float (&cosine)[kElements / 2],
+                                         const float (&sine)[kElements / 2]) {
+#pragma unroll
+    for (int k = 0; k < kElements / 2; ++k) {
+      const float x = v[k], y = v[k + kElements / 2];
+      v[k] = __fmaf_rn(x, cosine[k], -__fmul_rn(y, sine[k]));
+      v[k + kElements / 2] = __fmaf_rn(y, cosine[k], __fmul_rn(x, sine[k]));
+    }
+  }
+  // `row`: shared memory for it, of this warp.
+  __device__ __forceinline__ void store(const PageRow& to, KvFormat format, float* row, int lane) const {
+    if (format == KvFormat::f16) {
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) to.put_half(lane + 32 * k, __float2half_rn(v[k]));
+      return;
+    }
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) row[lane + 32 * k] = v[k];
+    __syncwarp();
+    store_row(row, 32 * kElements, format, lane, to);
+    __syncwarp();
+  }
+};
+
+// Heads of 32 * kElements dimensions of which all turn, halves by halves, or none: rows stay in registers. A
+// warp has kHeadsOfWarp heads of a token on their way at once.
+constexpr int kHeadsOfWarp = 4;
+template <int kElements>
+__global__ void __launch_bounds__(32 * kWarps) append_lanes_kernel(const __grid_constant__ AppendKvParams p) {
+  __shared__ __align__(8) float rows[kWarps][32 * kElements];
+  release_successor();
+  wait_for_predecessor();
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int queries = p.heads.num_heads, keys = p.heads.num_kv_heads, heads = queries + 2 * keys;
+  const int first = (blockIdx.x * kWarps + warp) * kHeadsOfWarp;
+  const int token = blockIdx.y;
+  if (first >= heads) return;
+  const int count = min(kHeadsOfWarp, heads - first);
+  const bool turns = rotates(p), normed = p.qk_norm == QkNorm::each_head;
+  auto* from =
+      static_cast<__half*>(p.qkv) + (static_cast<size_t>(token) * heads + first) * (32 * kElements) + lane;
+  __half found[kHeadsOfWarp][kElements];
+#pragma unroll
+  for (int h = 0; h < kHeadsOfWarp; ++h) {
+#pragma unroll
+    for (int k = 0; k < kElements; ++k)
+      found[h][k] = h < count ? from[32 * (h * kElements + k)] : __float2half(0.0f);
+  }
+  float cosine[kElements / 2] = {}, sine[kElements / 2] = {};
+  if (turns) {
+    const size_t row = static_cast<size_t>(token) * (16 * kElements) + lane;
+#pragma unroll
+    for (int k = 0; k < kElements / 2; ++k) {
+      cosine[k] = p.cos[row + 32 * k];
+      sine[k] = p.sin[row + 32 * k];
+    }
+  }
+  const TokenRows pages(p, token);
+#pragma unroll
+  for (int h = 0; h < kHeadsOfWarp; ++h) {
+    const int head = first + h;
+    if (h >= count) return;
+    LaneHead<kElements> own;
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) own.v[k] = __half2float(found[h][k]);
+    if (head >= queries + keys) {
+      own.store(pages.values(p, head - queries - keys), p.kv_shape.value_format, rows[warp], lane);
+      continue;
+    }
+    if (normed) own.normalise(head < queries ? p.q_norm : p.k_norm, p.qk_norm_epsilon, lane);
+    if (turns) own.rotate(cosine, sine);
+    if (head >= queries) {
+      own.store(pages.keys(p, head - queries), p.kv_shape.key_format, rows[warp], lane);
+    } else if (normed || turns) {
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) from[32 * (h * kElements + k)] = __float2half_rn(own.v[k]);
+    }
   }
 }
 
@@ -99,10 +209,17 @@ __global__ void copy_page_kernel(CopyPageParams p) {
 }  // namespace
 
 cudaError_t launch_append(const AppendKvParams& p, Launch l) {
-  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
-  const dim3 grid(static_cast<unsigned>((heads + kWarps - 1) / kWarps),
-                  static_cast<unsigned>(p.batch.num_tokens));
-  return launch_kernel(append_kernel, grid, dim3(32 * kWarps), 0, l.stream, l.dependent, p);
+  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads, dim = p.heads.head_dim;
+  const bool halves = p.rope == RopeStyle::none || p.rotary_dim == 0 ||
+                      (p.rope == RopeStyle::neox_halves && p.rotary_dim == dim);
+  const auto launch = [&](auto kernel, int heads_of_block) {
+    const dim3 grid(static_cast<unsigned>((heads + heads_of_block - 1) / heads_of_block),
+                    static_cast<unsigned>(p.batch.num_tokens));
+    return launch_kernel(kernel, grid, dim3(32 * kWarps), 0, l.stream, l.dependent, p);
+  };
+  if (halves && dim == 64) return launch(append_lanes_kernel<2>, kWarps * kHeadsOfWarp);
+  if (halves && dim == 128) return launch(append_lanes_kernel<4>, kWarps * kHeadsOfWarp);
+  return launch(append_kernel, kWarps);
 }
 
 cudaError_t launch_copy_page(const CopyPageParams& p, Launch l) {
@@ -112,7 +229,7 @@ cudaError_t launch_copy_page(const CopyPageParams& p, Launch l) {
 }
 
 cudaError_t setup_append() {
-  return load_kernels(append_kernel, copy_page_kernel);
+  return load_kernels(append_kernel, append_lanes_kernel<2>, append_lanes_kernel<4>, copy_page_kernel);
 }
 
 }  // namespace quire::kernels

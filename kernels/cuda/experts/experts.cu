@@ -4,6 +4,7 @@
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
 #include "kernels/cuda/experts/experts.h"
+#include "kernels/cuda/pointwise/arranged.cuh"
 
 namespace quire::kernels {
 namespace {
@@ -17,6 +18,51 @@ static_assert(kMaxExperts <= kSortThreads);
 __device__ __forceinline__ float hidden_score() {
   return __int_as_float(0xff800000);  // minus infinity
 }
+
+// Whole numbers in the order of the scores, of which NaN is the least.
+__device__ __forceinline__ uint32_t rank_of(float score) {
+  const uint32_t bits = __float_as_uint(score + 0.0f);  // there is one zero
+  if (isnan(score)) return 0;
+  return bits ^ ((bits >> 31) != 0 ? 0xffffffffU : 0x80000000U);
+}
+
+// Numbers that a lane has of all experts: of lane, lane + 32 and so on.
+template <int kEach>
+struct LaneScores {
+  float score[kEach];
+  uint32_t rank[kEach];
+
+  // Those of experts that are not there are never the best.
+  __device__ __forceinline__ LaneScores(const float* scores, const float* choice, int count, int lane) {
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int e = lane + 32 * k;
+      score[k] = e < count ? scores[e] : 0.0f;
+      rank[k] = e < count ? rank_of(choice[e]) : 0;
+    }
+  }
+  // Takes the best, of equal ones the first, and gives its number and its score.
+  __device__ __forceinline__ int take_best(int lane, float& of_best) {
+    uint32_t most = rank[0];
+    int at = 0;
+    float own = score[0];
+#pragma unroll
+    for (int k = 1; k < kEach; ++k) {
+      if (rank[k] <= most) continue;
+      most = rank[k];
+      at = k;
+      own = score[k];
+    }
+    const uint32_t all = __reduce_max_sync(kAll, most);
+    const auto number = static_cast<uint32_t>(lane + 32 * at);
+    const auto best = static_cast<int>(__reduce_min_sync(kAll, most == all ? number : 0xffffffffU));
+    of_best = __shfl_sync(kAll, own, best & 31);
+#pragma unroll
+    for (int k = 0; k < kEach; ++k)
+      if (lane + 32 * k == best) rank[k] = rank_of(hidden_score());
+    return best;
+  }
+};
 
 // A score and where it stands; of equal scores the first is better.
 struct Best {
@@ -114,23 +160,26 @@ struct RouteRow {
       __syncwarp();
     }
   }
+  template <int kEach>
   __device__ __forceinline__ void choose() const {
+    LaneScores<kEach> all(scores, choice, p.num_experts, lane);
+    __syncwarp();
+#pragma unroll 1
     for (int i = 0; i < p.num_chosen; ++i) {
-      const int best = best_of(choice, p.num_experts, lane).at;
-      __syncwarp();
-      if (lane == 0) {
-        experts[i] = best;
-        choice[best] = hidden_score();
-        logits[i] = scores[best];  // those that stood there are in scores
-      }
-      __syncwarp();
+      float score;
+      const int best = all.take_best(lane, score);
+      if (lane != 0) continue;
+      experts[i] = best;
+      logits[i] = score;  // those that stood there are in scores
     }
+    __syncwarp();
   }
   // Of those that `logits` begins with now.
   __device__ __forceinline__ void weigh() const {
     const int chosen = p.num_chosen;
     if (p.score == RouterScore::softmax_of_chosen) soften(logits, chosen, logits, lane);
     float sum = 0.0f;
+#pragma unroll 8
     for (int i = 0; i < chosen; ++i) sum += logits[i];
     const float divisor = p.normalised ? fmaxf(sum, p.least_sum) : 1.0f;
     for (int i = lane; i < chosen; i += 32) {
@@ -141,6 +190,8 @@ struct RouteRow {
   }
 };
 
+// Of up to 32 * kEach experts.
+template <int kEach>
 __global__ void __launch_bounds__(32 * kRouteWarps) route_kernel(const __grid_constant__ RouteParams p) {
   extern __shared__ float tables[];
   release_successor();
@@ -166,7 +217,7 @@ __global__ void __launch_bounds__(32 * kRouteWarps) route_kernel(const __grid_co
   __syncwarp();
   if (p.score == RouterScore::sparse_mixer) return work.choose_mixed();
   if (p.num_groups > 1) hide_other_groups(p, choice, logits, lane);
-  work.choose();
+  work.template choose<kEach>();
   work.weigh();
 }
 
@@ -216,29 +267,62 @@ __global__ void __launch_bounds__(kSortThreads)
   }
 }
 
-// A block a slot.
+// A block for some slots of a tile, whose rows come into shared memory first where they fit there: single
+// numbers from anywhere cost a sector each. What a thread finds in the expert's order is that of all of them.
+constexpr int kMostSlotsOfBlock = 8;
+constexpr int kMostStagedBytes = 47 << 10;  // what a kernel may have without asking
+
+__device__ __forceinline__ void stage_expert_row(const ExpertGather& g, const __half* from, int thread,
+                                                 int threads, __half* staged) {
+  if (g.columns % 8 == 0) {
+#pragma unroll 4
+    for (int c = thread * 8; c < g.columns; c += threads * 8)
+      *reinterpret_cast<uint4*>(staged + c) = *reinterpret_cast<const uint4*>(from + c);
+  } else {
+    for (int c = thread; c < g.columns; c += threads) staged[c] = from[c];
+  }
+}
+
 __global__ void __launch_bounds__(kThreads)
-    gather_experts_kernel(const __grid_constant__ ExpertGather g, const __grid_constant__ ExpertTiles tiles) {
+    gather_experts_kernel(const __grid_constant__ ExpertGather g, const __grid_constant__ ExpertTiles tiles,
+                          int slots, int staged_bytes) {
+  extern __shared__ __align__(16) __half staged_rows[];
   release_successor();
   wait_for_predecessor();
-  const int slot = blockIdx.x, expert = tiles.experts[slot / tiles.tile_rows];
+  const int first = static_cast<int>(blockIdx.x) * slots, expert = tiles.experts[first / tiles.tile_rows];
   if (expert < 0) return;
-  const int row = tiles.rows_of_slots[slot];
-  if (row < 0) return;
   const int32_t* order = g.records[static_cast<size_t>(expert) * g.record_stride].row_order;
-  const __half* from = g.input + static_cast<size_t>(row / g.rows_per_input) * g.columns;
-  const float factor = g.input_scale != nullptr ? g.input_scale[row] : 1.0f;
-  auto* to = reinterpret_cast<uint4*>(g.target + static_cast<size_t>(slot) * g.stride);
+  const int32_t* rows = tiles.rows_of_slots + first;
+  const auto input_row = [&](int row) {
+    return g.input + static_cast<size_t>(row / g.rows_per_input) * g.columns;
+  };
+  const int stride = staged_stride(g.columns);
+  if (staged_bytes > 0) {
+    const int threads = kThreads / slots, slot = threadIdx.x / threads, row = rows[slot];
+    if (row >= 0)
+      stage_expert_row(g, input_row(row), threadIdx.x % threads, threads, staged_rows + slot * stride);
+    __syncthreads();
+  }
   for (int k = threadIdx.x * 8; k < g.stride; k += kThreads * 8) {
-    __half2 pairs[4];
+    int from[8];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      __half v = __float2half(0.0f);
-      if (k + i < g.columns) v = from[order != nullptr ? order[k + i] : k + i];
-      if (g.input_scale != nullptr) v = __float2half_rn(__half2float(v) * factor);
-      (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
+    for (int i = 0; i < 8; ++i) from[i] = order != nullptr && k + i < g.columns ? order[k + i] : k + i;
+#pragma unroll 2
+    for (int slot = 0; slot < slots; ++slot) {
+      const int row = rows[slot];
+      if (row < 0) break;  // slots of a tile are taken from the first on
+      const __half* numbers = staged_bytes > 0 ? staged_rows + slot * stride : input_row(row);
+      const float factor = g.input_scale != nullptr ? g.input_scale[row] : 1.0f;
+      __half2 pairs[4];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        __half v = k + i < g.columns ? numbers[from[i]] : __float2half(0.0f);
+        if (g.input_scale != nullptr) v = __float2half_rn(__half2float(v) * factor);
+        (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
+      }
+      *reinterpret_cast<uint4*>(g.target + static_cast<size_t>(first + slot) * g.stride + k) =
+          make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3]));
     }
-    to[k / 8] = make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3]));
   }
 }
 
@@ -261,7 +345,10 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const __grid_constant
 
 cudaError_t launch_route(const RouteParams& p, Launch l) {
   const size_t bytes = static_cast<size_t>(kRouteWarps * 3 * p.num_experts) * sizeof(float);
-  return launch_kernel(route_kernel, dim3(static_cast<unsigned>((p.rows + kRouteWarps - 1) / kRouteWarps)),
+  const auto kernel = p.num_experts <= 128   ? route_kernel<4>
+                      : p.num_experts <= 256 ? route_kernel<8>
+                                             : route_kernel<kMaxExperts / 32>;
+  return launch_kernel(kernel, dim3(static_cast<unsigned>((p.rows + kRouteWarps - 1) / kRouteWarps)),
                        dim3(32 * kRouteWarps), bytes, l.stream, l.dependent, p);
 }
 
@@ -278,12 +365,18 @@ cudaError_t launch_sort_rows(const int32_t* expert_of_row, int rows, int num_exp
 }
 
 cudaError_t launch_gather_experts(const ExpertGather& g, const ExpertTiles& tiles, Launch l) {
-  return launch_kernel(gather_experts_kernel, dim3(static_cast<unsigned>(tiles.num_tiles * tiles.tile_rows)),
-                       dim3(kThreads), 0, l.stream, l.dependent, g, tiles);
+  const int row_bytes = staged_stride(g.columns) * static_cast<int>(sizeof(__half));
+  int slots = std::min(kMostSlotsOfBlock, tiles.tile_rows);
+  while (slots > 1 && slots * row_bytes > kMostStagedBytes) slots /= 2;
+  const int staged = slots * row_bytes <= kMostStagedBytes ? slots * row_bytes : 0;
+  return launch_kernel(gather_experts_kernel,
+                       dim3(static_cast<unsigned>(tiles.num_tiles * tiles.tile_rows / slots)), dim3(kThreads),
+                       static_cast<size_t>(staged), l.stream, l.dependent, g, tiles, slots, staged);
 }
 
 cudaError_t setup_experts() {
-  return load_kernels(route_kernel, sort_rows_kernel, gather_experts_kernel, combine_kernel);
+  return load_kernels(route_kernel<4>, route_kernel<8>, route_kernel<kMaxExperts / 32>, sort_rows_kernel,
+                      gather_experts_kernel, combine_kernel);
 }
 
 }  // namespace quire::kernels

@@ -17,16 +17,17 @@ __device__ __forceinline__ const ExpertArguments* arguments_of_expert(const Expe
   constexpr int kMatrixWords = sizeof(Matrix) / 4, kWords = sizeof(ExpertArguments) / 4;
   const int expert = a.experts[blockIdx.x];
   if (expert < 0) return nullptr;
-  const Matrix& matrix = a.records[static_cast<size_t>(expert) * a.record_stride].matrix;
-  if (matrix.num_parts == 0 || matrix.kind != kKind) return nullptr;
-  const auto* from_matrix = reinterpret_cast<const uint32_t*>(&matrix);
+  const auto* from_matrix =
+      reinterpret_cast<const uint32_t*>(&a.records[static_cast<size_t>(expert) * a.record_stride].matrix);
   const auto* from_rest = reinterpret_cast<const uint32_t*>(&a);
   auto* to = reinterpret_cast<uint32_t*>(shared + a.shape.shared_bytes);
 #pragma unroll 1
   for (int i = threadIdx.x; i < kWords; i += blockDim.x)
     to[i] = i < kMatrixWords ? __ldg(from_matrix + i) : from_rest[i];
   __syncthreads();
-  return reinterpret_cast<const ExpertArguments*>(to);
+  const auto* arguments = reinterpret_cast<const ExpertArguments*>(to);
+  const bool is_of_kind = arguments->matrix.num_parts != 0 && arguments->matrix.kind == kKind;
+  return is_of_kind ? arguments : nullptr;
 }
 
 // Row blockIdx.x into shared memory in the order of the expert's rows, zeros after it.

@@ -106,8 +106,9 @@ Status place_input(Context& c, const Matrix& m, int32_t rows, bool arranged, Str
   placed_rows.target_stride = stride;
   placed_rows.arranged = arranged;
   if (input.gathered_for != nullptr) placed_rows.order = input.gathered_for->device_row_order;
-  const auto launch = input.gathered_for != nullptr ? launch_gather : launch_arrange;
-  const cudaError_t error = launch(placed_rows, c.launch());
+  const cudaError_t error = input.gathered_for != nullptr
+                                ? launch_gather(placed_rows, c.device->shared_per_block, c.launch())
+                                : launch_arrange(placed_rows, c.launch());
   input.rows = c.gathered;
   input.stride = stride;
   input.gathered_for = nullptr;

@@ -26,6 +26,24 @@ __device__ __forceinline__ size_t arranged_at(int blocks, int row, int column) {
          token % 8 * 8 + column / 8 % 4 * kArrangedWord + column % 2;
 }
 
+// Sixteen bytes of a row that lie together: of step `unit / 4` of 32 columns piece `unit % 4`, columns 8t + 2
+// * piece and the next, by t.
+constexpr int kUnitsOfStep = 4;
+constexpr int kUnitsOfBlock = kBlockSteps * kUnitsOfStep;
+__device__ __forceinline__ int unit_column(int unit) {
+  return unit / kUnitsOfStep * kStepRows + unit % kUnitsOfStep * 2;
+}
+__device__ __forceinline__ void store_unit(__half* to, int blocks, int row, int unit, uint4 v) {
+  *reinterpret_cast<uint4*>(to + arranged_at(blocks, row, unit_column(unit))) = v;
+}
+
+// Rows that wait in shared memory, from each other so many halves apart that neither those who read units of
+// neighbouring rows nor those who read a row meet in a bank.
+constexpr int kStagedOctet = 8;
+__host__ __device__ constexpr int staged_stride(int columns) {
+  return columns + 8;
+}
+
 // Eight columns of a row from `column` on, a multiple of 8.
 __device__ __forceinline__ void store_arranged(__half* to, int blocks, int row, int column, uint4 v) {
   auto* word = reinterpret_cast<uint32_t*>(to + arranged_at(blocks, row, column));

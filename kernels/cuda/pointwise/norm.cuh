@@ -7,6 +7,7 @@
 namespace quire::kernels {
 
 constexpr int kNormThreads = 512;
+constexpr int kNormSums = 2 * kNormThreads / 32;
 
 // Sum over the block, the same bits for every thread; order fixed by the block's size.
 __device__ __forceinline__ float norm_block_sum(float v, float* shared) {
@@ -43,17 +44,32 @@ class RowNorm {
     }
   }
 
-  // store(place of the column, value). `sums` holds 2 * kNormThreads / 32 floats of shared memory.
-  template <typename Store>
-  __device__ __forceinline__ void run(const float* x, float* sums, Store store) {
-    const auto* quads = reinterpret_cast<const float4*>(x);
-    const int first_single = 4 * quads_ + threadIdx.x;
-    float4 held[kHeld];
+  // What stays in registers of a row.
+  struct Held {
+    float4 fours[kHeld];
+  };
+  __device__ __forceinline__ Held fetch(const float* x) const {
+    Held held;
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
       const int q = threadIdx.x + i * kNormThreads;
-      held[i] = q < quads_ ? quads[q] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      held.fours[i] =
+          q < quads_ ? reinterpret_cast<const float4*>(x)[q] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
+    return held;
+  }
+
+  // store(place of the column, value). `sums` holds kNormSums floats of shared memory, which a later run may
+  // use again after another one, with others, has come between.
+  template <typename Store>
+  __device__ __forceinline__ void run(const float* x, float* sums, Store store) {
+    run(x, fetch(x), sums, store);
+  }
+  template <typename Store>
+  __device__ __forceinline__ void run(const float* x, const Held& of_row, float* sums, Store store) {
+    const auto* quads = reinterpret_cast<const float4*>(x);
+    const int first_single = 4 * quads_ + threadIdx.x;
+    const float4(&held)[kHeld] = of_row.fours;
     float mean = 0.0f;
     if constexpr (kLayer) {
       float total = 0.0f;

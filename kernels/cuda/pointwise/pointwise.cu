@@ -39,7 +39,7 @@ template <bool kLayer, bool kStaged>
 __global__ void __launch_bounds__(kNormThreads)
     norm_kernel(const __grid_constant__ NormParams p, const int32_t* place) {
   extern __shared__ __align__(16) __half staged[];
-  __shared__ float sums[2 * kNormThreads / 32];
+  __shared__ float sums[kNormSums];
   release_successor();
   RowNorm<kLayer> norm(p, place);
   wait_for_predecessor();
@@ -62,6 +62,42 @@ __global__ void __launch_bounds__(kNormThreads)
   if constexpr (kStaged) {
     __syncthreads();
     copy_normed_row(staged, p.columns, out);
+  }
+}
+
+// To where it lies arranged, a block eight rows: written row by row, each line of it would be written by
+// eight blocks. A row is on its way while the one before it is normalised.
+template <bool kLayer>
+__global__ void __launch_bounds__(kNormThreads, 2)
+    norm_arranged_kernel(const __grid_constant__ NormParams p, const int32_t* place) {
+  extern __shared__ __align__(16) __half staged[];
+  __shared__ float sums[2][kNormSums];
+  release_successor();
+  RowNorm<kLayer> norm(p, place);
+  wait_for_predecessor();
+  const int first = blockIdx.x * kStagedOctet, stride = staged_stride(p.columns);
+  const int count = min(kStagedOctet, p.rows - first);
+  const auto row_at = [&](int i) {
+    const size_t row = p.row_index != nullptr ? p.row_index[first + i] : first + i;
+    return p.input + row * (p.input_stride != 0 ? p.input_stride : p.columns);
+  };
+  auto held = norm.fetch(row_at(0));
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    const auto coming = norm.fetch(row_at(min(i + 1, count - 1)));
+    norm.run(row_at(i), held, sums[i & 1],
+             [&](int column, float y) { staged[i * stride + column] = __float2half_rn(y); });
+    held = coming;
+  }
+  __syncthreads();
+  const int row = threadIdx.x % kStagedOctet, blocks = p.columns / kBlockRows;
+  if (row >= count) return;
+  const auto* words = reinterpret_cast<const uint32_t*>(staged + row * stride);
+  for (int unit = threadIdx.x / kStagedOctet; unit < blocks * kUnitsOfBlock;
+       unit += kNormThreads / kStagedOctet) {
+    const uint32_t* from = words + unit_column(unit) / 2;
+    store_unit(static_cast<__half*>(p.output), blocks, first + row, unit,
+               make_uint4(from[0], from[4], from[8], from[12]));
   }
 }
 
@@ -129,15 +165,8 @@ __global__ void scale_logits_kernel(float* logits, int64_t count, float scale, f
 // each.
 constexpr int kGatherThreads = 512;
 constexpr int kMostStaged = 24 << 10;  // columns
-
-// Eight numbers of a row, column k on, into its row, or arranged.
-__device__ __forceinline__ void put_placed(const PlacedRows& p, int row, int k, uint4 v) {
-  if (p.arranged) {
-    store_arranged(p.target, p.target_stride / kBlockRows, row, k, v);
-  } else {
-    *reinterpret_cast<uint4*>(p.target + static_cast<size_t>(row) * p.target_stride + k) = v;
-  }
-}
+// From so many rows on a block takes eight of them: of fewer there would be too few blocks.
+constexpr int kFewestOctetRows = 1024;
 
 // Where columns k to k + 7 of the target come from, as far as they are there.
 __device__ __forceinline__ void order_of_eight(const PlacedRows& p, int k, int (&from)[8]) {
@@ -159,20 +188,27 @@ __device__ __forceinline__ void order_of_eight(const PlacedRows& p, int k, int (
   }
 }
 
+__device__ __forceinline__ void stage_row(const PlacedRows& p, int row, int thread, int threads,
+                                          __half* staged) {
+  const __half* from = p.source + static_cast<size_t>(row) * p.source_stride;
+  if (p.columns % 8 == 0 && p.source_stride % 8 == 0) {
+    for (int c = thread * 8; c < p.columns; c += threads * 8)
+      *reinterpret_cast<uint4*>(staged + c) = *reinterpret_cast<const uint4*>(from + c);
+  } else {
+    for (int c = thread; c < p.columns; c += threads) staged[c] = from[c];
+  }
+}
+
 __global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_constant__ PlacedRows p) {
-  extern __shared__ __align__(16) __half staged_row[];
+  extern __shared__ __align__(16) __half staged_rows[];
   release_successor();
   wait_for_predecessor();
-  const __half* row = p.source + static_cast<size_t>(blockIdx.x) * p.source_stride;
+  const int number = static_cast<int>(blockIdx.x);
+  const __half* row = p.source + static_cast<size_t>(number) * p.source_stride;
   if (p.columns <= kMostStaged) {
-    if (p.columns % 8 == 0 && p.source_stride % 8 == 0) {
-      for (int c = threadIdx.x * 8; c < p.columns; c += kGatherThreads * 8)
-        *reinterpret_cast<uint4*>(staged_row + c) = *reinterpret_cast<const uint4*>(row + c);
-    } else {
-      for (int c = threadIdx.x; c < p.columns; c += kGatherThreads) staged_row[c] = row[c];
-    }
+    stage_row(p, number, threadIdx.x, kGatherThreads, staged_rows);
     __syncthreads();
-    row = staged_row;
+    row = staged_rows;
   }
   for (int k = threadIdx.x * 8; k < p.target_stride; k += kGatherThreads * 8) {
     int from[8];
@@ -183,7 +219,40 @@ __global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_con
       const __half v = k + i < p.columns ? row[from[i]] : __float2half(0.0f);
       (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
     }
-    put_placed(p, static_cast<int>(blockIdx.x), k,
+    const uint4 v = make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3]));
+    if (p.arranged) {
+      store_arranged(p.target, p.target_stride / kBlockRows, number, k, v);
+    } else {
+      *reinterpret_cast<uint4*>(p.target + static_cast<size_t>(number) * p.target_stride + k) = v;
+    }
+  }
+}
+
+// The same, arranged, by a block for eight rows, so that it writes whole lines. Two warps bring a row;
+// neighbouring lanes then write a unit of each.
+__global__ void __launch_bounds__(kGatherThreads, 2)
+    gather_arranged_kernel(const __grid_constant__ PlacedRows p) {
+  extern __shared__ __align__(16) __half staged_rows[];
+  release_successor();
+  wait_for_predecessor();
+  constexpr int kThreadsOfRow = kGatherThreads / kStagedOctet;
+  const int first = static_cast<int>(blockIdx.x) * kStagedOctet, stride = staged_stride(p.columns);
+  if (const int row = threadIdx.x / kThreadsOfRow; first + row < p.rows)
+    stage_row(p, first + row, threadIdx.x % kThreadsOfRow, kThreadsOfRow, staged_rows + row * stride);
+  __syncthreads();
+  const int row = threadIdx.x % kStagedOctet, blocks = p.target_stride / kBlockRows;
+  if (first + row >= p.rows) return;
+  const __half* staged = staged_rows + row * stride;
+  for (int unit = threadIdx.x / kStagedOctet; unit < blocks * kUnitsOfBlock; unit += kThreadsOfRow) {
+    __half2 pairs[4];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int k = unit_column(unit) + 8 * (i / 2) + i % 2;
+      __half v = __float2half(0.0f);
+      if (k < p.columns) v = staged[p.order != nullptr ? __ldg(p.order + k) : k];
+      (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
+    }
+    store_unit(p.target, blocks, first + row, unit,
                make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3])));
   }
 }
@@ -227,6 +296,10 @@ __global__ void finish_rows_kernel(const __grid_constant__ FinishedRows p) {
   }
 }
 
+size_t octet_bytes(int32_t columns) {
+  return static_cast<size_t>(kStagedOctet * staged_stride(columns)) * sizeof(__half);
+}
+
 dim3 row_grid(int columns, int rows) {
   return dim3(blocks_for(columns, kThreads * 4), static_cast<unsigned>(rows));
 }
@@ -249,6 +322,18 @@ cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {
                        l.stream, l.dependent, p, place);
 }
 
+bool norm_arranges(const NormParams& p, uint32_t shared_per_block) {
+  constexpr size_t kOfSums = 1024;  // and what the driver keeps
+  return p.rows >= kFewestOctetRows && p.columns % kBlockRows == 0 &&
+         octet_bytes(p.columns) + kOfSums <= shared_per_block;
+}
+
+cudaError_t launch_norm_arranged(const NormParams& p, const int32_t* place, Launch l) {
+  const auto kernel = p.kind == NormKind::layer ? norm_arranged_kernel<true> : norm_arranged_kernel<false>;
+  return launch_kernel(kernel, dim3(blocks_for(p.rows, kStagedOctet)), dim3(kNormThreads),
+                       octet_bytes(p.columns), l.stream, l.dependent, p, place);
+}
+
 cudaError_t launch_rope_angles(const RopeAnglesParams& p, Launch l) {
   return launch_kernel(rope_angles_kernel,
                        dim3(blocks_for(int64_t{p.num_tokens} * (p.rotary_dim / 2), kThreads)), dim3(kThreads),
@@ -268,7 +353,11 @@ cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float
                        l.dependent, logits, count, scale, softcap);
 }
 
-cudaError_t launch_gather(const PlacedRows& p, Launch l) {
+cudaError_t launch_gather(const PlacedRows& p, uint32_t shared_per_block, Launch l) {
+  const size_t octet = octet_bytes(p.columns);
+  if (p.arranged && p.rows >= kFewestOctetRows && octet <= shared_per_block)
+    return launch_kernel(gather_arranged_kernel, dim3(blocks_for(p.rows, kStagedOctet)), dim3(kGatherThreads),
+                         octet, l.stream, l.dependent, p);
   const size_t staged = p.columns <= kMostStaged ? static_cast<size_t>(p.columns) * sizeof(__half) : 0;
   return launch_kernel(gather_kernel, dim3(static_cast<unsigned>(p.rows)), dim3(kGatherThreads), staged,
                        l.stream, l.dependent, p);
@@ -286,7 +375,17 @@ cudaError_t launch_finish_rows(const FinishedRows& p, Launch l) {
                        l.dependent, p);
 }
 
-cudaError_t setup_pointwise() {
+cudaError_t setup_pointwise(int shared_limit) {
+  const auto allow = [&](auto kernel) {
+    cudaFuncAttributes attributes;
+    if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess)
+      return error;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                shared_limit - static_cast<int>(attributes.sharedSizeBytes));
+  };
+  for (const auto kernel : {norm_arranged_kernel<true>, norm_arranged_kernel<false>})
+    if (const cudaError_t error = allow(kernel); error != cudaSuccess) return error;
+  if (const cudaError_t error = allow(gather_arranged_kernel); error != cudaSuccess) return error;
   return load_kernels(embed_kernel, norm_kernel<true, true>, norm_kernel<true, false>,
                       norm_kernel<false, true>, norm_kernel<false, false>, rope_angles_kernel,
                       activation_kernel, sparse_activation_kernel, scale_logits_kernel, gather_kernel,

@@ -18,6 +18,10 @@ cudaError_t launch_embed(const EmbedParams& params, const void* table, DType dty
                          Launch launch);
 // `place` [columns], or nullptr: column c of the result goes to place[c], the row order of the next matrix.
 cudaError_t launch_norm(const NormParams& params, const int32_t* place, Launch launch);
+// The same, to where broad products want it (arranged.cuh): `output` is arranged then. Only for many rows of
+// whole blocks of 128 columns, where a thread block may have so much shared memory.
+bool norm_arranges(const NormParams& params, uint32_t shared_per_block);
+cudaError_t launch_norm_arranged(const NormParams& params, const int32_t* place, Launch launch);
 cudaError_t launch_rope_angles(const RopeAnglesParams& params, Launch launch);
 cudaError_t launch_activation(const ActivationParams& params, Launch launch);
 cudaError_t launch_row_op(const RowOpParams& params, Launch launch);
@@ -38,8 +42,9 @@ struct PlacedRows {
   int32_t target_stride = 0;  // of one row, also where they are arranged; a multiple of 128 then
   bool arranged = false;      // as broad products want them (arranged.cuh), or rows side by side
 };
-// target[row][k] = source[row][order[k]]; zero for k from columns to target_stride.
-cudaError_t launch_gather(const PlacedRows& rows, Launch launch);
+// target[row][k] = source[row][order[k]]; zero for k from columns to target_stride. Of a card whose thread
+// blocks may have so much shared memory.
+cudaError_t launch_gather(const PlacedRows& rows, uint32_t shared_per_block, Launch launch);
 // Arranged, whatever `arranged` says. All columns up to target_stride are read, in their order.
 cudaError_t launch_arrange(const PlacedRows& rows, Launch launch);
 
@@ -58,7 +63,7 @@ struct FinishedRows {
 cudaError_t launch_finish_rows(const FinishedRows& rows, Launch launch);
 
 // Once per device, with the device current: the kernels go to the card.
-cudaError_t setup_pointwise();
+cudaError_t setup_pointwise(int shared_limit);
 cudaError_t setup_rows();
 
 }  // namespace quire::kernels

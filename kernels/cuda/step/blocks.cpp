@@ -20,18 +20,21 @@ constexpr int32_t kMostScattered = 256;
   } while (false)
 
 // norm(input) times a matrix. One row is normalised by the matrix kernel itself; more of them by a kernel of
-// their own, which writes its result in the row order of the matrix where it can.
+// their own, which writes its result in the row order of the matrix where it can, and arranged where the
+// matrix wants it so.
 Status multiply_norm(Context& c, const NormParams& norm, const LinearParams& product, void* normed,
                      ProductForm form) {
   const Weight& weight = *product.weight;
   if (fuses_norm(c, weight, norm)) return multiply_normed(c, norm, product, form);
   NormParams n = norm;
-  n.output = normed;
   form.in_row_order = takes_row_order(weight);
-  QUIRE_RETURN_IF_FAILED(c.device->check(
-      launch_norm(n, form.in_row_order ? row_place(weight) : nullptr, c.launch()), "normalising"));
+  form.arranged = takes_arranged(c, weight, norm.rows) && norm_arranges(norm, c.device->shared_per_block);
+  n.output = form.arranged ? c.gathered : normed;
+  const auto launch = form.arranged ? launch_norm_arranged : launch_norm;
+  QUIRE_RETURN_IF_FAILED(
+      c.device->check(launch(n, form.in_row_order ? row_place(weight) : nullptr, c.launch()), "normalising"));
   LinearParams p = product;
-  p.input = normed;
+  p.input = n.output;
   return multiply(c, p, form);
 }
 

@@ -176,6 +176,12 @@ class BlockTest : public CudaTest {
     a.output = output_;
     a.heads = {kHeads, kKvHeads, kDim};
     a.rotary_dim = kDim;
+    if (head_norm_ != nullptr) {
+      a.qk_norm = QkNorm::each_head;
+      a.qk_norm_epsilon = 1e-6f;
+      a.q_norm = head_norm_;
+      a.k_norm = head_norm_ + kDim;
+    }
     a.scale = 0.125f;
     a.batch = batch;
     a.kv_shape = shape_;
@@ -204,6 +210,7 @@ class BlockTest : public CudaTest {
   Weight *qkv_ = nullptr, *output_ = nullptr, *gate_up_ = nullptr, *down_ = nullptr, *head_ = nullptr,
          *embedding_ = nullptr;
   const float* norm_ = nullptr;
+  const float* head_norm_ = nullptr;  // of queries, then of keys; nullptr: heads are not normalised
   const float* frequencies_ = nullptr;
   bool leaves_ = false;   // whether the weights are large enough for it
   int32_t kv_bound_ = 0;  // that the batch names for the tokens of its sequences
@@ -472,6 +479,18 @@ TEST_P(BlockPagesTest, CompanyAndChunksDoNotShow) {
   EXPECT_EQ(step({250}, {50}, true), many);
 }
 
+// A token that comes alone is appended by attention, one of many by a kernel of its own.
+TEST_P(BlockPagesTest, CompanyDoesNotShowWhereHeadsAreNormalised) {
+  make_model_of_pages(true);
+  const auto plain = step({0}, {40}, true);
+  head_norm_ = to_device(random_floats(2 * kDim, random_));
+  const auto whole = step({0}, {40}, true);
+  EXPECT_GT(relative_error(whole, plain), 1e-4);
+  EXPECT_LT(relative_error(step({0}, {40}, false), whole), 3e-3);
+  step({0}, {39}, true);
+  EXPECT_EQ(step({39}, {1}, true), whole);
+}
+
 INSTANTIATE_TEST_SUITE_P(Pages, BlockPagesTest,
                          testing::Values(BlockPages{"f16_of_32", KvFormat::f16, 32},
                                          BlockPages{"f16_of_256", KvFormat::f16, 256},
@@ -507,61 +526,6 @@ INSTANTIATE_TEST_SUITE_P(Pages, BlockChunksTest,
                                          BlockPages{"q8_of_256", KvFormat::q8, 256},
                                          BlockPages{"q4_of_128", KvFormat::q4, 128}),
                          name_of);
-
-// A feed-forward block whose matrices take broad tiles where the card has products of a warpgroup (see
-// GemmShapeTest): what lies between its kernels is arranged for these then. A row gets what it gets in a step
-// of few.
-class ArrangedBlockTest : public CudaTest, public testing::WithParamInterface<bool> {
- protected:
-  static constexpr int32_t kHidden = 3200, kInner = 6656, kTokens = 70, kFew = 8;
-
-  std::vector<float> run(const std::vector<float>& hidden) {
-    block_.num_tokens = static_cast<int32_t>(hidden.size()) / kHidden;
-    block_.workspace.hidden = to_device(hidden);
-    EXPECT_EQ(table_->mlp_block(context_, &block_), Status::ok);
-    return from_device(block_.workspace.hidden, hidden.size());
-  }
-  void make_block() {
-    const std::vector<int32_t> order = random_order(kHidden, random_);
-    for (StoredWeight* part : {&gate_, &up_}) {
-      make_exl2(*part, {{5, 1152}, {4, 2048}}, kInner, false, random_);
-      part->row_order = order;
-      if (GetParam()) part->source.row_order = part->row_order.data();
-    }
-    make_exl2(down_, {{5, 2048}, {3, 4608}}, kHidden, false, random_);
-    for (StoredWeight* part : {&gate_, &up_, &down_}) part->source.prescale = 0.02f;
-    block_.norm.weight = to_device(random_floats(kHidden, random_));
-    block_.norm.columns = kHidden;
-    block_.gate_up = prepare({gate_.source, up_.source});
-    block_.down = prepare({down_.source});
-    block_.intermediate = kInner;
-    block_.workspace.normed = poisoned<uint16_t>(size_t{kTokens} * kHidden);
-    block_.workspace.gate_up = poisoned<uint16_t>(size_t{kTokens} * 2 * kInner);
-    block_.workspace.activated = poisoned<uint16_t>(size_t{kTokens} * kInner);
-  }
-
-  std::mt19937 random_{std::random_device{}()};
-  StoredWeight gate_, up_, down_;
-  MlpBlockParams block_;
-};
-
-TEST_P(ArrangedBlockTest, ManyRowsGetWhatFewGet) {
-  make_block();
-  const std::vector<float> hidden = random_floats(size_t{kTokens} * kHidden, random_);
-  const std::vector<float> all = run(hidden);
-  for (const int32_t first : {0, kTokens - kFew}) {
-    const auto begin = static_cast<ptrdiff_t>(first) * kHidden, end = begin + kFew * kHidden;
-    const std::vector<float> few = run({hidden.begin() + begin, hidden.begin() + end});
-    EXPECT_TRUE(std::equal(few.begin(), few.end(), all.begin() + begin)) << "from row " << first;
-    EXPECT_GT(relative_error(few, std::vector<float>(hidden.begin() + begin, hidden.begin() + end)), 1e-3)
-        << "nothing was added";
-  }
-}
-
-std::string name_of_order(const testing::TestParamInfo<bool>& permuted) {
-  return permuted.param ? "permuted" : "in_order";
-}
-INSTANTIATE_TEST_SUITE_P(RowOrders, ArrangedBlockTest, testing::Bool(), name_of_order);
 
 }  // namespace
 }  // namespace quire::kernels
