@@ -11,35 +11,6 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kMaxHeadDim = 256;
 
-// Where the rows of a token lie in a layer's pages, as numbers of rows.
-struct TokenRows {
-  size_t first;  // of the first head of keys or values
-  int of_head;   // from there to the next
-
-  __device__ __forceinline__ TokenRows(const AppendKvParams& p, int token) : of_head(p.kv_shape.page_tokens) {
-    const int position = p.batch.positions[token];
-    const int32_t* pages = p.batch.page_table +
-                           static_cast<size_t>(p.batch.sequence_of_token[token]) * p.batch.page_table_stride;
-    first = static_cast<size_t>(pages[position / of_head]) * p.kv_shape.num_kv_heads * of_head +
-            position % of_head;
-  }
-  __device__ __forceinline__ PageRow keys(const AppendKvParams& p, int head) const {
-    return {p.kv.keys, p.kv.key_scales, p.kv_shape.key_format, p.heads.head_dim, row(head)};
-  }
-  __device__ __forceinline__ PageRow values(const AppendKvParams& p, int head) const {
-    return {p.kv.values, p.kv.value_scales, p.kv_shape.value_format, p.heads.head_dim, row(head)};
-  }
-
- private:
-  __device__ __forceinline__ size_t row(int head) const {
-    return first + static_cast<size_t>(head) * of_head;
-  }
-};
-
-__device__ __forceinline__ bool rotates(const AppendKvParams& p) {
-  return p.rope != RopeStyle::none && p.rotary_dim > 0;
-}
-
 // Any heads: a warp for each, whose row lies in shared memory.
 __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_constant__ AppendKvParams p) {
   __shared__ __align__(8) float rows[kWarps][kMaxHeadDim];
@@ -58,9 +29,10 @@ __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_consta
     auto* to = static_cast<__half*>(p.qkv) + (static_cast<size_t>(token) * heads + head) * dim;
     for (int d = lane; d < dim; d += 32) to[d] = __float2half_rn(row[d]);
   } else if (head < queries + keys) {
-    store_row(row, dim, p.kv_shape.key_format, lane, TokenRows(p, token).keys(p, head - queries));
+    store_row(row, dim, p.kv_shape.key_format, lane, key_row(p, TokenRows(p, token).row(head - queries)));
   } else {
-    store_row(row, dim, p.kv_shape.value_format, lane, TokenRows(p, token).values(p, head - queries - keys));
+    store_row(row, dim, p.kv_shape.value_format, lane,
+              value_row(p, dim, TokenRows(p, token).row(head - queries - keys)));
   }
 }
 
@@ -147,13 +119,14 @@ __global__ void __launch_bounds__(32 * kWarps) append_lanes_kernel(const __grid_
 #pragma unroll
     for (int k = 0; k < kElements; ++k) own.v[k] = __half2float(found[h][k]);
     if (head >= queries + keys) {
-      own.store(pages.values(p, head - queries - keys), p.kv_shape.value_format, rows[warp], lane);
+      own.store(value_row(p, 32 * kElements, pages.row(head - queries - keys)), p.kv_shape.value_format,
+                rows[warp], lane);
       continue;
     }
     if (normed) own.normalise(head < queries ? p.q_norm : p.k_norm, p.qk_norm_epsilon, lane);
     if (turns) own.rotate(cosine, sine);
     if (head >= queries) {
-      own.store(pages.keys(p, head - queries), p.kv_shape.key_format, rows[warp], lane);
+      own.store(key_row(p, pages.row(head - queries)), p.kv_shape.key_format, rows[warp], lane);
     } else if (normed || turns) {
 #pragma unroll
       for (int k = 0; k < kElements; ++k) from[32 * (h * kElements + k)] = __float2half_rn(own.v[k]);

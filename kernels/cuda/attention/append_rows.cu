@@ -53,7 +53,7 @@ __device__ __forceinline__ void turn_heads(const AppendKvParams& p, int token, c
       norm_row(heads.rows, heads.count * dim, p.qk_norm_kind, p.qk_norm_epsilon, heads.weight, lane);
     __syncthreads();
   }
-  const bool turns = p.rope != RopeStyle::none && p.rotary_dim > 0;
+  const bool turns = rotates(p);
   const bool normed = p.qk_norm == QkNorm::each_head;
   HeadAngles angles;
   if (turns) angles.fetch(p, token, lane);
@@ -94,14 +94,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int c = threadIdx.x; c < columns; c += kThreads)
     row[c] = fminf(fmaxf(__half2float(stored[c]), -limit), limit);
   __syncthreads();
-  const int position = p.batch.positions[token], page_tokens = p.kv_shape.page_tokens;
-  const int32_t* pages =
-      p.batch.page_table + static_cast<size_t>(p.batch.sequence_of_token[token]) * p.batch.page_table_stride;
+  const TokenRows pages(p, token);
   float* keys = row + of_query;
-  const auto page_row = [&](int head) {
-    return (static_cast<size_t>(pages[position / page_tokens]) * kv_heads + head) * page_tokens +
-           position % page_tokens;
-  };
   if (!p.reads_cache_only) {  // values go first: where they are the keys, those are not yet turned
     float* own = row + columns + warp * values;
     const float* from = p.values_are_keys ? keys : keys + kv_heads * dim;
@@ -109,22 +103,20 @@ __global__ void __launch_bounds__(kThreads)
       for (int d = lane; d < values; d += 32) own[d] = from[h * values + d];
       __syncwarp();
       if (p.value_norm) norm_row(own, values, NormKind::rms, p.qk_norm_epsilon, nullptr, lane);
-      store_row(own, values, p.kv_shape.value_format, lane,
-                PageRow(p.kv.values, p.kv.value_scales, p.kv_shape.value_format, values, page_row(h)));
+      store_row(own, values, p.kv_shape.value_format, lane, value_row(p, values, pages.row(h)));
       __syncwarp();
     }
     __syncthreads();
   }
   turn_heads(p, token, {row, p.heads.num_heads, p.q_norm}, warp, lane);
   __syncthreads();
-  const float factor = query_factor(p, position);
+  const float factor = query_factor(p, p.batch.positions[token]);
   for (int c = threadIdx.x; c < of_query; c += kThreads) stored[c] = __float2half_rn(row[c] * factor);
   if (p.reads_cache_only) return;
   turn_heads(p, token, {keys, kv_heads, p.k_norm}, warp, lane);
   __syncthreads();
   for (int h = warp; h < kv_heads; h += kWarps)
-    store_row(keys + h * dim, dim, p.kv_shape.key_format, lane,
-              PageRow(p.kv.keys, p.kv.key_scales, p.kv_shape.key_format, dim, page_row(h)));
+    store_row(keys + h * dim, dim, p.kv_shape.key_format, lane, key_row(p, pages.row(h)));
 }
 
 }  // namespace

@@ -41,6 +41,10 @@ struct HeadAngles {
   }
 };
 
+__device__ __forceinline__ bool rotates(const AppendKvParams& p) {
+  return p.rope != RopeStyle::none && p.rotary_dim > 0;
+}
+
 __device__ __forceinline__ void normalise_head(float* row, const float* weight, float epsilon, int dim,
                                                int lane) {
   float squares = 0.0f;
@@ -57,8 +61,7 @@ __device__ __forceinline__ void normalise_head(float* row, const float* weight, 
 __device__ __forceinline__ void load_head(const AppendKvParams& p, int token, int head, float* row,
                                           int lane) {
   const int dim = p.heads.head_dim, heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
-  const bool turns =
-      p.rope != RopeStyle::none && p.rotary_dim > 0 && head < p.heads.num_heads + p.heads.num_kv_heads;
+  const bool turns = rotates(p) && head < p.heads.num_heads + p.heads.num_kv_heads;
   HeadAngles angles;
   if (turns) angles.fetch(p, token, lane);
   const auto* from = static_cast<const __half*>(p.qkv) + (static_cast<size_t>(token) * heads + head) * dim;
@@ -96,6 +99,33 @@ struct PageRow {
   }
   __device__ __forceinline__ void put_scale(int block, __half v) const { scales[block] = v; }
 };
+
+// Where the rows of a token lie in a layer's pages, as numbers of rows.
+class TokenRows {
+ public:
+  __device__ __forceinline__ TokenRows(const AppendKvParams& p, int token)
+      : page_tokens_(p.kv_shape.page_tokens) {
+    const int position = p.batch.positions[token];
+    const int32_t* pages = p.batch.page_table +
+                           static_cast<size_t>(p.batch.sequence_of_token[token]) * p.batch.page_table_stride;
+    first_ = static_cast<size_t>(pages[position / page_tokens_]) * p.kv_shape.num_kv_heads * page_tokens_ +
+             position % page_tokens_;
+  }
+  __device__ __forceinline__ size_t row(int kv_head) const {
+    return first_ + static_cast<size_t>(kv_head) * page_tokens_;
+  }
+
+ private:
+  int page_tokens_;
+  size_t first_;
+};
+__device__ __forceinline__ PageRow key_row(const AppendKvParams& p, size_t at) {
+  return {p.kv.keys, p.kv.key_scales, p.kv_shape.key_format, p.heads.head_dim, at};
+}
+// `dim`: numbers of a value.
+__device__ __forceinline__ PageRow value_row(const AppendKvParams& p, int dim, size_t at) {
+  return {p.kv.values, p.kv.value_scales, p.kv_shape.value_format, dim, at};
+}
 
 __device__ __forceinline__ uint32_t code_of(float v, float largest, float zero) {
   if (!(largest > 0.0f)) return static_cast<uint32_t>(zero);
