@@ -371,11 +371,14 @@ class Runner {
     for (const uint16_t half : halves) sum += std::pow(static_cast<double>(half_to_float(half)), 2);
     return std::sqrt(sum / static_cast<double>(halves.size()));
   }
+  // Of the keys and values of all jobs, once each.
   uint64_t kv_bytes() const {
-    const double share = static_cast<double>(load_.context + load_.tokens) / (256.0 * pages_each_);
-    const uint64_t all =
-        2 * (kv_data_bytes(kv_shape_, load_.format) + kv_scale_bytes(kv_shape_, load_.format));
-    return static_cast<uint64_t>(share * static_cast<double>(all));
+    KvShape one = kv_shape_;
+    one.num_pages = 1;
+    const auto page =
+        static_cast<double>(kv_data_bytes(one, load_.format) + kv_scale_bytes(one, load_.format));
+    const double pages = load_.jobs * static_cast<double>(load_.context + load_.tokens) / one.page_tokens;
+    return static_cast<uint64_t>(2 * page * pages);
   }
 
  private:
