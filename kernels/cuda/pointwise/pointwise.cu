@@ -188,6 +188,14 @@ __device__ __forceinline__ void order_of_eight(const PlacedRows& p, int k, int (
   }
 }
 
+// The same of columns k and k + 1; k is even.
+__device__ __forceinline__ int2 order_of_two(const PlacedRows& p, int k) {
+  if (p.order == nullptr) return make_int2(k, k + 1);
+  if (k + 2 <= p.columns && reinterpret_cast<uintptr_t>(p.order) % sizeof(int2) == 0)
+    return __ldg(reinterpret_cast<const int2*>(p.order + k));
+  return make_int2(p.order[k], k + 1 < p.columns ? p.order[k + 1] : 0);
+}
+
 __device__ __forceinline__ void stage_row(const PlacedRows& p, int row, int thread, int threads,
                                           __half* staged) {
   const __half* from = p.source + static_cast<size_t>(row) * p.source_stride;
@@ -244,13 +252,14 @@ __global__ void __launch_bounds__(kGatherThreads, 2)
   if (first + row >= p.rows) return;
   const __half* staged = staged_rows + row * stride;
   for (int unit = threadIdx.x / kStagedOctet; unit < blocks * kUnitsOfBlock; unit += kThreadsOfRow) {
-    __half2 pairs[4];
+    __half2 pairs[4] = {};
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int k = unit_column(unit) + 8 * (i / 2) + i % 2;
-      __half v = __float2half(0.0f);
-      if (k < p.columns) v = staged[p.order != nullptr ? __ldg(p.order + k) : k];
-      (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
+    for (int i = 0; i < 4; ++i) {
+      const int k = unit_column(unit) + 8 * i;
+      if (k >= p.columns) continue;
+      const int2 from = order_of_two(p, k);
+      pairs[i].x = staged[from.x];
+      if (k + 1 < p.columns) pairs[i].y = staged[from.y];
     }
     store_unit(p.target, blocks, first + row, unit,
                make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3])));
