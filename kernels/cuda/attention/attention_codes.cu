@@ -158,7 +158,7 @@ struct Places {
   static constexpr uint32_t kQueries =
       kScores + kSingleWarps * kTiles * LaneScores::kBytes;  // [8 * kTiles][HD] f16
   static constexpr uint32_t kUsed = kQueries + kTiles * HD * 16;
-  static constexpr uint32_t kTotal = kUsed > merge_shared_bytes(HD) ? kUsed : merge_shared_bytes(HD);
+  static constexpr uint32_t kTotal = kUsed > merge_shared_bytes(HD, 8) ? kUsed : merge_shared_bytes(HD, 8);
 };
 
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kTiles>
@@ -313,7 +313,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
   }
   if (num_chunks > 1) {
     if (!arrives_last(a.merge, work.tile(a), work.num_blocks(a))) return;
-    merge_chunks<HD, kSingleThreads, ColumnsOfLanes<HD>, 16>(partial, num_chunks, work.group, shared);
+    merge_chunks<HD, merge_slots(P::kTotal, HD), ColumnsOfLanes<HD>>(partial, num_chunks, work.group, shared);
   }
   store_group<HD>(a, work, row_values);
 }

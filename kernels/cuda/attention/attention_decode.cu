@@ -24,9 +24,7 @@ struct DecodeArguments {
 };
 
 template <int HD>
-constexpr size_t decode_shared_bytes() {
-  return static_cast<size_t>(2 * kChunkTokens + kTileRows) * HD * 2;
-}
+constexpr uint32_t kSharedBytes = static_cast<uint32_t>(2 * kChunkTokens + kTileRows) * HD * 2;
 
 template <int HD>
 __global__ void __launch_bounds__(kThreads)
@@ -189,7 +187,7 @@ __global__ void __launch_bounds__(kThreads)
     __stcg(partial.total(blockIdx.x, threadIdx.x),
            make_float2(totals[0][threadIdx.x], totals[1][threadIdx.x]));
   if (!arrives_last(a.merge, tile, num_chunks - shared_chunks)) return;
-  float* merged_rows = merge_chunks<HD, kThreads>(partial, num_chunks, rows, shared);
+  float* merged_rows = merge_chunks<HD, merge_slots(kSharedBytes<HD>, HD)>(partial, num_chunks, rows, shared);
   store_rows<HD, kThreads>(p, a.place, q, first_row, rows, merged_rows);
 }
 
@@ -206,7 +204,7 @@ int tile_rows_of(const AttentionParams& p) {
 
 template <int HD>
 cudaError_t launch_decode(const DecodeArguments& a, dim3 grid, Launch l) {
-  return launch_kernel(attention_decode_kernel<HD>, grid, dim3(kThreads), decode_shared_bytes<HD>(), l.stream,
+  return launch_kernel(attention_decode_kernel<HD>, grid, dim3(kThreads), kSharedBytes<HD>, l.stream,
                        l.dependent, a);
 }
 
@@ -243,13 +241,11 @@ cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* pla
 }
 
 cudaError_t setup_attention_decode() {
-  if (const cudaError_t e = allow_shared(attention_decode_kernel<64>, decode_shared_bytes<64>());
-      e != cudaSuccess)
+  if (const cudaError_t e = allow_shared(attention_decode_kernel<64>, kSharedBytes<64>); e != cudaSuccess)
     return e;
-  if (const cudaError_t e = allow_shared(attention_decode_kernel<128>, decode_shared_bytes<128>());
-      e != cudaSuccess)
+  if (const cudaError_t e = allow_shared(attention_decode_kernel<128>, kSharedBytes<128>); e != cudaSuccess)
     return e;
-  return allow_shared(attention_decode_kernel<256>, decode_shared_bytes<256>());
+  return allow_shared(attention_decode_kernel<256>, kSharedBytes<256>);
 }
 
 }  // namespace quire::kernels

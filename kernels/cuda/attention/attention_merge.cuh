@@ -79,39 +79,18 @@ __device__ __forceinline__ bool arrives_last(const MergeArguments& a, int tile, 
   return last;
 }
 
-// Turns maxima and sums of `count` chunks of one row into the factors that they are merged with; `m` and `l`
-// are what was seen before, and after. One warp; the bits are those of merge_factors and merged, chunk after
-// chunk.
-__device__ __forceinline__ void factors_of_row(float2* factors, int count, int lane, float& m, float& l) {
-#pragma unroll 1
-  for (int first = 0; first < count; first += 32) {
-    const int c = first + lane;
-    const float2 chunk = c < count ? factors[c * kTileRows] : make_float2(-INFINITY, 0.0f);
-    float upto = fmaxf(m, chunk.x);  // maximum of all up to this one
-#pragma unroll
-    for (int d = 1; d < 32; d <<= 1) {
-      const float other = __shfl_up_sync(0xffffffffU, upto, d);
-      if (lane >= d) upto = fmaxf(upto, other);
-    }
-    float before = __shfl_up_sync(0xffffffffU, upto, 1);
-    if (lane == 0) before = m;
-    float2 f;
-    merge_factors(before, chunk.x, f.x, f.y);
-#pragma unroll 8
-    for (int i = 0; i < 32; ++i) {
-      if (first + i >= count) break;
-      l = merged(l, __shfl_sync(0xffffffffU, f.x, i), __shfl_sync(0xffffffffU, chunk.y, i),
-                 __shfl_sync(0xffffffffU, f.y, i));
-    }
-    m = __shfl_sync(0xffffffffU, upto, 31);
-    if (c < count) factors[c * kTileRows] = f;
-  }
+// Blocks that merge have so many warps, each of which takes rows by itself.
+constexpr int kMergeWarps = 4;
+
+// What a merge takes of shared memory: the merged rows, and for each warp some chunks of a row on their way.
+__host__ __device__ constexpr uint32_t merge_shared_bytes(int dim, int slots) {
+  return static_cast<uint32_t>((kTileRows + kMergeWarps * slots) * dim) * 4;
 }
-
-constexpr int kHeldChunks = 128;  // whose factors are at hand
-
-__host__ __device__ constexpr uint32_t merge_shared_bytes(int dim) {
-  return kTileRows * (dim * sizeof(float) + kHeldChunks * sizeof(float2));
+// So many chunks as there is room for.
+__host__ __device__ constexpr int merge_slots(uint32_t shared_bytes, int dim) {
+  return merge_shared_bytes(dim, 32) <= shared_bytes   ? 32
+         : merge_shared_bytes(dim, 16) <= shared_bytes ? 16
+                                                       : 8;
 }
 
 // The order of columns in partial rows where it is that of the head.
@@ -128,65 +107,153 @@ struct ColumnsOfLanes {
   }
 };
 
-// Rows of HD floats in shared memory: the chunks of a tile merged and divided by their sums. Takes
-// merge_shared_bytes(HD) of `shared`. Columns::dimension says where four columns that lie together belong.
-template <int HD, int kThreads, typename Columns = ColumnsInOrder, int kLoadsAhead = 8>
+// Columns of a row that a lane takes: kPieces times kWidth that lie together.
+template <int HD>
+struct LaneColumns {
+  static constexpr int kWidth = HD < 128 ? HD / 32 : 4;
+  static constexpr int kPieces = HD / 32 / kWidth;
+  __device__ __forceinline__ static int first(int piece, int lane) { return (piece * 32 + lane) * kWidth; }
+};
+
+// A row's chunks on their way from memory, for one warp. A lane reads what it has asked for itself, so none
+// waits for another.
+template <int HD, int kSlots>
+class ChunkRing {
+ public:
+  using L = LaneColumns<HD>;
+  static constexpr int kBatch = kSlots / 4;  // chunks asked for at a time
+
+  __device__ __forceinline__ ChunkRing(const PartialRows& partial, int num_chunks, int row, uint32_t slots,
+                                       int lane)
+      : from_(partial.row(0, row)),
+        chunk_floats_(partial.chunk_floats()),
+        num_chunks_(num_chunks),
+        slots_(slots),
+        lane_(lane) {
+#pragma unroll 1
+    for (int first = 0; first < kSlots; first += kBatch) ask(first);
+  }
+  // The batch that begins with this chunk; nothing after the last.
+  __device__ __forceinline__ void ask(int first) const {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (first + i >= num_chunks_) break;
+      const float* chunk = from_ + (first + i) * chunk_floats_;
+#pragma unroll
+      for (int piece = 0; piece < L::kPieces; ++piece) {
+        const int column = L::first(piece, lane_);
+        const uint32_t to = place(first + i, column);
+        if constexpr (L::kWidth == 4) copy_async_16(to, chunk + column);
+        if constexpr (L::kWidth == 2) copy_async_8(to, chunk + column);
+      }
+    }
+    commit_copies();
+  }
+  // The oldest batch is there.
+  __device__ __forceinline__ static void wait() {
+    wait_for_copies<kSlots / kBatch - 1>();
+  }
+  __device__ __forceinline__ void read(int chunk, float (&to)[HD / 32]) const {
+#pragma unroll
+    for (int piece = 0; piece < L::kPieces; ++piece) {
+      const uint32_t at = place(chunk, L::first(piece, lane_));
+      if constexpr (L::kWidth == 4) {
+        const uint4 v = load_shared_16(at);
+        to[4 * piece] = __uint_as_float(v.x);
+        to[4 * piece + 1] = __uint_as_float(v.y);
+        to[4 * piece + 2] = __uint_as_float(v.z);
+        to[4 * piece + 3] = __uint_as_float(v.w);
+      } else {
+        const uint2 v = load_shared_8(at);
+        to[0] = __uint_as_float(v.x);
+        to[1] = __uint_as_float(v.y);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t place(int chunk, int column) const {
+    return slots_ + static_cast<uint32_t>(chunk % kSlots * HD + column) * 4;
+  }
+
+  const float* from_;
+  size_t chunk_floats_;
+  int num_chunks_;
+  uint32_t slots_;
+  int lane_;
+};
+
+// One row by one warp: its chunks in order of position, divided by the sum of all. Maxima and sums of 32
+// chunks are turned into their factors at a time; the bits are those of merge_factors and merged, chunk after
+// chunk.
+template <int HD, int kSlots, typename Columns>
+__device__ __forceinline__ void merge_row(const PartialRows& partial, int num_chunks, int row, uint32_t slots,
+                                          float* merged_row) {
+  using L = LaneColumns<HD>;
+  using Ring = ChunkRing<HD, kSlots>;
+  const int lane = threadIdx.x & 31;
+  const auto total = [&](int chunk) {
+    return chunk < num_chunks ? __ldcg(partial.total(chunk, row)) : make_float2(-INFINITY, 0.0f);
+  };
+  float2 next = total(lane);
+  const Ring ring(partial, num_chunks, row, slots, lane);
+  float largest = -INFINITY, sum = 0.0f, values[HD / 32] = {};
+#pragma unroll 1
+  for (int first = 0; first < num_chunks; first += 32) {
+    const float2 chunk = next;
+    next = total(first + 32 + lane);
+    float upto = fmaxf(largest, chunk.x);  // maximum of all up to the lane's chunk
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+      const float other = __shfl_up_sync(0xffffffffU, upto, d);
+      if (lane >= d) upto = fmaxf(upto, other);
+    }
+    float before = __shfl_up_sync(0xffffffffU, upto, 1);
+    if (lane == 0) before = largest;
+    float old_factor, new_factor;
+    merge_factors(before, chunk.x, old_factor, new_factor);
+    largest = __shfl_sync(0xffffffffU, upto, 31);
+#pragma unroll 1
+    for (int batch = 0; batch < 32 && first + batch < num_chunks; batch += Ring::kBatch) {
+      Ring::wait();
+#pragma unroll
+      for (int i = 0; i < Ring::kBatch; ++i) {
+        const int at = batch + i;
+        if (first + at >= num_chunks) break;
+        const float old_share = __shfl_sync(0xffffffffU, old_factor, at);
+        const float new_share = __shfl_sync(0xffffffffU, new_factor, at);
+        sum = merged(sum, old_share, __shfl_sync(0xffffffffU, chunk.y, at), new_share);
+        float x[HD / 32];
+        ring.read(first + at, x);
+#pragma unroll
+        for (int j = 0; j < HD / 32; ++j) values[j] = merged(values[j], old_share, x[j], new_share);
+      }
+      ring.ask(first + batch + kSlots);
+    }
+  }
+  const float share = 1.0f / sum;
+#pragma unroll
+  for (int piece = 0; piece < L::kPieces; ++piece) {
+    const int column = L::first(piece, lane);
+    float* to = merged_row + Columns::dimension(column / 4 * 4) + column % 4;
+#pragma unroll
+    for (int j = 0; j < L::kWidth; ++j) to[j] = __fmul_rn(values[piece * L::kWidth + j], share);
+  }
+}
+
+// Rows of HD floats in shared memory, which may have anything in it: the chunks of a tile merged. Takes
+// merge_shared_bytes(HD, kSlots). Columns::dimension says where four columns that lie together belong. One
+// block alone reads all that a tile has left, beside others that read pages: its loads are many at a time,
+// and its code is little.
+template <int HD, int kSlots, typename Columns = ColumnsInOrder>
 __device__ __forceinline__ float* merge_chunks(const PartialRows& partial, int num_chunks, int rows,
                                                uint8_t* shared) {
-  __shared__ float2 seen[kTileRows];                      // maximum and sum of a row so far
   float* merged_rows = reinterpret_cast<float*>(shared);  // [16][HD]
-  auto* factors = reinterpret_cast<float2*>(shared + kTileRows * HD * sizeof(float));  // [chunk][16]
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int warp = threadIdx.x >> 5;
+  const uint32_t slots = shared_address(shared) + static_cast<uint32_t>((kTileRows + warp * kSlots) * HD) * 4;
 #pragma unroll 1
-  for (int block = 0; block < num_chunks; block += kHeldChunks) {
-    const int count = min(kHeldChunks, num_chunks - block);
-    constexpr int kAtOnce = kThreads / kTileRows, kAhead = 8;  // chunks: of all threads, of one
-    const int row_of_thread = threadIdx.x % kTileRows;
-#pragma unroll 1
-    for (int c = threadIdx.x / kTileRows; c < count && row_of_thread < rows; c += kAtOnce * kAhead) {
-      float2 totals[kAhead];
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k)
-        if (c + k * kAtOnce < count)
-          totals[k] = __ldcg(partial.total(block + c + k * kAtOnce, row_of_thread));
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k)
-        if (c + k * kAtOnce < count) factors[(c + k * kAtOnce) * kTileRows + row_of_thread] = totals[k];
-    }
-    __syncthreads();
-#pragma unroll 1
-    for (int row = warp; row < rows; row += kThreads / 32) {
-      float largest = block == 0 ? -INFINITY : seen[row].x, sum = block == 0 ? 0.0f : seen[row].y;
-      factors_of_row(factors + row, count, lane, largest, sum);
-      __syncwarp();
-      if (lane == 0) seen[row] = make_float2(largest, sum);
-    }
-    __syncthreads();
-    const bool ends = block + kHeldChunks >= num_chunks;
-#pragma unroll 1
-    for (int i = threadIdx.x * 4; i < rows * HD; i += kThreads * 4) {
-      const int row = i / HD;
-      const float* from = partial.row(block, 0) + i;
-      auto* to = reinterpret_cast<float4*>(merged_rows + row * HD + Columns::dimension(i % HD));
-      float4 v = block == 0 ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *to;
-#pragma unroll kLoadsAhead
-      for (int c = 0; c < count; ++c) {
-        const float2 f = factors[c * kTileRows + row];
-        const float4 x = __ldcg(reinterpret_cast<const float4*>(from + c * partial.chunk_floats()));
-        v.x = merged(v.x, f.x, x.x, f.y);
-        v.y = merged(v.y, f.x, x.y, f.y);
-        v.z = merged(v.z, f.x, x.z, f.y);
-        v.w = merged(v.w, f.x, x.w, f.y);
-      }
-      if (ends) {
-        const float share = 1.0f / seen[row].y;
-        v = make_float4(__fmul_rn(v.x, share), __fmul_rn(v.y, share), __fmul_rn(v.z, share),
-                        __fmul_rn(v.w, share));
-      }
-      *to = v;
-    }
-    __syncthreads();
-  }
+  for (int row = warp; row < rows; row += kMergeWarps)
+    merge_row<HD, kSlots, Columns>(partial, num_chunks, row, slots, merged_rows + row * HD);
   return merged_rows;
 }
 

@@ -344,9 +344,11 @@ __device__ __forceinline__ void store_rows(const RowsArguments& a, const RowBloc
   }
 }
 
-constexpr int kMergeThreads = 128;
+constexpr int kMergeThreads = 32 * kMergeWarps;
 template <int HD>
-constexpr int kMergeRows = kMergeThreads * 4 / HD;  // of a block: a thread has four columns of one
+constexpr int kMergeRows = kMergeThreads * 4 / HD;  // of a block: a thread has four columns of them
+template <int HD>
+constexpr int kMergeSlots = merge_slots(48 << 10, HD);  // what a kernel has without asking
 
 // After a kernel whose blocks of kRows rows shared their chunks: a few of those rows, all chunks.
 template <int HD, int kRows, bool kLongFirst>
@@ -361,7 +363,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_rows_kernel(const __grid_
   if (rows <= 0) return;
   const PartialRows parts = parts_of_warp(a, tile, kv_head, first / kTileRows, HD, first % kTileRows);
   float* merged_rows =
-      merge_chunks<HD, kMergeThreads>(parts, block.last_chunk - block.seen_chunk + 1, rows, shared);
+      merge_chunks<HD, kMergeSlots<HD>>(parts, block.last_chunk - block.seen_chunk + 1, rows, shared);
   store_rows<HD, kMergeThreads>(a.p, a.place, block.queries, block.first_row + first, rows, merged_rows);
 }
 
@@ -387,7 +389,8 @@ struct RowsKernel {
     if (e != cudaSuccess || shares == 1) return e;
     const auto blocks = static_cast<unsigned>(a.warp_tiles * kTileRows / kMergeRows<HD>);
     return launch_kernel(merge_rows_kernel<HD, kRows, kLongFirst>, dim3(blocks, heads, tiles),
-                         dim3(kMergeThreads), merge_shared_bytes(HD), l.stream, l.dependent, a);
+                         dim3(kMergeThreads), merge_shared_bytes(HD, kMergeSlots<HD>), l.stream, l.dependent,
+                         a);
   }
   cudaError_t setup() const {
     for (const auto kernel : {alone, sharing})

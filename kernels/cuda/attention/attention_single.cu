@@ -146,8 +146,7 @@ struct Places {
   static constexpr uint32_t kTurned =
       kWeights + kTileRows * kChunkTokens * 2;  // [4][128] f16: scales of values
   static constexpr uint32_t kUsed = kTurned + (Values::kScaleBytes > 0 ? 4 * kChunkTokens * 2 : 0);
-  static constexpr uint32_t kMerge = kTileRows * HD * 4 + 128 * kTileRows * 8;
-  static constexpr uint32_t kTotal = kUsed > kMerge ? kUsed : kMerge;
+  static constexpr uint32_t kTotal = kUsed > merge_shared_bytes(HD, 8) ? kUsed : merge_shared_bytes(HD, 8);
 };
 
 // Products of the rows with the warp's 32 keys.
@@ -403,7 +402,7 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
   if (num_chunks > 1) {
     wait_for_copies<0>();
     if (!arrives_last(a.merge, work.tile(a), num_blocks)) return;
-    merge_chunks<HD, kSingleThreads>(partial, num_chunks, group, shared);
+    merge_chunks<HD, merge_slots(P::kTotal, HD)>(partial, num_chunks, group, shared);
   }
   store_group<HD>(a, work, row_values);
 }

@@ -89,6 +89,18 @@ TEST_P(AttentionFormatTest, DecodesManySequencesInWindows) {
   check_case(c);
 }
 
+// More chunks than a merge has on their way, and than it makes factors of at a time.
+TEST_P(AttentionFormatTest, MergesManyChunks) {
+  for (const int32_t dim : {64, 128}) {
+    SCOPED_TRACE(dim);
+    AttentionCase c = case_of(GetParam());
+    c.heads = {4, 1, dim};
+    c.lengths = {7700, 4100, 4225};
+    c.queries = {1, 1, 1};
+    check_case(c);
+  }
+}
+
 TEST_P(AttentionFormatTest, DecodesLargeGroups) {
   AttentionCase c = case_of(GetParam());
   c.heads = {16, 1, 128};
