@@ -62,9 +62,9 @@ build_cuda() {
   build cuda quire_cuda kernels_cuda_test
 }
 
-# Reads the flags of the build with clang: those of GCC's, and its precompiled headers, are nothing that it can read.
+# Reads the flags of the build with clang and without precompiled headers: GCC's are nothing that it can read.
 run_clang_tidy() {
-  printf '%s\0' "$@" | xargs -0 -n 1 -P "$(num_jobs)" clang-tidy-14 --quiet -p build/asan
+  printf '%s\0' "$@" | xargs -0 -n 1 -P "$(num_jobs)" clang-tidy-14 --quiet -p build/tsan
 }
 
 # The sources that differ from the published branch (from the commit before, where none is known), at most 20:
