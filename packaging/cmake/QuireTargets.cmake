@@ -71,26 +71,16 @@ set(sanitizer_options
   UBSAN_OPTIONS=print_stacktrace=1
   TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1)
 
-# quire_optimise_test(NAME OPTIMISED): under a sanitizer tests themselves are not optimised unless they calculate much: that
-# halves the time they take to compile (15 s to 7 s for tests/core/engine/generation_test.cpp).
-function(quire_optimise_test name optimised)
-  if(QUIRE_SANITIZE AND NOT optimised)
-    target_compile_options(${name} PRIVATE -O0)
-  endif()
-endfunction()
-
-# quire_add_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds] [OPTIMISED]): one GoogleTest program,
+# quire_add_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds]): one GoogleTest program,
 # registered whole. Tests find their fixtures through QUIRE_TEST_DATA and the larger models through
 # QUIRE_SHARED_DIR; a test whose models are absent reports itself as skipped. Labels that ./dev knows: `threads`
-# (starts threads; runs under ThreadSanitizer too), `long` (not run under sanitizers), `gpu` (needs one). OPTIMISED:
-# quire_optimise_test.
+# (starts threads; runs under ThreadSanitizer too), `long` (not run under sanitizers), `gpu` (needs one). TIMEOUT
+# (300) is doubled under a sanitizer.
 function(quire_add_test name)
-  cmake_parse_arguments(arg "OPTIMISED" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   quire_setup_target(${name})
-  quire_optimise_test(${name} ${arg_OPTIMISED})
-  # Precompiled headers go with one level of optimisation; a build of the CUDA tests alone has none.
-  if(TARGET quire_test_headers AND NOT (QUIRE_SANITIZE AND arg_OPTIMISED))
+  if(TARGET quire_test_headers)
     quire_precompile_headers(${name} REUSE_FROM quire_test_headers)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINKS} GTest::gtest_main)
@@ -104,7 +94,8 @@ function(quire_add_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
   if(QUIRE_SANITIZE)
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${sanitizer_options}")
+    math(EXPR sanitized_timeout "2 * ${arg_TIMEOUT}")
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${sanitized_timeout} ENVIRONMENT "${sanitizer_options}")
   endif()
   if("threads" IN_LIST arg_LABELS)
     set_property(GLOBAL APPEND PROPERTY QUIRE_THREAD_TESTS ${name})
