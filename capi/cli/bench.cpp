@@ -292,7 +292,7 @@ int run_bench(const BenchOptions& options, Interrupt& interrupt) {
   return kExitOk;
 }
 
-constexpr const char* kNotes =
+constexpr const char* kBenchNotes =
     R"(Prefill is measured with prompts that share nothing, decode with short prompts and, by
 default, greedy sampling.
 
@@ -340,7 +340,7 @@ std::string synthetic_path(const SyntheticChoice& choice) {
 Command add_bench(CLI::App& root) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* app = root.add_subcommand("bench", "Measure prefill and decode speed, and memory");
-  app->footer(kNotes);
+  app->footer(kBenchNotes);
   add_runtime_options(*app, options->model);
   app->add_option("--batch", options->batch_sizes, "Batch sizes, separated by commas")
       ->type_name("B,...")

@@ -52,16 +52,12 @@ Cache open_cache(quire_model* model, const GenerateOptions& options) {
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
 
-double per_second(int64_t count, int64_t nanoseconds) {
-  return nanoseconds > 0 ? static_cast<double>(count) * 1e9 / static_cast<double>(nanoseconds) : 0.0;
-}
-
 std::string stats_line(const JobOutcome& last, size_t num_turns) {
   return std::to_string(num_turns) + " messages; prompt: " + std::to_string(last.prompt_tokens) +
          " tokens, " + std::to_string(last.cached_tokens) + " of them cached, " +
-         format_number(per_second(last.prompt_tokens - last.cached_tokens, last.prefill_ns), 1) +
-         " tokens/s; answer: " + std::to_string(last.new_tokens) + " tokens, " +
-         format_number(per_second(last.new_tokens - 1, last.generate_ns), 1) + " tokens/s, " +
+         format_token_rate(last.prompt_tokens - last.cached_tokens, last.prefill_ns) +
+         "; answer: " + std::to_string(last.new_tokens) + " tokens, " +
+         format_token_rate(last.new_tokens - 1, last.generate_ns) + ", " +
          finish_reason_name(last.finish_reason);
 }
 
@@ -249,7 +245,7 @@ void add_chat_options(CLI::App& app, ChatOptions& options) {
   add_settings(app, options.generate);
 }
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kChatExamples = R"(Examples:
   quire chat --model DIR
   quire chat --model DIR --system "Answer in one sentence." --temperature 0.7
   printf 'Hello\nWho are you?\n' | quire chat --model DIR
@@ -260,7 +256,7 @@ constexpr const char* kExamples = R"(Examples:
 Command add_chat(CLI::App& root) {
   auto options = std::make_shared<ChatOptions>();
   CLI::App* app = root.add_subcommand("chat", "Talk with a model in the terminal or with a pipe");
-  app->footer(std::string(kExamples) + "\nWhile it runs:\n" + kHelp + "\n");
+  app->footer(std::string(kChatExamples) + "\nWhile it runs:\n" + kHelp + "\n");
   add_chat_options(*app, *options);
   return {app, [options](Interrupt& interrupt) { return Chat(*options, interrupt).run(); }};
 }

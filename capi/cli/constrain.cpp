@@ -65,7 +65,7 @@ int constrain(const ConstrainOptions& options, Interrupt& interrupt) {
   return interrupt.requested() ? interrupt.exit_code() : kExitOk;
 }
 
-constexpr const char* kExamples =
+constexpr const char* kConstrainExamples =
     R"(Reads one JSON string per line and writes true or false per line: whether the constraint lets all tokens of the
 text through and the text may end there.
 
@@ -79,7 +79,7 @@ Examples:
 Command add_constrain(CLI::App& root) {
   auto options = std::make_shared<ConstrainOptions>();
   CLI::App* app = root.add_subcommand("constrain", "Check texts against a schema, a pattern or a grammar");
-  app->footer(kExamples);
+  app->footer(kConstrainExamples);
   add_model_options(*app, options->model);
   app->get_option("--model")->description(
       "Model directory, or a tokenizer.json (default: the embedded model)");

@@ -15,10 +15,6 @@ double milliseconds(int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-6;
 }
 
-double per_second(int64_t count, int64_t nanoseconds) {
-  return nanoseconds > 0 ? static_cast<double>(count) * 1e9 / static_cast<double>(nanoseconds) : 0.0;
-}
-
 std::string read_prompt(const GenerateOptions& options, const Interrupt& interrupt) {
   return options.prompt_file.empty() ? options.prompt : read_input(options.prompt_file, interrupt);
 }
@@ -147,9 +143,9 @@ void note_speed(const GenerateOptions& options, const JobBatch& batch) {
   const int64_t computed = first.prompt_tokens - first.cached_tokens;
   note("prompt: " + std::to_string(first.prompt_tokens) + " tokens in " +
        format_number(milliseconds(first.prefill_ns), 1) + " ms, " +
-       format_number(per_second(computed, first.prefill_ns), 1) + " tokens/s; generated: " +
-       std::to_string(first.new_tokens) + " tokens in " + format_number(milliseconds(first.generate_ns), 1) +
-       " ms, " + format_number(per_second(first.new_tokens - 1, first.generate_ns), 1) + " tokens/s");
+       format_token_rate(computed, first.prefill_ns) + "; generated: " + std::to_string(first.new_tokens) +
+       " tokens in " + format_number(milliseconds(first.generate_ns), 1) + " ms, " +
+       format_token_rate(first.new_tokens - 1, first.generate_ns));
 }
 
 // The first job that failed decides the exit code; every failure gets a line.
@@ -189,7 +185,7 @@ int generate(const GenerateOptions& options, Interrupt& interrupt) {
   return interrupt.requested() ? interrupt.exit_code() : exit_code;
 }
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kGenerateExamples = R"(Examples:
   quire generate --prompt "Once upon a time" --max-new-tokens 100
   quire generate --prompt-file story.txt --temperature 0.8 --top-p 0.95 --seed 7
   quire generate --prompt "Once" --jobs 8 --json | jq -r '.jobs[].text'
@@ -200,7 +196,7 @@ constexpr const char* kExamples = R"(Examples:
 Command add_generate(CLI::App& root) {
   auto options = std::make_shared<GenerateOptions>();
   CLI::App* app = root.add_subcommand("generate", "Continue a text, once or several times at once");
-  app->footer(kExamples);
+  app->footer(kGenerateExamples);
   add_generate_options(*app, *options);
   return {app, [app, options](Interrupt& interrupt) {
             if (app->count("--prompt") + app->count("--prompt-file") != 1) {

@@ -216,7 +216,7 @@ int inspect(const InspectOptions& options, Interrupt& interrupt) {
   return kExitOk;
 }
 
-constexpr const char* kNotes =
+constexpr const char* kInspectNotes =
     R"(Reads headers only, never the weights. Bits per weight count everything a matrix has on disk, scales and
 orders included.
 
@@ -229,7 +229,7 @@ Examples:
 Command add_inspect(CLI::App& root) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* app = root.add_subcommand("inspect", "Show what a model is made of and the memory it needs");
-  app->footer(kNotes);
+  app->footer(kInspectNotes);
   add_model_options(*app, options->model);
   add_shards_option(*app, options->model);
   app->add_option("--context", options->context, "Tokens of one job (default: the model's context)")

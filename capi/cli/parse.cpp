@@ -111,7 +111,7 @@ int parse(const ParseOptions& options, Interrupt& interrupt) {
   return interrupt.requested() ? interrupt.exit_code() : kExitOk;
 }
 
-constexpr const char* kExamples =
+constexpr const char* kParseExamples =
     R"(Reads the raw output of a model on standard input and writes what it is, a JSON object a line: text, reasoning,
 call_begin, arguments, call_end.
 
@@ -125,7 +125,7 @@ Examples:
 Command add_parse(CLI::App& root) {
   auto options = std::make_shared<ParseOptions>();
   CLI::App* app = root.add_subcommand("parse", "Read a model's raw output as text, reasoning and calls");
-  app->footer(kExamples);
+  app->footer(kParseExamples);
   app->add_option("--dialect", options->dialect,
                   "How the model writes; auto: as the template of --model tells")
       ->type_name("NAME")

@@ -144,7 +144,7 @@ int plan(const PlanOptions& options, Interrupt& /*interrupt*/) {
   return kExitOk;
 }
 
-constexpr const char* kNotes =
+constexpr const char* kPlanNotes =
     R"(Reads headers, never weights; the devices are asked for their free memory and nothing is taken of it.
 
 Examples:
@@ -158,7 +158,7 @@ Command add_plan(CLI::App& root) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* app =
       root.add_subcommand("plan", "Show the memory that a model and its cache take on each device");
-  app->footer(kNotes);
+  app->footer(kPlanNotes);
   add_runtime_options(*app, options->model);
   app->add_option("--context", options->context, "Tokens of one job")
       ->type_name("N")

@@ -76,7 +76,7 @@ int checked_render(const RenderOptions& options, Interrupt& interrupt) {
   }
 }
 
-constexpr const char* kExamples =
+constexpr const char* kRenderExamples =
     R"(Renders one JSON object: messages, and what else the template reads (tools, add_generation_prompt, ...).
 Prints the text as it is, without an end of line.
 
@@ -90,7 +90,7 @@ Examples:
 Command add_render(CLI::App& root) {
   auto options = std::make_shared<RenderOptions>();
   CLI::App* app = root.add_subcommand("render", "Turn a conversation into the text of a prompt");
-  app->footer(kExamples);
+  app->footer(kRenderExamples);
   app->add_option("--template", options->template_path, "File with the template")->type_name("FILE");
   app->add_option("--model", options->model.path, "Model directory with the template, and with the tokenizer")
       ->type_name("DIR");

@@ -173,7 +173,7 @@ int score_text(const ScoreOptions& options, Interrupt& interrupt) {
   return kExitOk;
 }
 
-constexpr const char* kNotes =
+constexpr const char* kScoreNotes =
     R"(Prints a line for each token: position, id, natural logarithm of its probability ("-" where a window
 begins), text; then the perplexity over all predictions.
 
@@ -187,7 +187,7 @@ Examples:
 Command add_score(CLI::App& root) {
   auto options = std::make_shared<ScoreOptions>();
   CLI::App* app = root.add_subcommand("score", "Measure how likely a text is, token by token");
-  app->footer(kNotes);
+  app->footer(kScoreNotes);
   add_runtime_options(*app, options->model);
   app->add_option("--text", options->text_file, "File with the text; - is standard input")->type_name("FILE");
   app->add_option("--ids", options->ids_file, "File with a JSON list of token ids; - is standard input")

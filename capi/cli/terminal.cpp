@@ -133,4 +133,9 @@ std::string format_bytes(double bytes) {
   return format_number(bytes, unit == 0 ? 0 : 1) + " " + kUnits[unit];
 }
 
+std::string format_token_rate(int64_t num_tokens, int64_t nanoseconds) {
+  const double seconds = static_cast<double>(nanoseconds) * 1e-9;
+  return format_number(nanoseconds > 0 ? static_cast<double>(num_tokens) / seconds : 0.0, 1) + " tokens/s";
+}
+
 }  // namespace quire::cli

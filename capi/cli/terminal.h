@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,5 +63,7 @@ class Table {
 std::string format_bytes(double bytes);
 // With the given number of decimals.
 std::string format_number(double value, int decimals);
+// "12.3 tokens/s".
+std::string format_token_rate(int64_t num_tokens, int64_t nanoseconds);
 
 }  // namespace quire::cli

@@ -46,6 +46,14 @@ function(quire_precompile_headers target)
   endif()
 endfunction()
 
+# quire_join_sources(TARGET): several sources are one translation unit, where headers (CLI11, GoogleTest, JSON) take more
+# time than what is written here: a quarter of the time for the command. The preset that precompiles nothing joins nothing.
+function(quire_join_sources target)
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 # quire_avoid_new_symbols(TARGET): a shared library that asks for no symbol of GCC 12's standard library
 # (core/base/condition_wait.cpp); a sanitizer has a function of its own there.
 function(quire_avoid_new_symbols target)

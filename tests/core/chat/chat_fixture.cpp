@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/file_system.h"
 #include "core/base/json.h"
 #include "core/chat/time_text.h"
 
@@ -9,6 +10,8 @@ namespace quire::chat {
 namespace {
 
 constexpr std::string_view kNow = "2025-07-26T14:05:09";
+
+constexpr uint64_t kMaxGoldenBytes = uint64_t{64} << 20;
 
 std::string spans_of(const RenderedChat& rendered) {
   Json spans = Json::array();
@@ -69,6 +72,10 @@ std::string golden_difference(const ChatTemplate& chat, const Json& file, const 
   } catch (const Error& error) {
     return difference(error, item);
   }
+}
+
+std::string read_golden(const std::string& path) {
+  return posix_file_system().read_text(path, kMaxGoldenBytes);
 }
 
 }  // namespace quire::chat

@@ -22,6 +22,9 @@ inline std::string text_of(std::string_view source, Json variables = Json::objec
 TemplateError error_of(std::string_view source, Json variables = Json::object(),
                        const TemplateLimits& limits = {});
 
+// A file of golden outputs, of templates or of cases.
+std::string read_golden(const std::string& path);
+
 // What a case of golden/templates has to give, compared with what it gives; empty where they are the same.
 std::string golden_difference(const ChatTemplate& chat, const Json& file, const Json& item);
 

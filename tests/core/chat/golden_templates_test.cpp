@@ -10,21 +10,16 @@
 namespace quire::chat {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 16U << 20;
-
 struct Count {
   size_t num_templates = 0;
   size_t num_cases = 0;
   uint64_t most_steps = 0;
 };
 
-std::string read(const std::string& path) {
-  return posix_file_system().read_text(path, kMaxFileBytes);
-}
-
 void expect_cases(const std::string& folder, const std::string& name, Count& count) {
-  const Json file = Json::parse(read(folder + "/" + name));
-  const auto chat = ChatTemplate::compile(read(folder + "/" + file["template_file"].get<std::string>()));
+  const Json file = Json::parse(read_golden(folder + "/" + name));
+  const auto chat =
+      ChatTemplate::compile(read_golden(folder + "/" + file["template_file"].get<std::string>()));
   ++count.num_templates;
   for (const Json& item : file["cases"]) {
     ++count.num_cases;
@@ -56,7 +51,7 @@ TEST(GoldenTemplates, AllAreRenderedByteForByte) {
 }
 
 void expect_units(const std::string& path, size_t min_cases) {
-  const Json file = Json::parse(read(path));
+  const Json file = Json::parse(read_golden(path));
   ASSERT_GE(file["cases"].size(), min_cases);
   for (const Json& item : file["cases"]) {
     SCOPED_TRACE(item["template"].get<std::string>());

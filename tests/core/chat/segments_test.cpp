@@ -14,10 +14,6 @@
 namespace quire::chat {
 namespace {
 
-std::string read(const std::string& path) {
-  return posix_file_system().read_text(path, uint64_t{64} << 20);
-}
-
 // Texts that speak to some model and are no text.
 const std::vector<std::string>& special_texts() {
   static const auto* texts =
@@ -89,7 +85,7 @@ std::set<std::string> marks_in(const std::string& source) {
 
 // A byte-level tokenizer in which each of these texts is a token, the marker-like ones of Qwen ordinary ones.
 std::shared_ptr<const Tokenizer> tokenizer_of(const std::set<std::string>& texts) {
-  Json json = Json::parse(read(std::string(QUIRE_TEST_DATA) + "/tokenizers/qwen2/tokenizer.json"));
+  Json json = Json::parse(read_golden(std::string(QUIRE_TEST_DATA) + "/tokenizers/qwen2/tokenizer.json"));
   int id = 0;
   for (const auto& entry : json["model"]["vocab"].items()) id = std::max(id, entry.value().get<int>() + 1);
   for (const Json& token : json["added_tokens"]) id = std::max(id, token["id"].get<int>() + 1);
@@ -214,7 +210,7 @@ bool expect_no_promotion(const Specials& specials, const ChatTemplate& chat, con
 
 size_t check_template(const std::string& path) {
   SCOPED_TRACE(path);
-  const std::string source = read(path);
+  const std::string source = read_golden(path);
   const auto chat = ChatTemplate::compile(source);
   const Specials specials(source);
   size_t num_checked = 0;

@@ -19,12 +19,12 @@ std::string golden(const std::string& name) {
   return std::string(QUIRE_TEST_DATA) + "/architectures/" + name;
 }
 
-ModelConfig read(const std::string& name) {
+ModelConfig read_golden(const std::string& name) {
   return read_model_config(posix_file_system(), golden(name));
 }
 
 TEST(GoldenConfig, Llama3) {
-  const ModelConfig config = read("llama3");
+  const ModelConfig config = read_golden("llama3");
   EXPECT_EQ(config.architecture->name, "LlamaForCausalLM");
   EXPECT_EQ(config.heads.head_dim, 16);
   EXPECT_EQ(config.heads.num_kv_heads, 2);
@@ -39,26 +39,26 @@ TEST(GoldenConfig, Llama3) {
 }
 
 TEST(GoldenConfig, LlamaTied) {
-  EXPECT_TRUE(read("llama_tied").spec.head.tied);
-  EXPECT_EQ(rope_of(read("llama_tied")).kind, RopeKind::plain);
+  EXPECT_TRUE(read_golden("llama_tied").spec.head.tied);
+  EXPECT_EQ(rope_of(read_golden("llama_tied")).kind, RopeKind::plain);
 }
 
 TEST(GoldenConfig, LlamaWithBiasesAndLinearRope) {
-  const ModelConfig config = read("llama_bias_linear_rope");
+  const ModelConfig config = read_golden("llama_bias_linear_rope");
   EXPECT_TRUE(has_qkv_bias(config) && has_output_bias(config) && has_mlp_bias(config));
   EXPECT_EQ(rope_of(config).kind, RopeKind::linear);
   EXPECT_EQ(rope_of(config).factor, 2.0);
 }
 
 TEST(GoldenConfig, Mistral) {
-  const ModelConfig config = read("mistral");
+  const ModelConfig config = read_golden("mistral");
   EXPECT_EQ(config.architecture->name, "MistralForCausalLM");
   EXPECT_EQ(config.heads.head_dim, 32);
   EXPECT_EQ(windows_of(config), (std::vector<int32_t>{0, 0}));
 }
 
 TEST(GoldenConfig, Qwen2) {
-  const ModelConfig config = read("qwen2");
+  const ModelConfig config = read_golden("qwen2");
   EXPECT_EQ(config.architecture->name, "Qwen2ForCausalLM");
   EXPECT_TRUE(has_qkv_bias(config) && config.spec.head.tied);
   EXPECT_FALSE(has_output_bias(config));

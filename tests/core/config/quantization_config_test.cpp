@@ -11,31 +11,31 @@ namespace {
 using testing::expect_error;
 using testing::Json;
 
-QuantizationConfig read(const Json& settings) {
+QuantizationConfig read_quantization(const Json& settings) {
   const JsonValue json = testing::parsed({{"quantization_config", settings}});
   return read_quantization_config(ConfigFields(JsonView(json, "c")));
 }
 
 TEST(QuantizationConfig, ReadsGptq) {
-  const QuantizationConfig config = read({{"quant_method", "gptq"},
-                                          {"bits", 4},
-                                          {"group_size", 128},
-                                          {"desc_act", true},
-                                          {"sym", false},
-                                          {"checkpoint_format", "gptq_v2"}});
+  const QuantizationConfig config = read_quantization({{"quant_method", "gptq"},
+                                                       {"bits", 4},
+                                                       {"group_size", 128},
+                                                       {"desc_act", true},
+                                                       {"sym", false},
+                                                       {"checkpoint_format", "gptq_v2"}});
   EXPECT_EQ(config.method, QuantizationConfig::Method::gptq);
   EXPECT_EQ(config.scheme.group_size, 128);
   EXPECT_TRUE(config.gptq_act_order);
   EXPECT_TRUE(config.gptq_v2);
-  const QuantizationConfig bare = read({{"quant_method", "gptq"}});
+  const QuantizationConfig bare = read_quantization({{"quant_method", "gptq"}});
   EXPECT_EQ(bare.scheme.group_size, 0);
   EXPECT_FALSE(bare.gptq_act_order || bare.gptq_v2);
-  EXPECT_EQ(read({{"quant_method", "gptq"}, {"group_size", -1}}).scheme.group_size, -1);
+  EXPECT_EQ(read_quantization({{"quant_method", "gptq"}, {"group_size", -1}}).scheme.group_size, -1);
 }
 
 TEST(QuantizationConfig, ReadsExl2AsInformation) {
   const QuantizationConfig config =
-      read({{"quant_method", "exl2"}, {"bits", 4.125}, {"head_bits", 6}, {"version", "0.3.2"}});
+      read_quantization({{"quant_method", "exl2"}, {"bits", 4.125}, {"head_bits", 6}, {"version", "0.3.2"}});
   EXPECT_EQ(config.method, QuantizationConfig::Method::exl2);
   EXPECT_EQ(config.bits, 4.125);
 }
@@ -48,7 +48,7 @@ Json compressed(const Json& weights) {
 }
 
 void expect_fp8(const Json& settings, int32_t block_out, int32_t block_in) {
-  const QuantizationConfig config = read(settings);
+  const QuantizationConfig config = read_quantization(settings);
   EXPECT_EQ(config.method, QuantizationConfig::Method::fp8) << settings;
   EXPECT_EQ(config.bits, 8.0);
   EXPECT_EQ(config.scheme.block_out, block_out) << settings;
@@ -82,9 +82,10 @@ TEST(QuantizationConfig, ReadsFloatsOfCompressedTensors) {
   expect_fp8(settings, 0, 0);
   settings["format"] = "int-quantized";
   expect_error(ErrorCode::unsupported, {"quantization_config.format", "\"int-quantized\"", "pack-quantized"},
-               [&] { read(settings); });
+               [&] { read_quantization(settings); });
   weights = {{"type", "int"}, {"num_bits", 3}};
-  expect_error(ErrorCode::unsupported, {"weights.num_bits", "3 bits"}, [&] { read(compressed(weights)); });
+  expect_error(ErrorCode::unsupported, {"weights.num_bits", "3 bits"},
+               [&] { read_quantization(compressed(weights)); });
 }
 
 Json mixed_precision() {
@@ -99,7 +100,7 @@ Json mixed_precision() {
 }
 
 TEST(QuantizationConfig, HoldsEachModuleAgainstItsGroup) {
-  const QuantizationConfig config = read(mixed_precision());
+  const QuantizationConfig config = read_quantization(mixed_precision());
   EXPECT_EQ(config.method, QuantizationConfig::Method::compressed);
   EXPECT_EQ(config.scheme_of("model.layers.1.mlp.up_proj").bits, 4);
   EXPECT_EQ(config.scheme_of("model.layers.1.mlp.up_proj").group_size, 32);
@@ -110,100 +111,106 @@ TEST(QuantizationConfig, HoldsEachModuleAgainstItsGroup) {
 }
 
 TEST(QuantizationConfig, KeepsListsOfModulesAsEachMethodMeansThem) {
-  const ModuleNames exact = read(mixed_precision()).ignored;
+  const ModuleNames exact = read_quantization(mixed_precision()).ignored;
   EXPECT_TRUE(exact.contains("lm_head"));
   EXPECT_FALSE(exact.contains("model.lm_head"));
   EXPECT_TRUE(exact.contains("model.layers.0.mlp.up_proj"));
   EXPECT_FALSE(exact.contains("x.model.layers.0.mlp.up_proj"));  // a pattern begins where the name does
-  const ModuleNames parts = read({{"quant_method", "awq"}, {"modules_to_not_convert", {"visual"}}}).ignored;
+  const ModuleNames parts =
+      read_quantization({{"quant_method", "awq"}, {"modules_to_not_convert", {"visual"}}}).ignored;
   EXPECT_TRUE(parts.contains("model.visual.blocks.0.qkv"));
   EXPECT_FALSE(parts.contains("model.layers.0.q_proj"));
   const ModuleNames wild =
-      read({{"quant_method", "mxfp4"}, {"modules_to_not_convert", {"model.layers.*.self_attn", "lm_head"}}})
+      read_quantization(
+          {{"quant_method", "mxfp4"}, {"modules_to_not_convert", {"model.layers.*.self_attn", "lm_head"}}})
           .ignored;
   EXPECT_TRUE(wild.contains("model.layers.3.self_attn.q_proj"));
   EXPECT_TRUE(wild.contains("lm_head"));
   EXPECT_FALSE(wild.contains("model.layers.3.mlp.experts.down_proj"));
-  EXPECT_TRUE(read({{"quant_method", "gptq"}}).ignored.empty());
+  EXPECT_TRUE(read_quantization({{"quant_method", "gptq"}}).ignored.empty());
 }
 
 TEST(QuantizationConfig, BoundsPatterns) {
   Json settings = mixed_precision();
   settings["ignore"] = {"re:(a+)+$"};
-  EXPECT_FALSE(read(settings).ignored.contains(std::string(200, 'a') + "b"));
+  EXPECT_FALSE(read_quantization(settings).ignored.contains(std::string(200, 'a') + "b"));
   settings["ignore"] = {"re:("};
-  expect_error(ErrorCode::format, {"c.quantization_config.ignore", "malformed"}, [&] { read(settings); });
+  expect_error(ErrorCode::format, {"c.quantization_config.ignore", "malformed"},
+               [&] { read_quantization(settings); });
   settings["ignore"] = {"re:" + std::string(1025, 'a')};
-  expect_error(ErrorCode::format, {"c.quantization_config.ignore", "1025 bytes"}, [&] { read(settings); });
+  expect_error(ErrorCode::format, {"c.quantization_config.ignore", "1025 bytes"},
+               [&] { read_quantization(settings); });
 }
 
 TEST(QuantizationConfig, RefusesTransforms) {
   Json settings = mixed_precision();
   settings["transform_config"] = {{"config_groups", Json::object()}};
-  EXPECT_NO_THROW(read(settings));
+  EXPECT_NO_THROW(read_quantization(settings));
   settings["transform_config"]["config_groups"]["R1"] = {{"type", "hadamard"}};
-  expect_error(ErrorCode::unsupported, {"transform_config"}, [&] { read(settings); });
+  expect_error(ErrorCode::unsupported, {"transform_config"}, [&] { read_quantization(settings); });
   settings = mixed_precision();
   settings["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
-  expect_error(ErrorCode::unsupported, {"sparsity_config.format", "sparse-24"}, [&] { read(settings); });
+  expect_error(ErrorCode::unsupported, {"sparsity_config.format", "sparse-24"},
+               [&] { read_quantization(settings); });
 }
 
 TEST(QuantizationConfig, ReadsTheOtherMethods) {
   using Method = QuantizationConfig::Method;
-  EXPECT_EQ(read({{"quant_method", "awq"}, {"bits", 4}, {"group_size", 64}}).scheme.group_size, 64);
-  EXPECT_EQ(read({{"quant_method", "gptq"}, {"bits", 8}}).bits, 8.0);
-  EXPECT_EQ(read({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}).method, Method::nvfp4);
-  EXPECT_EQ(read({{"quant_method", "mxfp4"}}).method, Method::mxfp4);
+  EXPECT_EQ(read_quantization({{"quant_method", "awq"}, {"bits", 4}, {"group_size", 64}}).scheme.group_size,
+            64);
+  EXPECT_EQ(read_quantization({{"quant_method", "gptq"}, {"bits", 8}}).bits, 8.0);
+  EXPECT_EQ(read_quantization({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}).method, Method::nvfp4);
+  EXPECT_EQ(read_quantization({{"quant_method", "mxfp4"}}).method, Method::mxfp4);
 }
 
 // The class that is meant where none is said is the older one, as in transformers.
 TEST(QuantizationConfig, ReadsWhatTheScaleOfBitNetDoes) {
-  EXPECT_EQ(read({{"quant_method", "bitnet"}}).bitnet_scale, BitNetScale::divides);
-  EXPECT_EQ(read({{"quant_method", "bitnet"}}).method, QuantizationConfig::Method::bitnet);
-  const QuantizationConfig config = read({{"quant_method", "bitnet"},
-                                          {"linear_class", "autobitlinear"},
-                                          {"quantization_mode", "offline"},
-                                          {"modules_to_not_convert", {"lm_head"}}});
+  EXPECT_EQ(read_quantization({{"quant_method", "bitnet"}}).bitnet_scale, BitNetScale::divides);
+  EXPECT_EQ(read_quantization({{"quant_method", "bitnet"}}).method, QuantizationConfig::Method::bitnet);
+  const QuantizationConfig config = read_quantization({{"quant_method", "bitnet"},
+                                                       {"linear_class", "autobitlinear"},
+                                                       {"quantization_mode", "offline"},
+                                                       {"modules_to_not_convert", {"lm_head"}}});
   EXPECT_EQ(config.bitnet_scale, BitNetScale::multiplies);
   EXPECT_TRUE(config.ignored.contains("lm_head"));
   expect_error(ErrorCode::unsupported, {"quantization_config.linear_class", "\"linear\""}, [] {
-    read({{"quant_method", "bitnet"}, {"linear_class", "linear"}});
+    read_quantization({{"quant_method", "bitnet"}, {"linear_class", "linear"}});
   });
   expect_error(
       ErrorCode::unsupported, {"quantization_config.quantization_mode", "\"online\"", "offline"}, [] {
-        read(
+        read_quantization(
             {{"quant_method", "bitnet"}, {"linear_class", "autobitlinear"}, {"quantization_mode", "online"}});
       });
   expect_error(ErrorCode::unsupported, {"quantization_config.use_rms_norm"}, [] {
-    read({{"quant_method", "bitnet"}, {"use_rms_norm", true}});
+    read_quantization({{"quant_method", "bitnet"}, {"use_rms_norm", true}});
   });
 }
 
 TEST(QuantizationConfig, SaysWhatItDoesNotRead) {
   for (const int bits : {2, 3, 16}) {
     expect_error(ErrorCode::unsupported, {"c.quantization_config.bits", "only 4 and 8 bit"}, [&] {
-      read({{"quant_method", "gptq"}, {"bits", bits}});
+      read_quantization({{"quant_method", "gptq"}, {"bits", bits}});
     });
   }
   for (const char* method : {"AWQ", "FP8", "bitsandbytes", "exl3", "GPTQ", ""}) {
     expect_error(ErrorCode::unsupported,
                  {"c.quantization_config.quant_method", std::string("\"") + method + "\""}, [&] {
-                   read({{"quant_method", method}});
+                   read_quantization({{"quant_method", method}});
                  });
   }
   expect_error(ErrorCode::unsupported, {"quantization_config.fmt", "\"e5m2\"", "e4m3"}, [] {
-    read({{"quant_method", "fp8"}, {"fmt", "e5m2"}});
+    read_quantization({{"quant_method", "fp8"}, {"fmt", "e5m2"}});
   });
   expect_error(ErrorCode::unsupported, {"quant_algo", "\"NVFP4_SVD\"", "FP8"}, [] {
-    read({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_SVD"}});
+    read_quantization({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_SVD"}});
   });
   for (const char* version : {"gemv", "marlin"}) {
     expect_error(ErrorCode::unsupported, {"quantization_config.version", version}, [&] {
-      read({{"quant_method", "awq"}, {"version", version}});
+      read_quantization({{"quant_method", "awq"}, {"version", version}});
     });
   }
   expect_error(ErrorCode::unsupported, {"checkpoint_format", "\"marlin\""}, [] {
-    read({{"quant_method", "gptq"}, {"checkpoint_format", "marlin"}});
+    read_quantization({{"quant_method", "gptq"}, {"checkpoint_format", "marlin"}});
   });
 }
 
@@ -231,7 +238,8 @@ TEST(QuantizationConfig, RefusesNonsense) {
       {{{"quant_method", "exl2"}, {"bits", "4"}}, "bits must be"},
   };
   for (const auto& [settings, word] : kNonsense) {
-    expect_error(ErrorCode::format, {"c.quantization_config", word}, [&, &s = settings] { read(s); });
+    expect_error(ErrorCode::format, {"c.quantization_config", word},
+                 [&, &s = settings] { read_quantization(s); });
   }
 }
 

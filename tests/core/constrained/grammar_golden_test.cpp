@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-std::string golden(const std::string& name) {
+std::string golden_grammar(const std::string& name) {
   return std::string(QUIRE_SHARED_DIR) + "/golden/grammars/" + name;
 }
 
@@ -27,10 +27,10 @@ bool is_read_otherwise(const std::string& source) {
 }
 
 void run(const std::string& name, ConstraintKind kind, const std::string& key) {
-  if (!std::filesystem::exists(golden(name))) GTEST_SKIP() << golden(name) << " is absent";
+  if (!std::filesystem::exists(golden_grammar(name))) GTEST_SKIP() << golden_grammar(name) << " is absent";
   int refused = 0;
   int checked = 0;
-  const Json file = read_json_file(golden(name));
+  const Json file = read_json_file(golden_grammar(name));
   for (const Json& test : file["cases"]) {
     const std::string source = test[key];
     if (is_read_otherwise(source)) continue;

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string golden(const std::string& name) {
+std::string golden_schema(const std::string& name) {
   return std::string(QUIRE_SHARED_DIR) + "/golden/json_schema/" + name;
 }
 
@@ -71,13 +71,13 @@ void report(const Tally& tally) {
 }
 
 void run_suite(const std::string& draft) {
-  if (!fs::is_directory(golden("suite"))) GTEST_SKIP() << golden("suite") << " is absent";
+  if (!fs::is_directory(golden_schema("suite"))) GTEST_SKIP() << golden_schema("suite") << " is absent";
   const std::map<std::string, std::string> uris = {
       {"draft2020-12", "https://json-schema.org/draft/2020-12/schema"},
       {"draft2019-09", "https://json-schema.org/draft/2019-09/schema"},
       {"draft7", "http://json-schema.org/draft-07/schema#"}};
   Tally tally;
-  for (const std::string& file : json_files(golden("suite/" + draft))) {
+  for (const std::string& file : json_files(golden_schema("suite/" + draft))) {
     for (const Json& group : read_json_file(file)) {
       Json schema = group["schema"];
       if (schema.is_object() && !schema.contains("$schema")) schema["$schema"] = uris.at(draft);
@@ -109,10 +109,10 @@ TEST(JsonSchemaGolden, SuiteOfDraft7) {
 }
 
 TEST(JsonSchemaGolden, RealSchemas) {
-  if (!fs::is_directory(golden("real"))) GTEST_SKIP() << golden("real") << " is absent";
+  if (!fs::is_directory(golden_schema("real"))) GTEST_SKIP() << golden_schema("real") << " is absent";
   Tally tally;
   int num_schemas = 0;
-  for (const std::string& file : json_files(golden("real"))) {
+  for (const std::string& file : json_files(golden_schema("real"))) {
     const Json test = read_json_file(file);
     ++num_schemas;
     const auto constraint = compile_or_count(test["schema"], tally, file);
@@ -125,9 +125,9 @@ TEST(JsonSchemaGolden, RealSchemas) {
 }
 
 TEST(JsonSchemaGolden, ArgumentsOfTools) {
-  if (!fs::is_directory(golden("tools"))) GTEST_SKIP() << golden("tools") << " is absent";
+  if (!fs::is_directory(golden_schema("tools"))) GTEST_SKIP() << golden_schema("tools") << " is absent";
   Tally tally;
-  for (const std::string& file : json_files(golden("tools"))) {
+  for (const std::string& file : json_files(golden_schema("tools"))) {
     const Json test = read_json_file(file);
     std::map<std::string, Json> schemas;
     for (const Json& tool : test["tools"]) {

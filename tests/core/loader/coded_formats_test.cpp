@@ -100,7 +100,7 @@ LinearRequest whole() {
   return request;
 }
 
-struct Bend {
+struct CodedBend {
   const char* name;
   Tensors (*make)();
   std::function<void(Tensors&)> bend;
@@ -115,7 +115,7 @@ std::function<void(Tensors&)> drop(const char* name) {
   return [name](Tensors& tensors) { tensors.erase(name); };
 }
 
-class BentFormat : public ::testing::TestWithParam<Bend> {};
+class BentFormat : public ::testing::TestWithParam<CodedBend> {};
 
 TEST_P(BentFormat, IsRefusedNamingTheTensor) {
   Tensors tensors = GetParam().make();
@@ -129,7 +129,7 @@ TEST_P(BentFormat, IsRefusedNamingTheTensor) {
 }
 
 const ErrorCode kFormat = ErrorCode::format, kNumeric = ErrorCode::numeric, kLacks = ErrorCode::unsupported;
-const std::vector<Bend> kBends = {
+const std::vector<CodedBend> kCodedBends = {
     {"awq_rows",
      awq,
      put("x.qweight", tensor_of("I32", {56, 3})),
@@ -277,7 +277,7 @@ const std::vector<Bend> kBends = {
      {"x.rms_norm", "beside a matrix in the format bitnet"}},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, BentFormat, ::testing::ValuesIn(kBends),
+INSTANTIATE_TEST_SUITE_P(Table, BentFormat, ::testing::ValuesIn(kCodedBends),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(CodedFormats, AModuleThatIsListedAsNotQuantizedMustNotBe) {

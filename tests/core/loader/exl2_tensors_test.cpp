@@ -70,14 +70,14 @@ TEST(Exl2Tensors, DerivesWhatOldConvertersAlsoStored) {
   EXPECT_TRUE(files.unused().empty());
 }
 
-struct Bend {
+struct Exl2Bend {
   const char* name;
   ErrorCode code;
   std::vector<std::string> words;
   std::function<void(LayerFiles&)> apply;
 };
 
-class BentExl2 : public ::testing::TestWithParam<Bend> {};
+class BentExl2 : public ::testing::TestWithParam<Exl2Bend> {};
 
 TEST_P(BentExl2, IsRefusedNamingFileAndTensor) {
   LayerFiles files(typical());
@@ -93,7 +93,7 @@ void set_group(LayerFiles& files, size_t group, int16_t bits, int16_t first) {
 }
 
 // Groups of typical(): (8,0) (8,8) (5,16) (5,21) (2,26) (2,28); 30 packed rows.
-const Bend kBends[] = {
+const Exl2Bend kExl2Bends[] = {
     {"bits_0",
      ErrorCode::format,
      {"layer.q_groups", "group 5 has 0 bits"},
@@ -276,7 +276,7 @@ const Bend kBends[] = {
      [](auto& f) { f.replace("q_invperm", "I64", {192}, std::vector<int64_t>(192)); }},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, BentExl2, ::testing::ValuesIn(kBends),
+INSTANTIATE_TEST_SUITE_P(Table, BentExl2, ::testing::ValuesIn(kExl2Bends),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(Exl2Tensors, NamesAMissingTensor) {

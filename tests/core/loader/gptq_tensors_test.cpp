@@ -107,14 +107,14 @@ TEST(GptqTensors, TakesEveryZeroPointOfBothVersions) {
   }
 }
 
-struct Bend {
+struct GptqBend {
   const char* name;
   ErrorCode code;
   std::vector<std::string> words;
   std::function<void(LayerFiles&)> apply;
 };
 
-class BentGptq : public ::testing::TestWithParam<Bend> {};
+class BentGptq : public ::testing::TestWithParam<GptqBend> {};
 
 TEST_P(BentGptq, IsRefusedNamingFileAndTensor) {
   LayerFiles files(typical(true));
@@ -131,7 +131,7 @@ void resize(LayerFiles& files, const std::string& suffix, std::vector<int64_t> s
   files.replace(suffix, files[suffix].dtype, std::move(shape), std::vector<T>(count));
 }
 
-const Bend kBends[] = {
+const GptqBend kGptqBends[] = {
     {"group_too_large",
      ErrorCode::format,
      {"layer.g_idx", "row 5 is in group 4 of 4"},
@@ -301,7 +301,7 @@ const Bend kBends[] = {
      }},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, BentGptq, ::testing::ValuesIn(kBends),
+INSTANTIATE_TEST_SUITE_P(Table, BentGptq, ::testing::ValuesIn(kGptqBends),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(GptqTensors, NamesAMissingTensor) {

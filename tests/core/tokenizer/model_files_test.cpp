@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-constexpr EncodeOptions kBare{.parse_special = false, .add_special_tokens = false};
+constexpr EncodeOptions kContent{.parse_special = false, .add_special_tokens = false};
 
 const Json& golden_models() {
   static const auto* file = new Json(Json::parse(read_golden("models.json")));
@@ -33,7 +33,7 @@ void expect_cases(const Tokenizer& tokenizer, const Json& cases) {
   for (const Json& item : cases) {
     const auto text = item["text"].get<std::string>();
     const auto ids = item["ids"].get<TokenIds>();
-    EXPECT_EQ(tokenizer.encode(text, kBare), ids) << text;
+    EXPECT_EQ(tokenizer.encode(text, kContent), ids) << text;
     EXPECT_EQ(tokenizer.decode(ids, false), item["decoded"].get<std::string>()) << text;
   }
 }
@@ -69,7 +69,7 @@ TEST(SentencePieceModel, EveryTruncationIsAnErrorOrATokenizer) {
   size_t num_refused = 0;
   for (size_t length = 1; length < bytes.size(); length += 37) {
     try {
-      load_model_file(std::string_view(bytes).substr(0, length))->encode("the king", kBare);
+      load_model_file(std::string_view(bytes).substr(0, length))->encode("the king", kContent);
     } catch (const Error& error) {
       ++num_refused;
       EXPECT_NE(std::string(error.what()).find("tokenizer.model"), std::string::npos) << error.what();
@@ -93,7 +93,7 @@ TEST(Gpt2Files, EveryIdAndText) {
     const auto text = item["text"].get<std::string>();
     if (text.find('<') != std::string::npos) continue;  // added tokens, which these files do not have
     ++num_compared;
-    EXPECT_EQ(tokenizer->encode(text, kBare), item["ids"].get<TokenIds>()) << text;
+    EXPECT_EQ(tokenizer->encode(text, kContent), item["ids"].get<TokenIds>()) << text;
     EXPECT_EQ(tokenizer->decode(item["ids"].get<TokenIds>(), false), item["decoded"].get<std::string>())
         << text;
   }

@@ -20,8 +20,6 @@ namespace {
 using testing::decode_plainly;
 using testing::encode_plainly;
 
-constexpr EncodeOptions kBare{.parse_special = true, .add_special_tokens = false};
-
 int num_rounds() {
   const char* const given = std::getenv("QUIRE_TOKENIZER_ROUNDS");
   return given != nullptr ? std::atoi(given) : 300;

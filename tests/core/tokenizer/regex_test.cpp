@@ -19,7 +19,7 @@ std::vector<size_t> all_ends(const Regex& regex, const std::string& text) {
   return ends;
 }
 
-std::string random_text(std::mt19937& random, size_t num_characters) {
+std::string random_parts(std::mt19937& random, size_t num_characters) {
   static const std::vector<std::string> kParts = {" ",
                                                   "  ",
                                                   "\n",
@@ -52,7 +52,7 @@ TEST(Regex, InterpreterAndMachineCodeAgree) {
   interpreted.use_interpreter();
   EXPECT_FALSE(interpreted.is_compiled_to_machine_code());
   for (int round = 0; round < 300; ++round) {
-    const std::string text = random_text(random, random() % 60);
+    const std::string text = random_parts(random, random() % 60);
     EXPECT_EQ(all_ends(compiled, text), all_ends(interpreted, text)) << text;
   }
 }

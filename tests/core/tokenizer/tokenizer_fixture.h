@@ -13,6 +13,8 @@ namespace quire {
 
 using testing::Json;
 
+inline constexpr EncodeOptions kBare{.parse_special = true, .add_special_tokens = false};
+
 // A file below tests/golden/tokenizers.
 std::string read_golden(const std::string& name);
 std::shared_ptr<const Tokenizer> load_golden(const std::string& kind);

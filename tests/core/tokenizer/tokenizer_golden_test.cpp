@@ -10,7 +10,6 @@
 namespace quire {
 namespace {
 
-constexpr EncodeOptions kBare{.parse_special = true, .add_special_tokens = false};
 constexpr EncodeOptions kWithTemplate{.parse_special = true, .add_special_tokens = true};
 
 class GoldenKind : public ::testing::TestWithParam<std::string> {};
