@@ -158,7 +158,7 @@ struct Places {
   static constexpr uint32_t kQueries =
       kScores + kSingleWarps * kTiles * LaneScores::kBytes;  // [8 * kTiles][HD] f16
   static constexpr uint32_t kUsed = kQueries + kTiles * HD * 16;
-  static constexpr uint32_t kTotal = kUsed > merge_shared_bytes(HD, 8) ? kUsed : merge_shared_bytes(HD, 8);
+  static constexpr uint32_t kTotal = bytes_with_merge(kUsed, HD);
 };
 
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kTiles>

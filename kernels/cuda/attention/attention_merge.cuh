@@ -86,11 +86,17 @@ constexpr int kMergeWarps = 4;
 __host__ __device__ constexpr uint32_t merge_shared_bytes(int dim, int slots) {
   return static_cast<uint32_t>((kTileRows + kMergeWarps * slots) * dim) * 4;
 }
+constexpr int kFewestMergeSlots = 8;
 // So many chunks as there is room for.
 __host__ __device__ constexpr int merge_slots(uint32_t shared_bytes, int dim) {
   return merge_shared_bytes(dim, 32) <= shared_bytes   ? 32
          : merge_shared_bytes(dim, 16) <= shared_bytes ? 16
-                                                       : 8;
+                                                       : kFewestMergeSlots;
+}
+// Shared memory of a kernel that has `used` of it before it merges.
+__host__ __device__ constexpr uint32_t bytes_with_merge(uint32_t used, int dim) {
+  const uint32_t merge = merge_shared_bytes(dim, kFewestMergeSlots);
+  return used > merge ? used : merge;
 }
 
 // The order of columns in partial rows where it is that of the head.

@@ -146,7 +146,7 @@ struct Places {
   static constexpr uint32_t kTurned =
       kWeights + kTileRows * kChunkTokens * 2;  // [4][128] f16: scales of values
   static constexpr uint32_t kUsed = kTurned + (Values::kScaleBytes > 0 ? 4 * kChunkTokens * 2 : 0);
-  static constexpr uint32_t kTotal = kUsed > merge_shared_bytes(HD, 8) ? kUsed : merge_shared_bytes(HD, 8);
+  static constexpr uint32_t kTotal = bytes_with_merge(kUsed, HD);
 };
 
 // Products of the rows with the warp's 32 keys.
