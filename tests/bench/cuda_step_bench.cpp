@@ -519,6 +519,13 @@ class Runner {
   BatchView host_;
 };
 
+struct ShortContexts {
+  int32_t jobs;
+  int32_t tokens;
+};
+constexpr ShortContexts kShortContexts[] = {{1, 256},   {32, 256},  {64, 300}, {128, 300},
+                                            {256, 256}, {256, 300}, {512, 300}};
+
 struct LongContexts {
   const char* name;
   int32_t jobs;
@@ -679,10 +686,11 @@ struct Bench {
     if (!deterministic || quick) return;
     for (const KvFormat format : {KvFormat::f16, KvFormat::q8, KvFormat::q4}) {
       const std::string name = format == KvFormat::f16 ? "f16" : format == KvFormat::q8 ? "q8" : "q4";
-      for (const int32_t jobs : {1, 32}) {
-        const std::string what = std::to_string(jobs) + " x 256 " + name;
-        if (format == KvFormat::f16 || !wanted(mode + " decode " + what)) continue;
-        Runner runner(table, device, model, {jobs, 1, 255, format});
+      for (const ShortContexts& contexts : kShortContexts) {
+        const auto [jobs, tokens] = contexts;
+        const std::string what = std::to_string(jobs) + " x " + std::to_string(tokens) + " " + name;
+        if (!wanted(mode + " decode " + what)) continue;
+        Runner runner(table, device, model, {jobs, 1, tokens - 1, format});
         const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
         line(mode + " decode " + what, runner.measure(40, true), jobs, bytes);
         line(mode + " attention " + what, runner.measure_attention(), jobs,

@@ -1,12 +1,12 @@
 // Attention for steps in which every sequence has one token and few keys: a block takes all chunks of one kv
-// head of a sequence, two of them side by side, so that nothing meets in memory.
+// head of a sequence, one after the other or two side by side, so that nothing meets in memory.
 //
-// Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read: of
-// 256 keys of 128 dimensions three quarters are on their way before the kernel before has ended, and all of
-// them where pages are quantized. Two warps ask for these, which takes as long as they take to come; the
-// others need not wait for them when they prepare the queries. Keys and queries have the roles that they
-// have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a group. The sums are those of
-// attention.cuh.
+// Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read:
+// two side by side have three quarters of 256 keys of 128 dimensions on their way before the kernel before
+// has ended, and all of them where pages are quantized. Two warps ask for these, which takes as long as they
+// take to come; the others need not wait for them when they prepare the queries. Keys and queries have the
+// roles that they have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a group. The sums are
+// those of attention.cuh.
 //
 // Bytes: keys and values once. Operations: 136 products of 16 x 8 x 16 for a chunk; a warp unpacks a quarter
 // of a chunk's codes in 600 instructions.
@@ -17,19 +17,23 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kSets = 2;  // of four warps, each with a chunk
 constexpr int kSetWarps = kTileWarps;
-constexpr int kWarps = kSets * kSetWarps;
-constexpr int kThreads = 32 * kWarps;
-constexpr int kBringers = 2;  // warps that bring the first tiles while the others prepare the queries
-constexpr int kResident = 2;  // blocks of a multiprocessor
-constexpr int kRows = 8;      // of queries: columns of a product
+constexpr int kRows = 8;  // of queries: columns of a product
 
-template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+// kNumSets: of four warps, each with a chunk. Two have a sequence's chunks side by side, which makes its way
+// short; blocks of one wait less for each other where there are many.
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kNumSets>
 struct Places {
   using Keys = typename TileOf<HD, kKeyFormat>::Type;
   using Values = typename TileOf<HD, kValueFormat>::Type;
-  static constexpr int kTiles = HD == 128 && kKeyFormat == KvFormat::f16 ? 3 : 4;  // of 128 keys or values
+  static constexpr int kSets = kNumSets;
+  static constexpr int kWarps = kSets * kSetWarps;
+  static constexpr int kThreads = 32 * kWarps;
+  // Warps that bring the first tiles while the others prepare the queries.
+  static constexpr int kBringers = 2;
+  static constexpr int kResident = 4 / kSets;  // blocks of a multiprocessor
+  // Of 128 keys or values.
+  static constexpr int kTiles = HD == 128 && kKeyFormat == KvFormat::f16 ? 3 : 2 * kSets;
   static constexpr uint32_t kTileBytes = std::max(Keys::kBytes, Values::kBytes);
   static constexpr uint32_t kQueries = kTiles * kTileBytes;               // [kRows][HD] f16
   static constexpr uint32_t kWeights = kQueries + kRows * HD * 2;         // [set][step][lane] 8 bytes
@@ -45,6 +49,7 @@ struct Places {
 template <typename P>
 class TileRing {
  public:
+  static constexpr int kSets = P::kSets;
   using Keys = typename P::Keys;
   using Values = typename P::Values;
   // Tiles that are asked for before the token's own key and value are in the cache.
@@ -54,7 +59,7 @@ class TileRing {
       : work_(work), kv_(a.p.kv), base_(base), own_(a.appends != 0 ? work.position : -1) {
     // Most sequences begin with these chunks: their pages are fetched together with the position.
 #pragma unroll
-    for (int i = 0; i < kSets; ++i) {
+    for (int i = 0; i < kEarlyPages; ++i) {
       const int page = work.pages.page(i);
       first_pages_[i] = work.pages.table[page < a.p.batch.page_table_stride ? page : 0];
     }
@@ -74,12 +79,13 @@ class TileRing {
   }
   // Asks for the early ones, by the last warps of the block.
   __device__ __forceinline__ void ask_early(bool brings) {
-    if (brings) ask<32 * kBringers>(kEarly, static_cast<int>(threadIdx.x) - 32 * (kWarps - kBringers));
+    if (brings)
+      ask<32 * P::kBringers>(kEarly, static_cast<int>(threadIdx.x) - 32 * (P::kWarps - P::kBringers));
     next_ = kEarly;
   }
   // Asks for those before number `end`, by all warps.
   __device__ __forceinline__ void ask_until(int end) {
-    ask<kThreads>(end, threadIdx.x);
+    ask<P::kThreads>(end, threadIdx.x);
   }
   // Until the tiles of one kind are there of all that were asked for up to now.
   __device__ __forceinline__ static void wait() {
@@ -88,8 +94,6 @@ class TileRing {
   }
 
  private:
-  static_assert(kSets == 2);
-
   // By kAskers threads of which this is number `thread`. Each tile is a group of copies, be it empty.
   template <int kAskers>
   __device__ __forceinline__ void ask(int end, int thread) {
@@ -98,9 +102,9 @@ class TileRing {
       const int chunk = work_.first_chunk + next_ / (2 * kSets) * kSets + next_ % kSets;
       if (chunk <= work_.last_chunk) {
         const int begin = chunk * kChunkTokens;
-        const int entry = chunk == 0   ? first_pages_[0]
-                          : chunk == 1 ? first_pages_[1]
-                                       : work_.pages.table[work_.pages.page(chunk)];
+        const int entry = chunk == 0            ? first_pages_[0]
+                          : chunk < kEarlyPages ? first_pages_[1]
+                                                : work_.pages.table[work_.pages.page(chunk)];
         const size_t first = work_.pages.row(begin, entry);
         const CopiedRows rows{work_.position + 1 - begin, next_ < kEarly ? own_ - begin : -1};
         const uint32_t tile = base_ + place(next_);
@@ -120,15 +124,16 @@ class TileRing {
   const SingleWork& work_;
   const KvLayer& kv_;
   uint32_t base_;
-  int first_pages_[kSets];  // entries of the table
-  int own_;                 // position whose row the block itself puts into the early tiles
+  static constexpr int kEarlyPages = 2;
+  int first_pages_[kEarlyPages];  // entries of the table
+  int own_;                       // position whose row the block itself puts into the early tiles
   int next_ = 0;
 };
 
-template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
-__global__ void __launch_bounds__(kThreads, kResident)
+template <typename P, int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+__global__ void __launch_bounds__(P::kThreads, P::kResident)
     attention_short_kernel(const __grid_constant__ SingleArguments a) {
-  using P = Places<HD, kKeyFormat, kValueFormat>;
+  constexpr int kSets = P::kSets, kWarps = P::kWarps, kThreads = P::kThreads;
   using Keys = typename P::Keys;
   using Values = typename P::Values;
   using Ring = TileRing<P>;
@@ -148,7 +153,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
   const uint32_t upper_bytes = hidden_upper_bytes(work.group);
   Ring ring(a, work, base);
   if (a.appends == 0) wait_for_predecessor();
-  const bool brings = warp >= kWarps - kBringers;
+  const bool brings = warp >= kWarps - P::kBringers;
   ring.ask_early(brings);
 
   // Each thread ends with two columns of a row, or of two rows.
@@ -166,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
   }
   if (a.appends != 0) wait_for_predecessor();
   if (!brings)
-    prepare_rows<HD, kKeyFormat, kValueFormat, kWarps - kBringers>(
+    prepare_rows<HD, kKeyFormat, kValueFormat, kWarps - P::kBringers>(
         a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
         ring.template own_row<Keys>(shared, false), ring.template own_row<Values>(shared, true));
   Ring::wait();
@@ -297,30 +302,32 @@ __global__ void __launch_bounds__(kThreads, kResident)
 // of a multiprocessor's three of them get to one and others have none.
 template <int HD, KvFormat kKeyFormat>
 constexpr uint32_t spread_bytes() {
-  if (HD == 128) return Places<HD, KvFormat::f16, KvFormat::f16>::kTotal;
+  if (HD == 128) return Places<HD, KvFormat::f16, KvFormat::f16, 2>::kTotal;
   return kKeyFormat == KvFormat::f16 ? 77 << 10 : 0;
 }
 
-template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kSets>
 SingleChoice choice_of() {
+  using P = Places<HD, kKeyFormat, kValueFormat, kSets>;
   SingleChoice c;
-  c.kernel = attention_short_kernel<HD, kKeyFormat, kValueFormat>;
-  c.threads = kThreads;
-  c.shared_bytes = Places<HD, kKeyFormat, kValueFormat>::kTotal;
-  c.spread_bytes = spread_bytes<HD, kKeyFormat>();
-  c.most_blocks = kResident;
+  c.kernel = attention_short_kernel<P, HD, kKeyFormat, kValueFormat>;
+  c.threads = P::kThreads;
+  c.shared_bytes = P::kTotal;
+  c.spread_bytes = kSets == 2 ? spread_bytes<HD, kKeyFormat>() : 0;
+  c.most_blocks = P::kResident;
   return c;
 }
 
 }  // namespace
 
-SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group) {
+SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group, bool many) {
   if (group > kRows) return {};
   return choose_size(head_dim, [&]<int HD>() {
     if (keys == KvFormat::f16 && values == KvFormat::f16)
-      return choice_of<HD, KvFormat::f16, KvFormat::f16>();
-    return choose_codes(keys, values,
-                        [&]<KvFormat kKeys, KvFormat kValues>() { return choice_of<HD, kKeys, kValues>(); });
+      return choice_of<HD, KvFormat::f16, KvFormat::f16, 2>();
+    return choose_codes(keys, values, [&]<KvFormat kKeys, KvFormat kValues>() {
+      return many ? choice_of<HD, kKeys, kValues, 1>() : choice_of<HD, kKeys, kValues, 2>();
+    });
   });
 }
 

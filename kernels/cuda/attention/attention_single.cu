@@ -28,6 +28,7 @@ constexpr int kMostBlocks = 6;   // of a multiprocessor
 constexpr int kManyChunks = 8;   // for each multiprocessor: enough to give every warp one of its own
 constexpr int kShortChunks = 8;  // of a sequence, at most, where a block takes them all
 constexpr int kFewChunks = 4;    // the same where there are fewer such blocks than multiprocessors
+constexpr int kManyBlocks = 4;   // of those for each multiprocessor: enough that they need not be wide
 
 // How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
 // that read different rows meet in no bank.
@@ -443,9 +444,9 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
 // The kernel whose blocks take whole sequences, where these are short and the card has room for its blocks.
 SingleChoice choose_whole(const AttentionParams& p, int max_chunks, int tiles, const Device& device) {
   if (max_chunks > (tiles >= device.num_multiprocessors ? kShortChunks : kFewChunks)) return {};
-  SingleChoice choice =
-      choose_attention_short(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format,
-                             p.heads.num_heads / p.heads.num_kv_heads);
+  SingleChoice choice = choose_attention_short(
+      p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format,
+      p.heads.num_heads / p.heads.num_kv_heads, tiles >= kManyBlocks * device.num_multiprocessors);
   if (2 * (choice.spread_bytes + kBlockReserve) <= device.shared_per_multiprocessor)
     choice.shared_bytes = std::max(choice.shared_bytes, choice.spread_bytes);
   return choice.shared_bytes <= device.shared_per_block ? choice : SingleChoice{};
@@ -517,9 +518,11 @@ cudaError_t setup_attention_single(int shared_limit) {
         if (const cudaError_t e = allow(choose(dim, keys, values, i < 2 ? 8 : 16, i % 2 == 1));
             e != cudaSuccess)
           return e;
-      const SingleChoice whole = choose_attention_short(dim, keys, values, 1);
-      if (whole.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;
-      if (const cudaError_t e = allow(whole); e != cudaSuccess) return e;
+      for (const bool many : {false, true}) {
+        const SingleChoice whole = choose_attention_short(dim, keys, values, 1, many);
+        if (whole.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;
+        if (const cudaError_t e = allow(whole); e != cudaSuccess) return e;
+      }
     }
   }
   return cudaSuccess;

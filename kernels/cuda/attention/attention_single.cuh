@@ -55,8 +55,8 @@ SingleChoice choose_codes(KvFormat keys, KvFormat values, Choose choose) {
 
 // For many chunks of quantized pages.
 SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group);
-// For few chunks: a block takes all of a sequence.
-SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group);
+// For few chunks: a block takes all of a sequence. Whether there are many more blocks than multiprocessors.
+SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group, bool many);
 
 // A chunk's page without a division: pages hold whole chunks. Exact for all positions of 31 bits.
 constexpr int kMostPageTokens = 1 << 14;

@@ -15,8 +15,8 @@ constexpr int kTileWarps = 4;
 constexpr int kTileSteps = kChunkTokens / kStepKeys;
 constexpr int kWarpSteps = kTileSteps / kTileWarps;  // of a warp over its keys
 
-// Which rows of a chunk are copied: those before `live`, and zeros after them, since what lies there may be
-// no number; but not row `own`.
+// Which rows of a chunk are copied: those before `live`, but not row `own`. What takes part in a product
+// after them is zeros, since what lies there may be no number.
 struct CopiedRows {
   int live;
   int own;
@@ -107,12 +107,13 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
                                               CopiedRows rows, uint32_t tile, int thread) {
     constexpr int kPieces = Slot::kRowBytes / 16, kRowsAtOnce = kAskers / kPieces;
     static_assert(kRowsAtOnce % 8 == 0);
-    const int row = thread / kPieces, own = rows.own - row;
+    const int row = thread / kPieces, live = rows.live - row, own = rows.own - row;
     const uint8_t* from = static_cast<const uint8_t*>(data) + first * Slot::kRowBytes + thread * 16;
     const uint32_t to = tile + Slot::place(row, thread % kPieces * 16);
 #pragma unroll
-    for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)  // codes are numbers whatever they are
-      if (i != own) copy_async_16(to + i * Slot::kRowBytes, from + i * Slot::kRowBytes);
+    for (int i = 0; i < kChunkTokens;
+         i += kRowsAtOnce)  // codes are numbers whatever they are, scales are not
+      if (i != own) copy_async_16(to + i * Slot::kRowBytes, from + i * Slot::kRowBytes, i < live ? 16 : 0);
 #pragma unroll
     for (int i = thread; i < kChunkTokens; i += kAskers) {
       if (i == rows.own) continue;

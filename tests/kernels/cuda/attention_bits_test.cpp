@@ -38,6 +38,12 @@ TEST_P(AttentionBitsTest, TheSameInACrowdOfShortSequencesAndAlone) {
   compare_alone(c);
 }
 
+TEST_P(AttentionBitsTest, TheSameInACrowdOfManyHeadsAndAlone) {
+  AttentionCase c = crowd_of_heads(pages(), head_dim(), 301);
+  narrow(c, 200);
+  compare_alone(c);
+}
+
 TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
   constexpr int32_t kBefore = 2000, kLength = 2024;
   AttentionCase c = case_of(pages());

@@ -380,4 +380,15 @@ inline AttentionCase short_crowd(const PageFormats& pages, int32_t head_dim) {
   return c;
 }
 
+// So many short sequences and kv heads that a block takes each of them whole with one warp for a quarter of a
+// chunk, and no chunks side by side.
+inline AttentionCase crowd_of_heads(const PageFormats& pages, int32_t head_dim, int32_t longest) {
+  AttentionCase c = case_of(pages);
+  c.heads = {21, 21, head_dim};
+  c.lengths.clear();
+  for (int32_t i = 0; i < 32; ++i) c.lengths.push_back(longest - i * longest / 32);
+  c.queries.assign(c.lengths.size(), 1);
+  return c;
+}
+
 }  // namespace quire::kernels

@@ -133,6 +133,16 @@ TEST_P(AttentionFormatTest, DecodesShortSequencesInWindows) {
   }
 }
 
+// One chunk, and up to three.
+TEST_P(AttentionFormatTest, DecodesManyHeadsOfShortSequences) {
+  for (const int32_t dim : {64, 128}) {
+    for (const int32_t longest : {100, 301}) {
+      SCOPED_TRACE(std::to_string(longest) + " keys of " + std::to_string(dim));
+      check_case(crowd_of_heads(GetParam(), dim, longest));
+    }
+  }
+}
+
 TEST_P(AttentionFormatTest, DecodesAFewShortSequences) {
   AttentionCase c = case_of(GetParam());
   c.lengths = {256, 129, 128, 1};

@@ -80,7 +80,7 @@ class CudaTest : public testing::Test {
   static ContextLimits small_limits() {
     ContextLimits limits;
     limits.max_tokens = 512;
-    limits.max_sequences = 16;
+    limits.max_sequences = 32;
     limits.max_logit_rows = 64;
     limits.max_sample_edits = 64;
     limits.max_pages_per_sequence = 64;
