@@ -239,6 +239,10 @@ TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
   EXPECT_TRUE(gemm_shape(card, gate_up, 128).is_broad());
   EXPECT_TRUE(gemm_shape(card, qkv, 256).is_broad());
   EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 blocks without a word to each other";
+  EXPECT_TRUE(gemm_shape(card, qkv, 320).roomy) << "two rounds, where broad tiles would take as many";
+  EXPECT_TRUE(gemm_shape(card, qkv, 512).is_broad())
+      << "two rounds of them take less than three of roomy tiles";
+  EXPECT_TRUE(gemm_shape(card, gemm_o, 768).is_broad());
   // Few columns: 64 pairs of blocks, each with a part of K.
   for (const auto& [rows, splits] : {std::pair(128, 4), std::pair(256, 2)}) {
     EXPECT_TRUE(gemm_shape(card, down, rows).is_broad());
