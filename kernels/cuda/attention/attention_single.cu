@@ -24,11 +24,9 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kMostBlocks = 6;   // of a multiprocessor
-constexpr int kManyChunks = 8;   // for each multiprocessor: enough to give every warp one of its own
-constexpr int kShortChunks = 8;  // of a sequence, at most, where a block takes them all
-constexpr int kFewChunks = 4;    // the same where there are fewer such blocks than multiprocessors
-constexpr int kManyBlocks = 4;   // of those for each multiprocessor: enough that they need not be wide
+constexpr int kMostBlocks = 6;  // of a multiprocessor
+constexpr int kManyChunks = 8;  // for each multiprocessor: enough to give every warp one of its own
+constexpr int kManyBlocks = 4;  // that take sequences whole, for each multiprocessor: they need not be wide
 
 // How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
 // that read different rows meet in no bank.
@@ -441,9 +439,17 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
   return choose(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format, group, many_chunks);
 }
 
+// Of a sequence, where a block takes it whole. Where blocks are few, others would wait for that of a long
+// one.
+int most_whole_chunks(int tiles, const Device& device) {
+  constexpr int kManyRounds = 7;
+  if (tiles < device.num_multiprocessors) return 4;
+  return tiles < kManyRounds * device.num_multiprocessors ? 8 : 16;
+}
+
 // The kernel whose blocks take whole sequences, where these are short and the card has room for its blocks.
 SingleChoice choose_whole(const AttentionParams& p, int max_chunks, int tiles, const Device& device) {
-  if (max_chunks > (tiles >= device.num_multiprocessors ? kShortChunks : kFewChunks)) return {};
+  if (max_chunks > most_whole_chunks(tiles, device)) return {};
   SingleChoice choice = choose_attention_short(
       p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format,
       p.heads.num_heads / p.heads.num_kv_heads, tiles >= kManyBlocks * device.num_multiprocessors);

@@ -44,6 +44,12 @@ TEST_P(AttentionBitsTest, TheSameInACrowdOfManyHeadsAndAlone) {
   compare_alone(c);
 }
 
+TEST_P(AttentionBitsTest, TheSameInACrowdOfLongSequencesAndAlone) {
+  AttentionCase c = crowd_of_long_sequences(pages());
+  narrow(c, 1100);
+  compare_alone(c);
+}
+
 TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
   constexpr int32_t kBefore = 2000, kLength = 2024;
   AttentionCase c = case_of(pages());

@@ -391,4 +391,13 @@ inline AttentionCase crowd_of_heads(const PageFormats& pages, int32_t head_dim, 
   return c;
 }
 
+// So many heads that even the two long sequences are taken whole.
+inline AttentionCase crowd_of_long_sequences(const PageFormats& pages) {
+  AttentionCase c = crowd_of_heads(pages, 64, 130);
+  c.heads = {32, 32, 64};
+  c.lengths[0] = 1403;
+  c.lengths[7] = 2048;
+  return c;
+}
+
 }  // namespace quire::kernels

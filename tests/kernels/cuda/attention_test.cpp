@@ -143,6 +143,10 @@ TEST_P(AttentionFormatTest, DecodesManyHeadsOfShortSequences) {
   }
 }
 
+TEST_P(AttentionFormatTest, DecodesManyHeadsOfLongSequences) {
+  check_case(crowd_of_long_sequences(GetParam()));
+}
+
 TEST_P(AttentionFormatTest, DecodesAFewShortSequences) {
   AttentionCase c = case_of(GetParam());
   c.lengths = {256, 129, 128, 1};
