@@ -232,6 +232,13 @@ struct Load {
   int32_t prompt = 0;        // tokens of one more sequence, which has no context
   int32_t shared_pages = 0;  // that all jobs begin with
   bool once = true;          // shared pages are read once; else by each job
+  int32_t spread = 0;        // by so many tokens less than `context` jobs have one, at most
+
+  // Jobs in no order of their lengths, all of which are there.
+  int32_t context_of(int32_t job) const {
+    return spread == 0 ? context
+                       : context - static_cast<int32_t>(int64_t{spread} * (job * 37 % jobs) / (jobs - 1));
+  }
 };
 
 // A context with its buffers, and steps of one kind over it.
@@ -377,8 +384,9 @@ class Runner {
     one.num_pages = 1;
     const auto page =
         static_cast<double>(kv_data_bytes(one, load_.format) + kv_scale_bytes(one, load_.format));
-    const double pages = load_.jobs * static_cast<double>(load_.context + load_.tokens) / one.page_tokens;
-    return static_cast<uint64_t>(2 * page * pages);
+    double tokens = 0;
+    for (int32_t j = 0; j < load_.jobs; ++j) tokens += load_.context_of(j) + load_.tokens;
+    return static_cast<uint64_t>(2 * page * tokens / one.page_tokens);
   }
 
  private:
@@ -423,7 +431,7 @@ class Runner {
   void make_batch() {
     starts_.push_back(0);
     for (int32_t j = 0; j < load_.jobs; ++j) {
-      add_sequence(j, load_.context, load_.tokens);
+      add_sequence(j, load_.context_of(j), load_.tokens);
       rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
     }
     if (load_.prompt > 0) add_sequence(load_.jobs, 0, load_.prompt);
@@ -519,20 +527,29 @@ class Runner {
   BatchView host_;
 };
 
-struct ShortContexts {
-  int32_t jobs;
-  int32_t tokens;
-};
-constexpr ShortContexts kShortContexts[] = {{1, 256},   {32, 256},  {64, 300}, {128, 300},
-                                            {256, 256}, {256, 300}, {512, 300}};
-
-struct LongContexts {
+struct Contexts {
   const char* name;
   int32_t jobs;
-  int32_t tokens;
+  int32_t tokens;      // of the longest
+  int32_t spread = 0;  // that the shortest has less
 };
-constexpr LongContexts kLongContexts[] = {
-    {"16 x 16k", 16, 16384}, {"1 x 16k", 1, 16384}, {"64 x 2k", 64, 2048}, {"256 x 2k", 256, 2048}};
+constexpr Contexts kContexts[] = {{"1 x 256", 1, 256},
+                                  {"32 x 256", 32, 256},
+                                  {"64 x 300", 64, 300},
+                                  {"128 x 300", 128, 300},
+                                  {"256 x 256", 256, 256},
+                                  {"256 x 300", 256, 300},
+                                  {"512 x 300", 512, 300},
+                                  {"128 x 1k", 128, 1024},
+                                  {"16 x 16k", 16, 16384},
+                                  {"1 x 16k", 1, 16384},
+                                  {"64 x 2k", 64, 2048},
+                                  {"128 x 2k", 128, 2048},
+                                  {"256 x 2k", 256, 2048},
+                                  {"64 x up to 2k", 64, 2048, 1984},
+                                  {"128 x up to 2k", 128, 2048, 1984},
+                                  {"256 x up to 2k", 256, 2048, 1984},
+                                  {"512 x up to 1k", 512, 1024, 960}};
 
 // Jobs of 2,048 tokens that begin with the same: a system prompt, or most of a conversation.
 struct SharedBeginning {
@@ -686,22 +703,14 @@ struct Bench {
     if (!deterministic || quick) return;
     for (const KvFormat format : {KvFormat::f16, KvFormat::q8, KvFormat::q4}) {
       const std::string name = format == KvFormat::f16 ? "f16" : format == KvFormat::q8 ? "q8" : "q4";
-      for (const ShortContexts& contexts : kShortContexts) {
-        const auto [jobs, tokens] = contexts;
-        const std::string what = std::to_string(jobs) + " x " + std::to_string(tokens) + " " + name;
-        if (!wanted(mode + " decode " + what)) continue;
-        Runner runner(table, device, model, {jobs, 1, tokens - 1, format});
-        const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
-        line(mode + " decode " + what, runner.measure(40, true), jobs, bytes);
-        line(mode + " attention " + what, runner.measure_attention(), jobs,
-             static_cast<double>(runner.kv_bytes()));
-      }
-      for (const LongContexts& contexts : kLongContexts) {
+      for (const Contexts& contexts : kContexts) {
         const std::string what = contexts.name + (" " + name);
         if (!wanted(mode + " decode " + what)) continue;
-        Runner runner(table, device, model, {contexts.jobs, 1, contexts.tokens - 1, format});
+        Load load{contexts.jobs, 1, contexts.tokens - 1, format};
+        load.spread = contexts.spread;
+        Runner runner(table, device, model, load);
         const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
-        line(mode + " decode " + what, runner.measure(10, true), contexts.jobs, bytes);
+        line(mode + " decode " + what, runner.measure(20, true), contexts.jobs, bytes);
         line(mode + " attention " + what, runner.measure_attention(), contexts.jobs,
              static_cast<double>(runner.kv_bytes()));
       }
