@@ -1,23 +1,16 @@
 // Precision by room: of a model's precisions and of the KV formats, the best that there is memory for.
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "tests/capi/capi_fixture.h"
+#include "tests/support/file_text.h"
 
 namespace quire::testing {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string contents(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 // The same weights of BF16 as F32.
 std::string widened(const std::string& file) {
@@ -44,7 +37,7 @@ class PrecisionTest : public ::testing::Test {
   PrecisionTest() {
     for (const char* const name : {"16bit", "32bit"})
       std::filesystem::copy(tiny_model_path(), directory.file(name));
-    const std::string weights = contents(tiny_model_path() + "/model.safetensors");
+    const std::string weights = file_text(tiny_model_path() + "/model.safetensors");
     directory.write("32bit/model.safetensors", widened(weights));
   }
 

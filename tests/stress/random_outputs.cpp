@@ -9,9 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <random>
 #include <vector>
@@ -21,6 +19,7 @@
 
 #include "core/base/error.h"
 #include "core/constrained/constraint.h"
+#include "tests/support/file_text.h"
 
 namespace quire {
 namespace {
@@ -232,14 +231,9 @@ void draw_all(const Json& source, size_t source_idx, int count, uint64_t seed,
   }
 }
 
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 int run(const std::filesystem::path& folder, int count, uint64_t seed) {
-  const std::string json = contents(folder / "tokenizer.json");
-  const std::string config = contents(folder / "tokenizer_config.json");
+  const std::string json = testing::file_text(folder / "tokenizer.json");
+  const std::string config = testing::file_text(folder / "tokenizer_config.json");
   const auto tokenizer = Tokenizer::load({json, config, {}, {}});
   const auto vocabulary = TokenVocabulary::of(tokenizer);
   if (vocabulary->ends().empty())

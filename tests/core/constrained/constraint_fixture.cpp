@@ -1,8 +1,8 @@
 #include "tests/core/constrained/constraint_fixture.h"
 
-#include <fstream>
-
 #include <fmt/format.h>
+
+#include "tests/support/file_text.h"
 
 namespace quire {
 
@@ -74,8 +74,7 @@ std::string spaced(const Json& value) {
 }
 
 Json read_json_file(const std::string& path) {
-  std::ifstream file(path);
-  return Json::parse(file);
+  return Json::parse(testing::file_text(path));
 }
 
 }  // namespace quire

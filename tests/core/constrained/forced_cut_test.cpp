@@ -2,22 +2,20 @@
 #include "core/constrained/forced_cut.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "core/constrained/constraint.h"
+#include "tests/support/file_text.h"
 
 namespace quire {
 namespace {
 
 std::shared_ptr<const Tokenizer> embedded_tokenizer() {
   const auto read = [](const char* name) {
-    std::ifstream file(std::string(QUIRE_EMBEDDED_MODEL) + "/" + name, std::ios::binary);
-    return std::string{std::istreambuf_iterator<char>(file), {}};
+    return testing::file_text(std::string(QUIRE_EMBEDDED_MODEL) + "/" + name);
   };
   const std::string json = read("tokenizer.json");
   const std::string config = read("tokenizer_config.json");

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -16,6 +15,7 @@
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/dequantize_reference.h"
+#include "tests/support/file_text.h"
 #include "tests/support/quantized_fixture.h"
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/temp_directory.h"
@@ -304,11 +304,6 @@ const std::vector<Scheme>& schemes() {
   return *all;
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 // Whether checkpoints of these formats have such a tensor quantized: a router stays as it is, and so does
 // what does not fill the words.
 bool is_quantized(const TensorInfo& info) {
@@ -339,7 +334,7 @@ class ModelPair {
       for (SafetensorsBuilder* out : {&coded, &wide})
         out->add_bytes(info.name, info.type->name, info.shape, bytes);
     }
-    const std::string config = read_file(source + "/config.json");
+    const std::string config = file_text(source + "/config.json");
     place("coded", coded,
           "{\"quantization_config\": " + scheme.config + "," + config.substr(config.find('{') + 1));
     place("wide", wide, config);
@@ -385,7 +380,7 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
   if (const std::string refusal = refusal_of(source); !refusal.empty()) GTEST_SKIP() << refusal;
   const TokenIds ids = read_ids(source + "/golden.safetensors", "input_ids");
   const TokenIds few(ids.begin(), ids.begin() + 6);
-  const bool is_mixture = read_file(source + "/config.json").find("experts") != std::string::npos;
+  const bool is_mixture = file_text(source + "/config.json").find("experts") != std::string::npos;
   for (const Scheme& scheme : schemes()) {
     SCOPED_TRACE(scheme.name);
     const ModelPair pair(source, scheme);

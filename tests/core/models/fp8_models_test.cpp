@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -14,6 +13,7 @@
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/perplexity.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/file_text.h"
 #include "tests/support/quantized_fixture.h"
 #include "tests/support/temp_directory.h"
 
@@ -72,11 +72,6 @@ Fp8Matrix to_fp8(const std::vector<float>& weights, size_t rows, size_t columns,
   return out;
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 // The model at `source` twice: `fp8`, and `wide` with the same values as F32.
 class Fp8Pair {
  public:
@@ -95,7 +90,7 @@ class Fp8Pair {
       for (SafetensorsBuilder* out : {&fp8, &wide})
         out->add_bytes(info.name, info.type->name, info.shape, bytes);
     }
-    const std::string config = read_file(source + "/config.json");
+    const std::string config = file_text(source + "/config.json");
     const size_t inside = config.find('{') + 1;
     place(fp8_path(), fp8,
           "{\"quantization_config\": " + std::string(scheme.config) + "," + config.substr(inside));

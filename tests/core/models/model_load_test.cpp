@@ -3,12 +3,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/file_text.h"
 
 namespace quire::testing {
 namespace {
@@ -106,8 +106,7 @@ TEST_F(ModelLoad, AShardTruncatedAtAnyLengthIsAnError) {
 // Bytes of the header's length and of its text, each turned into what a fault of a disk or of a copy makes of
 // it.
 TEST_F(ModelLoad, AFlippedByteOfTheHeaderIsAnErrorOrASoundLoad) {
-  std::ifstream original(directory_ / "model.safetensors", std::ios::binary);
-  const std::string sound((std::istreambuf_iterator<char>(original)), std::istreambuf_iterator<char>());
+  const std::string sound = file_text(directory_ / "model.safetensors");
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, sound.data(), sizeof header_bytes);
   int num_refused = 0;
