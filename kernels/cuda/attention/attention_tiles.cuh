@@ -15,8 +15,8 @@ constexpr int kTileWarps = 4;
 constexpr int kTileSteps = kChunkTokens / kStepKeys;
 constexpr int kWarpSteps = kTileSteps / kTileWarps;  // of a warp over its keys
 
-// Which rows of a chunk are copied: those before `live`, but not row `own`. What takes part in a product
-// after them is zeros, since what lies there may be no number.
+// Which rows of a chunk are copied: those before `live`, and zeros after them, since what lies there may be
+// no number; but not row `own`.
 struct CopiedRows {
   int live;
   int own;
@@ -111,8 +111,7 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
     const uint8_t* from = static_cast<const uint8_t*>(data) + first * Slot::kRowBytes + thread * 16;
     const uint32_t to = tile + Slot::place(row, thread % kPieces * 16);
 #pragma unroll
-    for (int i = 0; i < kChunkTokens;
-         i += kRowsAtOnce)  // codes are numbers whatever they are, scales are not
+    for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)
       if (i != own) copy_async_16(to + i * Slot::kRowBytes, from + i * Slot::kRowBytes, i < live ? 16 : 0);
 #pragma unroll
     for (int i = thread; i < kChunkTokens; i += kAskers) {
