@@ -76,7 +76,7 @@ sample() {
     --set full --import-source yes -f -o "$out/$name" "$packed/$name-bench" "$packed/$name.so" "$out/$name.json" 8b \
     "${texts[@]}" >"$out/sample-$name.log" 2>&1 || { echo "ncu ended with $?"; return 1; }
   limit 30 ncu --import "$out/$name.ncu-rep" --page source --csv >"$out/sample-$name.csv"
-  limit 30 ncu --import "$out/$name.ncu-rep" --page details --print-details all | grep -E "Elapsed Cycles|Tensor Cycles Active|Duration|Issue Slots Busy" | sort -u
+  limit 30 ncu --import "$out/$name.ncu-rep" --page details --print-details all | grep -E "^ *(Elapsed Cycles|Duration|Issue Slots Busy)|Tensor Cycles Active" | tr -s " " | sort -u
   python3 - "$out/sample-$name.csv" <<'PY'
 import csv, sys
 rows = list(csv.reader(open(sys.argv[1], encoding="utf-8")))

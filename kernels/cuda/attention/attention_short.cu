@@ -59,7 +59,7 @@ class TileRing {
       : work_(work), kv_(a.p.kv), base_(base), own_(a.appends != 0 ? work.position : -1) {
     // Most sequences begin with these chunks: their pages are fetched together with the position.
 #pragma unroll
-    for (int i = 0; i < kEarlyPages; ++i) {
+    for (int i = 0; i < 2; ++i) {
       const int page = work.pages.page(i);
       first_pages_[i] = work.pages.table[page < a.p.batch.page_table_stride ? page : 0];
     }
@@ -102,9 +102,9 @@ class TileRing {
       const int chunk = work_.first_chunk + next_ / (2 * kSets) * kSets + next_ % kSets;
       if (chunk <= work_.last_chunk) {
         const int begin = chunk * kChunkTokens;
-        const int entry = chunk == 0            ? first_pages_[0]
-                          : chunk < kEarlyPages ? first_pages_[1]
-                                                : work_.pages.table[work_.pages.page(chunk)];
+        const int entry = chunk == 0   ? first_pages_[0]
+                          : chunk == 1 ? first_pages_[1]
+                                       : work_.pages.table[work_.pages.page(chunk)];
         const size_t first = work_.pages.row(begin, entry);
         const CopiedRows rows{work_.position + 1 - begin, next_ < kEarly ? own_ - begin : -1};
         const uint32_t tile = base_ + place(next_);
@@ -124,16 +124,17 @@ class TileRing {
   const SingleWork& work_;
   const KvLayer& kv_;
   uint32_t base_;
-  static constexpr int kEarlyPages = 2;
-  int first_pages_[kEarlyPages];  // entries of the table
-  int own_;                       // position whose row the block itself puts into the early tiles
+  int first_pages_[2];  // entries of the table
+  int own_;             // position whose row the block itself puts into the early tiles
   int next_ = 0;
 };
 
-template <typename P, int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
-__global__ void __launch_bounds__(P::kThreads, P::kResident)
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kSets>
+__global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::kThreads,
+                                  Places<HD, kKeyFormat, kValueFormat, kSets>::kResident)
     attention_short_kernel(const __grid_constant__ SingleArguments a) {
-  constexpr int kSets = P::kSets, kWarps = P::kWarps, kThreads = P::kThreads;
+  using P = Places<HD, kKeyFormat, kValueFormat, kSets>;
+  constexpr int kWarps = P::kWarps, kThreads = P::kThreads;
   using Keys = typename P::Keys;
   using Values = typename P::Values;
   using Ring = TileRing<P>;
@@ -310,7 +311,7 @@ template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kSets>
 SingleChoice choice_of() {
   using P = Places<HD, kKeyFormat, kValueFormat, kSets>;
   SingleChoice c;
-  c.kernel = attention_short_kernel<P, HD, kKeyFormat, kValueFormat>;
+  c.kernel = attention_short_kernel<HD, kKeyFormat, kValueFormat, kSets>;
   c.threads = P::kThreads;
   c.shared_bytes = P::kTotal;
   c.spread_bytes = kSets == 2 ? spread_bytes<HD, kKeyFormat>() : 0;

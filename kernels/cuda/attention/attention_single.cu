@@ -442,9 +442,9 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
 // Of a sequence, where a block takes it whole. Where blocks are few, others would wait for that of a long
 // one.
 int most_whole_chunks(int tiles, const Device& device) {
-  constexpr int kManyRounds = 7;
+  constexpr int kBlocksForLong = 7;  // for each multiprocessor
   if (tiles < device.num_multiprocessors) return 4;
-  return tiles < kManyRounds * device.num_multiprocessors ? 8 : 16;
+  return tiles < kBlocksForLong * device.num_multiprocessors ? 8 : 16;
 }
 
 // The kernel whose blocks take whole sequences, where these are short and the card has room for its blocks.

@@ -380,8 +380,7 @@ inline AttentionCase short_crowd(const PageFormats& pages, int32_t head_dim) {
   return c;
 }
 
-// So many short sequences and kv heads that a block takes each of them whole with one warp for a quarter of a
-// chunk, and no chunks side by side.
+// So many short sequences and kv heads that narrow blocks take each of them whole, one chunk after the other.
 inline AttentionCase crowd_of_heads(const PageFormats& pages, int32_t head_dim, int32_t longest) {
   AttentionCase c = case_of(pages);
   c.heads = {21, 21, head_dim};
