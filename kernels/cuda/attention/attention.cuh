@@ -2,9 +2,10 @@
 //
 // Keys are attended to in chunks of 128 at fixed positions. For one row and one chunk: scores by a chain of
 // mma over the head dimension; the chunk's maximum; weights exp2(score - maximum) rounded to f16; their sum
-// and the weighted values by chains of mma over the chunk's keys. Chunks are merged in order of position.
-// Masked keys have weight exactly 0 and a chunk without visible keys changes nothing, so neither the company
-// in a tile nor the split over blocks can be seen in the result.
+// and the weighted values by chains of mma over the chunk's keys. The chunks of a span, 16 at fixed
+// positions, are merged in order of position, and then the spans. Masked keys have weight exactly 0 and a
+// chunk without visible keys changes nothing, so neither the company in a tile nor the split over blocks can
+// be seen in the result.
 //
 // Keys and values lie in shared memory as f16 [128][HD], 16-byte pieces swizzled by the row. Quantized pages
 // are made f16 on the way there, still transformed: queries are transformed instead, and the output at the
@@ -23,6 +24,8 @@ namespace quire::kernels {
 
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr uint32_t kOnes = 0x3c003c00U;  // two f16 1.0
+// What a block merges by itself goes to memory once for so many chunks, if at all.
+constexpr int kSpanChunks = 16;
 
 // Lets a kernel have so much dynamic shared memory.
 template <typename... Parameters>
@@ -353,18 +356,33 @@ __device__ __forceinline__ bool is_quantized(KvFormat format) {
   return format == KvFormat::q8 || format == KvFormat::q4;
 }
 
+// A divisor of many numbers: a division is 40 instructions. Quotients of numbers below 2^31 / divisor.
+struct Divisor {
+  int32_t value;
+  uint32_t share;  // of 2^31, rounded up
+
+  __device__ __forceinline__ static Divisor of(int32_t value) {
+    const auto divisor = static_cast<uint32_t>(value);
+    return {value, ((1U << 31) + divisor - 1) / divisor};
+  }
+  __device__ __forceinline__ int quotient(int n) const {
+    return static_cast<int>(static_cast<uint64_t>(static_cast<uint32_t>(n)) * share >> 31);
+  }
+  __device__ __forceinline__ int rest(int n) const { return n - quotient(n) * value; }
+};
+
 // Rows of queries of one sequence and one kv head: row r is token r / group, head r % group.
 struct QueryRows {
   const __half* qkv;
   int32_t first_token;  // of the sequence in the batch
   int32_t num_rows;     // tokens of the sequence * group
-  int32_t group;
+  Divisor group;
   int32_t kv_head;
   int32_t head_dim;
   int32_t row_stride;  // of qkv
 
-  __device__ __forceinline__ int token(int r) const { return first_token + r / group; }
-  __device__ __forceinline__ int head(int r) const { return kv_head * group + r % group; }
+  __device__ __forceinline__ int token(int r) const { return first_token + group.quotient(r); }
+  __device__ __forceinline__ int head(int r) const { return kv_head * group.value + group.rest(r); }
   __device__ __forceinline__ const __half* query(int r) const {
     return qkv + static_cast<size_t>(token(r)) * row_stride + head(r) * head_dim;
   }

@@ -312,8 +312,9 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
     }
   }
   if (num_chunks > 1) {
-    if (!arrives_last(a.merge, work.tile(a), work.num_blocks(a))) return;
-    merge_chunks<HD, merge_slots(P::kTotal, HD), ColumnsOfLanes<HD>>(partial, num_chunks, work.group, shared);
+    if (!merge_last<HD, merge_slots(P::kTotal, HD), ColumnsOfLanes<HD>>(a, work, work.num_blocks(a), partial,
+                                                                        shared))
+      return;
   }
   store_group<HD>(a, work, row_values);
 }

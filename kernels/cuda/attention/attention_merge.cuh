@@ -1,5 +1,5 @@
-// What chunks of keys leave in memory where several blocks share a tile of rows, and how the last of them
-// merges it: in order of position.
+// What parts of the keys leave in memory where several blocks share a tile of rows, and how the last of them
+// merges it: in order of position. A part is a chunk, or a span of chunks that a block has merged by itself.
 #pragma once
 
 #include "kernels/cuda/attention/attention.cuh"
@@ -9,8 +9,12 @@ namespace quire::kernels {
 struct MergeArguments {
   int32_t max_chunks;
   int32_t tile_rows;   // rows of a tile that any sequence of the step uses
-  float* partials;     // [tile][chunk][partial_floats]
+  float* partials;     // [tile][part][partial_floats]; as many parts as chunks, of which spans use the first
   uint32_t* counters;  // [tile], zero before and after
+  // [tile][max_spans], the same, where the blocks of a tile meet at its spans first and then at the tile; or
+  // nullptr.
+  uint32_t* span_counters;
+  int32_t max_spans;
   // Pages of each sequence that launch_attention_shared has read, or nullptr, and the chunks of a page.
   const int32_t* shared_pages;
   int32_t page_chunks;
@@ -26,11 +30,13 @@ inline MergeArguments merge_arguments(int max_chunks, int tile_rows, const Atten
           tile_rows,
           scratch.partials,
           scratch.counters,
+          nullptr,
+          0,
           shared != nullptr ? shared->page_counts : nullptr,
           page_tokens / kChunkTokens};
 }
 
-// Floats of one chunk of one tile: rows of values, then maximum and sum of each row.
+// Floats of one part of one tile: rows of values, then maximum and sum of each row.
 __host__ __device__ constexpr int partial_floats(int tile_rows, int dim) {
   return tile_rows * dim + (2 * tile_rows + 3) / 4 * 4;
 }
@@ -39,55 +45,78 @@ class PartialRows {
  public:
   // Rows are counted from `first_row` of the tile on.
   __device__ __forceinline__ PartialRows(const MergeArguments& a, int tile, int dim, int first_row = 0)
-      : chunk_floats_(partial_floats(a.tile_rows, dim)),
+      : part_floats_(partial_floats(a.tile_rows, dim)),
         rows_(a.tile_rows),
         dim_(dim),
         first_row_(first_row),
-        first_(a.partials + static_cast<size_t>(tile) * a.max_chunks * chunk_floats_) {}
-  __device__ __forceinline__ float* row(int chunk, int row) const {
-    return at(chunk) + (first_row_ + row) * dim_;
+        first_(a.partials + static_cast<size_t>(tile) * a.max_chunks * part_floats_) {}
+  __device__ __forceinline__ float* row(int part, int row) const {
+    return at(part) + (first_row_ + row) * dim_;
   }
-  __device__ __forceinline__ float2* total(int chunk, int row) const {
-    return reinterpret_cast<float2*>(at(chunk) + rows_ * dim_) + first_row_ + row;
+  __device__ __forceinline__ float2* total(int part, int row) const {
+    return reinterpret_cast<float2*>(at(part) + rows_ * dim_) + first_row_ + row;
   }
-  __device__ __forceinline__ size_t chunk_floats() const { return static_cast<size_t>(chunk_floats_); }
+  __device__ __forceinline__ size_t part_floats() const { return static_cast<size_t>(part_floats_); }
 
  private:
-  __device__ __forceinline__ float* at(int chunk) const {
-    return first_ + static_cast<size_t>(chunk) * chunk_floats_;
+  __device__ __forceinline__ float* at(int part) const {
+    return first_ + static_cast<size_t>(part) * part_floats_;
   }
 
-  int chunk_floats_;
+  int part_floats_;
   int rows_;
   int dim_;
   int first_row_;
   float* first_;
 };
 
-// Whether this block is the last of `num_chunks` at its tile; what the others wrote can be read then. All
-// threads.
-__device__ __forceinline__ bool arrives_last(const MergeArguments& a, int tile, int num_blocks) {
+// The parts of a tile that are to be merged, counted from the first place of their span.
+struct PartsInOrder {
+  int first, end;
+  int stride, offset;  // part i lies where chunk stride * i - offset of the tile does
+
+  // Chunks from chunk `begin` on, of a tile that begins with chunk `first_chunk`.
+  __device__ __forceinline__ static PartsInOrder chunks(int first_chunk, int begin, int count) {
+    const int first = begin % kSpanChunks;
+    return {first, first + count, 1, first - (begin - first_chunk)};
+  }
+  // All spans, each where its first chunk is.
+  __device__ __forceinline__ static PartsInOrder spans(int first_chunk, int count) {
+    return {0, count, kSpanChunks, first_chunk % kSpanChunks};
+  }
+  __device__ __forceinline__ bool are_spans() const { return stride == kSpanChunks; }
+  __device__ __forceinline__ int place(int part) const { return max(0, stride * part - offset); }
+};
+
+// Whether this block brings the last of `all` things to a counter, by `count` of them; what the others wrote
+// can be read then. All threads.
+__device__ __forceinline__ bool brings_last(uint32_t* counter, int count, int all) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
-    last = atomicAdd(a.counters + tile, 1U) == static_cast<uint32_t>(num_blocks) - 1;
-    if (last) a.counters[tile] = 0;
+    const auto own = static_cast<uint32_t>(count);
+    last = atomicAdd(counter, own) + own == static_cast<uint32_t>(all);
+    if (last) *counter = 0;
   }
   __syncthreads();
   if (last) __threadfence();
   return last;
 }
+// Whether this block is the last of `num_blocks` at its tile.
+__device__ __forceinline__ bool arrives_last(const MergeArguments& a, int tile, int num_blocks) {
+  return brings_last(a.counters + tile, 1, num_blocks);
+}
 
 // Blocks that merge have so many warps, each of which takes rows by itself.
 constexpr int kMergeWarps = 4;
 
-// What a merge takes of shared memory: the merged rows, and for each warp some chunks of a row on their way.
+// What a merge takes of shared memory: the merged rows, and for each warp some parts of a row on their way.
 __host__ __device__ constexpr uint32_t merge_shared_bytes(int dim, int slots) {
   return static_cast<uint32_t>((kTileRows + kMergeWarps * slots) * dim) * 4;
 }
 constexpr int kFewestMergeSlots = 8;
-// So many chunks as there is room for.
+// So many parts as there is room for.
 __host__ __device__ constexpr int merge_slots(uint32_t shared_bytes, int dim) {
   return merge_shared_bytes(dim, 32) <= shared_bytes   ? 32
          : merge_shared_bytes(dim, 16) <= shared_bytes ? 16
@@ -121,36 +150,38 @@ struct LaneColumns {
   __device__ __forceinline__ static int first(int piece, int lane) { return (piece * 32 + lane) * kWidth; }
 };
 
-// A row's chunks on their way from memory, for one warp. A lane reads what it has asked for itself, so none
+// A row's parts on their way from memory, for one warp. A lane reads what it has asked for itself, so none
 // waits for another.
 template <int HD, int kSlots>
-class ChunkRing {
+class PartRing {
  public:
   using L = LaneColumns<HD>;
-  static constexpr int kBatch = kSlots / 4;  // chunks asked for at a time
+  static constexpr int kBatch = kSlots / 4;  // parts asked for at a time
+  static_assert(kSpanChunks % kBatch == 0);
 
-  __device__ __forceinline__ ChunkRing(const PartialRows& partial, int num_chunks, int row, uint32_t slots,
-                                       int lane)
+  __device__ __forceinline__ PartRing(const PartialRows& partial, PartsInOrder parts, int row, uint32_t slots,
+                                      int lane)
       : from_(partial.row(0, row)),
-        chunk_floats_(partial.chunk_floats()),
-        num_chunks_(num_chunks),
+        part_floats_(partial.part_floats()),
+        parts_(parts),
         slots_(slots),
         lane_(lane) {
 #pragma unroll 1
-    for (int first = 0; first < kSlots; first += kBatch) ask(first);
+    for (int batch = 0; batch < kSlots; batch += kBatch) ask(batch);
   }
-  // The batch that begins with this chunk; nothing after the last.
-  __device__ __forceinline__ void ask(int first) const {
+  // The batch that begins with this part; nothing before the first and after the last.
+  __device__ __forceinline__ void ask(int batch) const {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (first + i >= num_chunks_) break;
-      const float* chunk = from_ + (first + i) * chunk_floats_;
+      if (batch + i >= parts_.end) break;
+      if (batch + i < parts_.first) continue;
+      const float* part = from_ + parts_.place(batch + i) * part_floats_;
 #pragma unroll
       for (int piece = 0; piece < L::kPieces; ++piece) {
         const int column = L::first(piece, lane_);
-        const uint32_t to = place(first + i, column);
-        if constexpr (L::kWidth == 4) copy_async_16(to, chunk + column);
-        if constexpr (L::kWidth == 2) copy_async_8(to, chunk + column);
+        const uint32_t to = place(batch + i, column);
+        if constexpr (L::kWidth == 4) copy_async_16(to, part + column);
+        if constexpr (L::kWidth == 2) copy_async_8(to, part + column);
       }
     }
     commit_copies();
@@ -159,10 +190,10 @@ class ChunkRing {
   __device__ __forceinline__ static void wait() {
     wait_for_copies<kSlots / kBatch - 1>();
   }
-  __device__ __forceinline__ void read(int chunk, float (&to)[HD / 32]) const {
+  __device__ __forceinline__ void read(int part, float (&to)[HD / 32]) const {
 #pragma unroll
     for (int piece = 0; piece < L::kPieces; ++piece) {
-      const uint32_t at = place(chunk, L::first(piece, lane_));
+      const uint32_t at = place(part, L::first(piece, lane_));
       if constexpr (L::kWidth == 4) {
         const uint4 v = load_shared_16(at);
         to[4 * piece] = __uint_as_float(v.x);
@@ -178,88 +209,139 @@ class ChunkRing {
   }
 
  private:
-  __device__ __forceinline__ uint32_t place(int chunk, int column) const {
-    return slots_ + static_cast<uint32_t>(chunk % kSlots * HD + column) * 4;
+  __device__ __forceinline__ uint32_t place(int part, int column) const {
+    return slots_ + static_cast<uint32_t>(part % kSlots * HD + column) * 4;
   }
 
   const float* from_;
-  size_t chunk_floats_;
-  int num_chunks_;
+  size_t part_floats_;
+  PartsInOrder parts_;
   uint32_t slots_;
   int lane_;
 };
 
-// One row by one warp: its chunks in order of position, divided by the sum of all. Maxima and sums of 32
-// chunks are turned into their factors at a time; the bits are those of merge_factors and merged, chunk after
-// chunk.
-template <int HD, int kSlots, typename Columns>
-__device__ __forceinline__ void merge_row(const PartialRows& partial, int num_chunks, int row, uint32_t slots,
-                                          float* merged_row) {
+// What has been merged of a row: a lane's columns (LaneColumns).
+template <int HD>
+struct MergedRow {
   using L = LaneColumns<HD>;
-  using Ring = ChunkRing<HD, kSlots>;
-  const int lane = threadIdx.x & 31;
-  const auto total = [&](int chunk) {
-    return chunk < num_chunks ? __ldcg(partial.total(chunk, row)) : make_float2(-INFINITY, 0.0f);
+  float largest = -INFINITY, sum = 0.0f, values[HD / 32] = {};
+
+  // What comes before this, and then this.
+  __device__ __forceinline__ void follow(const MergedRow& before) {
+    float both = before.largest, of_before, of_this;
+    merge_factors(both, largest, of_before, of_this);
+    largest = both;
+    sum = merged(before.sum, of_before, sum, of_this);
+#pragma unroll
+    for (int i = 0; i < HD / 32; ++i) values[i] = merged(before.values[i], of_before, values[i], of_this);
+  }
+  // Divided by the sum.
+  template <typename Columns>
+  __device__ __forceinline__ void put(float* row) const {
+    const float share = 1.0f / sum;
+#pragma unroll
+    for (int piece = 0; piece < L::kPieces; ++piece) {
+      const int column = L::first(piece, threadIdx.x & 31);
+      float* to = row + Columns::dimension(column / 4 * 4) + column % 4;
+#pragma unroll
+      for (int j = 0; j < L::kWidth; ++j) to[j] = __fmul_rn(values[piece * L::kWidth + j], share);
+    }
+  }
+  // As a part, to be merged with others.
+  __device__ __forceinline__ void leave(const PartialRows& partial, int part, int row) const {
+#pragma unroll
+    for (int piece = 0; piece < L::kPieces; ++piece) {
+      float* to = partial.row(part, row) + L::first(piece, threadIdx.x & 31);
+#pragma unroll
+      for (int j = 0; j < L::kWidth; j += 2)
+        __stcg(reinterpret_cast<float2*>(to + j),
+               make_float2(values[piece * L::kWidth + j], values[piece * L::kWidth + j + 1]));
+    }
+    if ((threadIdx.x & 31) == 0) __stcg(partial.total(part, row), make_float2(largest, sum));
+  }
+};
+
+// One row by one warp: its parts in order of position. Maxima and sums of as many parts as a span has chunks
+// are turned into their factors at a time; the bits are those of merge_factors and merged, part after part.
+template <int HD, int kSlots>
+__device__ __forceinline__ MergedRow<HD> merge_row(const PartialRows& partial, PartsInOrder parts, int row,
+                                                   uint32_t slots) {
+  using Ring = PartRing<HD, kSlots>;
+  constexpr int kAtOnce = kSpanChunks;
+  const int lane = threadIdx.x & 31, end = parts.end;
+  const auto total = [&](int part) {
+    return lane < kAtOnce && part >= parts.first && part < end ? __ldcg(partial.total(parts.place(part), row))
+                                                               : make_float2(-INFINITY, 0.0f);
   };
   float2 next = total(lane);
-  const Ring ring(partial, num_chunks, row, slots, lane);
-  float largest = -INFINITY, sum = 0.0f, values[HD / 32] = {};
+  const Ring ring(partial, parts, row, slots, lane);
+  MergedRow<HD> before, span;  // the spans before this one, and this one up to now
 #pragma unroll 1
-  for (int first = 0; first < num_chunks; first += 32) {
-    const float2 chunk = next;
-    next = total(first + 32 + lane);
-    float upto = fmaxf(largest, chunk.x);  // maximum of all up to the lane's chunk
+  for (int begin = 0; begin < end; begin += kAtOnce) {
+    const float2 part = next;
+    next = total(begin + kAtOnce + lane);
+    if (begin > 0 && !parts.are_spans()) {
+      if (begin > kAtOnce) span.follow(before);
+      before = span;
+      span = {};
+    }
+    float upto = fmaxf(span.largest, part.x);  // maximum of all up to the lane's part
 #pragma unroll
-    for (int d = 1; d < 32; d <<= 1) {
+    for (int d = 1; d < kAtOnce; d <<= 1) {
       const float other = __shfl_up_sync(0xffffffffU, upto, d);
       if (lane >= d) upto = fmaxf(upto, other);
     }
-    float before = __shfl_up_sync(0xffffffffU, upto, 1);
-    if (lane == 0) before = largest;
+    float largest = __shfl_up_sync(0xffffffffU, upto, 1);
+    if (lane == 0) largest = span.largest;
     float old_factor, new_factor;
-    merge_factors(before, chunk.x, old_factor, new_factor);
-    largest = __shfl_sync(0xffffffffU, upto, 31);
+    merge_factors(largest, part.x, old_factor, new_factor);
+    span.largest = __shfl_sync(0xffffffffU, upto, kAtOnce - 1);
 #pragma unroll 1
-    for (int batch = 0; batch < 32 && first + batch < num_chunks; batch += Ring::kBatch) {
+    for (int batch = 0; batch < kAtOnce && begin + batch < end; batch += Ring::kBatch) {
       Ring::wait();
 #pragma unroll
       for (int i = 0; i < Ring::kBatch; ++i) {
         const int at = batch + i;
-        if (first + at >= num_chunks) break;
+        if (begin + at >= end) break;
+        if (begin + at < parts.first) continue;
         const float old_share = __shfl_sync(0xffffffffU, old_factor, at);
         const float new_share = __shfl_sync(0xffffffffU, new_factor, at);
-        sum = merged(sum, old_share, __shfl_sync(0xffffffffU, chunk.y, at), new_share);
+        span.sum = merged(span.sum, old_share, __shfl_sync(0xffffffffU, part.y, at), new_share);
         float x[HD / 32];
-        ring.read(first + at, x);
+        ring.read(begin + at, x);
 #pragma unroll
-        for (int j = 0; j < HD / 32; ++j) values[j] = merged(values[j], old_share, x[j], new_share);
+        for (int j = 0; j < HD / 32; ++j) span.values[j] = merged(span.values[j], old_share, x[j], new_share);
       }
-      ring.ask(first + batch + kSlots);
+      ring.ask(begin + batch + kSlots);
     }
   }
-  const float share = 1.0f / sum;
-#pragma unroll
-  for (int piece = 0; piece < L::kPieces; ++piece) {
-    const int column = L::first(piece, lane);
-    float* to = merged_row + Columns::dimension(column / 4 * 4) + column % 4;
-#pragma unroll
-    for (int j = 0; j < L::kWidth; ++j) to[j] = __fmul_rn(values[piece * L::kWidth + j], share);
-  }
+  if (end > kAtOnce && !parts.are_spans()) span.follow(before);
+  return span;
 }
 
-// Rows of HD floats in shared memory, which may have anything in it: the chunks of a tile merged. Takes
-// merge_shared_bytes(HD, kSlots). Columns::dimension says where four columns that lie together belong. One
-// block alone reads all that a tile has left, beside others that read pages: its loads are many at a time,
-// and its code is little.
-template <int HD, int kSlots, typename Columns = ColumnsInOrder>
-__device__ __forceinline__ float* merge_chunks(const PartialRows& partial, int num_chunks, int rows,
-                                               uint8_t* shared) {
-  float* merged_rows = reinterpret_cast<float*>(shared);  // [16][HD]
+// What the parts of each row of a tile give, to keep(row, MergedRow) of the warp that has it. Takes
+// merge_shared_bytes(HD, kSlots) of shared memory, which may have anything in it. One block alone reads all
+// that a tile has left, beside others that read pages: its loads are many at a time, and its code is little.
+template <int HD, int kSlots, typename Keep>
+__device__ __forceinline__ void merge_rows(const PartialRows& partial, PartsInOrder parts, int rows,
+                                           uint8_t* shared, Keep keep) {
   const int warp = threadIdx.x >> 5;
+  if (warp >= kMergeWarps) return;
   const uint32_t slots = shared_address(shared) + static_cast<uint32_t>((kTileRows + warp * kSlots) * HD) * 4;
 #pragma unroll 1
   for (int row = warp; row < rows; row += kMergeWarps)
-    merge_row<HD, kSlots, Columns>(partial, num_chunks, row, slots, merged_rows + row * HD);
+    keep(row, merge_row<HD, kSlots>(partial, parts, row, slots));
+}
+
+// The same as rows of HD floats at the beginning of `shared`, divided by the sum of all. Columns::dimension
+// says where four columns that lie together belong.
+template <int HD, int kSlots, typename Columns = ColumnsInOrder>
+__device__ __forceinline__ float* merge_parts(const PartialRows& partial, PartsInOrder parts, int rows,
+                                              uint8_t* shared) {
+  float* merged_rows = reinterpret_cast<float*>(shared);  // [16][HD]
+  merge_rows<HD, kSlots>(partial, parts, rows, shared, [&](int row, const MergedRow<HD>& merged_row) {
+    merged_row.template put<Columns>(merged_rows + row * HD);
+  });
   return merged_rows;
 }
 

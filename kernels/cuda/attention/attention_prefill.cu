@@ -59,6 +59,7 @@ __global__ void __launch_bounds__(kThreads)
   const PartialRows parts = parts_of_warp(a, blockIdx.x, kv_head, warp, HD);
   const int live = rows - warp * kTileRows;
   float out[HD / 8][4] = {};
+  SpansBefore<HD> spans;
   for (int chunk = first_chunk; chunk <= last_chunk; ++chunk) {
     wait_for_copies<1>();
     __syncthreads();
@@ -99,9 +100,12 @@ __global__ void __launch_bounds__(kThreads)
     } else {
       commit_copies();
     }
+    if (!kShares && (chunk + 1) % kSpanChunks == 0 && chunk < last_chunk)
+      spans.keep(spans.before(chunk, first_chunk), out, state);
   }
   wait_for_copies<0>();
   if constexpr (kShares) return;
+  spans.add_to(spans.before(last_chunk, first_chunk), out, state);
   __syncthreads();
 
   float* row_values = reinterpret_cast<float*>(shared);  // [64][HD], where keys and values were

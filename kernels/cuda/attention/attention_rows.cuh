@@ -114,7 +114,7 @@ __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int 
   block.queries = {static_cast<const __half*>(p.qkv),
                    begin,
                    tokens * group,
-                   group,
+                   Divisor::of(group),
                    kv_head,
                    dim,
                    (p.heads.num_heads + 2 * p.heads.num_kv_heads) * dim};
@@ -316,6 +316,61 @@ __device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int c
   return factors;
 }
 
+// The spans of chunks before the one that a warp is in, of a lane's two rows. They are asked for once in 16
+// chunks, so they lie in the thread's memory: an index that only the run knows keeps them out of registers.
+template <int HD>
+class SpansBefore {
+ public:
+  using Values = float[HD / 8][4];
+
+  // How many there are before the span of `chunk`, of a block that begins with `first_chunk`.
+  __device__ __forceinline__ static int before(int chunk, int first_chunk) {
+    return chunk / kSpanChunks - first_chunk / kSpanChunks;
+  }
+  // After a span that is not the last, which has `count` before it: what comes next begins anew.
+  __device__ __forceinline__ void keep(int count, Values& values, RowState& state) {
+    add_to(count, values, state);
+    Merged& now = merged_[(count + 1) % 2];
+#pragma unroll
+    for (int n = 0; n < HD / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        now.values[n][i] = values[n][i];
+        values[n][i] = 0.0f;
+      }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) now.totals[h] = make_float2(state.maximum[h], state.total[h]);
+    state.forget();
+  }
+  // After a span that has `count` before it: all up to now.
+  __device__ __forceinline__ void add_to(int count, Values& values, RowState& state) const {
+    if (count == 0) return;
+    const Merged& before = merged_[count % 2];
+    float of_before[2], of_span[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float largest = before.totals[h].x;
+      merge_factors(largest, state.maximum[h], of_before[h], of_span[h]);
+      state.maximum[h] = largest;
+      state.total[h] = merged(before.totals[h].y, of_before[h], state.total[h], of_span[h]);
+    }
+#pragma unroll
+    for (int n = 0; n < HD / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        values[n][i] = merged(before.values[n][i], of_before[i >> 1], values[n][i], of_span[i >> 1]);
+    }
+  }
+
+ private:
+  struct Merged {
+    float values[HD / 8][4];
+    float2 totals[2];  // maximum and sum
+  };
+  Merged merged_[2];  // of an even and of an odd number of spans
+};
+
 // Rows [rows][HD] of f32 in shared memory to where they belong, by the first kThreads threads of a block.
 template <int HD, int kThreads>
 __device__ __forceinline__ void store_rows(const RowsArguments& a, const RowBlock& block, float* values) {
@@ -362,8 +417,9 @@ __global__ void __launch_bounds__(kMergeThreads) merge_rows_kernel(const __grid_
   const int first = blockIdx.x * kMergeRows<HD>, rows = min(kMergeRows<HD>, block.rows - first);
   if (rows <= 0) return;
   const PartialRows parts = parts_of_warp(a, tile, kv_head, first / kTileRows, HD, first % kTileRows);
-  float* merged_rows =
-      merge_chunks<HD, kMergeSlots<HD>>(parts, block.last_chunk - block.seen_chunk + 1, rows, shared);
+  const auto chunks =
+      PartsInOrder::chunks(block.seen_chunk, block.seen_chunk, block.last_chunk - block.seen_chunk + 1);
+  float* merged_rows = merge_parts<HD, kMergeSlots<HD>>(parts, chunks, rows, shared);
   store_rows<HD, kMergeThreads>(a.p, a.place, block.queries, block.first_row + first, rows, merged_rows);
 }
 

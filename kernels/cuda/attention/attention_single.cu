@@ -1,7 +1,7 @@
 // Attention for steps in which every sequence has one token, for the cache formats and head sizes that matter
 // most: the choice of a kernel, and the one whose blocks work on a chunk of 128 keys at a time. Where
-// sequences are short, attention_short.cu has a faster one, and where pages are quantized and chunks many,
-// attention_codes.cu. The arithmetic is that of attention.cuh.
+// sequences are short or many, attention_spans.cu has a faster one, and else where pages are quantized and
+// chunks many, attention_codes.cu. The arithmetic is that of attention.cuh.
 //
 // Keys and values travel to shared memory as they are, asynchronously, the next chunk's while this one is
 // worked on; quantized ones are unpacked on the way from there into the registers of tensor cores, each by
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kMostBlocks = 6;  // of a multiprocessor
 constexpr int kManyChunks = 8;  // for each multiprocessor: enough to give every warp one of its own
-constexpr int kManyBlocks = 4;  // that take sequences whole, for each multiprocessor: they need not be wide
+constexpr int kManyBlocks = 4;  // that take spans whole, for each multiprocessor: they need not be wide
 
 // How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
 // that read different rows meet in no bank.
@@ -400,8 +400,8 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
   }
   if (num_chunks > 1) {
     wait_for_copies<0>();
-    if (!arrives_last(a.merge, work.tile(a), num_blocks)) return;
-    merge_chunks<HD, merge_slots(P::kTotal, HD)>(partial, num_chunks, group, shared);
+    if (!merge_last<HD, merge_slots(P::kTotal, HD), ColumnsInOrder>(a, work, num_blocks, partial, shared))
+      return;
   }
   store_group<HD>(a, work, row_values);
 }
@@ -439,20 +439,36 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
   return choose(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format, group, many_chunks);
 }
 
-// Of a sequence, where a block takes it whole. Where blocks are few, others would wait for that of a long
-// one.
-int most_whole_chunks(int tiles, const Device& device) {
-  constexpr int kBlocksForLong = 7;  // for each multiprocessor
-  if (tiles < device.num_multiprocessors) return 4;
-  return tiles < kBlocksForLong * device.num_multiprocessors ? 8 : 16;
+// Blocks that take a span of a sequence each: of one that ends within its first span, no more.
+int64_t num_span_blocks(const AttentionParams& p, int max_chunks) {
+  const int of_all = (p.batch.max_kv_tokens + kSpanChunks * kChunkTokens - 1) / (kSpanChunks * kChunkTokens);
+  const int of_seen = (max_chunks + 2 * (kSpanChunks - 1)) / kSpanChunks;  // wherever they begin
+  return int64_t{std::min(of_all, of_seen)} * p.batch.num_sequences * p.heads.num_kv_heads;
 }
 
-// The kernel whose blocks take whole sequences, where these are short and the card has room for its blocks.
-SingleChoice choose_whole(const AttentionParams& p, int max_chunks, int tiles, const Device& device) {
-  if (max_chunks > most_whole_chunks(tiles, device)) return {};
-  SingleChoice choice = choose_attention_short(
+// Whether blocks of which each takes a whole span keep the card busy: others would wait for that of a long
+// one. Over f16 what counts is how full the last round is; codes want more rounds.
+bool fill_card(int64_t blocks, const SingleChoice& choice, bool coded, const Device& device) {
+  constexpr int kBlocksOfCodes = 7;  // for each multiprocessor
+  if (coded) return blocks >= int64_t{kBlocksOfCodes} * device.num_multiprocessors;
+  const int64_t at_once = int64_t{choice.most_blocks} * device.num_multiprocessors;
+  const int64_t rounds = (blocks + at_once - 1) / at_once;
+  return 8 * blocks >= 7 * rounds * at_once;
+}
+
+// The kernel whose blocks take whole spans, where these are short or many and the card has room for its
+// blocks.
+SingleChoice choose_spans(const AttentionParams& p, int max_chunks, const Device& device) {
+  const int64_t blocks = num_span_blocks(p, max_chunks);
+  const bool coded = p.kv_shape.key_format != KvFormat::f16;
+  SingleChoice choice = choose_attention_spans(
       p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format,
-      p.heads.num_heads / p.heads.num_kv_heads, tiles >= kManyBlocks * device.num_multiprocessors);
+      p.heads.num_heads / p.heads.num_kv_heads, blocks >= kManyBlocks * device.num_multiprocessors);
+  if (choice.kernel == nullptr) return {};
+  const int most_chunks = blocks < device.num_multiprocessors        ? 4
+                          : fill_card(blocks, choice, coded, device) ? kSpanChunks
+                                                                     : 8;
+  if (std::min(max_chunks, kSpanChunks) > most_chunks) return {};
   if (2 * (choice.spread_bytes + kBlockReserve) <= device.shared_per_multiprocessor)
     choice.shared_bytes = std::max(choice.shared_bytes, choice.spread_bytes);
   return choice.shared_bytes <= device.shared_per_block ? choice : SingleChoice{};
@@ -475,6 +491,14 @@ int best_chunks_per_block(const SingleChoice& choice, int max_chunks, int tiles,
   return best;
 }
 
+// Where sequences are long, lets blocks meet at spans first, so that many of them merge.
+void meet_at_spans(MergeArguments& merge, int tiles, int max_spans, const AttentionScratch& scratch) {
+  constexpr int kFewest = 4;  // to meet twice costs more than it saves else
+  if (max_spans < kFewest || int64_t{tiles} * (1 + max_spans) > scratch.num_counters) return;
+  merge.span_counters = scratch.counters + tiles;
+  merge.max_spans = max_spans;
+}
+
 }  // namespace
 
 bool single_fits(const AttentionParams& p, int max_chunks, const AttentionScratch& scratch) {
@@ -487,13 +511,15 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const int tiles = p.batch.num_sequences * p.heads.num_kv_heads;
   const bool many_chunks = int64_t{tiles} * max_chunks >= int64_t{kManyChunks} * device.num_multiprocessors;
-  const SingleChoice whole = shared == nullptr ? choose_whole(p, max_chunks, tiles, device) : SingleChoice{};
-  const SingleChoice choice = whole.kernel != nullptr ? whole : choose(p, many_chunks);
+  const SingleChoice spans = shared == nullptr ? choose_spans(p, max_chunks, device) : SingleChoice{};
+  const bool by_spans = spans.kernel != nullptr;
+  const SingleChoice choice = by_spans ? spans : choose(p, many_chunks);
   const int per_block =
-      whole.kernel != nullptr
-          ? max_chunks
-          : best_chunks_per_block(choice, max_chunks, tiles,
-                                  blocks_at_once(device, choice.shared_bytes, choice.most_blocks));
+      by_spans ? kSpanChunks
+               : best_chunks_per_block(choice, max_chunks, tiles,
+                                       blocks_at_once(device, choice.shared_bytes, choice.most_blocks));
+  const int64_t blocks_of_tile =
+      by_spans ? num_span_blocks(p, max_chunks) / tiles : (max_chunks + per_block - 1) / per_block;
   SingleArguments a{p,
                     {},
                     append != nullptr ? 1 : 0,
@@ -501,10 +527,12 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
                     per_block,
                     page_share_of(p.kv_shape.page_tokens),
                     merge_arguments(max_chunks, group, scratch, shared, p.kv_shape.page_tokens)};
+  if (!by_spans)
+    meet_at_spans(a.merge, tiles, static_cast<int>(num_span_blocks(p, max_chunks) / tiles), scratch);
   if (append != nullptr) a.append = *append;
   if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
-  const dim3 grid(static_cast<unsigned>((max_chunks + per_block - 1) / per_block),
-                  static_cast<unsigned>(p.batch.num_sequences), static_cast<unsigned>(p.heads.num_kv_heads));
+  const dim3 grid(static_cast<unsigned>(blocks_of_tile), static_cast<unsigned>(p.batch.num_sequences),
+                  static_cast<unsigned>(p.heads.num_kv_heads));
   return launch_kernel(choice.kernel, grid, dim3(static_cast<unsigned>(choice.threads)), choice.shared_bytes,
                        l.stream, l.dependent, a);
 }
@@ -525,9 +553,9 @@ cudaError_t setup_attention_single(int shared_limit) {
             e != cudaSuccess)
           return e;
       for (const bool many : {false, true}) {
-        const SingleChoice whole = choose_attention_short(dim, keys, values, 1, many);
-        if (whole.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;
-        if (const cudaError_t e = allow(whole); e != cudaSuccess) return e;
+        const SingleChoice spans = choose_attention_spans(dim, keys, values, 1, many);
+        if (spans.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;
+        if (const cudaError_t e = allow(spans); e != cudaSuccess) return e;
       }
     }
   }

@@ -55,14 +55,19 @@ SingleChoice choose_codes(KvFormat keys, KvFormat values, Choose choose) {
 
 // For many chunks of quantized pages.
 SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group);
-// For few chunks: a block takes all of a sequence. Whether there are many more blocks than multiprocessors.
-SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group, bool many);
+// For many blocks or few chunks: a block takes a span of a sequence. Whether there are many more blocks than
+// multiprocessors.
+SingleChoice choose_attention_spans(int head_dim, KvFormat keys, KvFormat values, int group, bool many);
 
 // A chunk's page without a division: pages hold whole chunks. Exact for all positions of 31 bits.
 constexpr int kMostPageTokens = 1 << 14;
 constexpr uint32_t page_share_of(int page_tokens) {
   const auto chunks = static_cast<uint32_t>(page_tokens / kChunkTokens);
   return ((1U << 31) + chunks - 1) / chunks;
+}
+
+__device__ __forceinline__ int page_of_chunk(int chunk, uint32_t page_share) {
+  return static_cast<int>(static_cast<uint64_t>(chunk) * page_share >> 31);
 }
 
 // Where the keys of one kv head of one sequence lie.
@@ -73,9 +78,7 @@ struct SequencePages {
   int page_tokens;
   uint32_t page_share;
 
-  __device__ __forceinline__ int page(int chunk) const {
-    return static_cast<int>(static_cast<uint64_t>(chunk) * page_share >> 31);
-  }
+  __device__ __forceinline__ int page(int chunk) const { return page_of_chunk(chunk, page_share); }
   // `entry`: of the table for the position's page.
   __device__ __forceinline__ size_t row(int position, int entry) const {
     return (static_cast<size_t>(entry) * num_kv_heads + kv_head) * page_tokens +
@@ -105,6 +108,15 @@ struct SingleWork {
         end(min(first + a.chunks_per_block, last_chunk + 1)),
         pages{a.p.batch.page_table + static_cast<size_t>(sequence) * a.p.batch.page_table_stride,
               a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens, a.page_share} {}
+  // Of the spans of the sequence the one of this block instead.
+  __device__ __forceinline__ void take_span() {
+    const int span = first_chunk / kSpanChunks + static_cast<int>(blockIdx.x);
+    first = max(first_chunk, span * kSpanChunks);
+    end = min((span + 1) * kSpanChunks, last_chunk + 1);
+  }
+  __device__ __forceinline__ int num_spans() const {
+    return last_chunk / kSpanChunks - first_chunk / kSpanChunks + 1;
+  }
   // Leaves out the chunks that others have read. Returns how many blocks are left to meet at the tile.
   __device__ __forceinline__ int leave_shared(const SingleArguments& a) {
     const int shared = a.merge.shared_chunks(sequence);
@@ -211,12 +223,64 @@ __device__ __forceinline__ void load_query_columns(uint32_t queries, int lane, u
   }
 }
 
+// After a block has left its chunks of a tile whose blocks meet at spans first: those that are complete now
+// are merged, each to where its first chunk is. How many.
+template <int HD, int kSlots>
+__device__ __forceinline__ int merge_own_spans(const SingleArguments& a, const SingleWork& work,
+                                               const PartialRows& partial, uint8_t* shared) {
+  const int begin_all = work.first_chunk, end_all = work.last_chunk + 1;
+  // Chunks that others have read are there: the first block has spans of nothing else.
+  const int left_out = a.merge.shared_chunks(work.sequence);
+  int spans = 0;
+  __syncthreads();  // nobody uses the shared memory any more
+#pragma unroll 1
+  for (int span = (blockIdx.x == 0 ? begin_all : work.first) / kSpanChunks;
+       span <= (work.end - 1) / kSpanChunks; ++span) {
+    const int begin = max(begin_all, span * kSpanChunks), end = min(end_all, (span + 1) * kSpanChunks);
+    const int missing = end - max(begin, begin_all + left_out);
+    const int own = min(end, work.end) - max(begin, work.first);
+    uint32_t* counter =
+        a.merge.span_counters + work.tile(a) * a.merge.max_spans + span - begin_all / kSpanChunks;
+    if (missing > 0 && !brings_last(counter, own, missing)) continue;
+    merge_rows<HD, kSlots>(
+        partial, PartsInOrder::chunks(begin_all, begin, end - begin), work.group, shared,
+        [&](int row, const MergedRow<HD>& merged_row) { merged_row.leave(partial, begin - begin_all, row); });
+    ++spans;
+  }
+  return spans;
+}
+
+// After a block has left its chunks: whether it is the last at its tile, and has merged all into rows at the
+// beginning of `shared`. Of long sequences several blocks merge, one span each, and the last of them the
+// spans.
+template <int HD, int kSlots, typename Columns>
+__device__ __forceinline__ bool merge_last(const SingleArguments& a, const SingleWork& work, int num_blocks,
+                                           const PartialRows& partial, uint8_t* shared) {
+  const bool by_spans = a.merge.span_counters != nullptr;
+  int arrived = 1, all = num_blocks;
+  auto parts = PartsInOrder::chunks(work.first_chunk, work.first_chunk, work.num_chunks());
+  if (by_spans) {
+    arrived = merge_own_spans<HD, kSlots>(a, work, partial, shared);
+    all = work.num_spans();
+    if (arrived == 0) return false;
+    parts = PartsInOrder::spans(work.first_chunk, all);
+  }
+  if (!brings_last(a.merge.counters + work.tile(a), arrived, all)) return false;
+  merge_parts<HD, kSlots, Columns>(partial, parts, work.group, shared);
+  return true;
+}
+
 // Rows of the group, complete in shared memory, to the output.
-template <int HD>
+template <int HD, int kThreads = kSingleThreads>
 __device__ __forceinline__ void store_group(const SingleArguments& a, const SingleWork& work, float* values) {
-  const QueryRows q{
-      static_cast<const __half*>(a.p.qkv), work.sequence, work.group, work.group, work.kv_head, HD, 0};
-  store_rows<HD, kSingleThreads>(a.p, a.place, q, 0, work.group, values);
+  const QueryRows q{static_cast<const __half*>(a.p.qkv),
+                    work.sequence,
+                    work.group,
+                    Divisor::of(work.group),
+                    work.kv_head,
+                    HD,
+                    0};
+  store_rows<HD, kThreads>(a.p, a.place, q, 0, work.group, values);
 }
 
 }  // namespace quire::kernels

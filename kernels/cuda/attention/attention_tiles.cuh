@@ -1,10 +1,12 @@
-// A chunk's keys or values as a tile of shared memory, for attention_short.cu: f16, or the codes of quantized
+// A chunk's keys or values as a tile of shared memory, for attention_spans.cu: f16, or the codes of quantized
 // pages as they are, which become f16 in the registers of the warps that multiply them. Four warps share a
 // tile: each has 32 keys, and a quarter of the dimensions of values.
 //
 // Of a tile: copy() asks for a chunk's rows, row() is where a row of its own goes, products() has what a warp
 // needs to multiply keys and values.
 #pragma once
+
+#include <utility>
 
 #include "kernels/cuda/attention/attention_codes.cuh"
 #include "kernels/cuda/attention/attention_single.cuh"
@@ -16,11 +18,33 @@ constexpr int kTileSteps = kChunkTokens / kStepKeys;
 constexpr int kWarpSteps = kTileSteps / kTileWarps;  // of a warp over its keys
 
 // Which rows of a chunk are copied: those before `live`, and zeros after them, since what lies there may be
-// no number; but not row `own`.
+// no number; but not row `own`, where kLeavesOwn.
+template <bool kLeavesOwn>
 struct CopiedRows {
   int live;
   int own;
+
+  __device__ __forceinline__ bool has(int row) const { return !kLeavesOwn || row != own; }
+  // The same, counted from `row` on.
+  __device__ __forceinline__ CopiedRows from(int row) const { return {live - row, own - row}; }
 };
+
+// A thread's pieces of 16 bytes of rows kRowsAtOnce apart, to rows as long as those that they come from. Of
+// odd ones, counted by 4 rows, the pieces lie at `odd`. Distances are part of the instructions: sums of
+// addresses would be half of all.
+template <int kRowsAtOnce, int kRowBytes, bool kLeavesOwn>
+__device__ __forceinline__ void copy_rows(const uint8_t* source, CopiedRows<kLeavesOwn> rows, uint32_t even,
+                                          uint32_t odd) {
+  const auto copy = [&]<int kPiece>() {
+    constexpr int kRow = kPiece * kRowsAtOnce;
+    if (rows.has(kRow))
+      copy_async_16_at<kRow * kRowBytes>(kRow % 8 == 0 ? even : odd, source, kRow < rows.live ? 16 : 0);
+  };
+  const auto copy_all = [&]<int... kPieces>(std::integer_sequence<int, kPieces...>) {
+    (copy.template operator()<kPieces>(), ...);
+  };
+  copy_all(std::make_integer_sequence<int, kChunkTokens / kRowsAtOnce>());
+}
 
 template <int HD>
 struct HalfTile {
@@ -34,18 +58,15 @@ struct HalfTile {
   __device__ __forceinline__ static uint32_t scale_place(int, int) { return 0; }
 
   // By kAskers threads of which this is number `thread`; `first` is the chunk's row among those of the pages.
-  template <int kAskers>
-  __device__ __forceinline__ static void copy(const void* data, const void*, size_t first, CopiedRows rows,
-                                              uint32_t tile, int thread) {
+  template <int kAskers, bool kLeavesOwn>
+  __device__ __forceinline__ static void copy(const void* data, const void*, size_t first,
+                                              CopiedRows<kLeavesOwn> rows, uint32_t tile, int thread) {
     constexpr int kPieces = HD / 8, kRowsAtOnce = kAskers / kPieces;
     static_assert(kRowsAtOnce % 4 == 0);
-    const int row = thread / kPieces, live = rows.live - row, own = rows.own - row;
+    const int row = thread / kPieces;
     const uint8_t* from = static_cast<const uint8_t*>(data) + first * kRowBytes + thread * 16;
     const uint32_t to = tile + tile_offset<HD>(row, thread % kPieces);
-#pragma unroll
-    for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)  // of rows 4 apart the pieces lie crosswise
-      if (i != own)
-        copy_async_16((i % 8 == 0 ? to : to ^ 64) + i * kRowBytes, from + i * kRowBytes, i < live ? 16 : 0);
+    copy_rows<kRowsAtOnce, kRowBytes>(from, rows.from(row), to, to ^ 64);
   }
 
   // Products of the rows of queries with the warp's keys.
@@ -102,28 +123,37 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
     return Slot::kScalesAt + row * Slot::kScaleBytes + block * 2;
   }
 
-  template <int kAskers>
+  template <int kAskers, bool kLeavesOwn>
   __device__ __forceinline__ static void copy(const void* data, const void* scales, size_t first,
-                                              CopiedRows rows, uint32_t tile, int thread) {
+                                              CopiedRows<kLeavesOwn> rows, uint32_t tile, int thread) {
     constexpr int kPieces = Slot::kRowBytes / 16, kRowsAtOnce = kAskers / kPieces;
     static_assert(kRowsAtOnce % 8 == 0);
-    const int row = thread / kPieces, live = rows.live - row, own = rows.own - row;
+    const int row = thread / kPieces;
     const uint8_t* from = static_cast<const uint8_t*>(data) + first * Slot::kRowBytes + thread * 16;
     const uint32_t to = tile + Slot::place(row, thread % kPieces * 16);
+    copy_rows<kRowsAtOnce, Slot::kRowBytes>(from, rows.from(row), to, to);
+    const auto* first_scale = static_cast<const uint8_t*>(scales) + first * Slot::kScaleBytes;
+    if constexpr (kLeavesOwn) {
 #pragma unroll
-    for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)
-      if (i != own) copy_async_16(to + i * Slot::kRowBytes, from + i * Slot::kRowBytes, i < live ? 16 : 0);
-#pragma unroll
-    for (int i = thread; i < kChunkTokens; i += kAskers) {
-      if (i == rows.own) continue;
-      const uint8_t* scale = static_cast<const uint8_t*>(scales) + (first + i) * Slot::kScaleBytes;
-      const int bytes = i < rows.live ? Slot::kScaleBytes : 0;
-      if constexpr (Slot::kScaleBytes == 8) {
-        copy_async_8(tile + scale_place(i, 0), scale, bytes);
-      } else {
-        static_assert(Slot::kScaleBytes == 4);
-        copy_async_4(tile + scale_place(i, 0), scale, bytes);
+      for (int i = thread; i < kChunkTokens; i += kAskers) {
+        if (!rows.has(i)) continue;
+        const uint8_t* scale = first_scale + i * Slot::kScaleBytes;
+        const int bytes = i < rows.live ? Slot::kScaleBytes : 0;
+        if constexpr (Slot::kScaleBytes == 8) {
+          copy_async_8(tile + scale_place(i, 0), scale, bytes);
+        } else {
+          static_assert(Slot::kScaleBytes == 4);
+          copy_async_4(tile + scale_place(i, 0), scale, bytes);
+        }
       }
+    } else {
+      // Those of several rows together.
+      constexpr int kBytes = kChunkTokens * Slot::kScaleBytes;
+      static_assert(kBytes <= kAskers * 16);
+      const int at = thread * 16;
+      if (at < kBytes)
+        copy_async_16(tile + Slot::kScalesAt + at, first_scale + at,
+                      max(0, min(16, rows.live * Slot::kScaleBytes - at)));
     }
   }
 

@@ -207,9 +207,10 @@ __device__ __forceinline__ void store_halves(const RowsArguments& a, const RowBl
   }
 }
 
-// All that the warpgroups do that multiply.
+// All that the warpgroups do that multiply. `kept`: the block once more, in shared memory.
 template <int HD, bool kShares>
-__device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlock& block, uint8_t* memory) {
+__device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlock& block,
+                                            const RowBlock& kept, uint8_t* memory) {
   const AttentionParams& p = a.p;
   const int kv_head = blockIdx.x;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
@@ -234,8 +235,8 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
   const PartialRows parts = parts_of_warp(a, blockIdx.y, kv_head, warpgroup * 4 + warp, HD);
   const int live = block.rows - (first_row - g);
   float out[HD / 8][4] = {};
-#pragma unroll 1
-  for (int chunk = block.first_chunk; chunk <= block.last_chunk; ++chunk) {
+  SpansBefore<HD> spans;
+  const auto take_chunk = [&](int chunk) {
     const auto n = static_cast<uint32_t>(chunk - block.first_chunk);
     ChunkScores score;
     keys.wait_until_full(n);
@@ -253,7 +254,7 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
     ChunkWeights weight;
     if constexpr (kShares) state.forget();
     const MergeFactors factors =
-        weigh_chunk(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
+        weigh_chunk(rule, chunk, rule.shows_all(chunk, kept.first_position), score, state, weight);
     if constexpr (kShares) leave_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
 
     float part[HD / 8][4];
@@ -276,13 +277,24 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
           out[m][i] = merged(out[m][i], factors.before[i >> 1], part[m][i], factors.chunk[i >> 1]);
       }
     }
+  };
+  int chunk = block.first_chunk;
+#pragma unroll 1
+  for (;;) {
+#pragma unroll 1
+    do {
+      take_chunk(chunk++);
+    } while (chunk <= block.last_chunk && chunk % kSpanChunks != 0);
+    if (chunk > block.last_chunk) break;
+    if constexpr (!kShares) spans.keep(spans.before(chunk - 1, block.first_chunk), out, state);
   }
   if constexpr (kShares) return;
+  spans.add_to(spans.before(block.last_chunk, block.first_chunk), out, state);
   named_barrier(kReadersMeet, kReaders);
 
   const float share[2] = {1.0f / state.total[0], 1.0f / state.total[1]};
   if (a.place == nullptr && !is_quantized(p.kv_shape.value_format)) {
-    store_halves<HD>(a, block, memory, first_row, t, out, share);
+    store_halves<HD>(a, kept, memory, first_row, t, out, share);
     return;
   }
   float* row_values = reinterpret_cast<float*>(memory);  // [128][HD], where keys and values were
@@ -294,7 +306,7 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
           __fmul_rn(out[m][i], share[i >> 1]);
   }
   named_barrier(kReadersMeet, kReaders);
-  store_rows<HD, kReaders>(a, block, row_values);
+  store_rows<HD, kReaders>(a, kept, row_values);
 }
 
 template <int HD, bool kShares>
@@ -304,7 +316,9 @@ __device__ __forceinline__ void attend(const RowsArguments& a, uint8_t* memory) 
   if (!find_rows<kRows>(a, blockIdx.y, blockIdx.x, true, block)) return;
   if (kShares && !take_share(a, blockIdx.z, block)) return;
   const uint32_t base = shared_address(memory);
+  __shared__ RowBlock kept;  // no register holds it while chunks are multiplied
   if (threadIdx.x == 0) {
+    kept = block;
     ChunkTiles<HD>(base, false).create();
     ChunkTiles<HD>(base, true).create();
     fence_barrier_init();
@@ -313,7 +327,7 @@ __device__ __forceinline__ void attend(const RowsArguments& a, uint8_t* memory) 
   const int bringer = static_cast<int>(uniform(threadIdx.x >> 5)) - kReaders / 32;
   if (bringer < 0) {
     take_registers<kReadRegisters>();
-    attend_rows<HD, kShares>(a, block, memory);
+    attend_rows<HD, kShares>(a, block, kept, memory);
     return;
   }
   give_registers<kBringRegisters>();

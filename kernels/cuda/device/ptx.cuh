@@ -67,10 +67,17 @@ __device__ __forceinline__ void copy_async_16(uint32_t target, const void* sourc
 
 // The same, with one distance for both ends: no address of its own.
 template <int kDistance>
-__device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t* source) {
-  asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(target), "l"(source),
-               "n"(kDistance)
+__device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t* source, int bytes = 16) {
+  asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16, %3;" ::"r"(target), "l"(source),
+               "n"(kDistance), "r"(bytes)
                : "memory");
+}
+
+// A load that stays where it is written: others that come after it do not make it wait.
+__device__ __forceinline__ int32_t load_at_once(const int32_t* from) {
+  int32_t v;
+  asm volatile("ld.global.s32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+  return v;
 }
 
 __device__ __forceinline__ void copy_async_4(uint32_t target, const void* source, int bytes = 4) {

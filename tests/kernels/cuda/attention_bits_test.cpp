@@ -45,33 +45,65 @@ TEST_P(AttentionBitsTest, TheSameInACrowdOfManyHeadsAndAlone) {
 }
 
 TEST_P(AttentionBitsTest, TheSameInACrowdOfLongSequencesAndAlone) {
-  AttentionCase c = crowd_of_long_sequences(pages());
+  AttentionCase c = crowd_of_long_sequences(pages(), head_dim());
   narrow(c, 1100);
   compare_alone(c);
 }
 
 TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
-  constexpr int32_t kBefore = 2000, kLength = 2024;
+  for (const int32_t before : {2036, 6132}) {
+    SCOPED_TRACE(std::to_string(before) + " tokens before");
+    const int32_t length = before + 24;
+    AttentionCase c = case_of(pages());
+    c.heads = {4, 1, head_dim()};
+    c.lengths = {length};
+    c.queries = {1};
+    narrow(c, 1500);
+    const std::vector<std::vector<float>> all{random_rows(c, length)};
+    std::vector<std::vector<uint16_t>> results;
+    // Tiles of a prefill, whose blocks share the chunks; tokens of a draft; one by one.
+    for (const int32_t tokens : {24, 12, 3, 1}) {
+      const Cache cache = make_cache(c);
+      fill_cache(c, cache, all, {before});
+      results.emplace_back();
+      for (int32_t p = before; p < length; p += tokens) {
+        const std::vector<uint16_t> rows = step(c, cache, all, {p}, {p + tokens});
+        results.back().insert(results.back().end(), rows.begin(), rows.end());
+      }
+    }
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+    EXPECT_EQ(results[0], results[3]);
+  }
+}
+
+// A piece over three spans in a context with so little room that its blocks take all chunks of their rows,
+// and a few of its tokens by themselves.
+TEST_P(AttentionBitsTest, TheSameInALongPieceAndAlone) {
+  constexpr int32_t kBefore = 3980, kLength = kBefore + 192;
+  table_->release_context(context_);
+  ContextLimits limits = small_limits();
+  limits.max_tokens = 192;
+  limits.max_sequences = 1;
+  limits.max_pages_per_sequence = 20;
+  limits.num_heads = 8;
+  limits.head_dim = head_dim();
+  make_context(limits);
   AttentionCase c = case_of(pages());
   c.heads = {8, 2, head_dim()};
   c.lengths = {kLength};
   c.queries = {1};
-  narrow(c, 1500);
+  narrow(c, 2500);
+  const size_t out_width = static_cast<size_t>(c.heads.num_heads * c.heads.head_dim);
   const std::vector<std::vector<float>> all{random_rows(c, kLength)};
-  std::vector<std::vector<uint16_t>> results;
-  // Tiles of a prefill, whose blocks share the chunks; tokens of a draft; one by one.
-  for (const int32_t tokens : {24, 12, 3, 1}) {
-    const Cache cache = make_cache(c);
-    fill_cache(c, cache, all, {kBefore});
-    results.emplace_back();
-    for (int32_t p = kBefore; p < kLength; p += tokens) {
-      const std::vector<uint16_t> rows = step(c, cache, all, {p}, {p + tokens});
-      results.back().insert(results.back().end(), rows.begin(), rows.end());
-    }
+  const Cache cache = make_cache(c);
+  fill_cache(c, cache, all, {kBefore});
+  const std::vector<uint16_t> piece = step(c, cache, all, {kBefore}, {kLength});
+  for (const int32_t p : {kBefore, 4095, 4096, 4097, kLength - 1}) {
+    const std::vector<uint16_t> row = step(c, cache, all, {p}, {p + 1});
+    const uint16_t* of_piece = piece.data() + static_cast<size_t>(p - kBefore) * out_width;
+    EXPECT_EQ(std::memcmp(row.data(), of_piece, out_width * 2), 0) << "position " << p;
   }
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
-  EXPECT_EQ(results[0], results[3]);
 }
 
 TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {

@@ -390,12 +390,15 @@ inline AttentionCase crowd_of_heads(const PageFormats& pages, int32_t head_dim, 
   return c;
 }
 
-// So many heads that even the two long sequences are taken whole.
-inline AttentionCase crowd_of_long_sequences(const PageFormats& pages) {
-  AttentionCase c = crowd_of_heads(pages, 64, 130);
-  c.heads = {32, 32, 64};
-  c.lengths[0] = 1403;
+// So many heads that even the long sequences are taken in spans of 16 chunks: the last of one, and the first
+// after it.
+inline AttentionCase crowd_of_long_sequences(const PageFormats& pages, int32_t head_dim) {
+  AttentionCase c = crowd_of_heads(pages, head_dim, 130);
+  c.heads = {20, 10, head_dim};
+  c.lengths[0] = 4230;
   c.lengths[7] = 2048;
+  c.lengths[8] = 2049;
+  c.lengths[31] = 4096;
   return c;
 }
 

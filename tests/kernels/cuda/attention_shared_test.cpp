@@ -130,6 +130,13 @@ TEST_P(SharedKeysTest, TheSameWithManyChunksAndAlone) {
   compare_alone(case_of_group(2, 3));
 }
 
+// So long that blocks meet at spans first, of which some are shared whole.
+TEST_P(SharedKeysTest, TheSameInSpansAndAlone) {
+  AttentionCase c = case_of_group(2, 1);
+  c.lengths[11] = 6145;
+  compare_alone(c);
+}
+
 // Those that decode come first; the prompt has pages of its own.
 TEST_P(SharedKeysTest, TheSameBesideAPromptAndAlone) {
   AttentionCase c = case_of_group(4);

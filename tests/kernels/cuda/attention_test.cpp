@@ -109,9 +109,19 @@ TEST_P(AttentionFormatTest, DecodesLargeGroups) {
   check_case(c);
   // So long that each chunk gets a warp of its own.
   c.heads = {24, 2, 64};
-  c.lengths = {5000};
+  c.lengths = {6500};
   c.lengths.resize(16, 1);
   c.queries.assign(16, 1);
+  check_case(c);
+}
+
+// Larger than the kernel of spans takes, in so many sequences that it would be asked.
+TEST_P(AttentionFormatTest, DecodesLargeGroupsOfManySequences) {
+  AttentionCase c = case_of(GetParam());
+  c.heads = {27, 3, 64};
+  c.lengths.assign(32, 70);
+  c.lengths[5] = 301;
+  c.queries.assign(32, 1);
   check_case(c);
 }
 
@@ -144,7 +154,7 @@ TEST_P(AttentionFormatTest, DecodesManyHeadsOfShortSequences) {
 }
 
 TEST_P(AttentionFormatTest, DecodesManyHeadsOfLongSequences) {
-  check_case(crowd_of_long_sequences(GetParam()));
+  check_case(crowd_of_long_sequences(GetParam(), 64));
 }
 
 TEST_P(AttentionFormatTest, DecodesAFewShortSequences) {

@@ -60,9 +60,12 @@ inline void copy_async_8(uint32_t target, const void* source, int bytes = 8) {
 inline void copy_async_4(uint32_t target, const void* source, int bytes = 4) {
   copy_async(target, source, 4, bytes);
 }
+inline int32_t load_at_once(const int32_t* from) {
+  return *from;
+}
 template <int kDistance>
-void copy_async_16_at(uint32_t target, const uint8_t* source) {
-  copy_async_16(target + kDistance, source + kDistance);
+void copy_async_16_at(uint32_t target, const uint8_t* source, int bytes = 16) {
+  copy_async_16(target + kDistance, source + kDistance, bytes);
 }
 inline void commit_copies() {
   ++emulation::own_copies().groups;

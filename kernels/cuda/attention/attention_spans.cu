@@ -1,5 +1,6 @@
-// Attention for steps in which every sequence has one token and few keys: a block takes all chunks of one kv
-// head of a sequence, one after the other or two side by side, so that nothing meets in memory.
+// Attention for steps in which every sequence has one token, and few keys or so many that spans of chunks
+// are enough blocks: a block takes a span of one kv head of a sequence, its chunks one after the other or two
+// side by side. What it has goes to memory only where a sequence has several spans, and once for each.
 //
 // Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read:
 // two side by side have three quarters of 256 keys of 128 dimensions on their way before the kernel before
@@ -8,10 +9,12 @@
 // roles that they have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a group. The sums are
 // those of attention.cuh.
 //
-// Bytes: keys and values once. Operations: 136 products of 16 x 8 x 16 for a chunk; a warp unpacks a quarter
-// of a chunk's codes in 600 instructions.
+// Bytes: keys and values once; of several spans of a sequence HD + 2 floats per row, written and read in L2
+// (0.2 % of the pages' bytes for f16 and 4 rows). Operations: 136 products of 16 x 8 x 16 for a chunk; a warp
+// unpacks a quarter of a chunk's codes in 600 instructions.
 #include <algorithm>
 
+#include "kernels/cuda/attention/attention_merge.cuh"
 #include "kernels/cuda/attention/attention_tiles.cuh"
 
 namespace quire::kernels {
@@ -40,7 +43,8 @@ struct Places {
   static constexpr uint32_t kSums = kWeights + kSets * kTileSteps * 256;  // [set][kRows][kSumStride] floats
   static constexpr int kSumStride = HD + 4;                               // lanes meet in no bank
   static constexpr uint32_t kScratch = kSums;  // [warp][HD] floats, before the sums
-  static constexpr uint32_t kTotal = kSums + kSets * kRows * kSumStride * 4;
+  static constexpr uint32_t kUsed = kSums + kSets * kRows * kSumStride * 4;
+  static constexpr uint32_t kTotal = bytes_with_merge(kUsed, HD);
   static_assert(kWarps <= kSets * kRows);
 };
 
@@ -55,15 +59,14 @@ class TileRing {
   // Tiles that are asked for before the token's own key and value are in the cache.
   static constexpr int kEarly = P::kTiles;
 
-  __device__ __forceinline__ TileRing(const SingleArguments& a, const SingleWork& work, uint32_t base)
-      : work_(work), kv_(a.p.kv), base_(base), own_(a.appends != 0 ? work.position : -1) {
-    // Most sequences begin with these chunks: their pages are fetched together with the position.
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int page = work.pages.page(i);
-      first_pages_[i] = work.pages.table[page < a.p.batch.page_table_stride ? page : 0];
-    }
-  }
+  // `entry`: of the page table, for the lane's chunk of the span.
+  __device__ __forceinline__ TileRing(const SingleArguments& a, const SingleWork& work, uint32_t base,
+                                      int entry)
+      : work_(work),
+        kv_(a.p.kv),
+        base_(base),
+        entry_(entry),
+        own_(work.takes_token(a) ? work.position : -1) {}
 
   __device__ __forceinline__ static int number(int chunk, bool values) {
     return chunk / kSets * (2 * kSets) + (values ? kSets : 0) + chunk % kSets;
@@ -74,18 +77,23 @@ class TileRing {
   // Where the token's own key or value goes beside the page: into its tile, if that is an early one.
   template <typename Tile>
   __device__ __forceinline__ TileRow<Tile> own_row(uint8_t* shared, bool values) const {
-    const int tile = number(work_.last_chunk - work_.first_chunk, values);
+    const int tile = number(work_.last_chunk - work_.first, values);
     return {tile < kEarly ? shared + place(tile) : nullptr, work_.position % kChunkTokens};
   }
   // Asks for the early ones, by the last warps of the block.
   __device__ __forceinline__ void ask_early(bool brings) {
     if (brings)
-      ask<32 * P::kBringers>(kEarly, static_cast<int>(threadIdx.x) - 32 * (P::kWarps - P::kBringers));
+      ask<32 * P::kBringers, Asked::first>(kEarly,
+                                           static_cast<int>(threadIdx.x) - 32 * (P::kWarps - P::kBringers));
     next_ = kEarly;
   }
-  // Asks for those before number `end`, by all warps.
-  __device__ __forceinline__ void ask_until(int end) {
-    ask<P::kThreads>(end, threadIdx.x);
+  // Ask for those before number `end`, by all warps, into the place of keys or values that nobody reads any
+  // more.
+  __device__ __forceinline__ void ask_in_place_of_keys(int end) {
+    ask<P::kThreads, kFixedPlaces ? Asked::keys : Asked::any>(end, threadIdx.x);
+  }
+  __device__ __forceinline__ void ask_in_place_of_values(int end) {
+    ask<P::kThreads, kFixedPlaces ? Asked::values : Asked::any>(end, threadIdx.x);
   }
   // Until the tiles of one kind are there of all that were asked for up to now.
   __device__ __forceinline__ static void wait() {
@@ -94,22 +102,24 @@ class TileRing {
   }
 
  private:
-  // By kAskers threads of which this is number `thread`. Each tile is a group of copies, be it empty.
-  template <int kAskers>
+  enum class Asked { first, any, keys, values };
+  static constexpr bool kFixedPlaces = P::kTiles == 2 * kSets;  // of keys, and of values
+
+  // By kAskers threads of which this is number `thread`. Each tile is a group of copies, be it empty. What is
+  // asked for, as far as it is known before: the first tiles of both kinds, keys or values.
+  template <int kAskers, Asked kAsked>
   __device__ __forceinline__ void ask(int end, int thread) {
 #pragma unroll 1
     for (; next_ < end; ++next_) {
-      const int chunk = work_.first_chunk + next_ / (2 * kSets) * kSets + next_ % kSets;
-      if (chunk <= work_.last_chunk) {
+      const int chunk = work_.first + next_ / (2 * kSets) * kSets + next_ % kSets;
+      if (chunk < work_.end) {
         const int begin = chunk * kChunkTokens;
-        const int entry = chunk == 0   ? first_pages_[0]
-                          : chunk == 1 ? first_pages_[1]
-                                       : work_.pages.table[work_.pages.page(chunk)];
+        const int entry = __shfl_sync(0xffffffffU, entry_, chunk - work_.first);
         const size_t first = work_.pages.row(begin, entry);
-        const CopiedRows rows{work_.position + 1 - begin, next_ < kEarly ? own_ - begin : -1};
+        const CopiedRows<kAsked == Asked::first> rows{work_.position + 1 - begin, own_ - begin};
         const uint32_t tile = base_ + place(next_);
         // One way for both kinds where they lie alike.
-        const bool keys = next_ / kSets % 2 == 0;
+        const bool keys = kAsked == Asked::keys || (kAsked != Asked::values && next_ / kSets % 2 == 0);
         if (std::is_same_v<Keys, Values> || keys) {
           Keys::template copy<kAskers>(keys ? kv_.keys : kv_.values, keys ? kv_.key_scales : kv_.value_scales,
                                        first, rows, tile, thread);
@@ -124,15 +134,15 @@ class TileRing {
   const SingleWork& work_;
   const KvLayer& kv_;
   uint32_t base_;
-  int first_pages_[2];  // entries of the table
-  int own_;             // position whose row the block itself puts into the early tiles
+  int entry_;
+  int own_;  // position whose row the block itself puts into the early tiles
   int next_ = 0;
 };
 
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kSets>
 __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::kThreads,
                                   Places<HD, kKeyFormat, kValueFormat, kSets>::kResident)
-    attention_short_kernel(const __grid_constant__ SingleArguments a) {
+    attention_spans_kernel(const __grid_constant__ SingleArguments a) {
   using P = Places<HD, kKeyFormat, kValueFormat, kSets>;
   constexpr int kWarps = P::kWarps, kThreads = P::kThreads;
   using Keys = typename P::Keys;
@@ -141,6 +151,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float maxima[kWarps][kRows];
   __shared__ float2 totals[kSets][kRows];  // maximum and sum of a chunk
+  __shared__ int num_spans;  // of the sequence; no register holds it until all chunks are done with
   release_successor();
 
   const AttentionParams& p = a.p;
@@ -148,11 +159,22 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   const int set = warp / kSetWarps, part = warp % kSetWarps;
   const int g = lane >> 2, t = lane & 3;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  const SingleWork work(a, rule);
+  // Where there is no window it is known before the position where a span begins, so its pages are asked for
+  // first: one load that waits for another is a tenth of a short sequence's time.
+  const auto entry_of = [&](int first) {
+    const int page = page_of_chunk(first + static_cast<int>(threadIdx.x) % kSpanChunks, a.page_share);
+    const int stride = p.batch.page_table_stride;
+    return p.batch.page_table + static_cast<size_t>(blockIdx.y) * stride + min(page, stride - 1);
+  };
+  int entry = load_at_once(entry_of(static_cast<int>(blockIdx.x) * kSpanChunks));
+  SingleWork work(a, rule);
+  work.take_span();
+  if (p.sliding_window > 0) entry = __ldcg(entry_of(work.first));
   const uint32_t base = shared_address(shared);
   const uint32_t weights = base + P::kWeights + set * kTileSteps * 256;
   const uint32_t upper_bytes = hidden_upper_bytes(work.group);
-  Ring ring(a, work, base);
+  Ring ring(a, work, base, entry);
+  if (threadIdx.x == kThreads - 1) num_spans = work.num_spans();
   if (a.appends == 0) wait_for_predecessor();
   const bool brings = warp >= kWarps - P::kBringers;
   ring.ask_early(brings);
@@ -171,6 +193,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
       place[i] = __ldg(reinterpret_cast<const int2*>(a.place + at));
   }
   if (a.appends != 0) wait_for_predecessor();
+  if (work.first >= work.end) return;  // now that the position is there: most warps do not need it before
   if (!brings)
     prepare_rows<HD, kKeyFormat, kValueFormat, kWarps - P::kBringers>(
         a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
@@ -188,8 +211,8 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   }
 #pragma unroll 1
   for (int done = 0;; done += kSets) {
-    const int chunk = work.first_chunk + done + set;
-    const bool works = chunk <= work.last_chunk;
+    const int chunk = work.first + done + set;
+    const bool works = chunk < work.end;
     float score[kWarpSteps][4];
     if (works) {
       Keys::multiply_keys(base + Ring::place(Ring::number(done + set, false)), part, queries, lane,
@@ -219,7 +242,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
       }
     }
     __syncthreads();
-    ring.ask_until(2 * done + kSets + P::kTiles);  // nobody reads these keys any more
+    ring.ask_in_place_of_keys(2 * done + kSets + P::kTiles);
     if (works) {
       float from[2];  // what scores are taken from: a row without a visible key has no weights
 #pragma unroll
@@ -259,15 +282,15 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
       }
     }
     __syncthreads();
-    const bool ends = work.first_chunk + done + kSets > work.last_chunk;
-    if (!ends) ring.ask_until(2 * done + 2 * kSets + P::kTiles);
+    const bool ends = work.first + done + kSets >= work.end;
+    if (!ends) ring.ask_in_place_of_values(2 * done + 2 * kSets + P::kTiles);
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int row = row_of(i);
       if (row >= work.group) continue;
 #pragma unroll
       for (int s = 0; s < kSets; ++s) {
-        if (work.first_chunk + done + s > work.last_chunk) continue;
+        if (work.first + done + s >= work.end) continue;
         const float2 total = totals[s][row];
         const float2 v = *reinterpret_cast<const float2*>(reinterpret_cast<const float*>(shared + P::kSums) +
                                                           (s * kRows + row) * P::kSumStride + column);
@@ -280,6 +303,21 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
     }
     if (ends) break;
     Ring::wait();
+  }
+  if (num_spans > 1) {
+    const PartialRows partial(a.merge, work.tile(a), HD);
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const int row = row_of(i), part = work.first - work.first_chunk;
+      if (row >= work.group) continue;
+      __stcg(reinterpret_cast<float2*>(partial.row(part, row) + column), merged_pair[i]);
+      if (column == 0) __stcg(partial.total(part, row), make_float2(largest_so_far[i], sum_so_far[i]));
+    }
+    if (!arrives_last(a.merge, work.tile(a), num_spans)) return;
+    float* rows = merge_parts<HD, kFewestMergeSlots>(
+        partial, PartsInOrder::spans(work.first_chunk, num_spans), work.group, shared);
+    store_group<HD, kThreads>(a, work, rows);
+    return;
   }
   auto* output = static_cast<__half*>(p.output) + static_cast<size_t>(work.sequence) * p.heads.num_heads * HD;
 #pragma unroll
@@ -311,7 +349,7 @@ template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kSets>
 SingleChoice choice_of() {
   using P = Places<HD, kKeyFormat, kValueFormat, kSets>;
   SingleChoice c;
-  c.kernel = attention_short_kernel<HD, kKeyFormat, kValueFormat, kSets>;
+  c.kernel = attention_spans_kernel<HD, kKeyFormat, kValueFormat, kSets>;
   c.threads = P::kThreads;
   c.shared_bytes = P::kTotal;
   c.spread_bytes = kSets == 2 ? spread_bytes<HD, kKeyFormat>() : 0;
@@ -321,7 +359,7 @@ SingleChoice choice_of() {
 
 }  // namespace
 
-SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group, bool many) {
+SingleChoice choose_attention_spans(int head_dim, KvFormat keys, KvFormat values, int group, bool many) {
   if (group > kRows) return {};
   return choose_size(head_dim, [&]<int HD>() {
     if (keys == KvFormat::f16 && values == KvFormat::f16)
