@@ -9,13 +9,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <exception>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "tests/capi/capi_fixture.h"
+#include "tests/support/file_text.h"
 
 namespace quire::testing {
 namespace {
@@ -182,9 +182,7 @@ std::vector<OwnedConstraint> compile(quire_model* model, const Choice& choice) {
   std::vector<OwnedConstraint> compiled;
   for (const std::string& name : choice.schema_files) {
     if (compiled.size() == static_cast<size_t>(choice.num_jobs)) break;
-    std::ifstream file(name);
-    const std::string schema{std::istreambuf_iterator<char>(file), {}};
-    const std::string text = R"({"type": "array", "minItems": 1000, "items": )" + schema + "}";
+    const std::string text = R"({"type": "array", "minItems": 1000, "items": )" + file_text(name) + "}";
     OwnedConstraint constraint(
         quire_constraint_create(model, QUIRE_CONSTRAINT_JSON_SCHEMA, text.data(), text.size(), nullptr));
     if (constraint) compiled.push_back(std::move(constraint));
@@ -242,6 +240,11 @@ int main(int argc, char** argv) {
   if (argc > 3) choice.num_jobs = std::atoi(argv[3]);
   if (argc > 4) choice.seconds = std::atof(argv[4]);
   for (int i = 5; i < argc; ++i) choice.schema_files.emplace_back(argv[i]);
-  quire::testing::run(choice);
+  try {
+    quire::testing::run(choice);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "company_bench: %s\n", error.what());
+    return 1;
+  }
   return 0;
 }

@@ -4,24 +4,19 @@
 // tokens where there is a choice, what the engine forces where there is none.
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "core/base/error.h"
 #include "core/constrained/constraint.h"
+#include "tests/support/file_text.h"
 #include "tests/support/json_text.h"
 
 namespace quire {
 namespace {
 
+using testing::file_text;
 using testing::Json;
 constexpr size_t kMostForced = 32;  // after one draw, as the engine has it
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 struct Counts {
   size_t tokens = 0;  // of all texts, as the tokenizer cuts them
@@ -100,15 +95,16 @@ class Follower {
 
 int run(const std::filesystem::path& given, const std::filesystem::path& schemas) {
   const bool is_folder = std::filesystem::is_directory(given);
-  const std::string json = is_folder ? contents(given / "tokenizer.json") : "";
-  const std::string config = is_folder ? contents(given / "tokenizer_config.json") : "";
-  const std::string model = is_folder ? "" : contents(given);
+  const std::string json = is_folder ? file_text(given / "tokenizer.json") : "";
+  const std::filesystem::path config_file = given / "tokenizer_config.json";  // which not every one has
+  const std::string config = std::filesystem::exists(config_file) ? file_text(config_file) : "";
+  const std::string model = is_folder ? "" : file_text(given);
   const auto tokenizer = Tokenizer::load({json, config, {}, {}, model, "tokenizer.model"});
   const auto vocabulary = TokenVocabulary::of(tokenizer);
   Counts counts;
   Follower follower(*tokenizer, *vocabulary, counts);
   for (const auto& entry : std::filesystem::directory_iterator(schemas)) {
-    const Json test = Json::parse(contents(entry.path()));
+    const Json test = Json::parse(file_text(entry.path()));
     try {
       const auto constraint =
           Constraint::compile(ConstraintKind::json_schema, test["schema"].dump(), vocabulary);
