@@ -4,6 +4,8 @@
 #   tests/gpu/kernels.sh turns "NAMES" TEXT...      cuda_step_bench of each in turns, twice, 8B; TEXT: its "only="
 #                                                   SECONDS_EACH=60: of one of them, at most
 #   tests/gpu/kernels.sh test NAME FILTER [SECONDS] the tests of kernels on that build
+#   tests/gpu/kernels.sh sanitize NAME FILTER       the same under compute-sanitizer, each test by itself (run.sh)
+#                                                   TOOLS="racecheck memcheck": these
 #   tests/gpu/kernels.sh sample NAME KERNEL SKIP TEXT...
 #                                                   where warps spend their time: one launch of a kernel whose name has KERNEL,
 #                                                   after SKIP others, instruction by instruction (needs ncu)
@@ -41,14 +43,24 @@ turns() {
 }
 
 # The tests open the library of the build that they come from.
+place_library() {
+  local build
+  build=$(cat "$packed/root")/build/gpu
+  mkdir -p "$build/lib" "$build/bin"
+  cp "$packed/$1.so" "$build/lib/libquire_cuda.so"
+  cp "$packed/kernels_cuda_test" "$build/bin/"
+}
+
 test_kernels() {
-  local library
-  library=$(cat "$packed/root")/build/gpu/lib/libquire_cuda.so
-  mkdir -p "$(dirname "$library")"
-  cp "$packed/$1.so" "$library"
+  place_library "$1"
   limit "${3:-120}" "$packed/kernels_cuda_test" --gtest_filter="$2" >"$out/tests-$1.txt" 2>&1
   echo "tests of $1 ended with $?"
   grep -E "^\[  (PASSED|FAILED)" "$out/tests-$1.txt"
+}
+
+sanitize() {
+  place_library "$1"
+  TOOLS=${TOOLS:-racecheck memcheck} SANITIZE_FILTER=$2 tests/gpu/run.sh sanitize
 }
 
 list() {
@@ -100,7 +112,8 @@ shift || true
 case $command in
   turns) unpack_kernels && turns "$@" ;;
   test) unpack_kernels && test_kernels "$@" ;;
+  sanitize) unpack_kernels && sanitize "$@" ;;
   sample) unpack_kernels && sample "$@" ;;
   list) unpack_kernels && list "$@" ;;
-  *) sed -n '2,14p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,16p' "$0" >&2; exit 2 ;;
 esac

@@ -9,7 +9,7 @@ namespace quire::kernels {
 struct MergeArguments {
   int32_t max_chunks;
   int32_t tile_rows;   // rows of a tile that any sequence of the step uses
-  float* partials;     // [tile][part][partial_floats]; as many parts as chunks, of which spans use the first
+  float* partials;     // [tile][chunk][partial_floats]; a span has the place of its first chunk
   uint32_t* counters;  // [tile], zero before and after
   // [tile][max_spans], the same, where the blocks of a tile meet at its spans first and then at the tile; or
   // nullptr.
