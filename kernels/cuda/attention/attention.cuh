@@ -356,18 +356,21 @@ __device__ __forceinline__ bool is_quantized(KvFormat format) {
   return format == KvFormat::q8 || format == KvFormat::q4;
 }
 
-// A divisor of many numbers: a division is 40 instructions. Quotients of numbers below 2^31 / divisor.
+// Of 2^31 by a divisor, rounded up: with it a quotient is a product, where a division is 40 instructions.
+__host__ __device__ constexpr uint32_t share_of(int32_t divisor) {
+  return ((1U << 31) + static_cast<uint32_t>(divisor) - 1) / static_cast<uint32_t>(divisor);
+}
+// Exact for n from 0 up to 2^31 / divisor.
+__device__ __forceinline__ int quotient_of(int n, uint32_t share) {
+  return static_cast<int>(static_cast<uint64_t>(n) * share >> 31);
+}
+
 struct Divisor {
   int32_t value;
-  uint32_t share;  // of 2^31, rounded up
+  uint32_t share;
 
-  __device__ __forceinline__ static Divisor of(int32_t value) {
-    const auto divisor = static_cast<uint32_t>(value);
-    return {value, ((1U << 31) + divisor - 1) / divisor};
-  }
-  __device__ __forceinline__ int quotient(int n) const {
-    return static_cast<int>(static_cast<uint64_t>(static_cast<uint32_t>(n)) * share >> 31);
-  }
+  __device__ __forceinline__ static Divisor of(int32_t value) { return {value, share_of(value)}; }
+  __device__ __forceinline__ int quotient(int n) const { return quotient_of(n, share); }
   __device__ __forceinline__ int rest(int n) const { return n - quotient(n) * value; }
 };
 

@@ -439,11 +439,11 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
   return choose(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format, group, many_chunks);
 }
 
-// Blocks that take a span of a sequence each: of one that ends within its first span, no more.
-int64_t num_span_blocks(const AttentionParams& p, int max_chunks) {
+// Spans that any sequence of the step has something in: of one that ends within its first, no more.
+int most_spans(const AttentionParams& p, int max_chunks) {
   const int of_all = (p.batch.max_kv_tokens + kSpanChunks * kChunkTokens - 1) / (kSpanChunks * kChunkTokens);
   const int of_seen = (max_chunks + 2 * (kSpanChunks - 1)) / kSpanChunks;  // wherever they begin
-  return int64_t{std::min(of_all, of_seen)} * p.batch.num_sequences * p.heads.num_kv_heads;
+  return std::min(of_all, of_seen);
 }
 
 // Whether blocks of which each takes a whole span keep the card busy: others would wait for that of a long
@@ -456,10 +456,9 @@ bool fill_card(int64_t blocks, const SingleChoice& choice, bool coded, const Dev
   return 8 * blocks >= 7 * rounds * at_once;
 }
 
-// The kernel whose blocks take whole spans, where these are short or many and the card has room for its
+// The kernel whose `blocks` take a span each, where these are short or many and the card has room for its
 // blocks.
-SingleChoice choose_spans(const AttentionParams& p, int max_chunks, const Device& device) {
-  const int64_t blocks = num_span_blocks(p, max_chunks);
+SingleChoice choose_spans(const AttentionParams& p, int max_chunks, int64_t blocks, const Device& device) {
   const bool coded = p.kv_shape.key_format != KvFormat::f16;
   SingleChoice choice = choose_attention_spans(
       p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format,
@@ -511,15 +510,16 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const int tiles = p.batch.num_sequences * p.heads.num_kv_heads;
   const bool many_chunks = int64_t{tiles} * max_chunks >= int64_t{kManyChunks} * device.num_multiprocessors;
-  const SingleChoice spans = shared == nullptr ? choose_spans(p, max_chunks, device) : SingleChoice{};
+  const int max_spans = most_spans(p, max_chunks);
+  const SingleChoice spans =
+      shared == nullptr ? choose_spans(p, max_chunks, int64_t{tiles} * max_spans, device) : SingleChoice{};
   const bool by_spans = spans.kernel != nullptr;
   const SingleChoice choice = by_spans ? spans : choose(p, many_chunks);
   const int per_block =
       by_spans ? kSpanChunks
                : best_chunks_per_block(choice, max_chunks, tiles,
                                        blocks_at_once(device, choice.shared_bytes, choice.most_blocks));
-  const int64_t blocks_of_tile =
-      by_spans ? num_span_blocks(p, max_chunks) / tiles : (max_chunks + per_block - 1) / per_block;
+  const int blocks_of_tile = by_spans ? max_spans : (max_chunks + per_block - 1) / per_block;
   SingleArguments a{p,
                     {},
                     append != nullptr ? 1 : 0,
@@ -527,8 +527,7 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
                     per_block,
                     page_share_of(p.kv_shape.page_tokens),
                     merge_arguments(max_chunks, group, scratch, shared, p.kv_shape.page_tokens)};
-  if (!by_spans)
-    meet_at_spans(a.merge, tiles, static_cast<int>(num_span_blocks(p, max_chunks) / tiles), scratch);
+  if (!by_spans) meet_at_spans(a.merge, tiles, max_spans, scratch);
   if (append != nullptr) a.append = *append;
   if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
   const dim3 grid(static_cast<unsigned>(blocks_of_tile), static_cast<unsigned>(p.batch.num_sequences),

@@ -62,12 +62,7 @@ SingleChoice choose_attention_spans(int head_dim, KvFormat keys, KvFormat values
 // A chunk's page without a division: pages hold whole chunks. Exact for all positions of 31 bits.
 constexpr int kMostPageTokens = 1 << 14;
 constexpr uint32_t page_share_of(int page_tokens) {
-  const auto chunks = static_cast<uint32_t>(page_tokens / kChunkTokens);
-  return ((1U << 31) + chunks - 1) / chunks;
-}
-
-__device__ __forceinline__ int page_of_chunk(int chunk, uint32_t page_share) {
-  return static_cast<int>(static_cast<uint64_t>(chunk) * page_share >> 31);
+  return share_of(page_tokens / kChunkTokens);
 }
 
 // Where the keys of one kv head of one sequence lie.
@@ -78,7 +73,7 @@ struct SequencePages {
   int page_tokens;
   uint32_t page_share;
 
-  __device__ __forceinline__ int page(int chunk) const { return page_of_chunk(chunk, page_share); }
+  __device__ __forceinline__ int page(int chunk) const { return quotient_of(chunk, page_share); }
   // `entry`: of the table for the position's page.
   __device__ __forceinline__ size_t row(int position, int entry) const {
     return (static_cast<size_t>(entry) * num_kv_heads + kv_head) * page_tokens +

@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   // Where there is no window it is known before the position where a span begins, so its pages are asked for
   // first: one load that waits for another is a tenth of a short sequence's time.
   const auto entry_of = [&](int first) {
-    const int page = page_of_chunk(first + static_cast<int>(threadIdx.x) % kSpanChunks, a.page_share);
+    const int page = quotient_of(first + static_cast<int>(threadIdx.x) % kSpanChunks, a.page_share);
     const int stride = p.batch.page_table_stride;
     return p.batch.page_table + static_cast<size_t>(blockIdx.y) * stride + min(page, stride - 1);
   };
