@@ -146,7 +146,7 @@ void AttentionLayer::forward_head_experts(const ForwardPass& pass, const LayerCa
   const kernels::Workspace& space = pass.workspace;
   const HeadExpertsLayer& experts = *head_experts;
   const int32_t rows = pass.num_tokens() * experts.router.num_chosen;
-  experts.router.forward(pass, input);
+  experts.router.forward(pass, {.rows = input});
   float* queries = space.at(Scratch::query);
   multiply_experts(pass, experts.query, {input, experts.router.num_chosen, nullptr, rows}, {queries});
   float* keys = space.at(Scratch::expanded);

@@ -28,19 +28,17 @@ void multiply_experts(const ForwardPass& pass, const ExpertMatrices& experts, co
   pass.context.check(pass.context.table().expert_linear(pass.context.handle(), &params), "experts");
 }
 
-void RouterLayer::forward(const ForwardPass& pass, const void* input) const {
-  const kernels::Workspace& space = pass.workspace;
-  float* logits = space.at(Scratch::router);
-  multiply_rows(pass, matrix, input, logits, pass.num_tokens());
-  kernels::RouteParams params;
+void RouterLayer::forward(const ForwardPass& pass, const ExpertInput& input) const {
+  kernels::ExpertChoiceParams params;
   static_cast<kernels::RouterSpec&>(params) = static_cast<const kernels::RouterSpec&>(*this);
-  params.logits = logits;
+  params.input = input.rows;
+  if (input.norm != nullptr) params.norm = input.norm->params();
+  params.router = matrix.get();
   params.choice_bias = choice_bias.as<float>();
   params.expert_scale = expert_scale.as<float>();
-  params.rows = pass.num_tokens();
-  params.experts = reinterpret_cast<int32_t*>(space.at(Scratch::chosen));
-  params.weights = space.at(Scratch::weights);
-  pass.context.check(pass.context.table().route(pass.context.handle(), &params), "choosing experts");
+  params.num_tokens = pass.num_tokens();
+  params.workspace = pass.workspace;
+  pass.context.check(pass.context.table().choose_experts(pass.context.handle(), &params), "choosing experts");
 }
 
 namespace {
@@ -63,19 +61,21 @@ void add_shared(const ForwardPass& pass, const ExpertsLayer& layer, const void* 
 
 }  // namespace
 
-void ExpertsLayer::sum_up(const ForwardPass& pass, const void* input, kernels::CombineParams& sum) const {
+void ExpertsLayer::sum_up(const ForwardPass& pass, const ExpertInput& input,
+                          kernels::CombineParams& sum) const {
   const kernels::Workspace& space = pass.workspace;
-  const void* routed = input;
   if (router_norm) {
+    if (input.norm != nullptr) norm_rows(pass, *input.norm, space.hidden, space.normed, pass.num_tokens());
     norm_rows(pass, *router_norm, space.hidden, space.at(Scratch::row), pass.num_tokens());
-    routed = space.at(Scratch::row);
+    router.forward(pass, {.rows = space.at(Scratch::row)});
+  } else {
+    router.forward(pass, input);
   }
-  router.forward(pass, routed);
   const int32_t rows = pass.num_tokens() * router.num_chosen;
   const float* weights = space.at(Scratch::weights);
   const float* input_scale = router.scales_input ? weights : nullptr;
   float* between = space.at(activated.is_split() ? Scratch::slice : Scratch::expert_mid);
-  multiply_experts(pass, gate_up, {input, router.num_chosen, input_scale, rows},
+  multiply_experts(pass, gate_up, {input.normed_rows(space), router.num_chosen, input_scale, rows},
                    {between, &expert, space.at(Scratch::expert_in)});
   if (activated.is_split())
     gather_slices(pass, activated, rows, pass.activation_dtype(), space.at(Scratch::expert_mid));
@@ -88,7 +88,8 @@ void ExpertsLayer::sum_up(const ForwardPass& pass, const void* input, kernels::C
   pass.context.check(pass.context.table().combine(pass.context.handle(), &sum), "experts");
 }
 
-void ExpertsLayer::add_to(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const {
+void ExpertsLayer::add_to(const ForwardPass& pass, const ExpertInput& input, float* target,
+                          int32_t hidden) const {
   kernels::CombineParams sum;
   sum.columns = hidden;
   sum.target = target;
@@ -96,14 +97,15 @@ void ExpertsLayer::add_to(const ForwardPass& pass, const void* input, float* tar
   sum_up(pass, input, sum);
 }
 
-void ExpertsLayer::forward(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const {
+void ExpertsLayer::forward(const ForwardPass& pass, const ExpertInput& input, float* target,
+                           int32_t hidden) const {
   kernels::CombineParams sum;
   const kernels::ColumnSplit split = outputs.split();
   sum.columns = split.is_split() ? split.own() : hidden;
   sum.target = split.is_split() ? pass.workspace.at(Scratch::slice) : target;
   sum_up(pass, input, sum);
   if (outputs.is_split()) gather_slices(pass, outputs, pass.num_tokens(), kernels::DType::f32, target);
-  if (shared) add_shared(pass, *this, input, target, hidden);
+  if (shared) add_shared(pass, *this, input.normed_rows(pass.workspace), target, hidden);
   if (output_bias.bytes() == 0) return;
   kernels::RowOpParams bias;
   bias.op = kernels::RowOp::add_columns;

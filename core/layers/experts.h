@@ -42,13 +42,24 @@ struct ExpertTarget {
 void multiply_experts(const ForwardPass& pass, const ExpertMatrices& experts, const ExpertRows& rows,
                       const ExpertTarget& target);
 
+// What experts and their router read: rows that are normalised already, or what `norm` makes of the residual
+// stream, which the router leaves in Workspace::normed.
+struct ExpertInput {
+  const void* rows = nullptr;
+  const NormLayer* norm = nullptr;
+
+  const void* normed_rows(const kernels::Workspace& space) const {
+    return rows != nullptr ? rows : space.normed;
+  }
+};
+
 // The choice of experts; leaves experts and weights in Scratch::chosen and Scratch::weights.
 struct RouterLayer : kernels::RouterSpec {
   PreparedWeight matrix;
   DeviceBuffer choice_bias;
   DeviceBuffer expert_scale;
 
-  void forward(const ForwardPass& pass, const void* input) const;
+  void forward(const ForwardPass& pass, const ExpertInput& input) const;
   double share() const { return double(num_chosen) / num_experts; }
 
   template <typename Visit>
@@ -70,11 +81,11 @@ struct ExpertsLayer {
   PreparedWeight shared_gate;  // empty: none
   DeviceBuffer output_bias;
 
-  // What they give for `input`, rows that are normalised, in `target`, [tokens, hidden].
-  void forward(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const;
+  // What they give for `input` in `target`, [tokens, hidden].
+  void forward(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
   // The same on top of what is there, where nothing follows the sum of the experts.
   bool can_add() const { return !shared && output_bias.bytes() == 0 && !outputs.is_split(); }
-  void add_to(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const;
+  void add_to(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
 
   template <typename Visit>
   void each_matrix(Visit visit) const {
@@ -94,7 +105,7 @@ struct ExpertsLayer {
 
  private:
   // Up to the sum of the experts, by their weights.
-  void sum_up(const ForwardPass& pass, const void* input, kernels::CombineParams& sum) const;
+  void sum_up(const ForwardPass& pass, const ExpertInput& input, kernels::CombineParams& sum) const;
 };
 
 }  // namespace quire

@@ -40,11 +40,17 @@ void FeedForwardLayer::forward_experts(const ForwardPass& pass, const void* inpu
   const int32_t tokens = pass.num_tokens();
   const int32_t hidden = norm.columns;
   float* given = space.at(Scratch::projected);
-  if (dense) norm_rows(pass, experts_norm, space.hidden, space.normed, tokens);
-  if (!dense && input == nullptr) norm_rows(pass, norm, space.hidden, space.normed, tokens);
+  ExpertInput of_experts;
+  if (dense) {
+    of_experts.norm = &experts_norm;
+  } else if (input != nullptr) {
+    of_experts.rows = input;
+  } else {
+    of_experts.norm = &norm;
+  }
   if (!dense && !post_norm && experts->can_add())
-    return experts->add_to(pass, input != nullptr ? input : space.normed, space.hidden, hidden);
-  experts->forward(pass, input != nullptr && !dense ? input : space.normed, given, hidden);
+    return experts->add_to(pass, of_experts, space.hidden, hidden);
+  experts->forward(pass, of_experts, given, hidden);
   if (dense) {
     norm_rows_f32(pass, experts_post_norm, given, given, tokens);
     norm_rows(pass, norm, space.hidden, space.normed, tokens);

@@ -87,6 +87,7 @@ constexpr KernelTable make_table(const char* name) {
   table.wait_for_draws = cpu_entries::wait_for_draws;
   table.attention_block = composed_attention_block;
   table.mlp_block = composed_mlp_block;
+  table.choose_experts = composed_choose_experts;
   table.head = composed_head;
   table.measure_read_rate = cpu_entries::measure_read_rate;
   table.measure_op_rate = cpu_entries::measure_op_rate;

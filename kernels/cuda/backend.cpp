@@ -10,6 +10,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/limits.h"
+#include "kernels/cuda/experts/choose.h"
 #include "kernels/cuda/experts/experts.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/gemm_float8.h"
@@ -133,6 +134,10 @@ void each_weight(const Visit& visit, const MlpBlockParams* p) {
   visit(p->down);
 }
 template <typename Visit>
+void each_weight(const Visit& visit, const ExpertChoiceParams* p) {
+  visit(p->router);
+}
+template <typename Visit>
 void each_weight(const Visit& visit, const HeadParams* p) {
   visit(p->head);
 }
@@ -251,6 +256,7 @@ KernelTable make_table(bool deterministic) {
   t.wait_for_draws = wait_for_draws;
   t.attention_block = Recordable<&attention_block>::run;
   t.mlp_block = Recordable<&mlp_block>::run;
+  t.choose_experts = Recordable<&choose_experts>::run;
   t.head = Recordable<&head>::run;
   t.measure_read_rate = measure_read_rate;
   t.measure_op_rate = measure_op_rate;
@@ -263,7 +269,7 @@ cudaError_t setup_kernels(Device& device) {
        {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_gptq8, setup_gemm_fp8, setup_gemm_mxfp4,
         setup_gemm_dense, setup_expert_gemm_exl2, setup_expert_gemm_gptq, setup_expert_gemm_gptq8,
         setup_expert_gemm_fp8, setup_expert_gemm_mxfp4, setup_expert_gemm_dense, setup_append_rows,
-        setup_attention_single, setup_pointwise})
+        setup_attention_single, setup_pointwise, setup_choose})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step :
        {setup_attention_decode, setup_attention_prefill, setup_attention_shared, setup_attention_any,

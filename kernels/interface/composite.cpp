@@ -188,6 +188,31 @@ Status composed_mlp_block(Context* context, const MlpBlockParams* params) {
                       {params->post_norm, space.hidden, params->outputs}, end_space(space));
 }
 
+RouteParams route_params(const ExpertChoiceParams& params) {
+  const Workspace& space = params.workspace;
+  RouteParams route;
+  static_cast<RouterSpec&>(route) = params;
+  route.logits = space.at(Scratch::router);
+  route.choice_bias = params.choice_bias;
+  route.expert_scale = params.expert_scale;
+  route.rows = params.num_tokens;
+  route.experts = reinterpret_cast<int32_t*>(space.at(Scratch::chosen));
+  route.weights = space.at(Scratch::weights);
+  return route;
+}
+
+Status composed_choose_experts(Context* context, const ExpertChoiceParams* params) {
+  const KernelTable& table = table_of(context);
+  const Workspace& space = params->workspace;
+  const void* input = params->input;
+  QUIRE_RETURN_IF_FAILED(block_input(context, params->norm, space, params->num_tokens, input));
+  LinearParams product = product_of(params->router, input, params->num_tokens);
+  product.output_f32 = space.at(Scratch::router);
+  QUIRE_RETURN_IF_FAILED(table.linear(context, &product));
+  const RouteParams route = route_params(*params);
+  return table.route(context, &route);
+}
+
 Status composed_head(Context* context, const HeadParams* params) {
   const KernelTable& table = table_of(context);
   const Workspace& space = params->workspace;

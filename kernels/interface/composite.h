@@ -20,8 +20,12 @@ Status finish_block(Context* context, const LinearParams& product, const BlockEn
 Status gather_rows(Context* context, const ColumnSplit& columns, const void* slice, int32_t rows, DType dtype,
                    void* output);
 
+// The choice that follows the router's product.
+RouteParams route_params(const ExpertChoiceParams& params);
+
 Status composed_attention_block(Context* context, const AttentionBlockParams* params);
 Status composed_mlp_block(Context* context, const MlpBlockParams* params);
+Status composed_choose_experts(Context* context, const ExpertChoiceParams* params);
 Status composed_head(Context* context, const HeadParams* params);
 
 }  // namespace quire::kernels

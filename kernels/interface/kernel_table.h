@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 20;
+inline constexpr uint32_t kBackendAbi = 21;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -210,6 +210,7 @@ struct KernelTable {
   // Composites.
   Status (*attention_block)(Context* context, const AttentionBlockParams* params) = nullptr;
   Status (*mlp_block)(Context* context, const MlpBlockParams* params) = nullptr;
+  Status (*choose_experts)(Context* context, const ExpertChoiceParams* params) = nullptr;
   Status (*head)(Context* context, const HeadParams* params) = nullptr;
 
   // What the device does at best, measured now; work in progress makes it less. For benchmarks: the speed of

@@ -409,6 +409,18 @@ struct MlpBlockParams : MlpSpec {
   const Weight* next = nullptr;
 };
 
+// The experts of each token by what the router gives for it, in Scratch::router, and their weights: `experts`
+// and `weights` of RouteParams, in Scratch::chosen and Scratch::weights.
+struct ExpertChoiceParams : RouterSpec {
+  NormParams norm;                      // as of attention; what it gives stays in workspace.normed
+  const void* input = nullptr;          // as of attention
+  const Weight* router = nullptr;       // [H, num_experts]
+  const float* choice_bias = nullptr;   // as of RouteParams
+  const float* expert_scale = nullptr;  // as of RouteParams
+  int32_t num_tokens = 0;
+  Workspace workspace;
+};
+
 // logits = softcap(scale * (head(norm(hidden[logit_rows])))), f32, into workspace.logits.
 struct HeadParams {
   NormParams norm;

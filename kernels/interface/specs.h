@@ -134,7 +134,7 @@ struct RouterSpec {
   int32_t chosen_groups = 1;
   bool group_by_two = true;   // a group counts as its two best experts together, not as its best one
   bool normalised = false;    // the weights of the chosen sum to one
-  float least_sum = 0.0f;     // that they are divided by at least; added where adds_least
+  float least_sum = 0.0f;     // that they are divided by at least
   float scale = 1.0f;         // multiplies the weights
   float jitter = 0.0f;        // sparse_mixer: how near
   bool scales_input = false;  // the weight multiplies what an expert reads, not what it gives

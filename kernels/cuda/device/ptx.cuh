@@ -181,14 +181,17 @@ __device__ __forceinline__ void arrive_in_pair(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// All threads of both blocks.
-__device__ __forceinline__ void meet_pair() {
+#endif
+
+// All threads of all blocks of the cluster.
+__device__ __forceinline__ void meet_cluster() {
+#if __CUDA_ARCH__ >= 900
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n"
       "barrier.cluster.wait.acquire.aligned;\n" ::
           : "memory");
-}
 #endif
+}
 
 // Until the phase of this parity is over.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {

@@ -4,191 +4,16 @@
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
 #include "kernels/cuda/experts/experts.h"
+#include "kernels/cuda/experts/route.cuh"
 #include "kernels/cuda/pointwise/arranged.cuh"
 
 namespace quire::kernels {
 namespace {
 
-constexpr unsigned kAll = 0xffffffffU;
 constexpr int kRouteWarps = 2;  // a row each: three tables of 1,024 numbers fit without asking for more
 constexpr int kSortThreads = 1024;
 constexpr int kThreads = 256;
 static_assert(kMaxExperts <= kSortThreads);
-
-__device__ __forceinline__ float hidden_score() {
-  return __int_as_float(0xff800000);  // minus infinity
-}
-
-// Whole numbers in the order of the scores, of which NaN is the least.
-__device__ __forceinline__ uint32_t rank_of(float score) {
-  const uint32_t bits = __float_as_uint(score + 0.0f);  // there is one zero
-  if (isnan(score)) return 0;
-  return bits ^ ((bits >> 31) != 0 ? 0xffffffffU : 0x80000000U);
-}
-
-// Numbers that a lane has of all experts: of lane, lane + 32 and so on.
-template <int kEach>
-struct LaneScores {
-  float score[kEach];
-  uint32_t rank[kEach];
-
-  // Those of experts that are not there are never the best.
-  __device__ __forceinline__ LaneScores(const float* scores, const float* choice, int count, int lane) {
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const int e = lane + 32 * k;
-      score[k] = e < count ? scores[e] : 0.0f;
-      rank[k] = e < count ? rank_of(choice[e]) : 0;
-    }
-  }
-  // Takes the best, of equal ones the first, and gives its number and its score.
-  __device__ __forceinline__ int take_best(int lane, float& of_best) {
-    uint32_t most = rank[0];
-    int at = 0;
-    float own = score[0];
-#pragma unroll
-    for (int k = 1; k < kEach; ++k) {
-      if (rank[k] <= most) continue;
-      most = rank[k];
-      at = k;
-      own = score[k];
-    }
-    const uint32_t all = __reduce_max_sync(kAll, most);
-    const auto number = static_cast<uint32_t>(lane + 32 * at);
-    const auto best = static_cast<int>(__reduce_min_sync(kAll, most == all ? number : 0xffffffffU));
-    of_best = __shfl_sync(kAll, own, best & 31);
-#pragma unroll
-    for (int k = 0; k < kEach; ++k)
-      if (lane + 32 * k == best) rank[k] = rank_of(hidden_score());
-    return best;
-  }
-};
-
-// A score and where it stands; of equal scores the first is better.
-struct Best {
-  float score;
-  int at;
-  __device__ __forceinline__ void take(float other, int other_at) {
-    if (other > score || (other == score && other_at < at)) {
-      score = other;
-      at = other_at;
-    }
-  }
-};
-
-__device__ __forceinline__ Best best_of(const float* scores, int count, int lane) {
-  Best best = {hidden_score(), kMaxExperts};
-  for (int i = lane; i < count; i += 32) best.take(scores[i], i);
-#pragma unroll
-  for (int d = 16; d > 0; d >>= 1)
-    best.take(__shfl_xor_sync(kAll, best.score, d), __shfl_xor_sync(kAll, best.at, d));
-  if (best.at == kMaxExperts) best.at = 0;  // NaN everywhere
-  return best;
-}
-
-__device__ __forceinline__ float sum_of_lanes(float v) {
-#pragma unroll
-  for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(kAll, v, d);
-  return v;
-}
-
-// scores = softmax(logits).
-__device__ __forceinline__ void soften(const float* logits, int count, float* scores, int lane) {
-  const float largest = best_of(logits, count, lane).score;
-  float sum = 0.0f;
-  for (int i = lane; i < count; i += 32) sum += scores[i] = expf(logits[i] - largest);
-  sum = sum_of_lanes(sum);
-  for (int i = lane; i < count; i += 32) scores[i] /= sum;
-  __syncwarp();
-}
-
-// What a group counts: its best expert, or its two best together.
-__device__ __forceinline__ float group_score(const float* scores, int size, bool by_two) {
-  Best first = {hidden_score(), 0};
-  for (int i = 0; i < size; ++i)
-    if (scores[i] > first.score) first = {scores[i], i};
-  if (!by_two || size < 2) return first.score;
-  float second = hidden_score();
-  for (int i = 0; i < size; ++i)
-    if (i != first.at) second = fmaxf(second, scores[i]);
-  return first.score + second;
-}
-
-__device__ __forceinline__ void hide_other_groups(const RouterSpec& p, float* choice, float* groups,
-                                                  int lane) {
-  const int size = p.num_experts / p.num_groups;
-  for (int g = lane; g < p.num_groups; g += 32)
-    groups[g] = group_score(choice + g * size, size, p.group_by_two);
-  __syncwarp();
-  for (int i = 0; i < p.chosen_groups; ++i) {
-    const int best = best_of(groups, p.num_groups, lane).at;
-    __syncwarp();
-    if (lane == 0) groups[best] = __int_as_float(0x7fc00000);  // kept: told by NaN
-    __syncwarp();
-  }
-  for (int e = lane; e < p.num_experts; e += 32)
-    if (!isnan(groups[e / size])) choice[e] = hidden_score();
-  __syncwarp();
-}
-
-// One warp a row; tables are of this warp.
-struct RouteRow {
-  const RouteParams& p;
-  float* logits;
-  float* scores;
-  float* choice;
-  int32_t* experts;  // out
-  float* weights;
-  int lane;
-
-  __device__ __forceinline__ void choose_mixed() const {
-    for (int i = 0; i < p.num_chosen; ++i) {
-      const Best best = best_of(choice, p.num_experts, lane);
-      float sum = 0.0f;
-      for (int e = lane; e < p.num_experts; e += 32) {
-        const float size = fmaxf(fabsf(logits[e]), best.score);
-        const bool is_near = !((best.score - logits[e]) / size > 2.0f * p.jitter);
-        if (choice[e] != hidden_score() && is_near) sum += expf(choice[e] - best.score);
-      }
-      sum = sum_of_lanes(sum);
-      __syncwarp();
-      if (lane == 0) {
-        experts[i] = best.at;
-        weights[i] = 1.0f / sum;
-        choice[best.at] = hidden_score();
-      }
-      __syncwarp();
-    }
-  }
-  template <int kEach>
-  __device__ __forceinline__ void choose() const {
-    LaneScores<kEach> all(scores, choice, p.num_experts, lane);
-    __syncwarp();
-#pragma unroll 1
-    for (int i = 0; i < p.num_chosen; ++i) {
-      float score;
-      const int best = all.take_best(lane, score);
-      if (lane != 0) continue;
-      experts[i] = best;
-      logits[i] = score;  // those that stood there are in scores
-    }
-    __syncwarp();
-  }
-  // Of those that `logits` begins with now.
-  __device__ __forceinline__ void weigh() const {
-    const int chosen = p.num_chosen;
-    if (p.score == RouterScore::softmax_of_chosen) soften(logits, chosen, logits, lane);
-    float sum = 0.0f;
-#pragma unroll 8
-    for (int i = 0; i < chosen; ++i) sum += logits[i];
-    const float divisor = p.normalised ? fmaxf(sum, p.least_sum) : 1.0f;
-    for (int i = lane; i < chosen; i += 32) {
-      float weight = logits[i] / divisor * p.scale;
-      if (p.expert_scale != nullptr) weight *= p.expert_scale[experts[i]];
-      weights[i] = weight;
-    }
-  }
-};
 
 // Of up to 32 * kEach experts.
 template <int kEach>
@@ -198,27 +23,7 @@ __global__ void __launch_bounds__(32 * kRouteWarps) route_kernel(const __grid_co
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int row = blockIdx.x * kRouteWarps + warp;
   wait_for_predecessor();
-  if (row >= p.rows) return;
-  float* logits = tables + warp * 3 * p.num_experts;
-  float* scores = logits + p.num_experts;
-  float* choice = scores + p.num_experts;
-  const float* from = p.logits + static_cast<size_t>(row) * p.num_experts;
-  for (int e = lane; e < p.num_experts; e += 32) logits[e] = from[e];
-  __syncwarp();
-  const size_t at = static_cast<size_t>(row) * p.num_chosen;
-  const RouteRow work = {p, logits, scores, choice, p.experts + at, p.weights + at, lane};
-  if (p.score == RouterScore::softmax) soften(logits, p.num_experts, scores, lane);
-  for (int e = lane; e < p.num_experts; e += 32) {
-    if (p.score == RouterScore::sigmoid) scores[e] = 1.0f / (1.0f + expf(-logits[e]));
-    if (p.score == RouterScore::softmax_of_chosen || p.score == RouterScore::sparse_mixer)
-      scores[e] = logits[e];
-    choice[e] = scores[e] + (p.choice_bias != nullptr ? p.choice_bias[e] : 0.0f);
-  }
-  __syncwarp();
-  if (p.score == RouterScore::sparse_mixer) return work.choose_mixed();
-  if (p.num_groups > 1) hide_other_groups(p, choice, logits, lane);
-  work.template choose<kEach>();
-  work.weigh();
+  if (row < p.rows) route_row<kEach>(p, row, tables + warp * route_floats(p.num_experts), lane);
 }
 
 // By one block: counts, where each expert's tiles begin, and the rows to their places.
@@ -242,7 +47,7 @@ __global__ void __launch_bounds__(kSortThreads)
   int before = own;
 #pragma unroll
   for (int d = 1; d < 32; d <<= 1) {
-    const int other = __shfl_up_sync(kAll, before, d);
+    const int other = __shfl_up_sync(kAllLanes, before, d);
     if (lane >= d) before += other;
   }
   if (lane == 31) sums[warp] = before;
@@ -344,7 +149,7 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const __grid_constant
 }  // namespace
 
 cudaError_t launch_route(const RouteParams& p, Launch l) {
-  const size_t bytes = static_cast<size_t>(kRouteWarps * 3 * p.num_experts) * sizeof(float);
+  const size_t bytes = static_cast<size_t>(kRouteWarps * route_floats(p.num_experts)) * sizeof(float);
   const auto kernel = p.num_experts <= 128   ? route_kernel<4>
                       : p.num_experts <= 256 ? route_kernel<8>
                                              : route_kernel<kMaxExperts / 32>;

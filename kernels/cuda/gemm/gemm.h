@@ -39,8 +39,8 @@ struct GemmArguments {
       nullptr;  // [token tiles, half strips], multiples of kMostSplits arrivals: gemm_wide.cuh
 };
 
-// Products of rows by the matrices of their experts. The shape is that of one expert's product; `matrix` is
-// taken from the records.
+// Products of rows by the matrices of their experts. The shape is that of one expert's product; of `matrix`
+// only the number of rows, and blocks of rows, is that of all.
 struct ExpertArguments : GemmArguments {
   const MatrixRecord* records = nullptr;  // of expert e at e * record_stride
   int32_t record_stride = 0;
@@ -50,9 +50,10 @@ struct ExpertArguments : GemmArguments {
   // Where the shape takes one row: row r reads input row r / rows_per_input, times its scale.
   int32_t rows_per_input = 1;
   const float* input_scale = nullptr;  // [rows] or nullptr
+  uint32_t staged_bytes = 0;           // of a row in shared memory, before it is put in order, or 0
 };
-// Of one number a thread block, after what the shape says.
-constexpr uint32_t kExpertBytes = (sizeof(ExpertArguments) + 127) / 128 * 128;
+// Of the record of a thread block's expert, after what the shape says; the staged row comes after it.
+constexpr uint32_t kExpertBytes = (sizeof(MatrixRecord) + 127) / 128 * 128;
 
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_gptq(const GemmArguments&, cudaStream_t, bool dependent_launch);

@@ -48,8 +48,8 @@ __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const F
                          static_cast<size_t>(blockIdx.x) * a.matrix.num_blocks * kTileBytes;
   const uint32_t half = deal.rank * (kTileBytes / 2);
   PairRing ring(a.shape, base);
-  StripSources<kKind> sources(a, table, lane);
-  BlockWalk walk(a, deal);
+  StripSources<kKind> sources(a.matrix, a.shape, table, lane);
+  BlockWalk walk(a.matrix, a.shape, deal);
   bool waited = false;
   skip_stages(walk, ring, number);
 #pragma unroll 1
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kBroadThreads, 1)
   const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
   table.fill(a.matrix);
   if (threadIdx.x == 0) PairRing(a.shape, base).create(a.shape.strips);
-  meet_pair();
+  meet_cluster();
   const int readers = 2 * a.shape.strips;  // warps
   if (warp < readers) {
     take_registers<kReadRegisters>();
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kBroadThreads, 1)
     give_registers<kFillRegisters>();
     fill_pair_stages<kKind>(a, table, base, deal, warp - readers, lane);
   }
-  meet_pair();  // a block that has gone has no memory for the other's copies and arrivals
+  meet_cluster();  // a block that has gone has no memory for the other's copies and arrivals
 #endif
 }
 

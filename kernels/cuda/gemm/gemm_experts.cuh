@@ -8,66 +8,107 @@
 
 namespace quire::kernels {
 
-// The arguments with the matrix of the block's expert, in shared memory after what the shape says; nullptr
-// where the block has nothing to do. By all threads, once the predecessor has ended.
+// The record of the block's expert, in shared memory after what the shape says; nullptr where the block has
+// nothing to do. By all threads, once the predecessor has ended.
 template <TileKind kKind>
-__device__ __forceinline__ const ExpertArguments* arguments_of_expert(const ExpertArguments& a,
-                                                                      uint8_t* shared) {
-  static_assert(sizeof(ExpertArguments) % 4 == 0);  // the matrix comes first
-  constexpr int kMatrixWords = sizeof(Matrix) / 4, kWords = sizeof(ExpertArguments) / 4;
+__device__ __forceinline__ const MatrixRecord* bring_record(const ExpertArguments& a, uint8_t* shared) {
+  static_assert(sizeof(MatrixRecord) % 8 == 0);
   const int expert = a.experts[blockIdx.x];
   if (expert < 0) return nullptr;
-  const auto* from_matrix =
-      reinterpret_cast<const uint32_t*>(&a.records[static_cast<size_t>(expert) * a.record_stride].matrix);
-  const auto* from_rest = reinterpret_cast<const uint32_t*>(&a);
-  auto* to = reinterpret_cast<uint32_t*>(shared + a.shape.shared_bytes);
+  const auto* from =
+      reinterpret_cast<const uint2*>(a.records + static_cast<size_t>(expert) * a.record_stride);
+  auto* to = reinterpret_cast<uint2*>(shared + a.shape.shared_bytes);
 #pragma unroll 1
-  for (int i = threadIdx.x; i < kWords; i += blockDim.x)
-    to[i] = i < kMatrixWords ? __ldg(from_matrix + i) : from_rest[i];
+  for (int i = threadIdx.x; i < static_cast<int>(sizeof(MatrixRecord) / 8); i += blockDim.x)
+    to[i] = __ldg(from + i);
   __syncthreads();
-  const auto* arguments = reinterpret_cast<const ExpertArguments*>(to);
-  const bool is_of_kind = arguments->matrix.num_parts != 0 && arguments->matrix.kind == kKind;
-  return is_of_kind ? arguments : nullptr;
+  const auto* record = reinterpret_cast<const MatrixRecord*>(to);
+  const bool is_of_kind = record->matrix.num_parts != 0 && record->matrix.kind == kKind;
+  return is_of_kind ? record : nullptr;
 }
 
-// Row blockIdx.x into shared memory in the order of the expert's rows, zeros after it.
-__device__ __forceinline__ void bring_expert_row(const ExpertArguments& a, uint8_t* shared) {
-  const int row = blockIdx.x, columns = a.matrix.num_rows, padded = a.matrix.num_blocks * kBlockRows;
-  const int32_t* order = a.records[static_cast<size_t>(a.experts[row]) * a.record_stride].row_order;
-  const __half* from = a.input + static_cast<size_t>(row / a.rows_per_input) * columns;
-  const float factor = a.input_scale != nullptr ? a.input_scale[row] : 1.0f;
-  auto* to = reinterpret_cast<__half*>(shared + a.shape.activations_at);
-#pragma unroll 2
-  for (int k = threadIdx.x; k < padded; k += kNarrowThreads) {
-    const __half v = k < columns ? from[order != nullptr ? order[k] : k] : __half();
-    to[k] = a.input_scale != nullptr ? __float2half_rn(__half2float(v) * factor) : v;
+// The row of a block, on its way into shared memory in the order of the expert's rows. What it is made of is
+// asked for as soon as it is known where that lies: the row before its expert is known, where there is room
+// for it, and the order before weights.
+class ExpertRow {
+ public:
+  __device__ __forceinline__ ExpertRow(const ExpertArguments& a, uint8_t* shared)
+      : a_(a), from_(a.input + static_cast<size_t>(blockIdx.x / a.rows_per_input) * a.matrix.num_rows) {
+    if (a.staged_bytes == 0) return;
+    uint8_t* staged = shared + a.shape.shared_bytes + kExpertBytes;
+    const uint32_t to = shared_address(staged);
+    const auto* from = reinterpret_cast<const uint8_t*>(from_);
+#pragma unroll 1
+    for (int i = threadIdx.x * 16; i < a.matrix.num_rows * 2; i += kNarrowThreads * 16)
+      copy_async_16(to + i, from + i);
+    commit_copies();
+    from_ = reinterpret_cast<const __half*>(staged);
   }
-  __syncthreads();
-}
+  __device__ __forceinline__ void find_order(const int32_t* order) {
+    order_ = order;
+    first_ = places(4 * threadIdx.x);
+  }
+  // Zeros after the row.
+  __device__ __forceinline__ void bring(uint8_t* shared) const {
+    const int columns = a_.matrix.num_rows, padded = a_.matrix.num_blocks * kBlockRows;
+    const float factor = a_.input_scale != nullptr ? a_.input_scale[blockIdx.x] : 1.0f;
+    auto* to = reinterpret_cast<__half*>(shared + a_.shape.activations_at);
+    wait_for_copies<0>();
+    __syncthreads();
+    int4 next = first_;
+#pragma unroll 1
+    for (int k = 4 * threadIdx.x; k < padded; k += 4 * kNarrowThreads) {
+      const int at[4] = {next.x, next.y, next.z, next.w};
+      next = places(k + 4 * kNarrowThreads);
+      __half numbers[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const __half v = k + i < columns ? from_[at[i]] : __half();
+        numbers[i] = a_.input_scale != nullptr ? __float2half_rn(__half2float(v) * factor) : v;
+      }
+      *reinterpret_cast<uint2*>(to + k) = make_uint2(bits_of(__halves2half2(numbers[0], numbers[1])),
+                                                     bits_of(__halves2half2(numbers[2], numbers[3])));
+    }
+    __syncthreads();
+  }
+
+ private:
+  // Of stored rows k to k + 3.
+  __device__ __forceinline__ int4 places(int k) const {
+    if (order_ == nullptr || k >= a_.matrix.num_rows) return make_int4(k, k + 1, k + 2, k + 3);
+    return __ldg(reinterpret_cast<const int4*>(order_ + k));
+  }
+
+  const ExpertArguments& a_;
+  const __half* from_;  // in shared memory where it is staged
+  const int32_t* order_ = nullptr;
+  int4 first_ = {};
+};
 
 // A row by itself.
 template <TileKind kKind>
 __global__ void __launch_bounds__(kNarrowThreads, 2)
-    expert_narrow_kernel(const __grid_constant__ ExpertArguments arguments) {
+    expert_narrow_kernel(const __grid_constant__ ExpertArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
   wait_for_predecessor();
-  const ExpertArguments* a = arguments_of_expert<kKind>(arguments, shared);
-  if (a == nullptr) return;
-  multiply_narrow<kKind, true>(*a, shared, static_cast<int>(blockIdx.x), 1,
-                               [&](const ChainShare&, int) { bring_expert_row(*a, shared); });
+  ExpertRow row(a, shared);
+  const MatrixRecord* record = bring_record<kKind>(a, shared);
+  if (record == nullptr) return;
+  row.find_order(record->row_order);
+  multiply_narrow<kKind, true>(ExpertWork(record->matrix, a), shared, static_cast<int>(blockIdx.x), 1,
+                               [&](const ChainShare&, int) { row.bring(shared); });
 }
 
 // kTiles: tiles of 8 rows.
 template <TileKind kKind, int kTiles>
 __global__ void __launch_bounds__(kWideThreads<kTiles>, 1)
-    expert_wide_kernel(const __grid_constant__ ExpertArguments arguments) {
+    expert_wide_kernel(const __grid_constant__ ExpertArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
   wait_for_predecessor();
-  const ExpertArguments* a = arguments_of_expert<kKind>(arguments, shared);
-  if (a == nullptr) return;
-  multiply_wide<kKind, kTiles>(*a, shared);
+  const MatrixRecord* record = bring_record<kKind>(a, shared);
+  if (record != nullptr) multiply_wide<kKind, kTiles>(ExpertWork(record->matrix, a), shared);
 }
 
 template <TileKind kKind>
@@ -79,8 +120,8 @@ cudaError_t launch_expert_gemm(const ExpertArguments& a, int32_t tiles, cudaStre
                       : s.tiles == 2 ? expert_wide_kernel<kKind, 2>
                                      : expert_narrow_kernel<kKind>;
   const int threads = s.tiles == 1 ? kNarrowThreads : wide_threads(s.strips);
-  return launch_kernel(kernel, grid, dim3(static_cast<unsigned>(threads)), s.shared_bytes + kExpertBytes,
-                       stream, dependent, a);
+  return launch_kernel(kernel, grid, dim3(static_cast<unsigned>(threads)),
+                       s.shared_bytes + kExpertBytes + a.staged_bytes, stream, dependent, a);
 }
 
 template <TileKind kKind>

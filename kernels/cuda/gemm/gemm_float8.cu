@@ -328,7 +328,7 @@ __global__ void __launch_bounds__(kBounds<Kind>, float8_blocks_at_once(Kind::kOc
   const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
   const uint32_t base = shared_address(shared);
   if (threadIdx.x == 0) Float8Ring<Kind>(a.shape, base).create();
-  if constexpr (Kind::kPairs) meet_pair();
+  if constexpr (Kind::kPairs) meet_cluster();
   __syncthreads();
   if (warp < Kind::kReaders) {
     if constexpr (Kind::kRegisters > 0) take_registers<Kind::kRegisters>();
@@ -337,7 +337,7 @@ __global__ void __launch_bounds__(kBounds<Kind>, float8_blocks_at_once(Kind::kOc
     if constexpr (Kind::kRegisters > 0) give_registers<24>();
     fill_float8<Kind>(a, base, warp - Kind::kReaders, lane);
   }
-  if constexpr (Kind::kPairs) meet_pair();  // a block that has gone has no memory for the other's copies
+  if constexpr (Kind::kPairs) meet_cluster();  // a block that has gone has no memory for the other's copies
 #endif
 }
 

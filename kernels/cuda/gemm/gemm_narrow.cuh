@@ -164,7 +164,7 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
 
   WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes,
                 base + warp * kBarrierBytes, shape.ring_slots, shape.slot_bytes, lane);
-  SegmentRequests<kSegmentPieces<kKind>> requests(a, blockIdx.y, slot, first, end);
+  SegmentRequests<kSegmentPieces<kKind>> requests(m, shape, blockIdx.y, slot, first, end);
 #pragma unroll 1
   for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
 
@@ -186,7 +186,7 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
   const int stride = tokens * kStripColumns;
 #pragma unroll 1
   for (int group = blockIdx.y; group < shape.groups; group += shape.blocks) {
-    const StripPlace place = place_strip(a, group, slot);
+    const StripPlace place = place_strip(m, shape, group, slot);
     Sums totals;
     clear(totals);
     if (first < end && place.part >= 0) {

@@ -20,11 +20,32 @@ __device__ __forceinline__ void with_store(const Epilogue& e, Call call) {
   }
 }
 
+// What a thread block of experts works with: the matrix of its expert, which lies in shared memory, and what
+// is the same for all blocks.
+struct ExpertWork {
+  const Matrix& matrix;
+  const GemmShape& shape;
+  const __half* input;
+  int input_stride;
+  int rows;
+  const Epilogue& epilogue;
+  const int32_t* rows_of_slots;
+
+  __device__ __forceinline__ ExpertWork(const Matrix& of_expert, const ExpertArguments& a)
+      : matrix(of_expert),
+        shape(a.shape),
+        input(a.input),
+        input_stride(a.input_stride),
+        rows(a.rows),
+        epilogue(a.epilogue),
+        rows_of_slots(a.rows_of_slots) {}
+};
+
 // The row of the output that a token's results go to; negative: none.
 __device__ __forceinline__ int output_row(const GemmArguments& a, int token) {
   return token < a.rows ? token : -1;
 }
-__device__ __forceinline__ int output_row(const ExpertArguments& a, int token) {
+__device__ __forceinline__ int output_row(const ExpertWork& a, int token) {
   return a.rows_of_slots != nullptr ? a.rows_of_slots[token] : token;
 }
 

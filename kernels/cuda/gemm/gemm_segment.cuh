@@ -245,13 +245,13 @@ struct StripPlace {
   int strip;
 };
 
-__device__ __forceinline__ StripPlace place_strip(const GemmArguments& a, int group, int slot) {
-  const Matrix& m = a.matrix;
+__device__ __forceinline__ StripPlace place_strip(const Matrix& m, const GemmShape& shape, int group,
+                                                  int slot) {
   if (m.paired) {
-    const int strip = group * (a.shape.strips >> 1) + (slot >> 1);
+    const int strip = group * (shape.strips >> 1) + (slot >> 1);
     return {strip < m.parts[0].num_strips ? slot & 1 : -1, strip};
   }
-  int strip = group * a.shape.strips + slot, p = 0;
+  int strip = group * shape.strips + slot, p = 0;
 #pragma unroll 1
   for (; p < m.num_parts && strip >= m.parts[p].num_strips; ++p) strip -= m.parts[p].num_strips;
   return {p < m.num_parts ? p : -1, strip};
@@ -262,15 +262,21 @@ __device__ __forceinline__ StripPlace place_strip(const GemmArguments& a, int gr
 template <int kPieces>
 class SegmentRequests {
  public:
-  __device__ __forceinline__ SegmentRequests(const GemmArguments& a, int group, int slot, int first, int end)
-      : a_(a), group_(first < end ? group : a.shape.groups), slot_(slot), first_(first), end_(end) {
+  __device__ __forceinline__ SegmentRequests(const Matrix& matrix, const GemmShape& shape, int group,
+                                             int slot, int first, int end)
+      : matrix_(matrix),
+        shape_(shape),
+        group_(first < end ? group : shape.groups),
+        slot_(slot),
+        first_(first),
+        end_(end) {
     open();
   }
   __device__ __forceinline__ void next(WarpRing& ring, int lane) {
-    if (group_ >= a_.shape.groups) return ring.request_nothing();
-    uint32_t bytes = walk_.bytes(a_.matrix);
+    if (group_ >= shape_.groups) return ring.request_nothing();
+    uint32_t bytes = walk_.bytes(matrix_);
     if constexpr (kPieces == 2) {
-      if (walk_.records(a_.matrix) == 1) {
+      if (walk_.records(matrix_) == 1) {
         bytes = is_last_ ? kLastPieceBytes : bytes - kLastPieceBytes;
         is_last_ = !is_last_;
       }
@@ -280,26 +286,26 @@ class SegmentRequests {
     if constexpr (kPieces == 2) {
       if (is_last_) return;
     }
-    if (walk_.next(a_.matrix)) return;
-    group_ += a_.shape.blocks;
+    if (walk_.next(matrix_)) return;
+    group_ += shape_.blocks;
     open();
   }
 
  private:
   __device__ __forceinline__ void open() {
-    if (group_ >= a_.shape.groups) return;
-    const StripPlace place = place_strip(a_, group_, slot_);
+    if (group_ >= shape_.groups) return;
+    const StripPlace place = place_strip(matrix_, shape_, group_, slot_);
     if (place.part < 0) {
-      group_ = a_.shape.groups;
+      group_ = shape_.groups;
       return;
     }
-    walk_.begin(a_.matrix, place.part, first_, end_);
-    next_ = a_.matrix.parts[place.part].strips +
-            static_cast<size_t>(place.strip) * a_.matrix.parts[place.part].strip_bytes +
-            walk_.offset(a_.matrix);
+    walk_.begin(matrix_, place.part, first_, end_);
+    next_ = matrix_.parts[place.part].strips +
+            static_cast<size_t>(place.strip) * matrix_.parts[place.part].strip_bytes + walk_.offset(matrix_);
   }
 
-  const GemmArguments& a_;
+  const Matrix& matrix_;
+  const GemmShape& shape_;
   int group_;
   int slot_;
   int first_;

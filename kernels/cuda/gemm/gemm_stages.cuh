@@ -60,13 +60,13 @@ __device__ __forceinline__ TaskDeal deal_of_pair() {
 // The blocks of 128 rows of a thread block's tasks in the order in which they are worked on.
 class BlockWalk {
  public:
-  __device__ __forceinline__ BlockWalk(const GemmArguments& a, TaskDeal deal)
-      : a_(a), deal_(deal), number_(deal.first), chain_(-1) {
+  __device__ __forceinline__ BlockWalk(const Matrix& matrix, const GemmShape& shape, TaskDeal deal)
+      : matrix_(matrix), shape_(shape), deal_(deal), number_(deal.first), chain_(-1) {
     find();
   }
-  __device__ __forceinline__ bool valid() const { return number_ < a_.shape.tasks; }
+  __device__ __forceinline__ bool valid() const { return number_ < shape_.tasks; }
   __device__ __forceinline__ int block() const { return block_; }
-  __device__ __forceinline__ int group() const { return deal_.group_of(wide_task(a_.shape, number_)); }
+  __device__ __forceinline__ int group() const { return deal_.group_of(wide_task(shape_, number_)); }
   __device__ __forceinline__ void next() {
     if (++block_ == end_) find();
   }
@@ -76,7 +76,7 @@ class BlockWalk {
   __device__ __forceinline__ void find() {
 #pragma unroll 1
     while (valid()) {
-      const TaskChains chains(a_.shape, a_.matrix, wide_task(a_.shape, number_).split);
+      const TaskChains chains(shape_, matrix_, wide_task(shape_, number_).split);
       if (++chain_ == chains.count) {
         chain_ = -1;
         number_ += deal_.step;
@@ -87,7 +87,8 @@ class BlockWalk {
     }
   }
 
-  const GemmArguments& a_;
+  const Matrix& matrix_;
+  const GemmShape& shape_;
   TaskDeal deal_;
   int number_;  // of the task
   int chain_;   // of the task's
@@ -276,8 +277,9 @@ __device__ __forceinline__ void bring_strip(StripSource source, uint32_t target,
 template <TileKind kKind>
 class StripSources {
  public:
-  __device__ __forceinline__ StripSources(const GemmArguments& a, const FormTable<kKind>& table, int slot)
-      : a_(a), table_(table), slot_(slot) {}
+  __device__ __forceinline__ StripSources(const Matrix& matrix, const GemmShape& shape,
+                                          const FormTable<kKind>& table, int slot)
+      : matrix_(matrix), shape_(shape), table_(table), slot_(slot) {}
   __device__ __forceinline__ StripSource at(const BlockWalk& walk) {
     if (walk.group() != group_) find(walk.group());
     if (part_ < 0) return {nullptr, 0};
@@ -288,14 +290,15 @@ class StripSources {
  private:
   __device__ __forceinline__ void find(int group) {
     group_ = group;
-    const StripPlace place = place_strip(a_, group, slot_);
+    const StripPlace place = place_strip(matrix_, shape_, group, slot_);
     part_ = place.part;
     if (part_ < 0) return;
-    const Part& part = a_.matrix.parts[part_];
+    const Part& part = matrix_.parts[part_];
     strip_ = part.strips + static_cast<size_t>(place.strip) * part.strip_bytes;
   }
 
-  const GemmArguments& a_;
+  const Matrix& matrix_;
+  const GemmShape& shape_;
   const FormTable<kKind>& table_;
   int slot_;
   int group_ = -1;
@@ -306,26 +309,27 @@ class StripSources {
 // All that the warp does that brings weights: one bulk copy for each strip and stage where the card has them,
 // 16-byte copies by all lanes before. It need not wait for the predecessor. `at`: of the weights in a stage.
 template <TileKind kKind>
-__device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormTable<kKind>& table,
-                                             uint32_t base, uint32_t at, int lane) {
-  StageRing ring(a.shape, base);
-  StripSources<kKind> sources(a, table, lane);
+__device__ __forceinline__ void fill_weights(const Matrix& matrix, const GemmShape& shape,
+                                             const FormTable<kKind>& table, uint32_t base, uint32_t at,
+                                             int lane) {
+  StageRing ring(shape, base);
+  StripSources<kKind> sources(matrix, shape, table, lane);
 #pragma unroll 1
-  for (BlockWalk walk(a, deal_of_block()); walk.valid(); walk.next(), ring.next()) {
+  for (BlockWalk walk(matrix, shape, deal_of_block()); walk.valid(); walk.next(), ring.next()) {
     StripSource source = {nullptr, 0};
-    if (lane < a.shape.strips) source = sources.at(walk);
+    if (lane < shape.strips) source = sources.at(walk);
     ring.wait_until_free();
     const uint32_t target = ring.address() + at;
 #if __CUDA_ARCH__ >= 900
     __syncwarp();
-    if (lane < a.shape.strips) bring_strip(source, target + lane * a.shape.slot_bytes, ring.full_barrier());
+    if (lane < shape.strips) bring_strip(source, target + lane * shape.slot_bytes, ring.full_barrier());
 #else
 #pragma unroll 1
-    for (int slot = 0; slot < a.shape.strips; ++slot) {
+    for (int slot = 0; slot < shape.strips; ++slot) {
       const auto from = __shfl_sync(0xffffffffU, reinterpret_cast<unsigned long long>(source.from), slot);
       const uint32_t bytes = __shfl_sync(0xffffffffU, source.bytes, slot);
       for (uint32_t i = lane * 16; i < bytes; i += 512)
-        copy_async_16(target + slot * a.shape.slot_bytes + i, reinterpret_cast<const uint8_t*>(from) + i);
+        copy_async_16(target + slot * shape.slot_bytes + i, reinterpret_cast<const uint8_t*>(from) + i);
     }
     barrier_arrive_after_copies(ring.full_barrier());
 #endif
@@ -339,7 +343,8 @@ __device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormT
 template <int kTiles, int kOwn>
 class ActivationFill {
  public:
-  __device__ __forceinline__ ActivationFill(const GemmArguments& a, int first_tile, int lane) {
+  template <typename Arguments>
+  __device__ __forceinline__ ActivationFill(const Arguments& a, int first_tile, int lane) {
     const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8, token = lane >> 2;
     row_ = a.input + static_cast<size_t>(first_token + token) * a.input_stride + (lane & 3) * 8;
     tile_stride_ = 8 * a.input_stride;
@@ -383,13 +388,12 @@ class ActivationFill {
 
 // All that a warp does that brings activations, the one of this number. kShares of them bring a share of one
 // stage each, and the others take turns with these, so that as many blocks of rows are on their way.
-template <int kTiles, int kShares>
-__device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_t base, int number,
-                                                 int lane) {
+template <int kTiles, int kShares, typename Arguments>
+__device__ __forceinline__ void fill_activations(const Arguments& a, uint32_t base, int number, int lane) {
   constexpr int kTurns = kFillWarps / kShares;
   constexpr int kOwn = (kTiles + kShares - 1) / kShares;
   StageRing ring(a.shape, base);
-  BlockWalk walk(a, deal_of_block());
+  BlockWalk walk(a.matrix, a.shape, deal_of_block());
   const auto skip = [&](int stages) { skip_stages(walk, ring, stages); };
   skip(number % kTurns);
   ActivationFill<kTiles, kOwn> activations(a, number / kTurns * kOwn, lane);

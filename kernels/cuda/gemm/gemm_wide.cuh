@@ -344,21 +344,23 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
   for (int number = deal.first; number < shape.tasks; number += deal.step) {
     const WideTask task = wide_task(shape, number);
     const int group = deal.group_of(task);
-    const StripPlace place = place_strip(a, group, slot);
+    const StripPlace place = place_strip(m, shape, group, slot);
     const HalfStrip of = {place, half, lane};
     const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
     const TaskChains chains(shape, m, task.split);
     // Found again each time: the loops have no registers for it.
-    const auto meeting = [&]() -> Meeting {
+    const auto meeting = [&](const auto& splits) -> Meeting {
       const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
       const size_t half_strip = strip * 2 + half;
       const size_t size = sums_left<kTiles>(shape) * (kTiles * 32);
-      return {reinterpret_cast<float4*>(a.partials) + half_strip * size + lane, a.counters + half_strip,
-              (task.group << shape.split_bits) + deal.step >= shape.tasks};
+      return {reinterpret_cast<float4*>(splits.partials) + half_strip * size + lane,
+              splits.counters + half_strip, (task.group << shape.split_bits) + deal.step >= shape.tasks};
     };
     const auto leave = [&](int eighth, const HalfSums<kTiles>& left) {
-      if (kMaySplit && place.part >= 0) leave_sums<kTiles>(shape, meeting(), eighth, left);
+      if constexpr (kMaySplit) {
+        if (place.part >= 0) leave_sums<kTiles>(shape, meeting(a), eighth, left);
+      }
     };
     if constexpr (kParksSums<kTiles, Ring>) {
       multiply_parked_chains<kKind, kTiles>(reader, forms, ring, chains, parked, sums);
@@ -368,7 +370,7 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     if (shape.splits > 1) {
       if constexpr (kMaySplit) {
         if (place.part < 0) continue;
-        const Meeting at = meeting();
+        const Meeting at = meeting(a);
         if (!kSplitsByHalves<kTiles> || task.split == 0)
           leave_sums<kTiles>(shape, at, (task.split + 1) * eighths_of_split<kTiles>(shape) - 1, sums);
         meet_and_finish<kTiles>(a, of, at);
@@ -408,7 +410,7 @@ __device__ __forceinline__ void multiply_wide(const Arguments& a, uint8_t* share
   }
   if constexpr (kTiles == kMostWideTiles) give_registers<kLargeFillRegisters<Ring>>();
   if (helper == 0) {
-    fill_weights<kKind>(a, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
+    fill_weights<kKind>(a.matrix, a.shape, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
   } else {
     fill_activations<kTiles, kFillShares<kTiles, Ring>>(a, base, helper - 1, lane);
   }

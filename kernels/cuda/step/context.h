@@ -195,6 +195,7 @@ Status mix_streams(Context* context, const MixStreamsParams* params);
 Status copy_page(Context* context, const CopyPageParams* params);
 Status attention_block(Context* context, const AttentionBlockParams* params);
 Status mlp_block(Context* context, const MlpBlockParams* params);
+Status choose_experts(Context* context, const ExpertChoiceParams* params);
 Status head(Context* context, const HeadParams* params);
 
 }  // namespace quire::kernels

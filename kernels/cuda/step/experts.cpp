@@ -6,7 +6,9 @@
 #include <array>
 #include <vector>
 
+#include "kernels/cuda/experts/choose.h"
 #include "kernels/cuda/step/context.h"
+#include "kernels/interface/composite.h"
 #include "kernels/interface/expert_activation.h"
 
 namespace quire::kernels {
@@ -111,8 +113,23 @@ Status collect_matrices(Context& c, const ExpertLinearParams& p, std::vector<Exp
   return Status::ok;
 }
 
-GemmShape shape_of(const Context& c, const Matrix& matrix, int32_t tiles, int32_t num_tiles) {
-  return expert_shape(*c.device, matrix, std::max(1, tiles), num_tiles, kExpertBytes);
+GemmShape shape_of(const Context& c, const Matrix& matrix, int32_t tiles, int32_t num_tiles,
+                   uint32_t staged_bytes = 0) {
+  return expert_shape(*c.device, matrix, std::max(1, tiles), num_tiles, kExpertBytes + staged_bytes);
+}
+
+// A row by itself is staged where two blocks fit on a multiprocessor all the same.
+void shape_rows(const Context& c, int32_t rows, ExpertArguments& a) {
+  const auto row_bytes = static_cast<uint32_t>(a.matrix.num_rows) * sizeof(__half);
+  if (row_bytes % 16 == 0) {
+    a.shape = shape_of(c, a.matrix, 0, rows, row_bytes);
+    a.staged_bytes = row_bytes;
+    if (a.shape.shared_bytes > 0 &&
+        2 * (a.shape.shared_bytes + kExpertBytes + row_bytes + 1024) <= c.device->shared_per_multiprocessor)
+      return;
+  }
+  a.staged_bytes = 0;
+  a.shape = shape_of(c, a.matrix, 0, rows);
 }
 
 // Whether the card has room for such tiles of all of them.
@@ -157,10 +174,14 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
   const Matrix& common = of_experts.matrix;
   ExpertArguments a;
   const int32_t num_tiles = round.tiles == 0 ? round.rows : tiles.num_tiles;
-  a.shape = shape_of(c, common, round.tiles, num_tiles);
+  a.matrix = common;
+  if (round.tiles == 0) {
+    shape_rows(c, num_tiles, a);
+  } else {
+    a.shape = shape_of(c, common, round.tiles, num_tiles);
+  }
   if (a.shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported, "experts of too many rows for this card");
-  a.matrix = common;
   a.epilogue.activation = round.target.activation;
   a.epilogue.stride = round.target.stride;
   a.epilogue.output =
@@ -225,14 +246,69 @@ Status multiply_round(Context& c, const ExpertLinearParams& p, const Round& roun
   return Status::ok;
 }
 
+bool is_choice(const RouteParams& p) {
+  return p.num_experts > 0 && p.num_experts <= kMaxExperts && p.num_chosen > 0 &&
+         p.num_chosen <= p.num_experts && p.num_groups > 0;
+}
+
+// Whether one kernel multiplies by the router and chooses.
+bool chooses_at_once(const Context& c, const Weight& router, const RouteParams& choice) {
+  if (!c.device->is_hopper || !is_choice(choice) || !takes_row_order(router)) return false;
+  const WeightGroup& group = router.groups.front();
+  return group.row_order.empty() && router.num_columns == choice.num_experts &&
+         choice_fits(group.matrix, gemm_shape(*c.device, group.matrix, choice.rows), choice.rows,
+                     choice.num_experts);
+}
+
+// `norm`: of no input where the product takes rows as they are.
+Status choose_at_once(Context& c, const LinearParams& product, const NormParams& norm,
+                      const RouteParams& choice) {
+  const Matrix& m = product.weight->groups.front().matrix;
+  ChoiceArguments a;
+  a.product.matrix = m;
+  a.product.shape = gemm_shape(*c.device, m, product.rows);
+  a.product.input = static_cast<const __half*>(product.input);
+  a.product.input_stride = m.num_rows;
+  a.product.rows = product.rows;
+  a.product.norm = norm;
+  a.product.epilogue.output_f32 = product.output_f32;
+  a.product.epilogue.stride = choice.num_experts;
+  a.route = choice;
+  return c.device->check(launch_choose(a, c.launch()), "choosing experts");
+}
+
 }  // namespace
 
 Status route(Context* context, const RouteParams* params) {
   if (params->rows <= 0) return Status::ok;
-  if (params->num_experts <= 0 || params->num_experts > kMaxExperts || params->num_chosen <= 0 ||
-      params->num_chosen > params->num_experts || params->num_groups <= 0)
+  if (!is_choice(*params))
     return context->device->fail(Status::invalid_argument, "a choice of more experts than there are");
   return context->device->check(launch_route(*params, context->launch()), "choosing experts");
+}
+
+Status choose_experts(Context* context, const ExpertChoiceParams* params) {
+  Context& c = *context;
+  const ExpertChoiceParams& p = *params;
+  if (p.num_tokens <= 0) return Status::ok;
+  NormParams norm = p.norm;
+  norm.input = p.workspace.hidden;
+  norm.rows = p.num_tokens;
+  norm.output = p.workspace.normed;
+  LinearParams product;
+  product.weight = p.router;
+  product.input = p.input != nullptr ? p.input : norm.output;
+  product.rows = p.num_tokens;
+  product.output_f32 = p.workspace.at(Scratch::router);
+  const RouteParams choice = route_params(p);
+  const bool at_once = chooses_at_once(c, *p.router, choice);
+  const bool norm_within = at_once && p.input == nullptr && fuses_norm(c, *p.router, norm);
+  if (p.input == nullptr && !norm_within)
+    if (const Status s = c.device->check(launch_norm(norm, nullptr, c.launch()), "normalising");
+        s != Status::ok)
+      return s;
+  if (at_once) return choose_at_once(c, product, norm_within ? norm : NormParams(), choice);
+  if (const Status s = multiply(c, product, {}); s != Status::ok) return s;
+  return route(context, &choice);
 }
 
 Status expert_linear(Context* context, const ExpertLinearParams* params) {

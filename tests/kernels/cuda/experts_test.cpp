@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/interface/composite.h"
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_weights.h"
 
@@ -116,6 +117,65 @@ class ExpertsTest : public CudaTest {
         EXPECT_NEAR(all.weights[r * chosen + i], plain.weights[i],
                     2e-5f * (1.0f + std::fabs(plain.weights[i])));
       }
+    }
+  }
+
+  // What a router leaves of `tokens` tokens.
+  struct Chosen {
+    std::vector<int32_t> experts;
+    std::vector<float> weights, logits;
+    std::vector<uint16_t> normed;
+    bool operator==(const Chosen&) const = default;
+  };
+  // In one operation, or made of primitives.
+  Chosen choose(ExpertChoiceParams p, const std::vector<float>& hidden, bool composed) {
+    const auto tokens = static_cast<size_t>(p.num_tokens), experts = static_cast<size_t>(p.num_experts),
+               chosen = static_cast<size_t>(p.num_chosen);
+    Workspace& space = p.workspace;
+    space.hidden = to_device(hidden);
+    auto* normed = to_device(std::vector<uint16_t>(hidden.size(), 0x3c00));
+    space.normed = normed;
+    const auto set = [&](Scratch kind, float* at) { space.scratch[static_cast<size_t>(kind)] = at; };
+    set(Scratch::router, poisoned<float>(tokens * experts));
+    auto* of_token = poisoned<int32_t>(tokens * chosen);
+    set(Scratch::chosen, reinterpret_cast<float*>(of_token));
+    set(Scratch::weights, poisoned<float>(tokens * chosen));
+    EXPECT_EQ(composed ? composed_choose_experts(context_, &p) : table_->choose_experts(context_, &p),
+              Status::ok);
+    return {from_device(of_token, tokens * chosen), from_device(space.at(Scratch::weights), tokens * chosen),
+            from_device(space.at(Scratch::router), tokens * experts), from_device(normed, hidden.size())};
+  }
+  // A router of so many experts, and its choice of tokens at once, made of primitives, and of each alone.
+  void check_choice(int32_t experts, int32_t columns, ExpertChoiceParams p) {
+    StoredWeight stored;
+    make_dense(stored, DType::f16, columns, experts, random_);
+    p.router = prepare({stored.source});
+    p.num_experts = experts;
+    p.num_chosen = std::min(8, experts);
+    p.choice_bias = to_device(random_floats(static_cast<size_t>(experts), random_, 0.1f));
+    p.norm.weight = to_device(random_floats(static_cast<size_t>(columns), random_));
+    p.norm.columns = columns;
+    p.norm.epsilon = 1e-5f;
+    const auto width = static_cast<size_t>(columns);
+    for (const int32_t tokens : {1, 2, 7, 8, 9, 40}) {
+      SCOPED_TRACE(testing::Message() << tokens << " tokens, " << experts << " experts");
+      const std::vector<float> hidden = random_floats(static_cast<size_t>(tokens) * width, random_);
+      p.num_tokens = tokens;
+      if (p.input != nullptr) p.input = to_device(to_halves(hidden));
+      const Chosen all = choose(p, hidden, false);
+      EXPECT_TRUE(all == choose(p, hidden, true));
+      const auto last = static_cast<size_t>(tokens - 1), chosen = static_cast<size_t>(p.num_chosen);
+      const std::vector<float> row(hidden.begin() + static_cast<ptrdiff_t>(last * width), hidden.end());
+      p.num_tokens = 1;
+      if (p.input != nullptr) p.input = to_device(to_halves(row));
+      const Chosen alone = choose(p, row, false);
+      const auto tail = [](const auto& of_all, size_t first) {
+        return std::vector(of_all.begin() + static_cast<ptrdiff_t>(first), of_all.end());
+      };
+      EXPECT_EQ(tail(all.experts, last * chosen), alone.experts);
+      EXPECT_EQ(tail(all.weights, last * chosen), alone.weights);
+      EXPECT_EQ(tail(all.logits, last * static_cast<size_t>(experts)), alone.logits);
+      EXPECT_EQ(tail(all.normed, last * width), alone.normed);
     }
   }
 
@@ -258,6 +318,19 @@ TEST_F(ExpertsTest, EveryRouterChoosesAsThePlainOne) {
       check_route(spec, true, false);
     }
   }
+}
+
+TEST_F(ExpertsTest, AChoiceIsThatOfTheRoutersProductInAnyCompany) {
+  for (const int32_t experts : {8, 100, 128, 256, 300, 1024}) check_choice(experts, 512, {});
+  check_choice(128, 2048, {});
+  check_choice(64, 200, {});  // not whole blocks of rows
+  ExpertChoiceParams layer_norm;
+  layer_norm.norm.kind = NormKind::layer;
+  check_choice(128, 512, layer_norm);
+  ExpertChoiceParams of_input;
+  of_input.input = &of_input;  // set for each number of tokens
+  of_input.score = RouterScore::sigmoid;
+  check_choice(128, 512, of_input);
 }
 
 TEST_F(ExpertsTest, OfEqualScoresTheLowerExpertIsChosen) {

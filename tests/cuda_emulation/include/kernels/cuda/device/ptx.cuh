@@ -140,7 +140,7 @@ inline void copy_bulk_to_pair(uint32_t target, const void* source, uint32_t byte
 inline void arrive_in_pair(uint32_t barrier) {
   barrier_arrive(barrier);
 }
-inline void meet_pair() {
+inline void meet_cluster() {
   emulation::meet_cluster();
 }
 
