@@ -193,6 +193,21 @@ __device__ __forceinline__ void meet_cluster() {
 #endif
 }
 
+// Stores a word in the shared memory of another block of the cluster, whose barrier expects its bytes:
+// address and barrier as address_in_block gives them.
+__device__ __forceinline__ void store_in_block(uint32_t address, uint32_t word, uint32_t barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(address),
+               "r"(word), "r"(barrier)
+               : "memory");
+#endif
+}
+
+// Brings the line of memory at `place` to the L2.
+__device__ __forceinline__ void prefetch_line(const void* place) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(place));
+}
+
 // Until the phase of this parity is over.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900

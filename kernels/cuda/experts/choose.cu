@@ -1,5 +1,6 @@
 // The router's product and the choice after it in one kernel, for the tokens of one tile of the narrow
-// kernel: its blocks are a cluster, and once all have written their logits the first one chooses.
+// kernel. Its blocks are a cluster, which send their logits to the first one as these are made; that one
+// chooses. What is sent so needs no fence, which costs as much as a way to memory and back.
 #include <algorithm>
 
 #include "kernels/cuda/device/launch.cuh"
@@ -10,28 +11,76 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int32_t kMostBlocks = 8;  // of a cluster on every card that has them
+// Of a cluster: at most what every card that has them can take, and never one, for a launch in clusters of
+// one is none, and such stores an illegal instruction there.
+constexpr int32_t kMostBlocks = 8, kFewestBlocks = 2;
 constexpr int32_t kMostRows = 8;
 static_assert(kMostRows <= kNarrowWarps);
+
+// After what the shape says: a barrier, then the tables of all rows.
+constexpr uint32_t kTablesAt = 16;
+uint32_t choice_bytes(int32_t rows, int32_t num_experts) {
+  return kTablesAt + static_cast<uint32_t>(rows * route_floats(num_experts)) * sizeof(float);
+}
+
+// The product as its blocks work on it.
+struct ChoiceWork {
+  const Matrix& matrix;
+  const GemmShape& shape;
+  const __half* input;
+  int input_stride;
+  const Epilogue& epilogue;
+  int row_bytes;     // from one row's table to the next
+  uint32_t tables;   // of the first block
+  uint32_t barrier;  // likewise
+};
+
+__device__ __forceinline__ int output_row(const ChoiceWork&, int token) {
+  return token;
+}
+__device__ __forceinline__ void store_result(const ChoiceWork& a, int row, int column, float value) {
+  if (a.matrix.bias != nullptr) value += a.matrix.bias[column];
+  a.epilogue.output_f32[static_cast<size_t>(row) * a.epilogue.stride + column] = value;
+  store_in_block(a.tables + row * a.row_bytes + column * 4, __float_as_uint(value), a.barrier);
+}
 
 // kEach: of up to 32 * kEach experts. kOneRow: one token, whose norm the product takes where it is to.
 template <int kEach, bool kOneRow>
 __global__ void __launch_bounds__(kNarrowThreads) choose_kernel(const __grid_constant__ ChoiceArguments a) {
+#if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
   const GemmArguments& product = a.product;
+  const int num_experts = a.route.num_experts;
+  uint8_t* own = shared + product.shape.shared_bytes;
+  const uint32_t barrier = shared_address(own);
+  if (threadIdx.x == 0 && blockIdx.y == 0) {
+    barrier_init(barrier, 1);
+    fence_barrier_init();
+  }
+  meet_cluster();
+  if (threadIdx.x == 0 && blockIdx.y == 0) barrier_expect(barrier, product.rows * num_experts * 4);
+  const ChoiceWork work = {product.matrix,
+                           product.shape,
+                           product.input,
+                           product.input_stride,
+                           product.epilogue,
+                           route_floats(num_experts) * 4,
+                           address_in_block(barrier + kTablesAt, 0),
+                           address_in_block(barrier, 0)};
   multiply_narrow<TileKind::dense, kOneRow>(
-      product, shared, 0, product.rows, [&](const ChainShare& share, int lane) {
+      work, shared, 0, product.rows, [&](const ChainShare& share, int lane) {
         bring_row<TileKind::dense>(product, shared, share, lane);
         if (product.norm.input == nullptr || blockIdx.y != 0) return;
         const auto* row = reinterpret_cast<const __half*>(shared + product.shape.activations_at);
         copy_normed_row(row, product.matrix.num_rows, static_cast<__half*>(product.norm.output));
       });
-  meet_cluster();
   const int row = static_cast<int>(threadIdx.x >> 5);
   if (blockIdx.y != 0 || row >= product.rows) return;
-  auto* tables = reinterpret_cast<float*>(shared + kFreeAt);
-  route_row<kEach>(a.route, row, tables + row * route_floats(a.route.num_experts), threadIdx.x & 31);
+  barrier_wait(barrier, 0);
+  auto* tables = reinterpret_cast<float*>(own + kTablesAt);
+  route_row<kEach>(a.route, row, tables + row * route_floats(num_experts), threadIdx.x & 31);
+#endif
 }
 
 using ChooseKernel = void (*)(ChoiceArguments);
@@ -45,21 +94,21 @@ ChooseKernel kernel_for(int32_t num_experts) {
 
 }  // namespace
 
-bool choice_fits(const Matrix& router, const GemmShape& shape, int32_t rows, int32_t num_experts) {
-  const size_t tables = static_cast<size_t>(rows * route_floats(num_experts)) * sizeof(float);
+bool choice_fits(const CardLimits& card, const Matrix& router, const GemmShape& shape, int32_t rows,
+                 int32_t num_experts) {
   return router.kind == TileKind::dense && shape.tiles == 1 && rows <= kMostRows &&
-         kFreeAt + tables <= shape.shared_bytes;
+         shape.shared_bytes + choice_bytes(rows, num_experts) <= card.shared_per_block;
 }
 
 cudaError_t launch_choose(const ChoiceArguments& arguments, Launch l) {
   ChoiceArguments a = arguments;
-  GemmShape& shape = a.product.shape;
-  shape.blocks = std::min(shape.blocks, kMostBlocks);
-  const auto blocks = static_cast<unsigned>(shape.blocks);
-  const auto kernel =
-      a.product.rows == 1 ? kernel_for<true>(a.route.num_experts) : kernel_for<false>(a.route.num_experts);
-  return launch_clusters(dim3(1, blocks), kernel, dim3(1, blocks), dim3(kNarrowThreads), shape.shared_bytes,
-                         l.stream, l.dependent, a);
+  const int32_t rows = a.product.rows, num_experts = a.route.num_experts;
+  const uint32_t own_bytes = choice_bytes(rows, num_experts);
+  a.product.shape.blocks = std::clamp(a.product.shape.blocks, kFewestBlocks, kMostBlocks);
+  const auto blocks = static_cast<unsigned>(a.product.shape.blocks);
+  const auto kernel = rows == 1 ? kernel_for<true>(num_experts) : kernel_for<false>(num_experts);
+  return launch_clusters(dim3(1, blocks), kernel, dim3(1, blocks), dim3(kNarrowThreads),
+                         a.product.shape.shared_bytes + own_bytes, l.stream, l.dependent, a);
 }
 
 cudaError_t setup_choose(int shared_limit) {

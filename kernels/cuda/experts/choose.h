@@ -13,7 +13,8 @@ struct ChoiceArguments {
 };
 
 // Whether one kernel makes the choice of so many tokens. Only where the card has clusters.
-bool choice_fits(const Matrix& router, const GemmShape& shape, int32_t rows, int32_t num_experts);
+bool choice_fits(const CardLimits& card, const Matrix& router, const GemmShape& shape, int32_t rows,
+                 int32_t num_experts);
 cudaError_t launch_choose(const ChoiceArguments& arguments, Launch launch);
 
 // Once per device, with the device current: raises the shared-memory limits.

@@ -23,7 +23,12 @@ __global__ void __launch_bounds__(32 * kRouteWarps) route_kernel(const __grid_co
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int row = blockIdx.x * kRouteWarps + warp;
   wait_for_predecessor();
-  if (row < p.rows) route_row<kEach>(p, row, tables + warp * route_floats(p.num_experts), lane);
+  if (row >= p.rows) return;
+  float* logits = tables + warp * route_floats(p.num_experts);
+  const float* from = p.logits + static_cast<size_t>(row) * p.num_experts;
+  for (int e = lane; e < p.num_experts; e += 32) logits[e] = from[e];
+  __syncwarp();
+  route_row<kEach>(p, row, logits, lane);
 }
 
 // By one block: counts, where each expert's tiles begin, and the rows to their places.

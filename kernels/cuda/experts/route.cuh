@@ -188,14 +188,11 @@ __host__ __device__ constexpr int route_floats(int num_experts) {
   return 3 * num_experts;
 }
 
-// Of up to 32 * kEach experts.
+// Of up to 32 * kEach experts, whose logits are what `logits` begins with.
 template <int kEach>
 __device__ __forceinline__ void route_row(const RouteParams& p, int row, float* logits, int lane) {
   float* scores = logits + p.num_experts;
   float* choice = scores + p.num_experts;
-  const float* from = p.logits + static_cast<size_t>(row) * p.num_experts;
-  for (int e = lane; e < p.num_experts; e += 32) logits[e] = from[e];
-  __syncwarp();
   const size_t at = static_cast<size_t>(row) * p.num_chosen;
   const RouteRow work = {p, logits, scores, choice, p.experts + at, p.weights + at, lane};
   if (p.score == RouterScore::softmax) soften(logits, p.num_experts, scores, lane);

@@ -44,6 +44,7 @@ struct GemmArguments {
 struct ExpertArguments : GemmArguments {
   const MatrixRecord* records = nullptr;  // of expert e at e * record_stride
   int32_t record_stride = 0;
+  int32_t num_experts = 0;
   // [tiles of tokens] of each tile, or of each row where the shape takes one: negative: none.
   const int32_t* experts = nullptr;
   const int32_t* rows_of_slots = nullptr;  // [slots] row of the output, negative: none; nullptr: itself

@@ -8,6 +8,16 @@
 
 namespace quire::kernels {
 
+// Records of all experts on their way to the L2 before it is known which are needed: a line by each thread of
+// the first blocks.
+__device__ __forceinline__ void prefetch_records(const ExpertArguments& a) {
+  constexpr int kLine = 128, kLines = (sizeof(MatrixRecord) + kLine - 1) / kLine;
+  const int line = static_cast<int>((blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x);
+  if (line >= a.num_experts * kLines) return;
+  const auto* record = a.records + static_cast<size_t>(line / kLines) * a.record_stride;
+  prefetch_line(reinterpret_cast<const uint8_t*>(record) + line % kLines * kLine);
+}
+
 // The record of the block's expert, in shared memory after what the shape says; nullptr where the block has
 // nothing to do. By all threads, once the predecessor has ended.
 template <TileKind kKind>
@@ -91,6 +101,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
     expert_narrow_kernel(const __grid_constant__ ExpertArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
+  prefetch_records(a);
   wait_for_predecessor();
   ExpertRow row(a, shared);
   const MatrixRecord* record = bring_record<kKind>(a, shared);
@@ -106,6 +117,7 @@ __global__ void __launch_bounds__(kWideThreads<kTiles>, 1)
     expert_wide_kernel(const __grid_constant__ ExpertArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
+  prefetch_records(a);
   wait_for_predecessor();
   const MatrixRecord* record = bring_record<kKind>(a, shared);
   if (record != nullptr) multiply_wide<kKind, kTiles>(ExpertWork(record->matrix, a), shared);

@@ -120,7 +120,7 @@ GemmShape shape_of(const Context& c, const Matrix& matrix, int32_t tiles, int32_
 
 // A row by itself is staged where two blocks fit on a multiprocessor all the same.
 void shape_rows(const Context& c, int32_t rows, ExpertArguments& a) {
-  const auto row_bytes = static_cast<uint32_t>(a.matrix.num_rows) * sizeof(__half);
+  const auto row_bytes = static_cast<uint32_t>(a.matrix.num_rows * sizeof(__half));
   if (row_bytes % 16 == 0) {
     a.shape = shape_of(c, a.matrix, 0, rows, row_bytes);
     a.staged_bytes = row_bytes;
@@ -188,6 +188,7 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
       round.target.output + static_cast<size_t>(round.first) * static_cast<size_t>(round.target.stride);
   a.records = p.experts[0]->records + of_experts.group;
   a.record_stride = round.record_stride;
+  a.num_experts = p.num_experts;
   if (round.tiles == 0) {
     a.rows = round.rows;
     a.input = static_cast<const __half*>(p.input);
@@ -256,7 +257,7 @@ bool chooses_at_once(const Context& c, const Weight& router, const RouteParams& 
   if (!c.device->is_hopper || !is_choice(choice) || !takes_row_order(router)) return false;
   const WeightGroup& group = router.groups.front();
   return group.row_order.empty() && router.num_columns == choice.num_experts &&
-         choice_fits(group.matrix, gemm_shape(*c.device, group.matrix, choice.rows), choice.rows,
+         choice_fits(*c.device, group.matrix, gemm_shape(*c.device, group.matrix, choice.rows), choice.rows,
                      choice.num_experts);
 }
 

@@ -133,6 +133,14 @@ inline uint32_t address_in_block(uint32_t address, uint32_t rank) {
   const auto blocks = static_cast<int32_t>(rank) - emulation::block_of_cluster();
   return address + static_cast<uint32_t>(blocks * static_cast<int32_t>(emulation::kSharedBytes));
 }
+inline void store_in_block(uint32_t address, uint32_t word, uint32_t barrier) {
+  emulation::do_late([to = &shared_place<uint32_t>(address), word, b = &shared_place<EmulatedBarrier>(barrier)] {
+    *to = word;
+    b->bytes -= 4;
+    end_phase_if_complete(*b);
+  });
+}
+inline void prefetch_line(const void*) {}
 inline void copy_bulk_to_pair(uint32_t target, const void* source, uint32_t bytes, uint32_t barrier) {
   for (uint32_t rank = 0; rank < 2; ++rank)
     copy_bulk_expected(address_in_block(target, rank), source, bytes, address_in_block(barrier, rank));
