@@ -145,8 +145,8 @@ class ExpertsTest : public CudaTest {
     return {from_device(of_token, tokens * chosen), from_device(space.at(Scratch::weights), tokens * chosen),
             from_device(space.at(Scratch::router), tokens * experts), from_device(normed, hidden.size())};
   }
-  // A router of so many experts, and its choice of tokens at once, made of primitives, and of each alone.
-  void check_choice(int32_t experts, int32_t columns, ExpertChoiceParams p) {
+  // A router of so many experts and what goes with it.
+  ExpertChoiceParams with_router(int32_t experts, int32_t columns, ExpertChoiceParams p) {
     StoredWeight stored;
     make_dense(stored, DType::f16, columns, experts, random_);
     p.router = prepare({stored.source});
@@ -156,6 +156,11 @@ class ExpertsTest : public CudaTest {
     p.norm.weight = to_device(random_floats(static_cast<size_t>(columns), random_));
     p.norm.columns = columns;
     p.norm.epsilon = 1e-5f;
+    return p;
+  }
+  // Its choice of tokens at once, made of primitives, and of each alone.
+  void check_choice(int32_t experts, int32_t columns, const ExpertChoiceParams& form) {
+    ExpertChoiceParams p = with_router(experts, columns, form);
     const auto width = static_cast<size_t>(columns);
     for (const int32_t tokens : {1, 2, 7, 8, 9, 40}) {
       SCOPED_TRACE(testing::Message() << tokens << " tokens, " << experts << " experts");
@@ -301,6 +306,18 @@ TEST_F(ExpertsTest, MatricesOnTheirWayAreWaitedFor) {
   bring_all();
   EXPECT_EQ(num_late_copies().value_or(1), 1);
   EXPECT_EQ(multiply(experts, of_row, input, 1, {}), expected);
+}
+
+TEST_F(ExpertsTest, ARouterOnItsWayIsWaitedFor) {
+  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+  ExpertChoiceParams p = with_router(1024, 2048, {});
+  p.num_tokens = 3;
+  const std::vector<float> hidden = random_floats(size_t{3} * 2048, random_);
+  const Chosen expected = choose(p, hidden, false);
+  EXPECT_GT(park_all(), uint64_t{2} << 20);
+  bring_all();
+  EXPECT_EQ(num_late_copies().value_or(1), 1);
+  EXPECT_TRUE(choose(p, hidden, false) == expected);
 }
 
 TEST_F(ExpertsTest, EveryRouterChoosesAsThePlainOne) {

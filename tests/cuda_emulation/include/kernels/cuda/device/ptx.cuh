@@ -134,11 +134,12 @@ inline uint32_t address_in_block(uint32_t address, uint32_t rank) {
   return address + static_cast<uint32_t>(blocks * static_cast<int32_t>(emulation::kSharedBytes));
 }
 inline void store_in_block(uint32_t address, uint32_t word, uint32_t barrier) {
-  emulation::do_late([to = &shared_place<uint32_t>(address), word, b = &shared_place<EmulatedBarrier>(barrier)] {
-    *to = word;
-    b->bytes -= 4;
-    end_phase_if_complete(*b);
-  });
+  emulation::do_late(
+      [to = &shared_place<uint32_t>(address), word, b = &shared_place<EmulatedBarrier>(barrier)] {
+        *to = word;
+        b->bytes -= 4;
+        end_phase_if_complete(*b);
+      });
 }
 inline void prefetch_line(const void*) {}
 inline void copy_bulk_to_pair(uint32_t target, const void* source, uint32_t bytes, uint32_t barrier) {
