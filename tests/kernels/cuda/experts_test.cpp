@@ -268,8 +268,9 @@ class ExpertsTest : public CudaTest {
     return from_device(out, columns);
   }
   // Every kernel is taken by some number of rows.
-  void check_products(const Experts& experts, int32_t per_input, bool scaled) {
+  void check_products(const Experts& experts, int32_t per_input, bool scaled, size_t most_rows = 1200) {
     for (const size_t rows : {size_t{4}, size_t{12}, size_t{100}, size_t{300}, size_t{1200}}) {
+      if (rows > most_rows) break;
       SCOPED_TRACE(rows);
       const size_t inputs = rows / static_cast<size_t>(per_input);
       const std::vector<float> input = to_floats(to_halves(random_floats(inputs * experts.depth, random_)));
@@ -409,6 +410,21 @@ TEST_F(ExpertsTest, RowsGiveWhatTheirMatrixGivesThemAlone) {
   check_products(
       make_experts(8, 1, [&](StoredWeight& w, int32_t) { make_dense(w, DType::bf16, 200, 40, random_); }), 1,
       true);
+}
+
+// Rows that a thread block puts in order in several rounds; that leave no room for a second block beside one
+// that stages them; and that end within 16 bytes.
+TEST_F(ExpertsTest, LongAndOddRowsGiveWhatTheirMatrixGivesThemAlone) {
+  for (const int32_t depth : {5120, 20480})
+    check_products(make_experts(8, 1,
+                                [&](StoredWeight& w, int32_t) {
+                                  make_exl2(w, {{4, depth}}, 64, true, random_);
+                                  w.source.prescale = 0.02f;
+                                }),
+                   1, false, 4);
+  check_products(
+      make_experts(8, 1, [&](StoredWeight& w, int32_t) { make_dense(w, DType::f16, 203, 40, random_); }), 1,
+      false, 4);
 }
 
 double plain_gate(const MlpSpec& mlp, double gate, double up) {
