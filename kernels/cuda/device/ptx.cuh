@@ -180,7 +180,6 @@ __device__ __forceinline__ uint32_t address_in_block(uint32_t address, uint32_t 
 __device__ __forceinline__ void arrive_in_pair(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-
 #endif
 
 // All threads of all blocks of the cluster.
