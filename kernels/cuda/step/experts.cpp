@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "kernels/cuda/experts/choose.h"
@@ -79,6 +80,12 @@ int32_t most_tiles(int32_t rows, int32_t num_experts, int32_t tile_rows) {
   return std::min(rows, num_experts + rows / tile_rows);
 }
 
+// That they make where experts are chosen at random.
+double likely_tiles(int32_t rows, int32_t num_experts, int32_t tile_rows) {
+  const double chosen = num_experts * (1.0 - std::pow(1.0 - 1.0 / num_experts, rows));
+  return chosen * (1.0 + std::max(0.0, rows / chosen / tile_rows - 0.5));
+}
+
 // The most rows, a multiple of those that share an input, whose tiles there is room for.
 int32_t rows_at_once(const Context& c, const ExpertLinearParams& p, int32_t tile_rows, int32_t stride) {
   const auto room = static_cast<int64_t>(c.expert_input_elements) / stride;
@@ -116,6 +123,17 @@ Status collect_matrices(Context& c, const ExpertLinearParams& p, std::vector<Exp
 GemmShape shape_of(const Context& c, const Matrix& matrix, int32_t tiles, int32_t num_tiles,
                    uint32_t staged_bytes = 0) {
   return expert_shape(*c.device, matrix, std::max(1, tiles), num_tiles, kExpertBytes + staged_bytes);
+}
+
+// Blocks for each tile: as the shape deals out the most tiles that there may be, or one for each task where
+// the likely number of tiles takes less time so. Few blocks that would fill the card in one round leave
+// multiprocessors without work where there are fewer tiles. A block of 128 rows of a task is 1, its start 3.
+int32_t blocks_of_tile(const Context& c, const GemmShape& shape, const Matrix& matrix, double tiles) {
+  const auto cost = [&](int32_t blocks) {
+    const int32_t tasks = (shape.tasks + blocks - 1) / blocks;
+    return std::max(1.0, tiles * blocks / c.device->num_multiprocessors) * (tasks * matrix.num_blocks + 3);
+  };
+  return cost(shape.tasks) < cost(shape.blocks) ? shape.tasks : shape.blocks;
 }
 
 // A row by itself is staged where two blocks fit on a multiprocessor all the same.
@@ -179,6 +197,9 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
     shape_rows(c, num_tiles, a);
   } else {
     a.shape = shape_of(c, common, round.tiles, num_tiles);
+    if (a.shape.shared_bytes > 0)
+      a.shape.blocks =
+          blocks_of_tile(c, a.shape, common, likely_tiles(round.rows, p.num_experts, tiles.tile_rows));
   }
   if (a.shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported, "experts of too many rows for this card");
