@@ -273,22 +273,22 @@ bool is_choice(const RouteParams& p) {
          p.num_chosen <= p.num_experts && p.num_groups > 0;
 }
 
-// Whether one kernel multiplies by the router and chooses.
-bool chooses_at_once(const Context& c, const Weight& router, const RouteParams& choice) {
-  if (!c.device->is_hopper || !is_choice(choice) || !takes_row_order(router)) return false;
+// Of the kernel that multiplies by the router and chooses; shared_bytes is 0 where there is none for it.
+GemmShape shape_of_choice(const Context& c, const Weight& router, const RouteParams& choice) {
+  if (!c.device->is_hopper || !is_choice(choice) || !takes_row_order(router)) return {};
   const WeightGroup& group = router.groups.front();
-  return group.row_order.empty() && router.num_columns == choice.num_experts &&
-         choice_fits(*c.device, group.matrix, gemm_shape(*c.device, group.matrix, choice.rows), choice.rows,
-                     choice.num_experts);
+  if (!group.row_order.empty() || router.num_columns != choice.num_experts) return {};
+  const GemmShape shape = gemm_shape(*c.device, group.matrix, choice.rows);
+  return choice_fits(*c.device, group.matrix, shape, choice.rows, choice.num_experts) ? shape : GemmShape{};
 }
 
 // `norm`: of no input where the product takes rows as they are.
-Status choose_at_once(Context& c, const LinearParams& product, const NormParams& norm,
+Status choose_at_once(Context& c, const GemmShape& shape, const LinearParams& product, const NormParams& norm,
                       const RouteParams& choice) {
   const Matrix& m = product.weight->groups.front().matrix;
   ChoiceArguments a;
   a.product.matrix = m;
-  a.product.shape = gemm_shape(*c.device, m, product.rows);
+  a.product.shape = shape;
   a.product.input = static_cast<const __half*>(product.input);
   a.product.input_stride = m.num_rows;
   a.product.rows = product.rows;
@@ -322,13 +322,14 @@ Status choose_experts(Context* context, const ExpertChoiceParams* params) {
   product.rows = p.num_tokens;
   product.output_f32 = p.workspace.at(Scratch::router);
   const RouteParams choice = route_params(p);
-  const bool at_once = chooses_at_once(c, *p.router, choice);
+  const GemmShape shape = shape_of_choice(c, *p.router, choice);
+  const bool at_once = shape.shared_bytes > 0;
   const bool norm_within = at_once && p.input == nullptr && fuses_norm(c, *p.router, norm);
   if (p.input == nullptr && !norm_within)
     if (const Status s = c.device->check(launch_norm(norm, nullptr, c.launch()), "normalising");
         s != Status::ok)
       return s;
-  if (at_once) return choose_at_once(c, product, norm_within ? norm : NormParams(), choice);
+  if (at_once) return choose_at_once(c, shape, product, norm_within ? norm : NormParams(), choice);
   if (const Status s = multiply(c, product, {}); s != Status::ok) return s;
   return route(context, &choice);
 }
