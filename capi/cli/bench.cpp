@@ -144,7 +144,7 @@ class Bench {
 
  private:
   Cache open_cache(int32_t batch_size) {
-    const CacheOptions options(call(quire_cache_options_create));
+    const EngineOptions options(call(quire_cache_options_create));
     const int64_t longest = std::max<int64_t>(options_.prompt_tokens + 1, options_.new_tokens + 8);
     const int64_t rounded = (longest + 255) / 256 * 256;
     call(quire_cache_options_set_page_tokens, options.get(), 256);

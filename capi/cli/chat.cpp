@@ -45,7 +45,7 @@ A line that ends in \ goes on in the next, and so does what stands between """ a
 Cache open_cache(quire_model* model, const GenerateOptions& options) {
   const int64_t most = call(quire_model_max_context, model);
   const int64_t context = options.context.value_or(std::min(most, kDefaultContext));
-  const CacheOptions cache_options(call(quire_cache_options_create));
+  const EngineOptions cache_options(call(quire_cache_options_create));
   call(quire_cache_options_set_max_tokens, cache_options.get(), context);
   call(quire_cache_options_set_max_seq_len, cache_options.get(), context);
   call(quire_cache_options_set_max_batch_size, cache_options.get(), 1);

@@ -26,7 +26,7 @@ constexpr int kMaxJobsAtOnce = 64;
 Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prompt_tokens) {
   const int64_t longest = options.context.value_or(std::min(
       call(quire_model_max_context, model), static_cast<int64_t>(prompt_tokens) + options.max_new_tokens));
-  const CacheOptions cache_options(call(quire_cache_options_create));
+  const EngineOptions cache_options(call(quire_cache_options_create));
   const int32_t jobs_at_once = std::min(options.num_jobs, kMaxJobsAtOnce);
   const int32_t sequences = options.negative_prompt ? 2 * jobs_at_once : jobs_at_once;
   const int64_t page_tokens = 256;

@@ -79,7 +79,7 @@ std::map<int32_t, LayerSize> sum_layers(const std::vector<Tensor>& tensors) {
 Memory plan_memory(quire_model* model, const InspectOptions& options) {
   Memory memory;
   memory.context = options.context > 0 ? options.context : call(quire_model_max_context, model);
-  const CacheOptions cache(call(quire_cache_options_create));
+  const EngineOptions cache(call(quire_cache_options_create));
   call(quire_cache_options_set_max_seq_len, cache.get(), memory.context);
   call(quire_cache_options_set_max_tokens, cache.get(), memory.context * options.batch);
   call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);

@@ -74,7 +74,7 @@ using Handle = std::unique_ptr<T, Freer<Free>>;
 
 using RuntimeOptions = Handle<quire_runtime_options, quire_runtime_options_free>;
 using ModelOptions = Handle<quire_model_options, quire_model_options_free>;
-using CacheOptions = Handle<quire_cache_options, quire_cache_options_free>;
+using EngineOptions = Handle<quire_cache_options, quire_cache_options_free>;
 using Request = Handle<quire_job_request, quire_job_request_free>;
 using Runtime = Handle<quire_runtime, quire_runtime_free>;
 using Model = Handle<quire_model, quire_model_free>;

@@ -147,7 +147,7 @@ class WorkloadRun {
 };
 
 Cache open_cache(quire_model* model, int32_t kv_format, const WorkloadOptions& options) {
-  const CacheOptions made(call(quire_cache_options_create));
+  const EngineOptions made(call(quire_cache_options_create));
   call(quire_cache_options_set_page_tokens, made.get(), 256);
   call(quire_cache_options_set_max_tokens, made.get(), int64_t{(options.cache_tokens + 255) / 256} * 256);
   call(quire_cache_options_set_max_batch_size, made.get(), options.max_batch);

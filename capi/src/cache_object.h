@@ -5,14 +5,14 @@
 #include <string>
 
 #include "capi/src/model_object.h"
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 
 namespace quire::capi {
 
 // A cache with all it needs. Shared by the handle and by the handles of its jobs.
 struct CacheShare {
   std::shared_ptr<const ModelShare> model;
-  std::shared_ptr<Cache> cache;
+  std::shared_ptr<Engine> cache;
   int32_t kv_format = QUIRE_KV_F16;
   std::string name;  // in metrics; empty: its number in the runtime
 };

@@ -10,7 +10,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
 #include "capi/src/model_plan.h"
-#include "core/engine/deadline.h"
+#include "core/base/deadline.h"
 #include "core/engine/model/precision.h"
 #include "core/models/model_variants.h"
 
@@ -18,17 +18,17 @@ using namespace quire::capi;
 using quire::Error;
 using quire::ErrorCode;
 using quire::Model;
-using quire::ModelHome;
-using quire::ResidenceState;
+using quire::ResidencyState;
+using quire::ResidentModel;
 
 namespace {
 
 static_assert(QUIRE_MODEL_SCOPE_FULL == static_cast<int32_t>(quire::ModelScope::full));
 static_assert(QUIRE_MODEL_SCOPE_TOKENIZER == static_cast<int32_t>(quire::ModelScope::tokenizer));
-static_assert(QUIRE_MODEL_STATE_RESIDENT == static_cast<int32_t>(ResidenceState::resident));
-static_assert(QUIRE_MODEL_STATE_STANDING_BY == static_cast<int32_t>(ResidenceState::standing_by));
-static_assert(QUIRE_MODEL_STATE_ON_DISK == static_cast<int32_t>(ResidenceState::on_disk));
-static_assert(QUIRE_MODEL_STATE_MOVING == static_cast<int32_t>(ResidenceState::moving));
+static_assert(QUIRE_MODEL_STATE_RESIDENT == static_cast<int32_t>(ResidencyState::resident));
+static_assert(QUIRE_MODEL_STATE_STANDING_BY == static_cast<int32_t>(ResidencyState::standing_by));
+static_assert(QUIRE_MODEL_STATE_ON_DISK == static_cast<int32_t>(ResidencyState::on_disk));
+static_assert(QUIRE_MODEL_STATE_MOVING == static_cast<int32_t>(ResidencyState::moving));
 static_assert(QUIRE_MODEL_SCOPE_METADATA == static_cast<int32_t>(quire::ModelScope::metadata));
 
 void report_progress(const ModelSettings& settings, const quire::LoadProgress& progress) {
@@ -75,7 +75,7 @@ std::shared_ptr<const ModelShare> load_path(const std::shared_ptr<RuntimeShare>&
                                             const ModelSettings& settings, const std::string& path,
                                             LoadWait& wait) {
   const quire::FileSystem& files = runtime->runtime()->files();
-  quire::ModelHomeOptions options;
+  quire::ResidentModelOptions options;
   options.scope = static_cast<quire::ModelScope>(settings.scope);
   options.plan.source = open_model_source(files, path);
   options.plan.num_shards = settings.num_shards;
@@ -87,7 +87,7 @@ std::shared_ptr<const ModelShare> load_path(const std::shared_ptr<RuntimeShare>&
   auto share = std::make_shared<ModelShare>();
   share->runtime = runtime;
   share->device = settings.device;
-  share->home = quire::ModelHome::load(runtime->runtime(), options);
+  share->home = quire::ResidentModel::load(runtime->runtime(), options);
   share->model = share->home->model();
   share->generation_config = options.plan.source->generation_config();
   if (files.is_directory(path)) share->chat = std::make_shared<ModelChat>(files, path);
@@ -118,7 +118,7 @@ Result get_home(quire_model* model, quire_error** error, Result failure, Read&& 
   return guard(error, failure, [&]() -> Result { return read(*Pinned(model, "model")->share->home); });
 }
 
-int64_t figure_of(const quire::ResidenceFigures& of, int32_t figure) {
+int64_t figure_of(const quire::ResidencyStats& of, int32_t figure) {
   switch (figure) {
     case QUIRE_MODEL_FIGURE_WAITS:
       return static_cast<int64_t>(of.waits);
@@ -218,44 +218,44 @@ int32_t quire_model_free(quire_model* handle, quire_error** error) {
 
 int32_t quire_model_state(quire_model* model, quire_error** error) {
   return get_home(model, error, -1,
-                  [](const ModelHome& of) { return static_cast<int32_t>(of.residence().state()); });
+                  [](const ResidentModel& of) { return static_cast<int32_t>(of.residency().state()); });
 }
 
 int32_t quire_model_wake(quire_model* model, int64_t timeout_ns, quire_cancel* cancel, quire_error** error) {
-  return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ModelHome& of) {
+  return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ResidentModel& of) {
     refuse_in_callback("quire_model_wake");
-    return wait_result(of.residence().wake(wait_argument(timeout_ns, cancel, "quire_model_wake")));
+    return wait_result(of.residency().wake(wait_argument(timeout_ns, cancel, "quire_model_wake")));
   });
 }
 
 int32_t quire_model_evict(quire_model* model, int32_t state, int64_t timeout_ns, quire_cancel* cancel,
                           quire_error** error) {
-  return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ModelHome& of) {
+  return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ResidentModel& of) {
     const quire::Wait wait = wait_argument(timeout_ns, cancel, "quire_model_evict");
     const int32_t to =
         range_argument(state, QUIRE_MODEL_STATE_STANDING_BY, QUIRE_MODEL_STATE_ON_DISK, "state");
     refuse_in_callback("quire_model_evict");
-    return wait_result(of.residence().evict(static_cast<ResidenceState>(to), wait));
+    return wait_result(of.residency().evict(static_cast<ResidencyState>(to), wait));
   });
 }
 
 int32_t quire_model_set_priority(quire_model* model, int32_t priority, quire_error** error) {
-  return get_home(model, error, 0, [&](const ModelHome& of) {
-    of.residence().set_priority(range_argument(priority, -1000, 1000, "priority"));
+  return get_home(model, error, 0, [&](const ResidentModel& of) {
+    of.residency().set_priority(range_argument(priority, -1000, 1000, "priority"));
     return 1;
   });
 }
 
 int32_t quire_model_set_idle_timeout_ns(quire_model* model, int64_t idle_timeout_ns, quire_error** error) {
-  return get_home(model, error, 0, [&](const ModelHome& of) {
-    of.residence().set_idle_timeout(deadline_argument(idle_timeout_ns, "idle_timeout_ns"));
+  return get_home(model, error, 0, [&](const ResidentModel& of) {
+    of.residency().set_idle_timeout(deadline_argument(idle_timeout_ns, "idle_timeout_ns"));
     return 1;
   });
 }
 
 int64_t quire_model_figure(quire_model* model, int32_t figure, quire_error** error) {
   return get_home(model, error, int64_t{-1},
-                  [&](const ModelHome& of) { return figure_of(of.residence().figures(), figure); });
+                  [&](const ResidentModel& of) { return figure_of(of.residency().figures(), figure); });
 }
 
 int64_t quire_model_encode(quire_model* model, const char* text, size_t text_len, int32_t add_special,

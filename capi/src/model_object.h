@@ -8,7 +8,7 @@
 #include "capi/src/chat_render.h"
 #include "capi/src/model_constraints.h"
 #include "capi/src/runtime_object.h"
-#include "core/engine/model/model_home.h"
+#include "core/engine/model/resident_model.h"
 
 namespace quire::capi {
 
@@ -16,7 +16,7 @@ namespace quire::capi {
 struct ModelShare {
   std::shared_ptr<RuntimeShare> runtime;
   std::string device;  // its name; empty is the runtime's default
-  std::shared_ptr<const ModelHome> home;
+  std::shared_ptr<const ResidentModel> home;
   std::shared_ptr<const Model> model;  // the home's
   std::string generation_config;       // the text of generation_config.json; empty where there is none
   std::shared_ptr<ModelChat> chat = std::make_shared<ModelChat>();

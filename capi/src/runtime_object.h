@@ -10,10 +10,10 @@
 #include "capi/src/log_gate.h"
 #include "capi/src/options_objects.h"
 #include "core/base/mutex.h"
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 #include "core/engine/model/backends.h"
 #include "core/engine/model/model_plan.h"
-#include "core/engine/runtime.h"
+#include "core/engine/residency/runtime.h"
 
 namespace quire::capi {
 
@@ -51,7 +51,7 @@ class RuntimeShare {
 
   struct LiveCache {
     std::string name;
-    std::shared_ptr<Cache> cache;
+    std::shared_ptr<Engine> cache;
   };
   void add_cache(const std::shared_ptr<const CacheShare>& cache);
   // In the order in which they were made.

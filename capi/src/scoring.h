@@ -6,13 +6,13 @@
 #include <gsl/gsl>
 
 #include "core/base/wait.h"
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 #include "core/engine/jobs/job_request.h"
 
 namespace quire::capi {
 
 struct ScoreCall {
-  Cache& cache;
+  Engine& cache;
   const JobRequest& request;  // of each window, but for its tokens; its prompt is all of them
   Wait wait;
 };

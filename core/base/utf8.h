@@ -1,4 +1,4 @@
-// UTF-8 by the book (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF.
+// UTF-8 by the metrics_store (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF.
 #pragma once
 
 #include <cstddef>

@@ -2,18 +2,18 @@
 
 #include <utility>
 
+#include "core/base/deadline.h"
 #include "core/base/error.h"
-#include "core/engine/cache.h"
-#include "core/engine/deadline.h"
+#include "core/engine/engine.h"
 #include "core/engine/events/event_queue.h"
 #include "core/engine/jobs/explain.h"
 #include "core/engine/jobs/job_channel.h"
 #include "core/engine/jobs/request_check.h"
-#include "core/engine/loop/engine_core.h"
+#include "core/engine/loop/engine_thread.h"
 
 namespace quire {
 
-Job::Job(std::shared_ptr<Cache> cache, std::shared_ptr<JobChannel> channel)
+Job::Job(std::shared_ptr<Engine> cache, std::shared_ptr<JobChannel> channel)
     : cache_(std::move(cache)), channel_(std::move(channel)) {}
 
 Job::~Job() {
@@ -47,14 +47,14 @@ WaitEnd Job::wait_for_end(const Wait& wait) const {
 
 void Job::cancel() noexcept {
   if (channel_->over() || channel_->cancel_requested.exchange(true)) return;
-  cache_->core().queue().request_cancel();
+  cache_->thread().queue().request_cancel();
 }
 
 // A job that is over by the time the engine looks is left as it is, and so is a closed cache's.
 template <typename Change>
 void Job::change(Change change) {
   if (channel_->over()) return;
-  cache_->core().post([id = channel_->id, change](LiveJobs& jobs) {
+  cache_->thread().post([id = channel_->id, change](LiveJobs& jobs) {
     if (JobRecord* job = jobs.find(id)) change(jobs, *job);
   });
 }
@@ -96,7 +96,7 @@ std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
   if (options.max_new_tokens < 0) {
     throw Error(ErrorCode::invalid_argument, "max_new_tokens of the fork is {}", options.max_new_tokens);
   }
-  EngineCore& core = cache_->core();
+  EngineThread& core = cache_->thread();
   EventStreamOptions stream = channel_->stream->options();
   stream.queue = options.queue;
   const JobMark mark{options.tag, 0, options.seed};
@@ -128,12 +128,12 @@ std::string Job::explain() const {
   view.state = state();
   view.result = result();
   view.computed_tokens = channel_->progress.computed_tokens;
-  view.company = channel_->progress.company;
+  view.batch_jobs = channel_->progress.batch_jobs;
   view.gave_room = channel_->progress.gave_room;
   view.reader_behind = channel_->stream->holds_back();
   view.wait = channel_->wait_reason();
   if (view.wait.in_front.value != 0) {
-    const auto in_front = cache_->core().queue().find_live(view.wait.in_front);
+    const auto in_front = cache_->thread().queue().find_live(view.wait.in_front);
     if (in_front != nullptr) view.wait_in_front = in_front->wait_reason();
   }
   return quire::explain(view);

@@ -17,7 +17,7 @@
 
 namespace quire {
 
-class Cache;
+class Engine;
 class EventQueue;
 class JobChannel;
 
@@ -50,7 +50,7 @@ struct ForkOptions {
 // its unread events are gone.
 class Job {
  public:
-  Job(std::shared_ptr<Cache> cache, std::shared_ptr<JobChannel> channel);
+  Job(std::shared_ptr<Engine> cache, std::shared_ptr<JobChannel> channel);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -108,13 +108,13 @@ class Job {
   // The seed that the tokens are drawn with, which a request may leave to chance.
   uint64_t seed() const;
 
-  const std::shared_ptr<Cache>& cache() const { return cache_; }
+  const std::shared_ptr<Engine>& cache() const { return cache_; }
 
  private:
   template <typename Change>
   void change(Change change);
 
-  std::shared_ptr<Cache> cache_;
+  std::shared_ptr<Engine> cache_;
   std::shared_ptr<JobChannel> channel_;
 };
 

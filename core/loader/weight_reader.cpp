@@ -128,12 +128,12 @@ void WeightReader::fill_from(const WeightDirectory::Entry& entry, uint64_t offse
 
 void WeightReader::report(std::string_view tensor) {
   if (!monitor_.progress || std::this_thread::get_id() != teller_) return;
-  told_bytes_ = done_bytes_.load(std::memory_order_relaxed);
-  monitor_.progress({std::min(told_bytes_, directory_.total_bytes()), directory_.total_bytes(), tensor});
+  reported_bytes_ = done_bytes_.load(std::memory_order_relaxed);
+  monitor_.progress({std::min(reported_bytes_, directory_.total_bytes()), directory_.total_bytes(), tensor});
 }
 
 void WeightReader::finish() {
-  if (told_bytes_ != done_bytes_.load(std::memory_order_relaxed)) report("");
+  if (reported_bytes_ != done_bytes_.load(std::memory_order_relaxed)) report("");
 }
 
 bool WeightReader::has_seen(const std::string& name) const {

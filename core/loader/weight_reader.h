@@ -91,7 +91,7 @@ class WeightReader {
   const ReadScope scope_;
   const std::thread::id teller_ = std::this_thread::get_id();
   std::atomic<uint64_t> done_bytes_{0};
-  uint64_t told_bytes_ = 0;  // of the teller
+  uint64_t reported_bytes_ = 0;  // of the teller
   mutable Mutex mutex_;
   std::unordered_set<std::string> seen_ QUIRE_GUARDED_BY(mutex_);
   std::unordered_set<std::string> counted_ QUIRE_GUARDED_BY(mutex_);

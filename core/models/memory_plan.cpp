@@ -91,7 +91,7 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   plan.cache_groups = cache_groups_of(options.kv);
   const std::vector<LayerRun> runs = layer_runs(placement);
   for (size_t i = 0; i < transformer.stages.size(); ++i) {
-    const TransformerStage& stage = transformer.stages[i];
+    const PipelineStage& stage = transformer.stages[i];
     MemoryBytes bytes = plan_stage(transformer, i, options);
     bytes.layers = transformer.rope_bytes(i);
     for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
@@ -114,7 +114,7 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
 
 DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                        const TransformerExecutorOptions& options) {
-  const TransformerStage& all = transformer.stages.front();
+  const PipelineStage& all = transformer.stages.front();
   const MemoryBytes middle = plan_place(transformer, {1, false, crosses_backends}, options);
   const bool draws = all.device->has(kernels::kCapabilityDeviceSampling);
   const MemoryBytes last = plan_place(transformer, {1, true, crosses_backends, draws}, options);

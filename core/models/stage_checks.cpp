@@ -25,7 +25,7 @@ void require_activations(const Device& device, kernels::ActivationDtype activati
 }
 
 // What layers take from each other lies on one device.
-void require_together(const ModelSpec& model, const TransformerStage& stage) {
+void require_together(const ModelSpec& model, const PipelineStage& stage) {
   const auto first = static_cast<size_t>(stage.first_layer);
   const bool is_whole = stage.layers.size() == model.layers.size();
   const bool is_tied = model.num_streams > 1 || model.embedding.layer_inputs;
@@ -40,7 +40,7 @@ void require_together(const ModelSpec& model, const TransformerStage& stage) {
   }
 }
 
-void require_shards(const ModelSpec& model, const TransformerStage& stage, int32_t num_shards) {
+void require_shards(const ModelSpec& model, const PipelineStage& stage, int32_t num_shards) {
   if (num_shards < 1 || num_shards > kMaxShards) {
     throw Error(ErrorCode::invalid_argument, "num_shards is {}; it must be from 1 to {}", num_shards,
                 kMaxShards);
@@ -58,7 +58,7 @@ void require_shards(const ModelSpec& model, const TransformerStage& stage, int32
 
 }  // namespace
 
-void require_stage(const ModelSpec& model, const TransformerStage& stage, const BuildOptions& options) {
+void require_stage(const ModelSpec& model, const PipelineStage& stage, const BuildOptions& options) {
   uint64_t needed = mechanisms_of_ends(model);
   for (size_t i = 0; i < stage.layers.size(); ++i)
     needed |= mechanisms_of(model.layers[static_cast<size_t>(stage.first_layer) + i]);

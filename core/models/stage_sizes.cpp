@@ -36,7 +36,7 @@ bool follows_on_device(const Transformer& transformer) {
 }
 
 StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx) {
-  const std::vector<TransformerStage>& stages = transformer.stages;
+  const std::vector<PipelineStage>& stages = transformer.stages;
   const auto differs = [&](size_t neighbour) {
     return !stages[neighbour].device->shares_backend(*stages[stage_idx].device);
   };

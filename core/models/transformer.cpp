@@ -139,7 +139,7 @@ void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache,
 
 void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
                           gsl::span<const LayerCache> caches) const {
-  const TransformerStage& stage = stages[stage_idx];
+  const PipelineStage& stage = stages[stage_idx];
   const std::vector<TransformerLayer>& layers = stage.layers;
   if (stage_idx == 0 && shard.rank == 0) embedding.forward(pass);
   if (shard.num_shards > 1) spread(pass);
@@ -172,7 +172,7 @@ void Transformer::spread(const ForwardPass& pass) const {
     give(space.at(kind), shape.columns.scratch[static_cast<size_t>(kind)]);
 }
 
-uint64_t TransformerStage::rope_bytes() const {
+uint64_t PipelineStage::rope_bytes() const {
   uint64_t bytes = 0;
   for (const RotaryLayer& rope : ropes) bytes += rope.bytes();
   return bytes;
@@ -200,7 +200,7 @@ uint64_t head_bytes(const Transformer& of) {
 uint64_t weight_bytes(const Transformer& of) {
   uint64_t total = head_bytes(of);
   if (of.shard.rank == 0) total += of.embedding_taken_bytes();
-  for (const TransformerStage& stage : of.stages) {
+  for (const PipelineStage& stage : of.stages) {
     total += stage.rope_bytes();
     for (const TransformerLayer& layer : stage.layers) total += layer.taken_bytes(*stage.device);
   }
@@ -220,7 +220,7 @@ void Transformer::each_weight(const std::function<void(const Device&, const Prep
   on_first(embedding.positions, 1.0);
   if (embedding.layer_inputs) on_first(embedding.layer_inputs->table, 1.0);
   embedding.each_matrix(on_first);
-  for (const TransformerStage& stage : stages) {
+  for (const PipelineStage& stage : stages) {
     for (const TransformerLayer& layer : stage.layers)
       visit_weights(layer, on(*stage.device), [](const DeviceBuffer&) {});
   }
@@ -250,7 +250,7 @@ uint64_t Transformer::rope_bytes(size_t stage_idx) const {
 
 uint64_t Transformer::layer_taken_bytes(size_t stage_idx, size_t layer) const {
   return sum_over_shards([&](const Transformer& of) {
-    const TransformerStage& stage = of.stages[stage_idx];
+    const PipelineStage& stage = of.stages[stage_idx];
     return stage.layers[layer].taken_bytes(*stage.device);
   });
 }
@@ -272,7 +272,7 @@ uint64_t Transformer::step_bytes(int32_t num_tokens) const {
     of.head.each_matrix([&](const PreparedWeight& matrix, double share) { ends(matrix, share); });
     of.head.norm.each_buffer([&](const DeviceBuffer& buffer) { ends(buffer); });
     uint64_t total = ends.matrices + ends.vectors;
-    for (const TransformerStage& stage : of.stages) {
+    for (const PipelineStage& stage : of.stages) {
       total += stage.rope_bytes();
       for (const TransformerLayer& layer : stage.layers) total += layer.step_bytes(num_tokens);
     }
@@ -283,7 +283,7 @@ uint64_t Transformer::step_bytes(int32_t num_tokens) const {
 int64_t Transformer::token_ops() const {
   return sum_over_shards([](const Transformer& of) {
     int64_t products = 0;
-    for (const TransformerStage& stage : of.stages) {
+    for (const PipelineStage& stage : of.stages) {
       for (const TransformerLayer& layer : stage.layers) products += layer.token_products();
     }
     return 2 * products;

@@ -38,7 +38,7 @@ struct TransformerLayer {
 };
 
 // Layers that follow each other on one device, and the rotary angles they share.
-struct TransformerStage {
+struct PipelineStage {
   std::shared_ptr<Device> device;
   int32_t first_layer = 0;
   std::vector<RotaryLayer> ropes;  // all kinds of the model
@@ -51,11 +51,11 @@ struct TransformerStage {
 // contexts run it at the same time.
 struct Transformer {
   Shard shard;
-  TransformerShape shape;                // of the shard
-  EmbeddingLayer embedding;              // on the device of the first stage; of the first shard alone
-  std::vector<TransformerStage> stages;  // never empty; the same layers on every shard
-  HeadLayer head;                        // on the device of the last
-  std::vector<Transformer> peers;        // of the first shard: the others, from rank 1 on
+  TransformerShape shape;             // of the shard
+  EmbeddingLayer embedding;           // on the device of the first stage; of the first shard alone
+  std::vector<PipelineStage> stages;  // never empty; the same layers on every shard
+  HeadLayer head;                     // on the device of the last
+  std::vector<Transformer> peers;     // of the first shard: the others, from rank 1 on
 
   // Enqueues the part of a step that one stage does; `caches` has one entry for each of its layers. The
   // residual stream lies in workspace.hidden, for every stage but the first also before the call, there on

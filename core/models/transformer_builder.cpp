@@ -79,7 +79,7 @@ class PieceBuilder {
     if (spec.laurel) add_laurel(*spec.laurel, layer.laurel.emplace());
     if (spec.layer_input) add_layer_input(*spec.layer_input, index, layer.layer_input.emplace());
     if (!spec.output_scale.name.empty()) layer.output_scale = host_vector(spec.output_scale).front();
-    for (MatrixRequest& request : requests_) {
+    for (PrepareRequest& request : requests_) {
       for (WeightSource& part : request.parts) part.activations = activations_;
     }
     prepare_matrices();
@@ -221,7 +221,7 @@ class PieceBuilder {
       return part.num_out == consumer.num_in && (!part.order || is_run(*part.order));
     });
     if (can_fold) fold_row_order(consumer, producers);
-    MatrixRequest made;
+    PrepareRequest made;
     for (const LinearWeight* producer : producers) made.parts.push_back(producer->source());
     made.target = &target;
     requests_.push_back(std::move(made));
@@ -435,7 +435,7 @@ class PieceBuilder {
   }
 
   void request(PreparedWeight& target, const MatrixParts& parts, int32_t expert = 0) {
-    MatrixRequest made;
+    PrepareRequest made;
     for (const MatrixPart& part : parts) made.parts.push_back(linear(part, expert).source());
     made.target = &target;
     requests_.push_back(std::move(made));
@@ -468,7 +468,7 @@ class PieceBuilder {
   const kernels::ActivationDtype activations_;
   std::deque<LinearWeight> read_;            // what requests point to
   std::vector<const UnreadTensor*> unread_;  // or nullptr
-  std::vector<MatrixRequest> requests_;
+  std::vector<PrepareRequest> requests_;
   std::vector<ExpertMatrices*> collected_;
   std::string requested_keys_;  // for messages
 };
@@ -476,7 +476,7 @@ class PieceBuilder {
 Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const Placement& placement) {
   Transformer transformer;
   for (const LayerRun& run : layer_runs(placement)) {
-    TransformerStage stage;
+    PipelineStage stage;
     stage.device = devices[static_cast<size_t>(run.device)];
     stage.first_layer = run.first;
     stage.layers.resize(static_cast<size_t>(run.end - run.first));
@@ -485,7 +485,7 @@ Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const
   return transformer;
 }
 
-TransformerStage& stage_of(Transformer& transformer, int32_t layer) {
+PipelineStage& stage_of(Transformer& transformer, int32_t layer) {
   size_t i = transformer.stages.size() - 1;
   while (transformer.stages[i].first_layer > layer) --i;
   return transformer.stages[i];
@@ -509,7 +509,7 @@ class ShardsBuilder {
 
   void build_ropes() {
     each_shard([&](int32_t rank) {
-      for (TransformerStage& stage : at(rank).stages) {
+      for (PipelineStage& stage : at(rank).stages) {
         for (const RopeSpec& rope : model(rank).ropes)
           stage.ropes.push_back(builder(rank, stage).rotary(rope));
       }
@@ -534,7 +534,7 @@ class ShardsBuilder {
 
   void build_layer(int32_t layer) {
     each_shard([&](int32_t rank) {
-      TransformerStage& stage = stage_of(at(rank), layer);
+      PipelineStage& stage = stage_of(at(rank), layer);
       stage.layers[static_cast<size_t>(layer - stage.first_layer)] = builder(rank, stage).layer(layer);
     });
   }
@@ -542,7 +542,7 @@ class ShardsBuilder {
  private:
   Transformer& at(int32_t rank) { return rank == 0 ? first_ : first_.peers[static_cast<size_t>(rank) - 1]; }
   const ModelSpec& model(int32_t rank) const { return models_[static_cast<size_t>(rank)]; }
-  PieceBuilder builder(int32_t rank, const TransformerStage& stage) const {
+  PieceBuilder builder(int32_t rank, const PipelineStage& stage) const {
     return PieceBuilder(model(rank), weights_, stage.device, options_);
   }
   template <typename Build>
@@ -567,7 +567,7 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
   const auto trim_at_end = gsl::finally([&] {
     for (const std::shared_ptr<Device>& device : devices) device->trim();
   });
-  for (const TransformerStage& stage : transformer->stages) require_stage(config.spec, stage, options);
+  for (const PipelineStage& stage : transformer->stages) require_stage(config.spec, stage, options);
   ShardsBuilder shards(config, weights, options, *transformer);
   shards.build_ropes();
   // The ends are larger than a layer: they begin.

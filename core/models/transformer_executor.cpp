@@ -10,7 +10,7 @@ namespace quire {
 namespace {
 
 // Of a page, for what sequences read together, where any pages hold what is read so.
-int32_t told_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
+int32_t posed_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
   const gsl::span<const LayerCache> caches = memory.caches();
   const bool any = std::any_of(caches.begin(), caches.end(), [](const LayerCache& cache) {
     return cache.shape.key_format == kernels::KvFormat::f16 &&
@@ -31,7 +31,7 @@ std::vector<StageShards> take_stages(const Transformer& transformer,
       const StageSizes sizes = stage_sizes(place_of_stage(of, i), of.shape, options);
       shards.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
                         DeviceContext(device, sizes.context)});
-      shards.back().told_page_tokens = told_page_tokens(shards.back().memory, options.kv.page_tokens);
+      shards.back().posed_page_tokens = posed_page_tokens(shards.back().memory, options.kv.page_tokens);
     }
     if (shards.size() == 1) continue;
     std::vector<const DeviceContext*> contexts;
@@ -45,12 +45,12 @@ std::vector<StageShards> take_stages(const Transformer& transformer,
 bool crosses_backends(const Transformer& transformer) {
   const Device& first = *transformer.stages.front().device;
   return std::any_of(transformer.stages.begin(), transformer.stages.end(),
-                     [&](const TransformerStage& stage) { return !stage.device->shares_backend(first); });
+                     [&](const PipelineStage& stage) { return !stage.device->shares_backend(first); });
 }
 
 int32_t num_breaks(const Transformer& transformer) {
   size_t num_layers = 0;
-  for (const TransformerStage& stage : transformer.stages) num_layers += stage.layers.size();
+  for (const PipelineStage& stage : transformer.stages) num_layers += stage.layers.size();
   return gsl::narrow<int32_t>(num_layers) * TransformerLayer::kNumBreaks;
 }
 
@@ -108,7 +108,7 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
   }
   host.page_table_stride = batch.page_table_stride;
   host.num_page_tables = batch.num_page_tables;
-  host.page_tokens = stage.told_page_tokens;
+  host.page_tokens = stage.posed_page_tokens;
   host.token_ids = batch.token_ids.data();
   host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();
@@ -222,20 +222,20 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
 
 // The residual stream, all of it: every token has a page on every device.
 void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens) {
-  const DeviceContext& giver = from.context;
+  const DeviceContext& reclaimer = from.context;
   const DeviceContext& taker = to.context;
   const float* source = from.memory.workspace().hidden;
   float* target = to.memory.workspace().hidden;
-  if (giver.device()->shares_backend(*taker.device())) {
-    taker.check(taker.table().receive_rows(taker.handle(), target, giver.handle(), source, num_tokens,
+  if (reclaimer.device()->shares_backend(*taker.device())) {
+    taker.check(taker.table().receive_rows(taker.handle(), target, reclaimer.handle(), source, num_tokens,
                                            limits_.hidden_size),
                 "handing the residual stream over");
     return;
   }
-  giver.check(
-      giver.table().read_rows(giver.handle(), source, num_tokens, limits_.hidden_size, handed_.data()),
-      "reading the residual stream");
-  giver.check(giver.table().synchronize(giver.handle()), "reading the residual stream");
+  reclaimer.check(reclaimer.table().read_rows(reclaimer.handle(), source, num_tokens, limits_.hidden_size,
+                                              handed_.data()),
+                  "reading the residual stream");
+  reclaimer.check(reclaimer.table().synchronize(reclaimer.handle()), "reading the residual stream");
   taker.check(
       taker.table().write_rows(taker.handle(), handed_.data(), num_tokens, limits_.hidden_size, target),
       "writing the residual stream");

@@ -29,7 +29,7 @@ struct TransformerExecutorOptions {
 struct StageSpace {
   TransformerMemory memory;
   DeviceContext context;
-  int32_t told_page_tokens = 0;  // as batches tell it
+  int32_t posed_page_tokens = 0;  // as batches tell it
 };
 
 // The weights of a model that are on their devices now; never null where the executor takes them.

@@ -51,9 +51,9 @@ std::string_view words_of(const kernels::Status& status) {
   return "a shape or option that the operation does not take";
 }
 
-std::vector<kernels::MatrixSource> sources_of(gsl::span<const MatrixRequest> requests) {
+std::vector<kernels::MatrixSource> sources_of(gsl::span<const PrepareRequest> requests) {
   std::vector<kernels::MatrixSource> sources;
-  for (const MatrixRequest& request : requests)
+  for (const PrepareRequest& request : requests)
     sources.push_back({request.parts.data(), gsl::narrow<int32_t>(request.parts.size())});
   return sources;
 }
@@ -187,7 +187,7 @@ PreparedWeight::PreparedWeight(const std::shared_ptr<Device>& device, kernels::W
       bytes_(device->table().weight_bytes(weight)) {}
 
 void PreparedWeight::prepare_matrices(const std::shared_ptr<Device>& device,
-                                      gsl::span<const MatrixRequest> requests, std::string_view what) {
+                                      gsl::span<const PrepareRequest> requests, std::string_view what) {
   const std::vector<kernels::MatrixSource> sources = sources_of(requests);
   std::vector<kernels::Weight*> weights(requests.size(), nullptr);
   device->check(device->table().prepare_weights(device->handle(), sources.data(),
@@ -216,7 +216,7 @@ PreparedWeight PreparedWeight::table(const std::shared_ptr<Device>& device, cons
   return PreparedWeight(device, weight);
 }
 
-void PreparedWeight::plan_matrices(const Device& device, gsl::span<const MatrixRequest> requests,
+void PreparedWeight::plan_matrices(const Device& device, gsl::span<const PrepareRequest> requests,
                                    std::string_view what) {
   const std::vector<kernels::MatrixSource> sources = sources_of(requests);
   std::vector<uint64_t> bytes(requests.size(), 0);

@@ -119,7 +119,7 @@ class ElasticBuffer {
 class PreparedWeight;
 
 // A matrix on its way to a device, and where it will be found.
-struct MatrixRequest {
+struct PrepareRequest {
   std::vector<WeightSource> parts;
   PreparedWeight* target = nullptr;
 };
@@ -129,12 +129,12 @@ class PreparedWeight {
  public:
   PreparedWeight() = default;
   // Matrices that go together: they may share a piece of memory. All targets are set, or none.
-  static void prepare_matrices(const std::shared_ptr<Device>& device, gsl::span<const MatrixRequest> requests,
-                               std::string_view what);
+  static void prepare_matrices(const std::shared_ptr<Device>& device,
+                               gsl::span<const PrepareRequest> requests, std::string_view what);
   static PreparedWeight table(const std::shared_ptr<Device>& device, const TableSource& source,
                               std::string_view what);
   // Ones that say how large they would be and take nothing. Sources need no codes, scales and values.
-  static void plan_matrices(const Device& device, gsl::span<const MatrixRequest> requests,
+  static void plan_matrices(const Device& device, gsl::span<const PrepareRequest> requests,
                             std::string_view what);
   static PreparedWeight planned_table(const Device& device, const TableSource& source, std::string_view what);
 

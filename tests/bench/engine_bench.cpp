@@ -7,7 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "core/base/file_system.h"
-#include "core/engine/loop/engine_core.h"
+#include "core/engine/loop/engine_thread.h"
 #include "core/engine/model/tokenizer_codec.h"
 
 namespace quire {
@@ -67,18 +67,18 @@ std::shared_ptr<const Tokenizer> load_tokenizer() {
   return Tokenizer::load({file, {}, {}, {}});
 }
 
-std::shared_ptr<Cache> make_cache(int32_t vocab_size) {
-  CacheParts parts;
+std::shared_ptr<Engine> make_cache(int32_t vocab_size) {
+  EngineParts parts;
   parts.executor = std::make_unique<NullExecutor>(vocab_size);
   parts.codec = std::make_shared<TokenizerCodec>(load_tokenizer());
   parts.num_tokens = vocab_size;
   parts.max_seq_len = kMaxSeqLen;
-  CacheOptions options;
+  EngineOptions options;
   options.start_thread = false;
-  return Cache::create(Runtime::create({}), std::move(parts), options);
+  return Engine::create(Runtime::create({}), std::move(parts), options);
 }
 
-std::vector<std::shared_ptr<Job>> start_jobs(Cache& cache, int32_t num_jobs) {
+std::vector<std::shared_ptr<Job>> start_jobs(Engine& cache, int32_t num_jobs) {
   std::vector<std::shared_ptr<Job>> jobs;
   for (TokenId i = 0; i < num_jobs; ++i) {
     JobRequest request;
@@ -88,7 +88,7 @@ std::vector<std::shared_ptr<Job>> start_jobs(Cache& cache, int32_t num_jobs) {
     request.ignore_end_tokens = true;
     jobs.push_back(cache.submit(request));
   }
-  for (int32_t i = 0; i < 10; ++i) cache.core().run_once();
+  for (int32_t i = 0; i < 10; ++i) cache.thread().run_once();
   return jobs;
 }
 
@@ -101,11 +101,11 @@ void take_events(const std::vector<std::shared_ptr<Job>>& jobs) {
 }
 
 void decode_step(benchmark::State& state) {
-  const std::shared_ptr<Cache> cache = make_cache(static_cast<int32_t>(state.range(2)));
+  const std::shared_ptr<Engine> cache = make_cache(static_cast<int32_t>(state.range(2)));
   const auto jobs = start_jobs(*cache, static_cast<int32_t>(state.range(0) + state.range(1)));
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
-    cache->core().run_once();
+    cache->thread().run_once();
     state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     take_events(jobs);
   }

@@ -14,8 +14,8 @@ ModelCacheOptions engine_options_of(quire_cache_options* options) {
 
 TEST(CacheSettings, AreTheEnginesDefaultsWhereNothingIsSet) {
   const testing::OwnedCacheOptions options(quire_cache_options_create(nullptr));
-  const CacheOptions set = engine_options_of(options.get()).engine;
-  const CacheOptions untouched;
+  const EngineOptions set = engine_options_of(options.get()).engine;
+  const EngineOptions untouched;
   EXPECT_EQ(set.max_queued_jobs, untouched.max_queued_jobs);
   EXPECT_EQ(set.max_overtakes, untouched.max_overtakes);
   EXPECT_EQ(set.ageing_interval, untouched.ageing_interval);
@@ -67,7 +67,7 @@ TEST(CacheSettings, ANamespaceHasTheQuotasOfAllButItsOwn) {
   quire_cache_options_set_quota(options.get(), QUIRE_QUOTA_PAGES, 4, nullptr);
   quire_cache_options_set_quota(options.get(), QUIRE_QUOTA_PINNED_PAGES, 5, nullptr);
   quire_cache_options_set_namespace_quota(options.get(), nullptr, 0, QUIRE_QUOTA_QUEUED_JOBS, 9, nullptr);
-  const CacheOptions set = engine_options_of(options.get()).engine;
+  const EngineOptions set = engine_options_of(options.get()).engine;
   EXPECT_EQ(set.default_quota.max_running_jobs, 2);
   EXPECT_EQ(set.default_quota.max_queued_jobs, 3);
   EXPECT_EQ(set.default_quota.max_pages, 4);

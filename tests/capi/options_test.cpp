@@ -83,7 +83,7 @@ TEST(ModelOptions, ActivationsAreOneOfThose) {
   quire_model_options_free(options, nullptr);
 }
 
-TEST(CacheOptions, HaveRanges) {
+TEST(EngineOptions, HaveRanges) {
   quire_cache_options* const options = quire_cache_options_create(nullptr);
   EXPECT_EQ(quire_cache_options_set_page_tokens(options, 4, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_page_tokens(options, 0, nullptr), 0);
@@ -110,7 +110,7 @@ TEST(CacheOptions, HaveRanges) {
   quire_cache_options_free(options, nullptr);
 }
 
-TEST(CacheOptions, RefuseQuotasThatAreNone) {
+TEST(EngineOptions, RefuseQuotasThatAreNone) {
   quire_cache_options* const options = quire_cache_options_create(nullptr);
   Report report;
   EXPECT_EQ(quire_cache_options_set_quota(options, QUIRE_QUOTA_PINNED_PAGES + 1, 1, &report.error), 0);
@@ -134,7 +134,7 @@ TEST(CacheOptions, RefuseQuotasThatAreNone) {
   quire_cache_options_free(options, nullptr);
 }
 
-TEST(CacheOptions, ALimitedNumberOfNamespacesHasSettings) {
+TEST(EngineOptions, ALimitedNumberOfNamespacesHasSettings) {
   quire_cache_options* const options = quire_cache_options_create(nullptr);
   const auto set = [&](size_t i, quire_error** error) {
     const std::string name = std::to_string(i);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/engine/loop/scheduler_policy.h"
+#include "core/engine/scheduler/scheduler_policy.h"
 #include "tests/simulation/simulation.h"
 #include "tests/simulation/sums_constraint.h"
 #include "tests/simulation/world.h"
@@ -383,7 +383,7 @@ void Simulation::fail_allocation_of_step() {
   StepOutcome outcome = StepOutcome::idle;
   {
     const AllocationFault fault(nth, all_allocations_failed_ ? FaultSpan::for_ever : FaultSpan::once);
-    outcome = engine_->cache->core().run_once();
+    outcome = engine_->cache->thread().run_once();
     failed_allocations_ = fault.num_failed();
   }
   stats_.failed_allocations += static_cast<uint64_t>(failed_allocations_);
@@ -418,7 +418,7 @@ void Simulation::query() {
 // Another taker of the device's memory: caches give what nobody uses, and what is promised stays.
 void Simulation::others_need_room() {
   const uint64_t bytes = 10 * static_cast<uint64_t>(1 + int_below(20));
-  attempt([&] { loop().give_room("card:0", bytes); });
+  attempt([&] { loop().reclaim("card:0", bytes); });
   std::optional<MemoryLease> lease;
   attempt([&] {
     others_.reserve(others_.size() + 1);

@@ -218,7 +218,7 @@ void Simulation::check_followed_pages() {
   const bool agrees = replay_.in_order() && replay_.pages_on(PageMedium::device) == there;
   if (agrees) page_events_may_lack_ = false;
   stats_.pages_followed += agrees ? there.size() : 0;
-  if (agrees || loop().jobs().book().cache().steps == 0) return;
+  if (agrees || loop().jobs().metrics_store().cache().steps == 0) return;
   if (!page_events_may_lack_) {
     violation(fmt::format("I4: a follower knows {} pages{}, and {} can be found",
                           replay_.count(PageMedium::device), replay_.in_order() ? "" : " and of a gap",

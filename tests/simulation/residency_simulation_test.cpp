@@ -12,7 +12,7 @@
 
 #include "tests/support/allocation_faults.h"
 #include "tests/support/engine_fakes.h"
-#include "tests/support/fake_residence.h"
+#include "tests/support/fake_weight_residency.h"
 
 namespace quire::testing {
 namespace {
@@ -79,7 +79,7 @@ class ResidencySimulation {
   };
   struct Model {
     std::shared_ptr<FakeWeights> weights;
-    std::shared_ptr<Residence> residence;
+    std::shared_ptr<WeightResidency> residency;
     std::unique_ptr<FakeEngine> engine;
     std::vector<SimulatedJob> jobs;
     std::string grows_on;  // the device of its cache's pages; empty: all are there
@@ -98,14 +98,15 @@ class ResidencySimulation {
     if (where != 1) model.weights->bytes["card:0"] = 20 + below(60);
     if (where == 1 || where == 2) model.weights->bytes["card:1"] = 20 + below(60);
     if (below(2) == 0) model.weights->rest = 1 + below(10);
-    model.residence = Residence::create(runtime_, std::make_unique<FakeMovable>(runtime_, model.weights),
-                                        ResidenceState::standing_by);
-    model.residence->set_priority(static_cast<int32_t>(below(3)));
-    if (below(3) == 0) model.residence->set_idle_timeout(std::chrono::milliseconds(1 + below(50)));
+    model.residency =
+        WeightResidency::create(runtime_, std::make_unique<FakeEvictableWeights>(runtime_, model.weights),
+                                ResidencyState::standing_by);
+    model.residency->set_priority(static_cast<int32_t>(below(3)));
+    if (below(3) == 0) model.residency->set_idle_timeout(std::chrono::milliseconds(1 + below(50)));
     FakeEngineOptions options;
     options.runtime = runtime_;
     options.cache.start_thread = false;
-    options.residence = model.residence;
+    options.residency = model.residency;
     for (const auto& [device, bytes] : model.weights->bytes) options.devices.push_back(device);
     if (below(2) == 0) make_elastic(model, options);
     model.engine = std::make_unique<FakeEngine>(options);
@@ -119,14 +120,14 @@ class ResidencySimulation {
     options.max_seq_len = kLeastPages * options.limits.page_tokens;
     options.cache.page_idle_time = std::chrono::milliseconds(below(40));
     options.page_memory = [device = model.grows_on](int32_t num_pages) {
-      return std::vector<MemoryWish>{{device, kPageBytes * static_cast<uint64_t>(num_pages), "a cache"}};
+      return std::vector<MemoryRequest>{{device, kPageBytes * static_cast<uint64_t>(num_pages), "a cache"}};
     };
   }
 
   // Bytes of the chunks beside the first pages, which nobody leases here.
   uint64_t grown_bytes(Model& model) {
     if (model.grows_on.empty()) return 0;
-    const int32_t num_pages = model.engine->cache->core().loop().kv().pool().num_pages();
+    const int32_t num_pages = model.engine->cache->thread().loop().kv().pool().num_pages();
     counts_.growths += num_pages > model.num_pages_seen ? 1 : 0;
     counts_.shrinks += num_pages < model.num_pages_seen ? 1 : 0;
     model.num_pages_seen = num_pages;
@@ -162,7 +163,7 @@ class ResidencySimulation {
   void step() {
     Model& model = any_model();
     with_faults([&] {
-      if (model.engine->cache->core().run_once() != StepOutcome::advanced) return;
+      if (model.engine->cache->thread().run_once() != StepOutcome::advanced) return;
       ++counts_.steps;
       const AllocationFaultsOff off;
       EXPECT_TRUE(model.weights->is_there) << "a step without its weights";
@@ -190,11 +191,11 @@ class ResidencySimulation {
         return with_faults([this] { threads_.run_one(); });
       case 6:
         return with_faults([&] {
-          const auto to = below(2) == 0 ? ResidenceState::standing_by : ResidenceState::on_disk;
-          (void)model.residence->evict(to, Duration{0});
+          const auto to = below(2) == 0 ? ResidencyState::standing_by : ResidencyState::on_disk;
+          (void)model.residency->evict(to, Duration{0});
         });
       case 7:
-        return with_faults([&] { (void)model.residence->wake(Duration{0}); });
+        return with_faults([&] { (void)model.residency->wake(Duration{0}); });
       case 8:
         if (!model.jobs.empty()) {
           SimulatedJob& of = model.jobs[below(static_cast<uint32_t>(model.jobs.size()))];
@@ -257,7 +258,7 @@ class ResidencySimulation {
   // Models that were exchanged go once they have no job; so do those whose engine an allocation has ended.
   void drop_models() {
     for (Model& model : models_) {
-      const bool has_failed = model.engine->cache->core().queue().shut();
+      const bool has_failed = model.engine->cache->thread().queue().shut();
       if (has_failed && !model.leaves) {
         model.leaves = true;
         fresh_ += 1;
@@ -274,7 +275,7 @@ class ResidencySimulation {
   }
 
   void count(const Model& model) {
-    const ResidenceFigures figures = model.residence->figures();
+    const ResidencyStats figures = model.residency->figures();
     counts_.evictions += figures.evictions;
     counts_.wakes += figures.wakes;
     counts_.failed_wakes += figures.failed_wakes;
@@ -330,7 +331,7 @@ class ResidencySimulation {
   HeldThreads threads_;
   std::shared_ptr<Runtime> runtime_;
   std::vector<Model> models_;
-  // Of models that are gone: a residence that is under way outlives them until its thread has run.
+  // Of models that are gone: a residency that is under way outlives them until its thread has run.
   std::vector<std::shared_ptr<FakeWeights>> gone_;
   std::map<TokenIds, TokenIds> known_;  // what follows a prompt
   int num_models_ = 0;

@@ -79,7 +79,7 @@ void Simulation::choose_world() {
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
   limits_.vocab_size = kVocab;
   limits_.max_draw_edits = limits_.makes_draws ? int_below(60) : 0;
-  CacheOptions& options = cache_options_;
+  EngineOptions& options = cache_options_;
   options.start_thread = false;
   options.max_queued_jobs = 4 + int_below(30);
   options.max_chunk_tokens = chance(3) ? 1 + int_below(12) : 0;
@@ -159,7 +159,7 @@ void Simulation::make_engine() {
   options.end_tokens = end_tokens_;
   options.clock = &clock_;
   options.page_memory = [](int32_t num_pages) {
-    return std::vector<MemoryWish>{{"card:0", 10 * static_cast<uint64_t>(num_pages), "the cache"}};
+    return std::vector<MemoryRequest>{{"card:0", 10 * static_cast<uint64_t>(num_pages), "the cache"}};
   };
   options.log = Log(LogLevel::warning, [this](LogLevel, std::string_view line) { note_warning(line); });
   options.runtime = FakeEngine::make_runtime(options);
@@ -264,7 +264,7 @@ void Simulation::end_engine() {
     fails("submit", [&] { engine_->cache->submit(request); });
   fails("query_prefix", [&] { engine_->cache->query_prefix({1, 2}, "", Duration{0}); });
   fails("pin_prefix", [&] { engine_->cache->pin_prefix({1, 2}, "", Duration{0}, Duration{0}); });
-  if (engine_->cache->core().run_once() != StepOutcome::idle)
+  if (engine_->cache->thread().run_once() != StepOutcome::idle)
     violation("a step behind the end of the engine");
   drain(100000);
   for (auto& [tag, model] : jobs_) read(model, 100000);
@@ -278,7 +278,7 @@ void Simulation::end_engine() {
 }
 
 void Simulation::step() {
-  check_step(engine_->cache->core().run_once());
+  check_step(engine_->cache->thread().run_once());
 }
 
 void Simulation::check_step(StepOutcome outcome) {

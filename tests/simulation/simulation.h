@@ -116,8 +116,8 @@ class Simulation {
   void check_step(StepOutcome outcome);
   void settle();
   void settle_step();
-  StepLoop& loop() { return engine_->cache->core().loop(); }
-  JobQueue& door() { return engine_->cache->core().queue(); }
+  StepLoop& loop() { return engine_->cache->thread().loop(); }
+  JobQueue& door() { return engine_->cache->thread().queue(); }
 
   // actions.cpp: what callers do.
   void submit();
@@ -194,7 +194,7 @@ class Simulation {
   bool is_roomy_ = false;       // nobody waits, and draws are plain: steps can follow one another
   int32_t num_shards_ = 1;      // of the device
   ExecutorLimits limits_;
-  CacheOptions cache_options_;
+  EngineOptions cache_options_;
   TokenIds end_tokens_;
   std::vector<TokenIds> prefixes_;
   std::vector<std::pair<uint32_t, Action>> habits_;  // weights add up

@@ -50,7 +50,7 @@ JobRequest random_job(Random& random) {
 }
 
 // One of everything that can be done to a job while it runs. True where it goes another way from then on.
-bool disturb(Random& random, Cache& cache, Job& job, const JobRequest& request) {
+bool disturb(Random& random, Engine& cache, Job& job, const JobRequest& request) {
   switch (random.below(10)) {
     case 0:
       job.cancel();
@@ -103,7 +103,7 @@ void check_job(const JobRequest& request, Job& job, bool goes_another_way) {
   EXPECT_EQ(transcript.tokens, fake_greedy(request.prompt, request.max_new_tokens, kVocab));
 }
 
-void random_call(Random& random, Cache& cache, const std::shared_ptr<EventQueue>& queue) {
+void random_call(Random& random, Engine& cache, const std::shared_ptr<EventQueue>& queue) {
   JobRequest request = random_job(random);
   const bool own_reader = !random.chance(3);
   if (!own_reader) request.queue = queue;
@@ -162,7 +162,7 @@ TEST(EngineStressTest, AllEntryPointsAtOnce) {
   queue->close();
   drainer.join();
   engine.cache->close();
-  EXPECT_EQ(engine.cache->core().queue().num_live(), 0U);
+  EXPECT_EQ(engine.cache->thread().queue().num_live(), 0U);
   const CacheStats stats = engine.cache->stats();
   EXPECT_EQ(stats.pages.referenced, 0);
   EXPECT_EQ(stats.submitted_jobs, stats.finished_jobs);
@@ -203,7 +203,7 @@ TEST(EngineStressTest, CloseAtAnyMomentWakesEverybody) {
     engine.cache->close();
     second.join();
     for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(engine.cache->core().queue().num_live(), 0U);
+    EXPECT_EQ(engine.cache->thread().queue().num_live(), 0U);
   }
 }
 

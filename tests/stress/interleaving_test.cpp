@@ -116,7 +116,7 @@ constexpr std::array kEntryPoints{
                [](World& w) { w.engine.cache->query_prefix(request_of(0).prompt, "", kPatience); }},
     EntryPoint{"pin and unpin",
                [](World& w) {
-                 Cache& cache = *w.engine.cache;
+                 Engine& cache = *w.engine.cache;
                  cache.unpin(cache.pin_prefix(request_of(0).prompt, "", Duration{0}, kPatience));
                }},
     EntryPoint{"stats",
@@ -171,10 +171,10 @@ void run_schedule(const EntryPoint& one, const EntryPoint& other, uint64_t seed)
   EXPECT_TRUE(world.num_terminal == 1 || (world.dropped && world.num_terminal == 0))
       << world.num_terminal << " terminal events";
   world.engine.cache->close();
-  EXPECT_EQ(world.engine.cache->core().queue().num_live(), 0U);
-  EXPECT_EQ(world.engine.cache->core().queue().num_queued(), 0);
+  EXPECT_EQ(world.engine.cache->thread().queue().num_live(), 0U);
+  EXPECT_EQ(world.engine.cache->thread().queue().num_queued(), 0);
   EXPECT_EQ(world.engine.cache->stats().pages.referenced, 0);
-  EXPECT_EQ(world.engine.cache->core().loop().kv().audit(), "");
+  EXPECT_EQ(world.engine.cache->thread().loop().kv().audit(), "");
 }
 
 TEST(InterleavingTest, EveryPairOfEntryPoints) {

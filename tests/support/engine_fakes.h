@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/engine/cache.h"
-#include "core/engine/loop/engine_core.h"
+#include "core/engine/engine.h"
+#include "core/engine/loop/engine_thread.h"
 #include "tests/support/fake_executor.h"
 
 namespace quire::testing {
@@ -61,8 +61,8 @@ inline std::string fake_text(const TokenIds& tokens) {
   return text;
 }
 
-inline CacheOptions audited_cache() {
-  CacheOptions options;
+inline EngineOptions audited_cache() {
+  EngineOptions options;
   options.check_invariants = true;
   options.step_stretch = 0.0;  // what the machine takes for a step is no matter here
   return options;
@@ -81,7 +81,7 @@ inline ExecutorLimits small_device() {
 struct FakeEngineOptions {
   ExecutorLimits limits = small_device();
   int32_t num_shards = 1;
-  CacheOptions cache = audited_cache();
+  EngineOptions cache = audited_cache();
   int32_t max_seq_len = 200;
   TokenIds end_tokens;
   const Clock* clock = &steady_clock();
@@ -89,7 +89,7 @@ struct FakeEngineOptions {
   Log log;
   std::shared_ptr<Runtime> runtime;  // null: one of its own, with the three above
   std::vector<std::string> devices;  // that it computes on
-  std::shared_ptr<Residence> residence;
+  std::shared_ptr<WeightResidency> residency;
   PageMemory page_memory;
 };
 
@@ -110,9 +110,9 @@ inline void make_drawing(ExecutorLimits& limits) {
 // A cache on a fake device; the executor and the codec stay reachable.
 struct FakeEngine {
   explicit FakeEngine(const FakeEngineOptions& options) {
-    CacheParts parts;
+    EngineParts parts;
     parts.devices = options.devices;
-    parts.residence = options.residence;
+    parts.residency = options.residency;
     parts.page_memory = options.page_memory;
     auto owned = std::make_unique<FakeExecutor>(options.limits, options.num_shards);
     auto shared_codec = std::make_shared<FakeCodec>();
@@ -123,8 +123,8 @@ struct FakeEngine {
     parts.end_tokens = options.end_tokens;
     parts.num_tokens = options.limits.vocab_size;
     parts.max_seq_len = options.max_seq_len;
-    cache = Cache::create(options.runtime != nullptr ? options.runtime : make_runtime(options),
-                          std::move(parts), options.cache);
+    cache = Engine::create(options.runtime != nullptr ? options.runtime : make_runtime(options),
+                           std::move(parts), options.cache);
   }
 
   static std::shared_ptr<Runtime> make_runtime(const FakeEngineOptions& options) {
@@ -138,13 +138,13 @@ struct FakeEngine {
   // Steps until nothing can run; for a cache without a thread.
   int32_t run_to_idle(int32_t max_steps = 100000) {
     int32_t steps = 0;
-    while (steps < max_steps && cache->core().run_once() == StepOutcome::advanced) ++steps;
+    while (steps < max_steps && cache->thread().run_once() == StepOutcome::advanced) ++steps;
     return steps;
   }
 
   FakeExecutor* executor = nullptr;
   FakeCodec* codec = nullptr;
-  std::shared_ptr<Cache> cache;
+  std::shared_ptr<Engine> cache;
 };
 
 // All that a job said, without waiting.

@@ -25,7 +25,7 @@ struct Slot {
   std::atomic<bool> is_lost{false};
   std::atomic<bool> fails_recordings{false};
   std::atomic<bool> is_recording{false};
-  std::atomic<int32_t> told_page_tokens{-1};
+  std::atomic<int32_t> posed_page_tokens{-1};
 
   template <typename Take>
   Status take(Take&& take_it) {
@@ -112,7 +112,7 @@ struct Entries {
   }
   static Status begin_step(Context* context, const kernels::BatchView* batch, kernels::StepAction* action) {
     slot().is_recording = slot().fails_recordings.load() && !slot().is_recording.load();
-    slot().told_page_tokens = batch->page_tokens;
+    slot().posed_page_tokens = batch->page_tokens;
     return slot().real_table->begin_step(context, batch, action);
   }
   static Status end_step(Context* context, kernels::StepAction* action) {
@@ -179,8 +179,8 @@ void PosingBackend::fail_recordings(bool fail) {
   slots[static_cast<size_t>(slot_)].fails_recordings = fail;
 }
 
-int32_t PosingBackend::told_page_tokens() const {
-  return slots[static_cast<size_t>(slot_)].told_page_tokens;
+int32_t PosingBackend::posed_page_tokens() const {
+  return slots[static_cast<size_t>(slot_)].posed_page_tokens;
 }
 
 }  // namespace quire::testing

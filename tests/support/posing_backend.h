@@ -30,7 +30,7 @@ class PosingBackend {
   // nothing, and are asked for once more.
   void fail_recordings(bool fail);
   // Tokens of a page, as the last batch told them.
-  int32_t told_page_tokens() const;
+  int32_t posed_page_tokens() const;
 
  private:
   int slot_;

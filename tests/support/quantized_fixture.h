@@ -11,8 +11,8 @@
 
 namespace quire::testing {
 
-// Owns a matrix as it lies on disk, and says what it holds. Movable and copyable: source() points into the
-// object it is called on.
+// Owns a matrix as it lies on disk, and says what it holds. EvictableWeights and copyable: source() points
+// into the object it is called on.
 struct WeightFixture {
   kernels::WeightFormat format = kernels::WeightFormat::dense;
   int32_t num_in = 0;

@@ -7,7 +7,7 @@
 
 #include <fmt/core.h>
 
-#include "core/engine/loop/engine_core.h"
+#include "core/engine/loop/engine_thread.h"
 
 namespace quire::testing {
 
@@ -37,14 +37,14 @@ void read(Job& job, JobOutcome& outcome) {
 
 class Schedule {
  public:
-  Schedule(Cache& cache, const std::vector<KnownJob>& known, std::mt19937_64& random)
+  Schedule(Engine& cache, const std::vector<KnownJob>& known, std::mt19937_64& random)
       : cache_(cache), known_(known), random_(random), left_(2 + below(2 * known.size())) {}
 
   std::string run() {
     while (left_ > 0 || !running_.empty()) {
       if (left_ > 0 && (running_.empty() || below(3) == 0)) submit();
       if (!running_.empty()) disturb(running_[below(running_.size())]);
-      cache_.core().run_once();
+      cache_.thread().run_once();
       for (Running& running : running_) read(*running.job, running.outcome);
       const std::string problem = settle();
       if (!problem.empty()) return problem;
@@ -100,7 +100,7 @@ class Schedule {
     return problem;
   }
 
-  Cache& cache_;
+  Engine& cache_;
   const std::vector<KnownJob>& known_;
   std::mt19937_64& random_;
   size_t left_;
@@ -109,11 +109,11 @@ class Schedule {
 
 }  // namespace
 
-JobOutcome run_alone(Cache& cache, const JobRequest& request) {
+JobOutcome run_alone(Engine& cache, const JobRequest& request) {
   const auto job = cache.submit(request);
   JobOutcome outcome;
   while (outcome.said.num_terminal == 0) {
-    cache.core().run_once();
+    cache.thread().run_once();
     read(*job, outcome);
   }
   return outcome;
@@ -130,7 +130,7 @@ std::string difference(const JobOutcome& outcome, const JobOutcome& expected) {
   return {};
 }
 
-std::string run_random_schedule(Cache& cache, const std::vector<KnownJob>& known, std::mt19937_64& random) {
+std::string run_random_schedule(Engine& cache, const std::vector<KnownJob>& known, std::mt19937_64& random) {
   return Schedule(cache, known, random).run();
 }
 

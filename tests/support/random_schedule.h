@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 #include "tests/support/engine_fakes.h"
 
 namespace quire::testing {
@@ -20,7 +20,7 @@ struct JobOutcome {
 };
 
 // Runs one job to its end on a cache without a thread.
-JobOutcome run_alone(Cache& cache, const JobRequest& request);
+JobOutcome run_alone(Engine& cache, const JobRequest& request);
 
 // Empty where the two are the same to the last bit, else what differs.
 std::string difference(const JobOutcome& outcome, const JobOutcome& expected);
@@ -32,6 +32,6 @@ struct KnownJob {
 
 // Runs a random selection of `known`, each perhaps several times, on a cache without a thread. Empty where
 // each said what it says alone, else the first difference.
-std::string run_random_schedule(Cache& cache, const std::vector<KnownJob>& known, std::mt19937_64& random);
+std::string run_random_schedule(Engine& cache, const std::vector<KnownJob>& known, std::mt19937_64& random);
 
 }  // namespace quire::testing

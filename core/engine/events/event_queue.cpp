@@ -7,8 +7,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "core/base/deadline.h"
 #include "core/base/error.h"
-#include "core/engine/deadline.h"
 #include "core/engine/events/event_stream.h"
 
 namespace quire {

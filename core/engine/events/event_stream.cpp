@@ -7,7 +7,7 @@
 
 #include <gsl/gsl>
 
-#include "core/engine/deadline.h"
+#include "core/base/deadline.h"
 #include "core/engine/events/event_queue.h"
 
 namespace quire {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/engine_signal.h"
 #include "core/base/mutex.h"
 #include "core/base/wait.h"
 #include "core/engine/events/event.h"
-#include "core/engine/loop/engine_signal.h"
 
 namespace quire {
 

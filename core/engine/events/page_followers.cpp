@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/contain.h"
 #include "core/engine/events/event_queue.h"
-#include "core/engine/loop/contain.h"
 
 namespace quire {
 namespace {
@@ -57,7 +57,7 @@ void PageFollowers::follow(const PageFollowing& following,
   options.queue = following.queue;
   follower.stream = std::make_shared<EventStream>(options);
   followers_.reserve(followers_.size() + 1);
-  for (Event& event : begin) follower.stream->push(std::move(event), &told_);
+  for (Event& event : begin) follower.stream->push(std::move(event), &pending_wakeups_);
   const auto before = std::find_if(followers_.begin(), followers_.end(), [&](const Follower& known) {
     return known.stream->options().queue.lock() == following.queue &&
            known.name_space == following.name_space;
@@ -91,7 +91,7 @@ void PageFollowers::stored(const PageName& name, PageMedium medium,
   tell([&](Follower& follower) {
     if (!follower.wants(name)) return;
     PageChange change = change_of(PageChange::Kind::stored, name, medium);
-    follower.stream->push(follower.make_event(std::move(change), tokens), &told_);
+    follower.stream->push(follower.make_event(std::move(change), tokens), &pending_wakeups_);
   });
 }
 
@@ -99,13 +99,14 @@ void PageFollowers::removed(const PageName& name, PageMedium medium) noexcept {
   tell([&](Follower& follower) {
     if (!follower.wants(name)) return;
     PageChange change = change_of(PageChange::Kind::removed, name, medium);
-    follower.stream->push(follower.make_event(std::move(change), {}), &told_);
+    follower.stream->push(follower.make_event(std::move(change), {}), &pending_wakeups_);
   });
 }
 
 void PageFollowers::end() noexcept {
-  for (Follower& follower : followers_) follower.stream->finish(follower.make_event({}, {}), &told_);
-  told_.flush();
+  for (Follower& follower : followers_)
+    follower.stream->finish(follower.make_event({}, {}), &pending_wakeups_);
+  pending_wakeups_.flush();
   followers_.clear();
 }
 

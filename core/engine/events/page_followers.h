@@ -33,7 +33,7 @@ class PageFollowers final : public PageListener {
   // The cache is over: CLEARED, and no more.
   void end() noexcept;
   // Tells the queues what came since.
-  void flush() noexcept { told_.flush(); }
+  void flush() noexcept { pending_wakeups_.flush(); }
 
   void stored(const PageName& name, PageMedium medium, gsl::span<const TokenId> tokens) noexcept override;
   void removed(const PageName& name, PageMedium medium) noexcept override;
@@ -54,7 +54,7 @@ class PageFollowers final : public PageListener {
   void drop_gone() noexcept;
 
   std::vector<Follower> followers_;
-  EventBatch told_;
+  EventBatch pending_wakeups_;
 };
 
 }  // namespace quire

@@ -44,7 +44,7 @@ FoundText TextOutput::push(const SampledToken& token, bool with_log_probs) {
 
 FoundText TextOutput::push_text(const SampledToken& token, bool with_log_probs) {
   if (now_.held) return now_.held->push(token, with_log_probs, pending_);
-  say(token, with_log_probs);
+  emit_token(token, with_log_probs);
   piece_.clear();
   now_.stream->push(token.token, piece_);
   now_.matcher.push(piece_, pending_.text);
@@ -59,10 +59,10 @@ void TextOutput::take_back(int32_t num_tokens) {
 void TextOutput::push_silent(const SampledToken& token, bool with_log_probs) {
   with_log_probs_ = with_log_probs;
   if (now_.held) return now_.held->push_silent(token);
-  say(token, with_log_probs);
+  emit_token(token, with_log_probs);
 }
 
-void TextOutput::say(const SampledToken& token, bool with_log_probs) {
+void TextOutput::emit_token(const SampledToken& token, bool with_log_probs) {
   pending_.token_ids.push_back(token.token);
   if (!with_log_probs) return;
   pending_.log_probs.push_back(token.log_prob);

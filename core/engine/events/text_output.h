@@ -79,7 +79,7 @@ class TextOutput {
   };
   explicit TextOutput(Stages stages);
 
-  void say(const SampledToken& token, bool with_log_probs);
+  void emit_token(const SampledToken& token, bool with_log_probs);
   FoundText push_text(const SampledToken& token, bool with_log_probs);
   void finish_text();
   void read_text();

@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "core/base/deadline.h"
 #include "core/base/error.h"
-#include "core/engine/deadline.h"
 
 namespace quire {
 
@@ -64,7 +64,7 @@ std::string times(const JobResult& result) {
 }
 
 std::string explain_running(const JobView& job, std::string_view doing) {
-  return fmt::format("{} in steps of {} jobs; {}", doing, job.company, times(job.result));
+  return fmt::format("{} in steps of {} jobs; {}", doing, job.batch_jobs, times(job.result));
 }
 
 std::string_view reason_name(FinishReason reason) {

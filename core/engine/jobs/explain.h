@@ -12,7 +12,7 @@ struct JobView {
   JobState state = JobState::queued;
   JobResult result;
   int32_t computed_tokens = 0;
-  int32_t company = 0;  // sequences of the last step, the job's own included
+  int32_t batch_jobs = 0;  // sequences of the last step, the job's own included
   bool gave_room = false;
   bool reader_behind = false;  // it waits for its reader
   WaitReason wait;

@@ -48,7 +48,7 @@ struct JobProgress {
   std::atomic<int32_t> accepted_draft_tokens{0};
   std::atomic<int32_t> preemptions{0};
   std::atomic<bool> gave_room{false};  // it was preempted and has not begun again
-  std::atomic<int32_t> company{0};     // sequences of the last step it took part in, itself included
+  std::atomic<int32_t> batch_jobs{0};  // sequences of the last step it took part in, itself included
 };
 
 // How a reader of many jobs tells one from the others.

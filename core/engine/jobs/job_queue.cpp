@@ -5,7 +5,7 @@
 
 namespace quire {
 
-JobQueue::JobQueue(const CacheOptions& options, std::shared_ptr<EngineSignal> signal)
+JobQueue::JobQueue(const EngineOptions& options, std::shared_ptr<EngineSignal> signal)
     : options_(options),
       quotas_(options.quotas ? options.quotas : std::make_shared<NamespaceQuotas>(options)),
       signal_(std::move(signal)) {}

@@ -9,12 +9,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/engine_signal.h"
 #include "core/base/error.h"
 #include "core/base/mutex.h"
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 #include "core/engine/jobs/job_record.h"
 #include "core/engine/jobs/namespace_quotas.h"
-#include "core/engine/loop/engine_signal.h"
 
 namespace quire {
 
@@ -37,7 +37,7 @@ struct Inbox {
 // Any thread may call anything. Its lock is taken by itself.
 class JobQueue {
  public:
-  JobQueue(const CacheOptions& options, std::shared_ptr<EngineSignal> signal);
+  JobQueue(const EngineOptions& options, std::shared_ptr<EngineSignal> signal);
 
   const std::shared_ptr<EngineSignal>& signal() const { return signal_; }
 
@@ -76,7 +76,7 @@ class JobQueue {
   void check_room(const std::string& name_space, size_t num_jobs) const QUIRE_REQUIRES(mutex_);
   void note_leave() noexcept QUIRE_REQUIRES(mutex_);
 
-  const CacheOptions options_;
+  const EngineOptions options_;
   const std::shared_ptr<NamespaceQuotas> quotas_;
   const std::shared_ptr<EngineSignal> signal_;
   std::atomic<bool> cancels_{false};

@@ -81,8 +81,8 @@ struct JobRecord {
   TimePoint queue_deadline = TimePoint::max();
   TimePoint first_token_deadline = TimePoint::max();
   TimePoint total_deadline = TimePoint::max();
-  int32_t name_space = -1;  // index in NameSpaces
-  int32_t book_place = -1;  // in MetricsBook
+  int32_t name_space = -1;  // index in Namespaces
+  int32_t book_place = -1;  // in MetricsStore
   int32_t admitted_priority = 0;
   int32_t overtaken = 0;
   WaitReason wait_reason;  // as its channel has it

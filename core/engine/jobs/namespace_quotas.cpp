@@ -4,7 +4,7 @@
 
 namespace quire {
 
-NamespaceQuotas::NamespaceQuotas(const CacheOptions& options) : default_(options.default_quota) {
+NamespaceQuotas::NamespaceQuotas(const EngineOptions& options) : default_(options.default_quota) {
   for (const NamespaceOptions& entry : options.namespaces) own_[entry.name] = entry.quota;
 }
 

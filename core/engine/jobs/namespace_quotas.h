@@ -6,14 +6,14 @@
 #include <string>
 
 #include "core/base/mutex.h"
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 
 namespace quire {
 
 // Any thread.
 class NamespaceQuotas {
  public:
-  explicit NamespaceQuotas(const CacheOptions& options);
+  explicit NamespaceQuotas(const EngineOptions& options);
 
   NamespaceQuota of(const std::string& name) const;
   using Change = std::function<void(NamespaceQuota&)>;

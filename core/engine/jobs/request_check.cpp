@@ -5,11 +5,11 @@
 
 #include <gsl/gsl>
 
+#include "core/base/deadline.h"
 #include "core/base/error.h"
 #include "core/base/utf8.h"
-#include "core/engine/deadline.h"
 #include "core/engine/jobs/namespace_quotas.h"
-#include "core/engine/loop/policy_limits.h"
+#include "core/engine/scheduler/policy_limits.h"
 
 namespace quire {
 
@@ -273,7 +273,7 @@ void check_request(const JobRequest& request, const RequestLimits& limits) {
   check_deadlines(request, limits);
 }
 
-void check_options(const CacheOptions& options, const CacheParts& parts) {
+void check_options(const EngineOptions& options, const EngineParts& parts) {
   if (parts.executor == nullptr) throw Error(ErrorCode::invalid_argument, "executor is missing");
   if (parts.codec == nullptr) throw Error(ErrorCode::invalid_argument, "codec is missing");
   const ExecutorLimits& limits = parts.executor->limits();

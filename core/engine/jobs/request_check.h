@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 #include "core/engine/jobs/job_record.h"
-#include "core/engine/loop/fastest_steps.h"
+#include "core/engine/scheduler/fastest_steps.h"
 
 namespace quire {
 
@@ -16,7 +16,7 @@ struct RequestLimits {
   ExecutorLimits executor;
   int32_t num_tokens = 0;
   int32_t max_seq_len = 0;
-  const CacheOptions& options;
+  const EngineOptions& options;
   gsl::span<const TokenId> end_tokens{};
   FastestSteps fastest_steps{};
 };
@@ -43,6 +43,6 @@ int32_t new_tokens_within(int32_t max_seq_len, const JobSize& size);
 void check_priority(int32_t priority);
 
 // Throws invalid_argument naming the option.
-void check_options(const CacheOptions& options, const CacheParts& parts);
+void check_options(const EngineOptions& options, const EngineParts& parts);
 
 }  // namespace quire

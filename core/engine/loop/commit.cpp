@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/contain.h"
+#include "core/base/deadline.h"
 #include "core/base/error.h"
-#include "core/engine/deadline.h"
-#include "core/engine/loop/contain.h"
 
 namespace quire {
 
@@ -23,7 +23,7 @@ int32_t num_drafts_accepted(const JobRecord& job) {
 
 // Stop strings come before max_new_tokens, so that the last token cannot leak a piece of one. The newest
 // tokens in which a banned string begins.
-int32_t say(JobRecord& job, const SampledToken& sampled, bool is_last) {
+int32_t emit_token(JobRecord& job, const SampledToken& sampled, bool is_last) {
   JobStep& step = job.step;
   if (is_last && step.finish == FinishReason::stop_token) {
     job.text.push_silent(sampled, job.wants_log_probs());
@@ -50,9 +50,9 @@ bool runs_in_loop(const JobRecord& job) {
 
 // What was computed of all lanes, then what was drawn for their jobs.
 void Commit::commit(const StepPlan& plan) noexcept {
-  const int32_t company = plan.num_jobs();
+  const int32_t batch_jobs = plan.num_jobs();
   for (const PlannedLane& planned : plan.lanes) {
-    planned.lane->job->channel->progress.company = company;
+    planned.lane->job->channel->progress.batch_jobs = batch_jobs;
     commit_lane(planned);
   }
   const JobRecord* last = nullptr;
@@ -68,10 +68,10 @@ void Commit::take_tokens(JobRecord& job) {
     const bool is_last = i + 1 == job.step.drawn.size();
     job.for_each_lane([&](Lane& lane) { lane.tokens.push_back(sampled.token); });
     job.sampler.accept(sampled.token, sampled.probability);
-    const int32_t num_banned_tokens = say(job, sampled, is_last);
+    const int32_t num_banned_tokens = emit_token(job, sampled, is_last);
     if (num_banned_tokens > 0) {
       job.step.finish = FinishReason::unfinished;
-      return jobs_.avoid(job, num_banned_tokens);
+      return jobs_.retract_banned(job, num_banned_tokens);
     }
     if (job.step.finish == FinishReason::stop_string) return;
     if (is_last && job.step.finish != FinishReason::unfinished) break;
@@ -136,7 +136,7 @@ void Commit::count_lane(const PlannedLane& planned) noexcept {
   JobRecord& job = *lane.job;
   const bool prefills =
       !job.first_token || planned.num_tokens > 1 + lane.num_candidates + job.lane.num_forced;
-  jobs_.book().count(job.book_place, [&](JobCounts& of) {
+  jobs_.metrics_store().count(job.book_place, [&](JobCounts& of) {
     if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(planned.num_tokens);
     if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(planned.num_found_tokens);
   });
@@ -158,7 +158,7 @@ void Commit::count_draws(JobRecord& job) noexcept {
   JobProgress& progress = job.channel->progress;
   progress.draft_tokens = job.result.draft_tokens;
   progress.accepted_draft_tokens = job.result.accepted_draft_tokens;
-  jobs_.book().count(job.book_place, [&](JobCounts& of) {
+  jobs_.metrics_store().count(job.book_place, [&](JobCounts& of) {
     of.new_tokens += static_cast<uint64_t>(job.step.drawn.size());
     of.draft_tokens += static_cast<uint64_t>(num_candidates);
     of.draft_tokens_accepted += static_cast<uint64_t>(num_accepted);
@@ -167,15 +167,17 @@ void Commit::count_draws(JobRecord& job) noexcept {
 
 void Commit::measure_token(JobRecord& job) noexcept {
   const TimePoint now = clock_.now();
-  MetricsBook& book = jobs_.book();
+  MetricsStore& metrics_store = jobs_.metrics_store();
   if (job.first_token) {
     const double seconds = in_seconds(now - job.last_token);
-    book.observe(job.book_place, [&](JobHistograms& of) { of.time_between_tokens.observe(seconds); });
+    metrics_store.observe(job.book_place,
+                          [&](JobHistograms& of) { of.time_between_tokens.observe(seconds); });
   } else {
     job.first_token = now;
     job.channel->progress.first_token = now;
     const double seconds = in_seconds(now - job.submitted);
-    book.observe(job.book_place, [&](JobHistograms& of) { of.time_to_first_token.observe(seconds); });
+    metrics_store.observe(job.book_place,
+                          [&](JobHistograms& of) { of.time_to_first_token.observe(seconds); });
     jobs_.measure_reuse(job);
   }
   job.last_token = now;
@@ -185,17 +187,17 @@ void Commit::emit(JobRecord& job) {
   EventStream& stream = *job.channel->stream;
   if (!job.announced) {
     job.announced = true;
-    stream.push(job.channel->make_event(EventKind::started), &jobs_.told());
+    stream.push(job.channel->make_event(EventKind::started), &jobs_.pending_wakeups());
   }
   if (job.request.want_progress && !job.first_token) {
     Event progress = job.channel->make_event(EventKind::progress);
     progress.done_tokens = std::min(kv_.length(*job.lane.sequence), job.lane.num_prompt_tokens);
     progress.total_tokens = job.lane.num_prompt_tokens;
-    stream.push(std::move(progress), &jobs_.told());
+    stream.push(std::move(progress), &jobs_.pending_wakeups());
   }
   const bool ends = job.step.finish != FinishReason::unfinished;
   while (job.text.has_text() || (ends && job.text.has_anything())) {
-    if (!stream.push(job.channel->make_event(EventKind::text, job.text.take()), &jobs_.told()))
+    if (!stream.push(job.channel->make_event(EventKind::text, job.text.take()), &jobs_.pending_wakeups()))
       throw Error(ErrorCode::slow_reader, "the reader left {} events unread", job.request.max_unread_events);
   }
 }

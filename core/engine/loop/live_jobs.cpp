@@ -3,36 +3,36 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/contain.h"
+#include "core/base/deadline.h"
 #include "core/base/error.h"
-#include "core/engine/deadline.h"
-#include "core/engine/loop/contain.h"
 
 namespace quire {
 
 namespace {
 
-int32_t max_pinned_pages(const JobGrounds& grounds) {
-  const int32_t pages = grounds.options.max_pinned_pages;
-  return pages > 0 ? pages : grounds.executor.promised_pages() / 4;
+int32_t max_pinned_pages(const EngineContext& context) {
+  const int32_t pages = context.options.max_pinned_pages;
+  return pages > 0 ? pages : context.executor.promised_pages() / 4;
 }
 
 }  // namespace
 
-LiveJobs::LiveJobs(const JobGrounds& grounds)
-    : grounds_(grounds),
-      name_spaces_(grounds.options),
-      pins_(grounds.pages.kv(), name_spaces_, book_, max_pinned_pages(grounds)) {
-  const auto max_jobs = static_cast<size_t>(grounds.policy.max_running_lanes);
+LiveJobs::LiveJobs(const EngineContext& context)
+    : context_(context),
+      namespaces_(context.options),
+      pins_(context.pages.kv(), namespaces_, metrics_store_, max_pinned_pages(context)) {
+  const auto max_jobs = static_cast<size_t>(context.policy.max_running_lanes);
   running_.reserve(max_jobs);
   admitted_.reserve(max_jobs);
-  told_.reserve(max_jobs);
+  pending_wakeups_.reserve(max_jobs);
   publish_stats();
 }
 
 LiveJobs::~LiveJobs() = default;
 
 void LiveJobs::take_in(Inbox& inbox) {
-  now_ = grounds_.runtime.clock().now();
+  now_ = context_.runtime.clock().now();
   if (!inbox.jobs.empty() || !inbox.tasks.empty()) note_change();
   for (auto& job : inbox.jobs) accept(std::move(job));
   inbox.jobs.clear();
@@ -44,13 +44,13 @@ void LiveJobs::take_in(Inbox& inbox) {
   inbox.tasks.clear();
   if (inbox.cancels) end_cancelled();
   sweep();
-  told_.flush();
+  pending_wakeups_.flush();
 }
 
 void LiveJobs::look_at_clock() noexcept {
-  now_ = grounds_.runtime.clock().now();
+  now_ = context_.runtime.clock().now();
   end_late();
-  told_.flush();
+  pending_wakeups_.flush();
   pins_.expire(now_);
 }
 
@@ -58,11 +58,11 @@ void LiveJobs::accept(std::unique_ptr<JobRecord> job) noexcept {
   JobRecord& accepted = *job;
   try {
     waiting_.reserve(waiting_.size() + 1);
-    accepted.book_place = book_.place_of(accepted.request.name_space);
-    accepted.name_space = name_spaces_.enter(accepted.request.name_space);
-    book_.submitted(accepted.book_place);
+    accepted.book_place = metrics_store_.place_of(accepted.request.name_space);
+    accepted.name_space = namespaces_.enter(accepted.request.name_space);
+    metrics_store_.submitted(accepted.book_place);
   } catch (...) {
-    book_.submitted(accepted.book_place);
+    metrics_store_.submitted(accepted.book_place);
     fail(accepted, ErrorCode::out_of_memory, "no memory to take the job in");
     announce_end(accepted);
     return;
@@ -117,10 +117,10 @@ void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
   note_change();
   const bool ran = job.holds_pages();
   drop_pages(job);
-  if (!job.started) grounds_.queue.left_queue(job.request.name_space);
-  if (job.name_space >= 0) name_spaces_.leave(job.name_space);
+  if (!job.started) context_.queue.left_queue(job.request.name_space);
+  if (job.name_space >= 0) namespaces_.leave(job.name_space);
   JobResult& result = job.result;
-  const TimePoint end_time = grounds_.runtime.clock().now();
+  const TimePoint end_time = context_.runtime.clock().now();
   result.reason = reason;
   result.error = code;
   set_message(result.message, message);
@@ -129,7 +129,7 @@ void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
   if (job.started) result.time_prefill = job.first_token.value_or(end_time) - *job.started;
   if (job.first_token) result.time_generating = end_time - *job.first_token;
   note_rest(job, false, end_time);
-  book_.count(job.book_place, [&](JobCounts& of) {
+  metrics_store_.count(job.book_place, [&](JobCounts& of) {
     --(ran ? of.running_jobs : of.queued_jobs);
     ++of.finished_jobs;
     if (reason == FinishReason::failed) ++of.failed_jobs;
@@ -143,14 +143,14 @@ void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
 }
 
 void LiveJobs::announce_end(JobRecord& job) noexcept {
-  job.channel->finish(std::move(job.result), &told_);
-  grounds_.queue.forget(job.id);
+  job.channel->finish(std::move(job.result), &pending_wakeups_);
+  context_.queue.forget(job.id);
 }
 
 void LiveJobs::drop_pages(JobRecord& job) noexcept {
   if (!job.holds_pages()) return;
   close_lanes(job);
-  name_spaces_.change_running(job.name_space, -1);
+  namespaces_.change_running(job.name_space, -1);
 }
 
 void LiveJobs::close_lanes(JobRecord& job) noexcept {
@@ -174,7 +174,7 @@ void LiveJobs::sweep() noexcept {
 void LiveJobs::measure_reuse(const JobRecord& job) noexcept {
   if (!job.request.reuse_prefix) return;
   const double share = static_cast<double>(job.result.cached_tokens) / job.lane.num_prompt_tokens;
-  book_.observe(job.book_place, [&](JobHistograms& of) { of.cached_share.observe(share); });
+  metrics_store_.observe(job.book_place, [&](JobHistograms& of) { of.cached_share.observe(share); });
 }
 
 void LiveJobs::fail_each(ErrorCode code, std::string_view message) noexcept {
@@ -186,7 +186,7 @@ void LiveJobs::fail_each(ErrorCode code, std::string_view message) noexcept {
 void LiveJobs::fail_all(ErrorCode code, std::string_view message) noexcept {
   fail_each(code, message);
   sweep();
-  told_.flush();
+  pending_wakeups_.flush();
 }
 
 void LiveJobs::wait_for_model() noexcept {
@@ -203,10 +203,10 @@ void LiveJobs::end_all(ErrorCode code, std::string_view message) noexcept {
   fail_each(code, message);
   while (drop_oldest_pin()) {
   }
-  book_.cache().engine_error = code;
+  metrics_store_.cache().engine_error = code;
   sweep();
-  told_.flush();
-  grounds_.pages.end();
+  pending_wakeups_.flush();
+  context_.pages.end();
 }
 
 JobRecord* LiveJobs::find(JobId id) {
@@ -230,14 +230,14 @@ void LiveJobs::rewind(JobRecord& job, int32_t num_new_tokens) {
     Event event = job.channel->make_event(EventKind::rewind);
     event.kept_tokens = text.num_taken_tokens();
     event.kept_bytes = text.num_taken_bytes();
-    job.channel->stream->push(std::move(event), &told_);
+    job.channel->stream->push(std::move(event), &pending_wakeups_);
   }
   job.text = std::move(text);
   job.exclusions.drop_from(num_new_tokens);
   drop_tokens(job, num_new_tokens);
 }
 
-void LiveJobs::avoid(JobRecord& job, int32_t num_tokens) {
+void LiveJobs::retract_banned(JobRecord& job, int32_t num_tokens) {
   const int32_t place = job.num_new_tokens() - num_tokens;
   job.exclusions.settle(job.num_new_tokens() - static_cast<int32_t>(job.text.num_held_tokens()));
   const auto drawn = static_cast<size_t>(job.lane.num_prompt_tokens) + static_cast<size_t>(place);
@@ -316,8 +316,8 @@ int32_t LiveJobs::num_running_lanes() const {
 
 // Whether a fork can run beside its parent at once, with all its pages.
 bool LiveJobs::has_place_for_fork(const JobRecord& parent) {
-  if (num_running_lanes() + parent.num_lanes() > grounds_.policy.max_running_lanes) return false;
-  const NamespaceView& space = name_spaces_.view(parent.name_space);
+  if (num_running_lanes() + parent.num_lanes() > context_.policy.max_running_lanes) return false;
+  const NamespaceView& space = namespaces_.view(parent.name_space);
   if (space.max_running_jobs > 0 && space.running_jobs >= space.max_running_jobs) return false;
   if (space.max_pages == 0) return true;
   int32_t held_pages = num_pages(parent);
@@ -335,7 +335,7 @@ void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
                      parent.guide ? static_cast<int32_t>(parent.guide->known().size()) : 0,
                      new_tokens_of_fork(parent, options)};
   check_fit(size, parent.request.name_space,
-            {grounds_.executor, grounds_.num_tokens, max_seq_len, grounds_.options});
+            {context_.executor, context_.num_tokens, max_seq_len, context_.options});
   auto child = make_child(parent, std::move(channel), options, new_tokens_within(max_seq_len, size));
   child->submitted = now_;
   child->channel->progress.submitted = now_;
@@ -361,8 +361,8 @@ void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
 void LiveJobs::begin(JobRecord& job) noexcept {
   job.channel->state = job.first_token ? JobState::generating : JobState::prefill;
   job.channel->progress.gave_room = false;
-  name_spaces_.change_running(job.name_space, 1);
-  book_.count(job.book_place, [](JobCounts& of) {
+  namespaces_.change_running(job.name_space, 1);
+  metrics_store_.count(job.book_place, [](JobCounts& of) {
     --of.queued_jobs;
     ++of.running_jobs;
   });
@@ -371,8 +371,8 @@ void LiveJobs::begin(JobRecord& job) noexcept {
   job.channel->progress.started = now_;
   job.result.time_queued = now_ - job.submitted;
   const double seconds = in_seconds(job.result.time_queued);
-  book_.observe(job.book_place, [&](JobHistograms& of) { of.time_queued.observe(seconds); });
-  grounds_.queue.left_queue(job.request.name_space);
+  metrics_store_.observe(job.book_place, [&](JobHistograms& of) { of.time_queued.observe(seconds); });
+  context_.queue.left_queue(job.request.name_space);
 }
 
 PinId LiveJobs::pin(const TokenIds& prompt, const std::string& name_space, Duration time_to_live) {
@@ -399,29 +399,29 @@ int32_t LiveJobs::query_prefix(const TokenIds& prompt, const std::string& name_s
 }
 
 void LiveJobs::follow_pages(const PageFollowing& following) {
-  grounds_.pages.follow(following);
+  context_.pages.follow(following);
 }
 
 void LiveJobs::publish_stats() noexcept {
-  CacheStats& stats = book_.cache();
-  grounds_.pages.measure(stats);
-  book_.clear_pages();
+  CacheStats& stats = metrics_store_.cache();
+  context_.pages.measure(stats);
+  metrics_store_.clear_pages();
   stats.pages.pinned = pins_.count_pages();
   for (const auto& job : running_) {
-    if (job->holds_pages()) book_.add_pages(job->book_place, num_pages(*job), 0);
+    if (job->holds_pages()) metrics_store_.add_pages(job->book_place, num_pages(*job), 0);
   }
-  book_.publish();
+  metrics_store_.publish();
 }
 
 // One look for each job that waits; where its pages leave again before it begins, they are computed anew.
 void LiveJobs::bring_prefixes_back() {
-  if (!grounds_.pages.keeps_prefixes()) return;
-  const auto num_places = static_cast<size_t>(grounds_.policy.max_running_lanes - num_running_lanes());
+  if (!context_.pages.keeps_prefixes()) return;
+  const auto num_places = static_cast<size_t>(context_.policy.max_running_lanes - num_running_lanes());
   for (size_t i = 0; i < std::min(num_places, waiting_.size()); ++i) {
     JobRecord& job = *waiting_[i];
     if (!job.request.reuse_prefix || std::exchange(job.prefix_came_back, true)) continue;
     const auto bring_back = [&](const Lane& of) {
-      grounds_.pages.bring_back({job.request.name_space, of.adapter_generation}, of.tokens);
+      context_.pages.bring_back({job.request.name_space, of.adapter_generation}, of.tokens);
     };
     contain(
         "no memory", [&] { job.for_each_lane(bring_back); },
@@ -430,9 +430,9 @@ void LiveJobs::bring_prefixes_back() {
 }
 
 void LiveJobs::file_prefixes(Duration longest) noexcept {
-  if (!grounds_.pages.files_prefixes() || std::exchange(prefixes_filed_, true)) return;
-  const TimePoint end = deadline_after(grounds_.runtime.clock().now(), longest);
-  grounds_.pages.file_prefixes([&] { return grounds_.runtime.clock().now() >= end; });
+  if (!context_.pages.files_prefixes() || std::exchange(prefixes_filed_, true)) return;
+  const TimePoint end = deadline_after(context_.runtime.clock().now(), longest);
+  context_.pages.file_prefixes([&] { return context_.runtime.clock().now() >= end; });
   publish_stats();
 }
 
@@ -448,7 +448,7 @@ void LiveJobs::preempt(JobRecord& job) {
   waiting_.push_back(std::move(*place));
   running_.erase(place);
   job.channel->progress.preemptions = ++job.result.preemptions;
-  book_.count(job.book_place, [](JobCounts& of) {
+  metrics_store_.count(job.book_place, [](JobCounts& of) {
     --of.running_jobs;
     ++of.queued_jobs;
     ++of.preemptions;

@@ -6,27 +6,27 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 #include "core/engine/jobs/job_queue.h"
 #include "core/engine/jobs/job_record.h"
-#include "core/engine/jobs/name_spaces.h"
+#include "core/engine/jobs/namespaces.h"
 #include "core/engine/jobs/request_check.h"
+#include "core/engine/loop/engine_pages.h"
 #include "core/engine/loop/pins.h"
-#include "core/engine/loop/scheduler_policy.h"
-#include "core/engine/metrics/metrics_book.h"
-#include "core/engine/residency/page_home.h"
+#include "core/engine/metrics/metrics_store.h"
+#include "core/engine/scheduler/scheduler_policy.h"
 
 namespace quire {
 
 // What jobs live on; outlives them.
-struct JobGrounds {
+struct EngineContext {
   const Runtime& runtime;
-  const CacheOptions& options;
+  const EngineOptions& options;
   ExecutorLimits executor;
   PolicyLimits policy;
   int32_t num_tokens = 0;  // of the vocabulary
   JobQueue& queue;
-  PageHome& pages;
+  EnginePages& pages;
 };
 
 // Owns all jobs that live. One thread at a time.
@@ -34,7 +34,7 @@ class LiveJobs {
  public:
   using Jobs = std::vector<std::unique_ptr<JobRecord>>;
 
-  explicit LiveJobs(const JobGrounds& grounds);
+  explicit LiveJobs(const EngineContext& context);
   ~LiveJobs();
 
   // Takes over what came through the door. Never throws for what one job or one task did.
@@ -47,20 +47,20 @@ class LiveJobs {
   // When somebody has to look again without being told; max() where never.
   TimePoint next_event() const;
 
-  const JobGrounds& grounds() const { return grounds_; }
+  const EngineContext& context() const { return context_; }
   const Jobs& running() const { return running_; }
   const Jobs& waiting() const { return waiting_; }
   bool empty() const { return running_.empty() && waiting_.empty(); }
   JobRecord* find(JobId id);
   TimePoint now() const { return now_; }  // of the last look at the clock
-  NameSpaces& name_spaces() { return name_spaces_; }
+  Namespaces& name_spaces() { return namespaces_; }
   void take_new_quotas() {
-    name_spaces_.take_new_quotas();
+    namespaces_.take_new_quotas();
     note_change();
   }
-  EventBatch& told() { return told_; }
-  MetricsBook& book() { return book_; }
-  const MetricsBook& book() const { return book_; }
+  EventBatch& pending_wakeups() { return pending_wakeups_; }
+  MetricsStore& metrics_store() { return metrics_store_; }
+  const MetricsStore& metrics_store() const { return metrics_store_; }
   // Counts up with all that could let a waiting job begin: an end, a new job, a task.
   uint64_t num_changes() const { return num_changes_; }
   void note_change() noexcept { ++num_changes_; }
@@ -90,7 +90,7 @@ class LiveJobs {
 
   // The newest tokens were never drawn, and the first of them is not drawn there again: a banned text began
   // with it.
-  void avoid(JobRecord& job, int32_t num_tokens);
+  void retract_banned(JobRecord& job, int32_t num_tokens);
 
   // For tasks, between two steps.
   void rewind(JobRecord& job, int32_t num_new_tokens);
@@ -115,16 +115,16 @@ class LiveJobs {
   void close_lanes(JobRecord& job) noexcept;
   void drop_pages(JobRecord& job) noexcept;
   void drop_tokens(JobRecord& job, int32_t num_new_tokens);
-  KvCache& kv() const { return grounds_.pages.kv(); }
+  KvCache& kv() const { return context_.pages.kv(); }
 
-  const JobGrounds grounds_;
-  NameSpaces name_spaces_;
-  MetricsBook book_;
+  const EngineContext context_;
+  Namespaces namespaces_;
+  MetricsStore metrics_store_;
   Pins pins_;
   Jobs running_;
   Jobs waiting_;
   std::vector<JobRecord*> admitted_;
-  EventBatch told_;  // streams that got events since their queues were told
+  EventBatch pending_wakeups_;  // streams that got events since their queues were told
   bool prefixes_filed_ = false;
   bool any_ended_ = false;  // some record waits for the sweep
   uint64_t num_changes_ = 0;

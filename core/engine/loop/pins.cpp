@@ -15,10 +15,10 @@ PinId Pins::add(const TokenIds& prompt, const std::string& name_space, TimePoint
     if (pin.name_space == name_space) pinned_here += pin.num_own_pages;
   }
   int32_t left = max_pages_ - pinned;
-  const int32_t quota = name_spaces_.quota_of(name_space).max_pinned_pages;
+  const int32_t quota = namespaces_.quota_of(name_space).max_pinned_pages;
   if (quota > 0) left = std::min(left, quota - pinned_here);
   pins_.reserve(pins_.size() + 1);
-  Pin pin{PinId{last_id_ + 1}, name_space, book_.place_of(name_space), {}, expires};
+  Pin pin{PinId{last_id_ + 1}, name_space, metrics_store_.place_of(name_space), {}, expires};
   pin.pages = kv_.pin({name_space, 0}, prompt, left);
   if (pin.pages.empty()) throw Error(ErrorCode::not_found, "not one whole page of the prefix is cached");
   pins_.push_back(std::move(pin));
@@ -61,7 +61,7 @@ TimePoint Pins::next_expiry() const {
 int32_t Pins::count_pages() noexcept {
   int32_t sum = 0;
   for (const Pin& pin : pins_) {
-    book_.add_pages(pin.book_place, 0, pin.num_own_pages);
+    metrics_store_.add_pages(pin.book_place, 0, pin.num_own_pages);
     sum += pin.num_own_pages;
   }
   return sum;

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/engine/cache.h"
-#include "core/engine/jobs/name_spaces.h"
-#include "core/engine/metrics/metrics_book.h"
+#include "core/engine/engine.h"
+#include "core/engine/jobs/namespaces.h"
+#include "core/engine/metrics/metrics_store.h"
 #include "core/kv/kv_cache.h"
 
 namespace quire {
@@ -16,8 +16,8 @@ namespace quire {
 class Pins {
  public:
   // `max_pages`: over all namespaces.
-  Pins(KvCache& kv, const NameSpaces& name_spaces, MetricsBook& book, int32_t max_pages)
-      : kv_(kv), name_spaces_(name_spaces), book_(book), max_pages_(max_pages) {}
+  Pins(KvCache& kv, const Namespaces& name_spaces, MetricsStore& metrics_store, int32_t max_pages)
+      : kv_(kv), namespaces_(name_spaces), metrics_store_(metrics_store), max_pages_(max_pages) {}
 
   // Throws ErrorCode::quota beyond the limits, ErrorCode::not_found where not one page is cached.
   PinId add(const TokenIds& prompt, const std::string& name_space, TimePoint expires);
@@ -26,7 +26,7 @@ class Pins {
   void expire(TimePoint now) noexcept;
   bool empty() const { return pins_.empty(); }
   TimePoint next_expiry() const;
-  // Into the book, by namespace; the sum.
+  // Into the metrics_store, by namespace; the sum.
   int32_t count_pages() noexcept;
 
  private:
@@ -42,8 +42,8 @@ class Pins {
   void count_own_pages() noexcept;
 
   KvCache& kv_;
-  const NameSpaces& name_spaces_;
-  MetricsBook& book_;
+  const Namespaces& namespaces_;
+  MetricsStore& metrics_store_;
   int32_t max_pages_;
   std::vector<Pin> pins_;
   uint64_t last_id_ = 0;

@@ -5,17 +5,17 @@
 
 #include <gsl/gsl>
 
+#include "core/base/contain.h"
 #include "core/base/error.h"
 #include "core/engine/loop/batch_builder.h"
-#include "core/engine/loop/contain.h"
-#include "core/engine/loop/policy_limits.h"
+#include "core/engine/scheduler/policy_limits.h"
 
 namespace quire {
 
 namespace {
 
-JobGrounds job_grounds(const Runtime& runtime, const CacheParts& parts, const CacheOptions& options,
-                       JobQueue& queue, PageHome& pages) {
+EngineContext job_grounds(const Runtime& runtime, const EngineParts& parts, const EngineOptions& options,
+                          JobQueue& queue, EnginePages& pages) {
   const ExecutorLimits limits = parts.executor->limits();
   return {runtime, options, limits, policy_limits(limits, options), parts.num_tokens, queue, pages};
 }
@@ -28,54 +28,54 @@ bool wants_hidden(const StepPlan& plan) {
 
 }  // namespace
 
-StepLoop::StepLoop(Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue)
+StepLoop::StepLoop(Runtime& runtime, EngineParts parts, const EngineOptions& options, JobQueue& queue)
     : parts_(std::move(parts)),
       pages_(runtime, parts_, options),
       jobs_(job_grounds(runtime, parts_, options, queue, pages_)),
-      pace_(grounds(), parts_.devices, plan_),
-      tenancy_(parts_.residence, queue.signal(), *parts_.executor),
-      planning_(jobs_, kv(), grounds().policy, pace_),
+      step_timing_(context(), parts_.devices, plan_),
+      weight_use_(parts_.residency, queue.signal(), *parts_.executor),
+      planning_(jobs_, kv(), context().policy, step_timing_),
       ahead_(*parts_.executor, jobs_, planning_, kv()),
-      drawing_(*parts_.executor, parts_.num_tokens),
-      verify_(*parts_.executor, drawing_),
+      token_sampling_(*parts_.executor, parts_.num_tokens),
+      verify_(*parts_.executor, token_sampling_),
       commit_(runtime.clock(), jobs_, kv()) {
-  parts_.executor->set_breaks(&pace_);
-  plan_.lanes.reserve(static_cast<size_t>(grounds().policy.max_running_lanes));
+  parts_.executor->set_breaks(&step_timing_);
+  plan_.lanes.reserve(static_cast<size_t>(context().policy.max_running_lanes));
 }
 
 StepLoop::~StepLoop() = default;
 
 StepOutcome StepLoop::run_once() {
   const auto tell = gsl::finally([this] {
-    jobs_.told().flush();
+    jobs_.pending_wakeups().flush();
     pages_.flush();
   });
   jobs_.look_at_clock();
   if (pages_.give_idle(jobs_.now())) jobs_.sweep();
-  if (!tenancy_.can_compute(jobs_)) {
-    pace_.rest();
+  if (!weight_use_.can_compute(jobs_)) {
+    step_timing_.rest();
     return StepOutcome::idle;
   }
-  if (!pace_.may_begin(jobs_)) return StepOutcome::idle;
+  if (!step_timing_.may_begin(jobs_)) return StepOutcome::idle;
   jobs_.bring_prefixes_back();
   const bool is_issued = ahead_.resume(plan_);
   if (!is_issued && !planning_.plan(plan_)) {
-    pace_.rest();
+    step_timing_.rest();
     return StepOutcome::idle;
   }
-  pace_.begin(jobs_.now(), {is_issued, tenancy_.take_arrival()});
-  const auto end_pace = gsl::finally([this] { pace_.end(); });
+  step_timing_.begin(jobs_.now(), {is_issued, weight_use_.take_arrival()});
+  const auto end_pace = gsl::finally([this] { step_timing_.end(); });
   contain(
       "no memory for a step", [this] { step(); },
       [this](ErrorCode code, std::string_view what) { blame(code, what); });
-  ++jobs_.book().cache().steps;
+  ++jobs_.metrics_store().cache().steps;
   jobs_.sweep();
-  if (grounds().options.check_invariants) audit();
+  if (context().options.check_invariants) audit();
   return StepOutcome::advanced;
 }
 
-uint64_t StepLoop::give_room(std::string_view device, uint64_t bytes) {
-  const auto told = gsl::finally([this] {
+uint64_t StepLoop::reclaim(std::string_view device, uint64_t bytes) {
+  const auto pending_wakeups = gsl::finally([this] {
     jobs_.sweep();
     pages_.flush();
   });
@@ -84,17 +84,17 @@ uint64_t StepLoop::give_room(std::string_view device, uint64_t bytes) {
 
 void StepLoop::step() {
   Reservation reservation = kv().reserve(plan_);  // given back on the way out unless committed
-  build_batch(plan_, reservation.copies(), table_shape(grounds().executor, kv()), batch_);
+  build_batch(plan_, reservation.copies(), table_shape(context().executor, kv()), batch_);
   batch_.wants_hidden = wants_hidden(plan_);
   const Ticket ticket = ahead_.forward(plan_, batch_);
-  drawing_.draw(plan_, ticket);
-  if (pace_.may_follow()) {
+  token_sampling_.draw(plan_, ticket);
+  if (step_timing_.may_follow()) {
     ahead_.follow(plan_, batch_);
   } else {
-    pace_.pass_on();
+    step_timing_.pass_on();
   }
   const Drawn drawn = parts_.executor->wait(ticket);
-  pace_.end_turn(batch_.num_tokens(), batch_.num_sequences(), ahead_.has_issued());
+  step_timing_.end_turn(batch_.num_tokens(), batch_.num_sequences(), ahead_.has_issued());
   ahead_.settle(drawn);
   measure_step();
   verify_.verify(plan_, drawn);
@@ -104,10 +104,10 @@ void StepLoop::step() {
 
 void StepLoop::measure_step() noexcept {
   const double num_sequences = batch_.num_sequences();
-  StepHistograms& steps = jobs_.book().steps();
+  StepHistograms& steps = jobs_.metrics_store().steps();
   steps.sequences.observe(num_sequences);
   steps.tokens.observe(batch_.num_tokens());
-  steps.batch_fill.observe(num_sequences / grounds().policy.max_running_lanes);
+  steps.batch_fill.observe(num_sequences / context().policy.max_running_lanes);
 }
 
 // A step that failed as a whole is somebody's fault: the jobs that took part are run alone until it is found
@@ -115,11 +115,11 @@ void StepLoop::measure_step() noexcept {
 // Called where the error was caught: one of the device goes on as it is, for which no memory is needed.
 void StepLoop::blame(ErrorCode code, std::string_view message) {
   if (code == ErrorCode::device_lost) throw;
-  if (pace_.gave_up()) return;
+  if (step_timing_.gave_up()) return;
   const int32_t num_jobs = plan_.num_jobs();
   if (num_jobs == 1) return jobs_.fail(*plan_.lanes.front().lane->job, code, message);
   for (const PlannedLane& planned : plan_.lanes) planned.lane->job->suspect = true;
-  grounds().runtime.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", num_jobs,
+  context().runtime.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", num_jobs,
                           error_code_name(code), message);
 }
 

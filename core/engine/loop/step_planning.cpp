@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/engine/loop/job_lanes.h"
+#include "core/engine/scheduler/job_lanes.h"
 
 namespace quire {
 
@@ -21,8 +21,8 @@ Duration pause_after_failure(int32_t num_failures) {
 
 }  // namespace
 
-StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, Pace& pace)
-    : jobs_(jobs), kv_(kv), limits_(limits), pace_(pace) {}
+StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& pace)
+    : jobs_(jobs), kv_(kv), limits_(limits), step_timing_(pace) {}
 
 // A plan that finds no memory is tried again with the next step, or a little later where nothing else wakes
 // the engine.
@@ -89,7 +89,8 @@ PolicyLimits StepPlanning::sized_limits() {
   num_prompts +=
       std::min(static_cast<int32_t>(num_waiting), std::max(0, limits_.max_running_lanes - num_lanes));
   PolicyLimits limits = limits_;
-  limits.max_step_tokens = std::min(limits.max_step_tokens, pace_.step_tokens(num_streams, num_prompts));
+  limits.max_step_tokens =
+      std::min(limits.max_step_tokens, step_timing_.step_tokens(num_streams, num_prompts));
   return limits;
 }
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/engine/loop/live_jobs.h"
-#include "core/engine/loop/pace.h"
-#include "core/engine/loop/scheduler_policy.h"
+#include "core/engine/loop/step_timing.h"
+#include "core/engine/scheduler/scheduler_policy.h"
 #include "core/step/step_plan.h"
 
 namespace quire {
@@ -13,7 +13,7 @@ namespace quire {
 // One thread at a time.
 class StepPlanning {
  public:
-  StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, Pace& pace);
+  StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& pace);
 
   // False where nothing can run. Throws ErrorCode::out_of_memory where there was none again and again.
   bool plan(StepPlan& plan);
@@ -49,7 +49,7 @@ class StepPlanning {
   LiveJobs& jobs_;
   KvCache& kv_;
   const PolicyLimits limits_;
-  Pace& pace_;
+  StepTiming& step_timing_;
   std::vector<RunningView> running_views_;
   std::vector<LaneView> guide_views_;
   std::vector<WaitingView> waiting_views_;

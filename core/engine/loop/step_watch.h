@@ -6,7 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "core/engine/loop/fastest_steps.h"
+#include "core/engine/scheduler/fastest_steps.h"
 
 namespace quire {
 

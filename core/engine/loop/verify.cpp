@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/contain.h"
 #include "core/base/error.h"
-#include "core/engine/loop/contain.h"
 #include "core/sampling/guidance.h"
 
 namespace quire {
@@ -118,7 +118,7 @@ void Verify::verify_lanes(PlannedLane& planned, PlannedLane* guide, const Drawn&
 // A page that was found when the step was planned may be gone when it is reserved, so that a lane stops short
 // of its end. The end of a lane is computed by the step that draws from it.
 void Verify::verify_prompt(PlannedLane& planned, const Drawn& drawn) const {
-  if (!drawing_.is_finite(planned, drawn))
+  if (!token_sampling_.is_finite(planned, drawn))
     throw Error(ErrorCode::numeric, "the logits after token {} are not finite", planned.end());
   const Lane& lane = *planned.lane;
   if (lane.job->request.kind != JobKind::generate) return;
@@ -129,7 +129,7 @@ void Verify::verify_prompt(PlannedLane& planned, const Drawn& drawn) const {
 void Verify::verify_score(const PlannedLane& planned, const Drawn& drawn) {
   JobRecord& job = *planned.lane->job;
   for (int32_t i = 0; i < planned.num_tokens; ++i) {
-    const auto logits = drawing_.row(drawn, planned.first_row + i);
+    const auto logits = token_sampling_.row(drawn, planned.first_row + i);
     const RowScan scan = scan_row(logits);
     const auto position = static_cast<size_t>(planned.start) + static_cast<size_t>(i);
     if (!scan.finite)
@@ -177,7 +177,7 @@ bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& dr
   bool is_drawn = false;
   contain(
       "no memory for the tokens of a step",
-      [&] { is_drawn = take(planned, drawing_.sample(planned, guide, drawn, num_after)); },
+      [&] { is_drawn = take(planned, token_sampling_.sample(planned, guide, drawn, num_after)); },
       [&](ErrorCode code, std::string_view what) {
         if (step.drawn.empty()) step.fault(code, what);
       });
@@ -186,10 +186,10 @@ bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& dr
 
 // The next step computes them with the token that was drawn.
 void Verify::take_forced(JobRecord& job, Trial& trial) {
-  if (!drawing_.may_force(job)) return;
+  if (!token_sampling_.may_force(job)) return;
   trial.accept(job.step.drawn.back());
   forced_.clear();
-  drawing_.force(job, forced_);
+  token_sampling_.force(job, forced_);
   for (const TokenId token : forced_) {
     SampledToken sampled;
     sampled.token = token;

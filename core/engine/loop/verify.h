@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/engine/loop/drawing.h"
+#include "core/engine/loop/token_sampling.h"
 #include "core/step/executor.h"
 #include "core/step/step_plan.h"
 
@@ -15,7 +15,7 @@ class Trial;
 // nothing. One thread at a time.
 class Verify {
  public:
-  Verify(Executor& executor, Drawing& drawing) : executor_(executor), drawing_(drawing) {}
+  Verify(Executor& executor, TokenSampling& drawing) : executor_(executor), token_sampling_(drawing) {}
 
   // Never throws: what goes wrong with a job is in its step.
   void verify(StepPlan& plan, const Drawn& drawn) noexcept;
@@ -33,7 +33,7 @@ class Verify {
   void add_states(Pool& pool, int32_t first_row, int32_t num_rows);
 
   Executor& executor_;
-  Drawing& drawing_;
+  TokenSampling& token_sampling_;
   std::vector<float> states_;
   TokenIds forced_;
 };

@@ -69,10 +69,10 @@ struct NamespaceMetrics {
 
 struct CacheMetrics {
   CacheStats stats;
-  std::vector<uint64_t> shard_bytes;  // device memory of the cache, as CacheParts has it
+  std::vector<uint64_t> shard_bytes;  // device memory of the cache, as EngineParts has it
   JobHistograms jobs;
   StepHistograms steps;
-  std::vector<NamespaceMetrics> name_spaces;  // as they came; at most MetricsBook::kMaxNamespaces
+  std::vector<NamespaceMetrics> name_spaces;  // as they came; at most MetricsStore::kMaxNamespaces
   uint64_t untracked_jobs = 0;                // of namespaces that came beyond that
 };
 

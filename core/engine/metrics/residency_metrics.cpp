@@ -4,8 +4,8 @@
 
 #include <fmt/core.h>
 
-#include "core/engine/deadline.h"
-#include "core/engine/runtime.h"
+#include "core/base/deadline.h"
+#include "core/engine/residency/runtime.h"
 #include "core/metrics/prometheus_text.h"
 
 namespace quire {
@@ -15,22 +15,22 @@ struct FigureField {
   const char* name;
   const char* help;
   const char* type;
-  double (*read)(const ResidenceFigures&);
+  double (*read)(const ResidencyStats&);
 };
 
 constexpr std::array<FigureField, 6> kFields = {{
     {"quire_model_state", "1: on its devices, 2: standing by, 3: on disk, 4: on the way.", "gauge",
-     [](const ResidenceFigures& of) { return static_cast<double>(of.state); }},
+     [](const ResidencyStats& of) { return static_cast<double>(of.state); }},
     {"quire_model_waits_total", "How often jobs of a cache found the weights away.", "counter",
-     [](const ResidenceFigures& of) { return static_cast<double>(of.waits); }},
+     [](const ResidencyStats& of) { return static_cast<double>(of.waits); }},
     {"quire_model_wakes_total", "How often the weights came back.", "counter",
-     [](const ResidenceFigures& of) { return static_cast<double>(of.wakes); }},
+     [](const ResidencyStats& of) { return static_cast<double>(of.wakes); }},
     {"quire_model_failed_wakes_total", "How often they could not.", "counter",
-     [](const ResidenceFigures& of) { return static_cast<double>(of.failed_wakes); }},
+     [](const ResidencyStats& of) { return static_cast<double>(of.failed_wakes); }},
     {"quire_model_evictions_total", "How often they left.", "counter",
-     [](const ResidenceFigures& of) { return static_cast<double>(of.evictions); }},
+     [](const ResidencyStats& of) { return static_cast<double>(of.evictions); }},
     {"quire_model_wake_seconds_total", "What their ways back took together.", "counter",
-     [](const ResidenceFigures& of) { return in_seconds(of.all_wakes); }},
+     [](const ResidencyStats& of) { return in_seconds(of.all_wakes); }},
 }};
 
 // Paths may be of any bytes.
@@ -38,25 +38,27 @@ std::string label(std::string_view name, const std::string& value) {
   return prometheus_label(name, printable(value, value.size() * 4));
 }
 
-std::string labels_of(const Residences::Listed& model) {
+std::string labels_of(const ResidencyRegistry::Listed& model) {
   return fmt::format("{},number=\"{}\"", label("model", model.name), model.number);
 }
 
-void add_models(PrometheusText& text, const std::vector<Residences::Listed>& models) {
+void add_models(PrometheusText& text, const std::vector<ResidencyRegistry::Listed>& models) {
   if (models.empty()) return;
   for (const FigureField& field : kFields) {
     text.open(field.name, field.help, field.type);
-    for (const Residences::Listed& model : models) text.sample(labels_of(model), field.read(model.figures));
+    for (const ResidencyRegistry::Listed& model : models)
+      text.sample(labels_of(model), field.read(model.figures));
   }
   text.open("quire_model_shard_bytes", "What the weights of a shard take while they are there.", "gauge");
-  for (const Residences::Listed& model : models) text.samples(labels_of(model), "shard", model.shard_bytes);
+  for (const ResidencyRegistry::Listed& model : models)
+    text.samples(labels_of(model), "shard", model.shard_bytes);
 }
 
 }  // namespace
 
 std::string format_residency_metrics(const Runtime& runtime) {
   PrometheusText text;
-  add_models(text, runtime.residences().list());
+  add_models(text, runtime.residency_registry().list());
   const auto leases = runtime.leases_by_taker();
   if (!leases.empty()) text.open("quire_memory_bytes", "Bytes of a device that were given away.", "gauge");
   for (const auto& [of, bytes] : leases)

@@ -6,8 +6,8 @@
 
 #include "core/base/checked_math.h"
 #include "core/engine/model/model_fingerprint.h"
-#include "core/engine/model/model_home.h"
 #include "core/engine/model/out_of_memory.h"
+#include "core/engine/model/resident_model.h"
 #include "core/engine/model/tokenizer_codec.h"
 #include "core/models/stage_sizes.h"
 #include "core/models/transformer_executor.h"
@@ -27,7 +27,7 @@ constexpr int32_t kMaxDrawEdits = 1 << 16;
 // What a cache keeps alive: its model, and its share of the memory budget.
 struct Kept {
   std::shared_ptr<const Model> model;
-  std::shared_ptr<const ModelHome> home;
+  std::shared_ptr<const ResidentModel> home;
   std::vector<MemoryLease> memory;  // of each stage, and for prefixes that leave
 };
 
@@ -135,7 +135,7 @@ MemoryBytes plan_stage_of(const Model& model, size_t stage_idx, const Transforme
   return plan_stage(*model.transformer(), stage_idx, sizes);
 }
 
-MemoryWish wish_of(const std::shared_ptr<Device>& device, uint64_t bytes, const Model& model) {
+MemoryRequest wish_of(const std::shared_ptr<Device>& device, uint64_t bytes, const Model& model) {
   return {device->name(), bytes, "the cache of " + model.path(),
           [device] { return device->info().free_bytes; }};
 }
@@ -144,7 +144,7 @@ MemoryWish wish_of(const std::shared_ptr<Device>& device, uint64_t bytes, const 
 PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
   return [&model, sizes](int32_t num_pages) mutable {
     sizes.kv.least_pages = num_pages;
-    std::vector<MemoryWish> wishes;
+    std::vector<MemoryRequest> wishes;
     const std::shared_ptr<const Transformer> transformer = model.transformer();
     for (size_t i = 0; i < transformer->stages.size(); ++i) {
       const std::shared_ptr<Device>& device = transformer->stages[i].device;
@@ -195,20 +195,20 @@ std::vector<uint64_t> plan_model_cache(const Model& model, const ModelCacheOptio
   return bytes;
 }
 
-std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
-                                          const std::shared_ptr<const Model>& model,
-                                          const ModelCacheOptions& options,
-                                          const std::shared_ptr<const ModelHome>& home) {
+std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
+                                           const std::shared_ptr<const Model>& model,
+                                           const ModelCacheOptions& options,
+                                           const std::shared_ptr<const ResidentModel>& home) {
   const CacheSizes sizes = settle_sizes(model->config(), options);
   const std::shared_ptr<const Transformer> transformer = model->transformer();
-  const Stay stay(home != nullptr ? home->shared_residence() : nullptr);
-  for (const TransformerStage& stage : transformer->stages) {
+  const ResidencyGuard stay(home != nullptr ? home->shared_residency() : nullptr);
+  for (const PipelineStage& stage : transformer->stages) {
     const std::string refusal = kv_refusal(*stage.device, model->config(), options);
     if (!refusal.empty()) throw Error(ErrorCode::unsupported, "{}", refusal);
   }
   TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
   executor.threads = &runtime->threads();
-  CacheParts parts;
+  EngineParts parts;
   auto kept = std::make_shared<Kept>(Kept{model, home, lease_stages(*runtime, *model, executor)});
   if (options.engine.prefixes.host_bytes > 0) {
     kept->memory.push_back(runtime->lease_memory(
@@ -216,7 +216,7 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   }
   WeightsSource source;
   if (home != nullptr) {
-    parts.residence = home->shared_residence();
+    parts.residency = home->shared_residency();
     source = [model] { return model->weights(); };
   }
   uint64_t bytes = 0;
@@ -227,7 +227,7 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   parts.executor =
       in_memory([&] { return std::make_unique<TransformerExecutor>(transformer, executor, source); });
   for (MemoryLease& lease : kept->memory) lease.settle();
-  for (const TransformerStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
+  for (const PipelineStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;
   parts.num_tokens = num_tokens(*model);
@@ -236,13 +236,13 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   if (sizes.least_pages > 0) parts.page_memory = page_memory(*model, executor);
   parts.model = std::move(kept);
 
-  CacheOptions engine = options.engine;
+  EngineOptions engine = options.engine;
   engine.max_running_jobs = sizes.max_sequences;
   engine.max_chunk_tokens = options.max_chunk_tokens;
   engine.max_seq_len = sizes.max_seq_len;
   if (!engine.prefixes.directory.empty())
     engine.prefixes.fingerprint = model_fingerprint(runtime->files(), *model, executor);
-  return in_memory([&] { return Cache::create(std::move(runtime), std::move(parts), engine); });
+  return in_memory([&] { return Engine::create(std::move(runtime), std::move(parts), engine); });
 }
 
 }  // namespace quire

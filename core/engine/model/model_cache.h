@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/engine/cache.h"
+#include "core/engine/engine.h"
 #include "core/models/memory_plan.h"
 #include "core/models/model.h"
 
@@ -41,7 +41,7 @@ struct ModelCacheOptions {
   kernels::KvFormat key_format = kernels::KvFormat::f16;
   kernels::KvFormat value_format = kernels::KvFormat::f16;
   bool kv_by_room = false;  // in place of these two the most exact that there is room for (precision.h)
-  CacheOptions engine;      // max_running_jobs, max_chunk_tokens and max_seq_len are taken from above
+  EngineOptions engine;     // max_running_jobs, max_chunk_tokens and max_seq_len are taken from above
 };
 
 // The sizes that such a cache has. Throws ErrorCode::invalid_argument naming the option.
@@ -57,14 +57,14 @@ std::vector<uint64_t> plan_model_cache(const Model& model, const ModelCacheOptio
 // can.
 std::string kv_refusal(const Device& device, const ModelConfig& config, const ModelCacheOptions& options);
 
-class ModelHome;
+class ResidentModel;
 
 // Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported with a kv_refusal,
 // ErrorCode::out_of_memory with the bytes needed; nothing stays taken then. `home`: of a model whose weights
 // may leave while the cache has no jobs; null: they stay.
-std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
-                                          const std::shared_ptr<const Model>& model,
-                                          const ModelCacheOptions& options,
-                                          const std::shared_ptr<const ModelHome>& home = nullptr);
+std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
+                                           const std::shared_ptr<const Model>& model,
+                                           const ModelCacheOptions& options,
+                                           const std::shared_ptr<const ResidentModel>& home = nullptr);
 
 }  // namespace quire

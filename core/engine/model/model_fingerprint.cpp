@@ -48,7 +48,7 @@ std::string model_fingerprint(const FileSystem& files, const Model& model,
                                  static_cast<int32_t>(options.kv.key_format),
                                  static_cast<int32_t>(options.kv.value_format), options.kv.page_tokens,
                                  transformer->shard.num_shards, static_cast<int32_t>(model.activations()));
-  for (const TransformerStage& stage : transformer->stages) {
+  for (const PipelineStage& stage : transformer->stages) {
     text += fmt::format("from layer {} on {}\n", stage.first_layer, stage.device->table().name);
     // Long rope turns keys otherwise where a cache allows long contexts.
     for (const RotaryLayer& rope : stage.ropes)

@@ -34,10 +34,10 @@ std::vector<ModelCacheOptions> kv_choices(const ModelCacheOptions& options, cons
 
 CacheByRoom create_cache_by_room(const std::shared_ptr<Runtime>& runtime,
                                  const std::shared_ptr<const Model>& model, const ModelCacheOptions& options,
-                                 const std::shared_ptr<const ModelHome>& home) {
+                                 const std::shared_ptr<const ResidentModel>& home) {
   std::vector<std::shared_ptr<Device>> devices;
   const std::shared_ptr<const Transformer> transformer = model->transformer();
-  for (const TransformerStage& stage : transformer->stages) devices.push_back(stage.device);
+  for (const PipelineStage& stage : transformer->stages) devices.push_back(stage.device);
   const std::vector<ModelCacheOptions> choices = kv_choices(options, model->config(), devices);
   return first_that_fits(choices, [&](const ModelCacheOptions& choice) {
     CacheByRoom made{create_model_cache(runtime, model, choice, home), choice};

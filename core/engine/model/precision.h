@@ -42,13 +42,13 @@ std::vector<ModelCacheOptions> kv_choices(const ModelCacheOptions& options, cons
                                           gsl::span<const std::shared_ptr<Device>> devices);
 
 struct CacheByRoom {
-  std::shared_ptr<Cache> cache;
+  std::shared_ptr<Engine> cache;
   ModelCacheOptions options;  // with the formats that it has
 };
 
 // create_model_cache, in the first of kv_choices that there is memory for.
 CacheByRoom create_cache_by_room(const std::shared_ptr<Runtime>& runtime,
                                  const std::shared_ptr<const Model>& model, const ModelCacheOptions& options,
-                                 const std::shared_ptr<const ModelHome>& home = nullptr);
+                                 const std::shared_ptr<const ResidentModel>& home = nullptr);
 
 }  // namespace quire

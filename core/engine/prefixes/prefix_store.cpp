@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/contain.h"
 #include "core/base/error.h"
-#include "core/engine/loop/contain.h"
 
 namespace quire {
 

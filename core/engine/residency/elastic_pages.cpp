@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/engine/deadline.h"
-#include "core/engine/loop/contain.h"
+#include "core/base/contain.h"
+#include "core/base/deadline.h"
 
 namespace quire {
 
@@ -22,13 +22,13 @@ int32_t ElasticPages::without_last(int32_t num_pages) const noexcept {
 int32_t ElasticPages::grow(int32_t num_pages) noexcept {
   const ExecutorLimits& limits = executor_.limits();
   const int32_t grown = std::min(limits.num_pages, num_pages + limits.chunk_pages);
-  if (grown == num_pages || room_seen_ == runtime_.residences().room_changes()) return num_pages;
+  if (grown == num_pages || room_seen_ == runtime_.residency_registry().room_changes()) return num_pages;
   bool has_grown = false;
   contain(
       "no memory", [&] { has_grown = take_chunk(num_pages, grown); },
       [](ErrorCode, std::string_view) {});  // the cache stays as it is
   if (!has_grown) {
-    room_seen_ = runtime_.residences().room_changes();
+    room_seen_ = runtime_.residency_registry().room_changes();
     return num_pages;
   }
   if (next_look_ == TimePoint::max() && options_.idle_time > Duration{0})
@@ -48,8 +48,8 @@ bool ElasticPages::take_chunk(int32_t from, int32_t to) {
 
 bool ElasticPages::lease_chunk(int32_t from, int32_t to, Leases& leases) {
   if (options_.memory == nullptr) return true;
-  std::vector<MemoryWish> wishes = options_.memory(to);
-  const std::vector<MemoryWish> had = options_.memory(from);
+  std::vector<MemoryRequest> wishes = options_.memory(to);
+  const std::vector<MemoryRequest> had = options_.memory(from);
   for (size_t i = 0; i < wishes.size(); ++i) {
     wishes[i].bytes -= had[i].bytes;
     wishes[i].may_leave = true;
@@ -81,7 +81,8 @@ bool ElasticPages::give_idle(KvCache& kv, TimePoint now) noexcept {
 
 uint64_t ElasticPages::bytes_of(std::string_view device, int32_t num_pages) const {
   uint64_t bytes = 0;
-  for (const MemoryWish& wish : options_.memory(num_pages)) bytes += wish.device == device ? wish.bytes : 0;
+  for (const MemoryRequest& wish : options_.memory(num_pages))
+    bytes += wish.device == device ? wish.bytes : 0;
   return bytes;
 }
 

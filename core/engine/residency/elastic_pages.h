@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/runtime.h"
+#include "core/engine/residency/runtime.h"
 #include "core/kv/kv_cache.h"
 #include "core/step/executor.h"
 

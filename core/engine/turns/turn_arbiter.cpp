@@ -146,22 +146,22 @@ void TurnArbiter::give_up(int32_t place) noexcept {
   hand_out(idx, clock_.now());
 }
 
-TurnSeat::TurnSeat(std::shared_ptr<TurnArbiter> arbiter, const std::vector<std::string>& devices,
-                   double weight, std::shared_ptr<EngineSignal> signal)
+DeviceTurn::DeviceTurn(std::shared_ptr<TurnArbiter> arbiter, const std::vector<std::string>& devices,
+                       double weight, std::shared_ptr<EngineSignal> signal)
     : arbiter_(std::move(arbiter)), place_(arbiter_->join(devices, weight, std::move(signal))) {}
 
-TurnSeat::~TurnSeat() {
+DeviceTurn::~DeviceTurn() {
   withdraw();
   const MutexLock lock(arbiter_->mutex_);
   arbiter_->places_[static_cast<size_t>(place_)]->taken = false;
   arbiter_->places_[static_cast<size_t>(place_)]->signal = nullptr;
 }
 
-void TurnSeat::withdraw() noexcept {
+void DeviceTurn::withdraw() noexcept {
   arbiter_->give_up(place_);
 }
 
-bool TurnSeat::ask(const TurnUrgency& urgency) noexcept {
+bool DeviceTurn::ask(const TurnUrgency& urgency) noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnView& view = arbiter_->views_[idx];
@@ -183,7 +183,7 @@ bool TurnSeat::ask(const TurnUrgency& urgency) noexcept {
   return view.state == TurnState::holds;
 }
 
-void TurnSeat::pass_on() noexcept {
+void DeviceTurn::pass_on() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnView& view = arbiter_->views_[idx];
@@ -194,7 +194,7 @@ void TurnSeat::pass_on() noexcept {
   arbiter_->hand_out(idx, now);
 }
 
-void TurnSeat::end() noexcept {
+void DeviceTurn::end() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnView& view = arbiter_->views_[idx];
@@ -207,7 +207,7 @@ void TurnSeat::end() noexcept {
   arbiter_->hand_out(idx, now);
 }
 
-void TurnSeat::go_on() noexcept {
+void DeviceTurn::go_on() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   if (arbiter_->views_[idx].state != TurnState::holds) return;
@@ -217,7 +217,7 @@ void TurnSeat::go_on() noexcept {
   arbiter_->begin_turn(idx, now);
 }
 
-bool TurnSeat::stays_first() noexcept {
+bool DeviceTurn::stays_first() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnView& view = arbiter_->views_[idx];
@@ -231,7 +231,7 @@ bool TurnSeat::stays_first() noexcept {
   return arbiter_->is_chosen(place_);
 }
 
-bool TurnSeat::may_go_on() noexcept {
+bool DeviceTurn::may_go_on() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnView& view = arbiter_->views_[idx];
@@ -245,12 +245,12 @@ bool TurnSeat::may_go_on() noexcept {
   return is_first;
 }
 
-bool TurnSeat::holds() const noexcept {
+bool DeviceTurn::holds() const noexcept {
   const MutexLock lock(arbiter_->mutex_);
   return arbiter_->views_[static_cast<size_t>(place_)].state == TurnState::holds;
 }
 
-void TurnSeat::leave() noexcept {
+void DeviceTurn::leave() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   if (arbiter_->views_[idx].state == TurnState::idle) return;
@@ -258,7 +258,7 @@ void TurnSeat::leave() noexcept {
   arbiter_->hand_out(idx, arbiter_->clock_.now());
 }
 
-TimePoint TurnSeat::ask_again() const noexcept {
+TimePoint DeviceTurn::ask_again() const noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   const TurnView& view = arbiter_->views_[idx];
@@ -272,7 +272,7 @@ TimePoint TurnSeat::ask_again() const noexcept {
   return again;
 }
 
-TurnNeighbours TurnSeat::neighbours() const noexcept {
+TurnNeighbours DeviceTurn::neighbours() const noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnNeighbours neighbours;
@@ -288,17 +288,17 @@ TurnNeighbours TurnSeat::neighbours() const noexcept {
   return neighbours;
 }
 
-Duration TurnSeat::last_turn() const noexcept {
+Duration DeviceTurn::last_turn() const noexcept {
   const MutexLock lock(arbiter_->mutex_);
   return arbiter_->places_[static_cast<size_t>(place_)]->last_turn;
 }
 
-void TurnSeat::set_weight(double weight) noexcept {
+void DeviceTurn::set_weight(double weight) noexcept {
   const MutexLock lock(arbiter_->mutex_);
   arbiter_->places_[static_cast<size_t>(place_)]->weight = weight;
 }
 
-double TurnSeat::seconds() const noexcept {
+double DeviceTurn::seconds() const noexcept {
   const MutexLock lock(arbiter_->mutex_);
   return arbiter_->places_[static_cast<size_t>(place_)]->seconds;
 }

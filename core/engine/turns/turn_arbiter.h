@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/engine_signal.h"
 #include "core/base/mutex.h"
-#include "core/engine/loop/engine_signal.h"
 #include "core/engine/turns/turn_policy.h"
 
 namespace quire {
@@ -29,15 +29,15 @@ struct TurnNeighbours {
 
 // The place of a cache in the line of its devices, from its creation to its end. Any thread may call
 // anything; only the engine's thread takes turns.
-class TurnSeat {
+class DeviceTurn {
  public:
   // `signal` is notified when a turn that was asked for has come. Devices are told by name; none: the cache
   // computes whenever it likes.
-  TurnSeat(std::shared_ptr<TurnArbiter> arbiter, const std::vector<std::string>& devices, double weight,
-           std::shared_ptr<EngineSignal> signal);
-  TurnSeat(const TurnSeat&) = delete;
-  TurnSeat& operator=(const TurnSeat&) = delete;
-  ~TurnSeat();
+  DeviceTurn(std::shared_ptr<TurnArbiter> arbiter, const std::vector<std::string>& devices, double weight,
+             std::shared_ptr<EngineSignal> signal);
+  DeviceTurn(const DeviceTurn&) = delete;
+  DeviceTurn& operator=(const DeviceTurn&) = delete;
+  ~DeviceTurn();
 
   // True: the turn is this cache's until `end` or `leave`. False: it waits in the line.
   bool ask(const TurnUrgency& urgency) noexcept;
@@ -74,13 +74,13 @@ class TurnSeat {
   int32_t place_ = -1;
 };
 
-// Any thread. Takes no memory after a seat is made.
+// Any thread. Takes no memory after a device_turn is made.
 class TurnArbiter {
  public:
   explicit TurnArbiter(const Clock& clock, const TurnBounds& bounds = {}) : clock_(clock), bounds_(bounds) {}
 
  private:
-  friend class TurnSeat;
+  friend class DeviceTurn;
 
   struct Place {
     bool taken = false;

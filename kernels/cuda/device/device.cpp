@@ -36,7 +36,7 @@ bool is_sticky(cudaError_t error) {
 
 }  // namespace
 
-Stage::~Stage() {
+StagingBuffer::~StagingBuffer() {
   if (stream_ != nullptr) {
     static_cast<void>(cudaStreamSynchronize(stream_));
     static_cast<void>(cudaStreamDestroy(stream_));
@@ -47,7 +47,7 @@ Stage::~Stage() {
   device_.release(scratch_);
 }
 
-Status Stage::open() {
+Status StagingBuffer::open() {
   const char* const what = "taking pinned staging memory";
   Status status = device_.check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), what);
   for (size_t i = 0; i < pinned_.size() && status == Status::ok; ++i) {
@@ -58,7 +58,7 @@ Status Stage::open() {
   return status;
 }
 
-Status Stage::reserve(size_t bytes) {
+Status StagingBuffer::reserve(size_t bytes) {
   if (bytes <= scratch_bytes_) return Status::ok;
   give_scratch_back();
   // Powers of two while it is small: each time it grows the card waits for all its work.
@@ -71,18 +71,18 @@ Status Stage::reserve(size_t bytes) {
   return Status::ok;
 }
 
-void Stage::shrink() {
+void StagingBuffer::shrink() {
   if (scratch_bytes_ > kKeptBytes) give_scratch_back();
 }
 
-void Stage::give_scratch_back() {
+void StagingBuffer::give_scratch_back() {
   static_cast<void>(cudaStreamSynchronize(stream_));
   device_.release(scratch_);
   scratch_ = nullptr;
   scratch_bytes_ = 0;
 }
 
-Status Stage::send(uint8_t* target, const void* host, const UnreadBytes* unread, size_t bytes) {
+Status StagingBuffer::send(uint8_t* target, const void* host, const UnreadBytes* unread, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kChunkBytes) {
     const size_t piece = std::min(bytes - at, kChunkBytes);
     const size_t slot = next_++ % pinned_.size();
@@ -227,19 +227,19 @@ void trim(Device* device) {
 namespace {
 
 int32_t places_for(size_t bytes) {
-  const size_t places = (bytes + Stage::kKeptBytes - 1) / Stage::kKeptBytes;
-  return static_cast<int32_t>(std::clamp<size_t>(places, 1, Stage::kMost));
+  const size_t places = (bytes + StagingBuffer::kKeptBytes - 1) / StagingBuffer::kKeptBytes;
+  return static_cast<int32_t>(std::clamp<size_t>(places, 1, StagingBuffer::kMost));
 }
 
 }  // namespace
 
-StageLease::StageLease(Device& device, size_t bytes) : device_(device), places_(places_for(bytes)) {
-  std::vector<std::unique_ptr<Stage>> displaced;  // given back after the lock
+StagingLease::StagingLease(Device& device, size_t bytes) : device_(device), places_(places_for(bytes)) {
+  std::vector<std::unique_ptr<StagingBuffer>> displaced;  // given back after the lock
   {
     std::unique_lock lock(device.stage_mutex);
     device.stage_free.wait(lock, [&] { return device.stages_free >= places_; });
     device.stages_free -= places_;
-    std::vector<std::unique_ptr<Stage>>& idle = device.idle_stages;
+    std::vector<std::unique_ptr<StagingBuffer>>& idle = device.idle_stages;
     if (!idle.empty()) {
       stage_ = std::move(idle.back());
       idle.pop_back();
@@ -250,11 +250,11 @@ StageLease::StageLease(Device& device, size_t bytes) : device_(device), places_(
     }
   }
   if (stage_ != nullptr) return;
-  stage_ = std::make_unique<Stage>(device);
+  stage_ = std::make_unique<StagingBuffer>(device);
   status_ = stage_->open();
 }
 
-StageLease::~StageLease() {
+StagingLease::~StagingLease() {
   if (status_ == Status::ok) stage_->shrink();
   const std::scoped_lock lock(device_.stage_mutex);
   if (status_ == Status::ok) device_.idle_stages.push_back(std::move(stage_));

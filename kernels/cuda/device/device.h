@@ -32,7 +32,7 @@ constexpr uint64_t taken_bytes(uint64_t bytes) {
 
 // A stream with two pinned buffers: one is filled by the CPU, from memory or from a file, while the other
 // travels. One thread at a time.
-class Stage {
+class StagingBuffer {
  public:
   // Two of each stage that there is at most: 64 MiB of pinned memory.
   static constexpr size_t kChunkBytes = size_t{4} << 20;
@@ -42,10 +42,10 @@ class Stage {
   // for a matrix that is larger by itself.
   static constexpr int32_t kMost = 8;
 
-  explicit Stage(Device& device) : device_(device) {}
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
-  ~Stage();
+  explicit StagingBuffer(Device& device) : device_(device) {}
+  StagingBuffer(const StagingBuffer&) = delete;
+  StagingBuffer& operator=(const StagingBuffer&) = delete;
+  ~StagingBuffer();
 
   Status open();
   // Device scratch for raw weights; what it held is gone.
@@ -96,8 +96,9 @@ struct Device : CardLimits {
 
   std::mutex stage_mutex;
   std::condition_variable stage_free;
-  std::vector<std::unique_ptr<Stage>> idle_stages;  // guarded by stage_mutex; no more than stages_free
-  int32_t stages_free = Stage::kMost;               // guarded by stage_mutex
+  std::vector<std::unique_ptr<StagingBuffer>>
+      idle_stages;                             // guarded by stage_mutex; no more than stages_free
+  int32_t stages_free = StagingBuffer::kMost;  // guarded by stage_mutex
 
   // Makes the card current for this thread. Once the device is lost it says by what.
   Status enter();
@@ -128,20 +129,20 @@ struct Device : CardLimits {
 
 // A stage for the life of this object, to send `bytes` at a time: more than are kept take the place of
 // several stages.
-class StageLease {
+class StagingLease {
  public:
-  StageLease(Device& device, size_t bytes);
-  ~StageLease();
-  StageLease(const StageLease&) = delete;
-  StageLease& operator=(const StageLease&) = delete;
+  StagingLease(Device& device, size_t bytes);
+  ~StagingLease();
+  StagingLease(const StagingLease&) = delete;
+  StagingLease& operator=(const StagingLease&) = delete;
   Status status() const { return status_; }
-  Stage& operator*() const { return *stage_; }
-  Stage* operator->() const { return stage_.get(); }
+  StagingBuffer& operator*() const { return *stage_; }
+  StagingBuffer* operator->() const { return stage_.get(); }
 
  private:
   Device& device_;
   const int32_t places_;
-  std::unique_ptr<Stage> stage_;
+  std::unique_ptr<StagingBuffer> stage_;
   Status status_ = Status::ok;
 };
 

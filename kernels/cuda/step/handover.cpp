@@ -35,26 +35,26 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
   return c.device->check(error, "handing rows over");
 }
 
-// The copy runs on the stream of the taker, after what the giver has queued; what the giver queues next
-// waits for it.
+// The copy runs on the stream of the taker, after what the reclaimer has queued; what the reclaimer queues
+// next waits for it.
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns) {
   Context& to = *context;
-  Context& giver = *from;
+  Context& reclaimer = *from;
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
-  if (giver.device->enter() != Status::ok)
+  if (reclaimer.device->enter() != Status::ok)
     return to.device->fail(Status::device_lost,
-                           "the card " + giver.device->name + " is lost, which has the layers before");
-  cudaError_t error = cudaEventRecord(giver.rows_ready, giver.stream);
+                           "the card " + reclaimer.device->name + " is lost, which has the layers before");
+  cudaError_t error = cudaEventRecord(reclaimer.rows_ready, reclaimer.stream);
   if (error != cudaSuccess) return to.device->check(error, "handing rows over");
   if (const Status s = to.device->enter(); s != Status::ok) return s;
-  connect(to, giver);
-  error = cudaStreamWaitEvent(to.stream, giver.rows_ready, 0);
+  connect(to, reclaimer);
+  error = cudaStreamWaitEvent(to.stream, reclaimer.rows_ready, 0);
   if (error == cudaSuccess)
-    error = cudaMemcpyPeerAsync(device_rows, to.device->ordinal, from_rows, giver.device->ordinal, bytes,
+    error = cudaMemcpyPeerAsync(device_rows, to.device->ordinal, from_rows, reclaimer.device->ordinal, bytes,
                                 to.stream);
   if (error == cudaSuccess) error = cudaEventRecord(to.rows_taken, to.stream);
-  if (error == cudaSuccess) error = cudaStreamWaitEvent(giver.stream, to.rows_taken, 0);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(reclaimer.stream, to.rows_taken, 0);
   return to.device->check(error, "handing rows over");
 }
 

@@ -116,7 +116,7 @@ class CodedPieces {
 class Preparer {
  public:
   // Into `memory`, of the size of the weight's layout.
-  Preparer(Device& device, Weight& weight, StageLease& stage, uint8_t* memory)
+  Preparer(Device& device, Weight& weight, StagingLease& stage, uint8_t* memory)
       : device_(device), weight_(weight), stage_(stage), next_(memory), left_(weight.bytes) {}
 
   // float8: where tiles of that kind are, if there are any.
@@ -151,7 +151,7 @@ class Preparer {
 
   Device& device_;
   Weight& weight_;
-  StageLease& stage_;
+  StagingLease& stage_;
   uint8_t* next_;
   size_t left_;
 };
@@ -362,7 +362,7 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
   return Status::ok;
 }
 
-Status build(Device& device, const MatrixSource& matrix, const WeightLayout& layout, StageLease& stage,
+Status build(Device& device, const MatrixSource& matrix, const WeightLayout& layout, StagingLease& stage,
              uint8_t* memory, Weight& weight) {
   const WeightSource* parts = matrix.parts;
   const int32_t num_parts = matrix.num_parts;
@@ -433,7 +433,7 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
   }
   const size_t num_records = most_groups(layouts) * layouts.size();
   bytes += record_bytes(layouts) * layouts.size();
-  StageLease stage(*device, largest_part);
+  StagingLease stage(*device, largest_part);
   if (stage.status() != Status::ok) return stage.status();
   const auto memory = std::make_shared<WeightMemory>(*device);
   if (const Status s = memory->take(bytes, "taking memory for weights"); s != Status::ok) return s;
@@ -482,7 +482,7 @@ namespace {
 
 // What was sent has arrived, whatever becomes of the rest.
 Status send_table(Device& device, const TableSource& source, uint8_t* memory, size_t bytes) {
-  StageLease stage(device, 0);
+  StagingLease stage(device, 0);
   if (stage.status() != Status::ok) return stage.status();
   const Status sent = stage->send(memory, source.data, source.unread, bytes);
   const Status arrived = device.check(cudaStreamSynchronize(stage->stream()), "copying an embedding table");

@@ -206,19 +206,19 @@ class Oracle {
 
 class BannedStrings : public ::testing::Test {
  protected:
-  std::shared_ptr<Cache> make_cache(bool on_device, bool is_audited) {
+  std::shared_ptr<Engine> make_cache(bool on_device, bool is_audited) {
     ExecutorLimits limits{64, 4, 64, 32, 64, 4, kNumTokens};
     if (on_device) make_drawing(limits);
-    CacheParts parts;
+    EngineParts parts;
     parts.executor = std::make_unique<FakeExecutor>(limits);
     parts.codec = std::make_shared<PieceCodec>();
     parts.end_tokens = {kEnd};
     parts.num_tokens = kNumTokens;
     parts.max_seq_len = 100;
-    CacheOptions options;
+    EngineOptions options;
     options.check_invariants = is_audited;
     options.start_thread = false;
-    return Cache::create(Runtime::create({}), std::move(parts), options);
+    return Engine::create(Runtime::create({}), std::move(parts), options);
   }
 
   std::string random_text(size_t most) {
@@ -294,17 +294,17 @@ int num_cases() {
 }
 
 TEST_F(BannedStrings, AreWhatTheWholeTextSays) {
-  const std::shared_ptr<Cache> caches[] = {make_cache(false, false), make_cache(true, false),
-                                           make_cache(true, true)};
+  const std::shared_ptr<Engine> caches[] = {make_cache(false, false), make_cache(true, false),
+                                            make_cache(true, true)};
   int32_t num_taken_back = 0;
   const int count = num_cases();
   for (int idx = 0; idx < count; ++idx) {
     const Case made = random_case();
     const std::string name = "case " + std::to_string(idx);
-    Cache& cache = *caches[idx % 20 == 0 ? 2 : idx % 2];
+    Engine& cache = *caches[idx % 20 == 0 ? 2 : idx % 2];
     const auto job = cache.submit(made.request);
     int32_t num_steps = 0;
-    while (cache.core().run_once() == StepOutcome::advanced) ++num_steps;
+    while (cache.thread().run_once() == StepOutcome::advanced) ++num_steps;
     const Said expected = Oracle(made).run();
     judge(made, *job, expected, name);
     if (HasFatalFailure()) return;
@@ -314,15 +314,15 @@ TEST_F(BannedStrings, AreWhatTheWholeTextSays) {
 }
 
 TEST_F(BannedStrings, ARewindGoesOnAsTheWholeTextSays) {
-  const std::shared_ptr<Cache> cache = make_cache(false, true);
+  const std::shared_ptr<Engine> cache = make_cache(false, true);
   for (int idx = 0; idx < 10000; ++idx) {
     Case made = random_case();
     made.rewind_after = 1 + static_cast<int32_t>(random_() % 10);
     made.rewind_to = static_cast<int32_t>(random_() % 8);
     const auto job = cache->submit(made.request);
-    for (int32_t i = 0; i < made.rewind_after; ++i) cache->core().run_once();
+    for (int32_t i = 0; i < made.rewind_after; ++i) cache->thread().run_once();
     job->rewind(made.rewind_to);
-    while (cache->core().run_once() == StepOutcome::advanced) {
+    while (cache->thread().run_once() == StepOutcome::advanced) {
     }
     judge(made, *job, Oracle(made).run(), "case " + std::to_string(idx));
     if (HasFatalFailure()) return;
@@ -331,20 +331,20 @@ TEST_F(BannedStrings, ARewindGoesOnAsTheWholeTextSays) {
 
 // The fork says the rest of what was held, and never the text.
 TEST_F(BannedStrings, AForkAmidOneAvoidsIt) {
-  const std::shared_ptr<Cache> cache = make_cache(false, true);
+  const std::shared_ptr<Engine> cache = make_cache(false, true);
   for (int idx = 0; idx < 2000; ++idx) {
     Case made = random_case();
     made.request.max_new_tokens = 12;
     made.request.constraint = nullptr;
     made.request.stop_strings.clear();
     const auto parent = cache->submit(made.request);
-    for (size_t i = 0, count = 1 + random_() % 6; i < count; ++i) cache->core().run_once();
+    for (size_t i = 0, count = 1 + random_() % 6; i < count; ++i) cache->thread().run_once();
     const Transcript before = read_all(*parent);
     ForkOptions options;
     options.seed = random_();
     const auto child = parent->fork(options);
-    cache->core().run_once();
-    while (cache->core().run_once() == StepOutcome::advanced) {
+    cache->thread().run_once();
+    while (cache->thread().run_once() == StepOutcome::advanced) {
     }
     if (child->result().reason == FinishReason::failed) continue;  // the parent was over
     const Transcript whole = read_all(*parent);
@@ -357,20 +357,20 @@ TEST_F(BannedStrings, AForkAmidOneAvoidsIt) {
 }
 
 TEST_F(BannedStrings, WhereThereIsNoOtherWayTheJobFails) {
-  const std::shared_ptr<Cache> cache = make_cache(false, true);
+  const std::shared_ptr<Engine> cache = make_cache(false, true);
   JobRequest request = greedy({1, 2}, 8);
   request.ignore_end_tokens = true;
   request.banned_strings = {"a", "b", "c", "\xC3\xA9", "<end>"};
   request.sampling.banned_tokens = {10, 11, 12};  // those that never complete one
   const auto job = cache->submit(request);
-  while (cache->core().run_once() == StepOutcome::advanced) {
+  while (cache->thread().run_once() == StepOutcome::advanced) {
   }
   EXPECT_EQ(job->result().error, ErrorCode::invalid_argument);
   EXPECT_NE(job->result().message.find("banned_texts"), std::string::npos) << job->result().message;
 }
 
 TEST_F(BannedStrings, AreCheckedAtSubmit) {
-  const std::shared_ptr<Cache> cache = make_cache(false, true);
+  const std::shared_ptr<Engine> cache = make_cache(false, true);
   const auto refusal = [&](const std::vector<std::string>& banned) {
     JobRequest request = greedy({1}, 2);
     request.stop_strings = {"stop"};

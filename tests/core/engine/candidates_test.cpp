@@ -20,8 +20,8 @@ class CandidatesTest : public ::testing::Test {
     options.cache.start_thread = false;
     return options;
   }
-  JobRecord& record(const Job& job) { return *engine_.cache->core().loop().jobs().find(job.id()); }
-  void run_once() { EXPECT_EQ(engine_.cache->core().run_once(), StepOutcome::advanced); }
+  JobRecord& record(const Job& job) { return *engine_.cache->thread().loop().jobs().find(job.id()); }
+  void run_once() { EXPECT_EQ(engine_.cache->thread().run_once(), StepOutcome::advanced); }
   TokenIds next(size_t first, size_t count) const {
     const auto begin = expected_.begin() + static_cast<ptrdiff_t>(first);
     return {begin, begin + static_cast<ptrdiff_t>(count)};
@@ -146,9 +146,9 @@ TEST_F(CandidatesTest, WaitForAStepThatHasRoomForAllOfThem) {
   FakeEngine engine(options);
   const auto first = engine.cache->submit(greedy({9, 9}, 3));
   const auto job = engine.cache->submit(greedy(prompt_, 12));
-  while (job->result().new_tokens == 0) engine.cache->core().run_once();
+  while (job->result().new_tokens == 0) engine.cache->thread().run_once();
   const auto num_new = static_cast<size_t>(job->result().new_tokens);
-  engine.cache->core().loop().jobs().find(job->id())->propose(next(num_new, 4));
+  engine.cache->thread().loop().jobs().find(job->id())->propose(next(num_new, 4));
   engine.run_to_idle();
   EXPECT_EQ(read_all(*first).tokens, fake_greedy({9, 9}, 3, kVocab));
   EXPECT_EQ(read_all(*job).tokens, expected_);

@@ -109,7 +109,7 @@ TEST(EmbeddingTest, AJobThatLostItsPagesStartsAnew) {
   FakeEngine engine(options);
   const JobRequest request = embedding_of(5, 40, Pooling::mean, true);
   const auto job = engine.cache->submit(request);
-  for (int32_t i = 0; i < 4; ++i) engine.cache->core().run_once();
+  for (int32_t i = 0; i < 4; ++i) engine.cache->thread().run_once();
   job->pause();  // and so it gives its pages to the next that needs them
   const JobRequest other = embedding_of(9, 44, Pooling::mean, true);
   const auto taker = engine.cache->submit(other);

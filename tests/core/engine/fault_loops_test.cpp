@@ -65,7 +65,7 @@ class World {
   }
 
   void step(int32_t count) {
-    for (int32_t i = 0; i < count; ++i) engine.cache->core().run_once();
+    for (int32_t i = 0; i < count; ++i) engine.cache->thread().run_once();
   }
 
   void read(size_t index) {
@@ -145,7 +145,7 @@ const std::vector<Scenario>& scenarios() {
        [](World& world) { world.engine.cache->query_prefix(request_of(0).prompt, "one", Duration{0}); }},
       {"pin and unpin", run_to_the_end,
        [](World& world) {
-         Cache& cache = *world.engine.cache;
+         Engine& cache = *world.engine.cache;
          // Where unpin fails the pin is left to its time.
          cache.unpin(cache.pin_prefix(request_of(0).prompt, "one", Duration{1}, Duration{0}));
          world.step(1);
@@ -186,7 +186,7 @@ class FaultLoopsTest : public ::testing::Test {
  protected:
   // What is left works as if nothing had happened.
   void check_survivors(World& world, const FaultPoint& point) {
-    Cache& cache = *world.engine.cache;
+    Engine& cache = *world.engine.cache;
     const ErrorCode error = cache.stats().engine_error;
     if (error == ErrorCode::ok) {
       for (const auto& job : world.jobs) job->resume();
@@ -198,11 +198,11 @@ class FaultLoopsTest : public ::testing::Test {
       world.read(i);
       check_job(world, i);
     }
-    cache.core().run_once();
+    cache.thread().run_once();
     EXPECT_EQ(cache.stats().pages.referenced, 0);
-    EXPECT_EQ(cache.core().loop().kv().audit(), "");
-    EXPECT_EQ(cache.core().queue().num_live(), 0U);
-    EXPECT_EQ(cache.core().queue().num_queued(), 0);
+    EXPECT_EQ(cache.thread().loop().kv().audit(), "");
+    EXPECT_EQ(cache.thread().queue().num_live(), 0U);
+    EXPECT_EQ(cache.thread().queue().num_queued(), 0);
     if (error == ErrorCode::ok) {
       EXPECT_EQ(difference(run_alone(cache, request_of(1)), alone_[1]), "") << "the canary";
     }

@@ -22,7 +22,7 @@ FakeEngineOptions following() {
 
 class FollowingTest : public ::testing::Test {
  protected:
-  void run_once() { EXPECT_EQ(engine_.cache->core().run_once(), StepOutcome::advanced); }
+  void run_once() { EXPECT_EQ(engine_.cache->thread().run_once(), StepOutcome::advanced); }
   const FakeExecutor& device() const { return *engine_.executor; }
 
   FakeEngine engine_{following()};
@@ -106,7 +106,7 @@ TEST_F(FollowingTest, NobodyIsRunOnForACancelledJob) {
   run_once();
   run_once();
   job->cancel();
-  EXPECT_EQ(engine_.cache->core().run_once(), StepOutcome::idle);
+  EXPECT_EQ(engine_.cache->thread().run_once(), StepOutcome::idle);
   EXPECT_EQ(job->result().reason, FinishReason::cancelled);
   EXPECT_EQ(engine_.cache->stats().pages.referenced, 0);
   // The next to come takes over its pages, into which the step in vain has written.

@@ -43,12 +43,12 @@ TEST(GenerationTest, ALongPromptIsComputedInChunksBesideDecodingJobs) {
   options.cache.max_chunk_tokens = 8;
   FakeEngine engine(options);
   const auto decoding = engine.cache->submit(greedy(counting(1, 3), 60));
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   const TokenIds prompt = counting(7, 100);
   const auto prefilling = engine.cache->submit(greedy(prompt, 4));
   int32_t before = decoding->result().new_tokens;
   for (int32_t step = 0; step < 10; ++step) {
-    engine.cache->core().run_once();
+    engine.cache->thread().run_once();
     EXPECT_EQ(decoding->result().new_tokens, before + 1) << "a decode step was skipped at " << step;
     before = decoding->result().new_tokens;
   }
@@ -114,9 +114,9 @@ TEST(GenerationTest, PreemptedJobsGoOnWithTheSameTokens) {
 TEST(GenerationTest, CancelTakesEffectWithTheNextStep) {
   FakeEngine engine(threadless());
   const auto job = engine.cache->submit(greedy(counting(0, 10), 100));
-  for (int32_t i = 0; i < 5; ++i) engine.cache->core().run_once();
+  for (int32_t i = 0; i < 5; ++i) engine.cache->thread().run_once();
   job->cancel();
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   const Transcript transcript = read_all(*job);
   EXPECT_EQ(transcript.terminal.reason, FinishReason::cancelled);
   EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
@@ -126,9 +126,9 @@ TEST(GenerationTest, CancelTakesEffectWithTheNextStep) {
 TEST(GenerationTest, ADroppedJobIsCancelled) {
   FakeEngine engine(threadless());
   auto job = engine.cache->submit(greedy(counting(0, 10), 100));
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   job.reset();
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   EXPECT_EQ(engine.cache->stats().cancelled_jobs, 1U);
   EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
 }
@@ -175,7 +175,7 @@ TEST(GenerationTest, APoisonedJobEndsAloneAndItsPagesAreNotShared) {
   EXPECT_EQ(read_all(*bad).terminal.error, ErrorCode::numeric);
   EXPECT_EQ(read_all(*good).tokens.size(), 10U);
   engine.executor->nan_token = -1;
-  EXPECT_EQ(engine.cache->core().loop().jobs().query_prefix(poisoned, ""), 0);
+  EXPECT_EQ(engine.cache->thread().loop().jobs().query_prefix(poisoned, ""), 0);
 }
 
 TEST(GenerationTest, ABrokenCodecEndsItsJobAlone) {
@@ -214,11 +214,11 @@ TEST(GenerationTest, ADeviceFaultEndsAllJobsWithOneStatus) {
   FakeEngine engine(threadless());
   std::vector<std::shared_ptr<Job>> jobs;
   for (int32_t i = 0; i < 12; ++i) jobs.push_back(engine.cache->submit(greedy(counting(i, 5), 30)));
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   engine.executor->before_step = [](const Batch&) {
     throw Error(ErrorCode::device_lost, "the device is gone");
   };
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   for (const auto& job : jobs) EXPECT_EQ(read_all(*job).terminal.error, ErrorCode::device_lost);
   try {
     engine.cache->submit(greedy({1}, 1));
@@ -258,7 +258,7 @@ TEST(GenerationTest, AForkGoesOnFromTheTokensOfItsParent) {
   FakeEngine engine(threadless());
   const TokenIds prompt = counting(4, 9);
   const auto parent = engine.cache->submit(greedy(prompt, 20));
-  for (int32_t i = 0; i < 6; ++i) engine.cache->core().run_once();
+  for (int32_t i = 0; i < 6; ++i) engine.cache->thread().run_once();
   const auto child = parent->fork({});
   engine.run_to_idle();
   const TokenIds expected = fake_greedy(prompt, 20, kVocab);
@@ -276,7 +276,7 @@ TEST(GenerationTest, OnlyAGeneratingJobCanBeForked) {
   request.kind = JobKind::score;
   request.prompt = counting(0, 20);
   const auto job = engine.cache->submit(request);
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   try {
     job->fork({});
     ADD_FAILURE() << "there is nothing to go on from";
@@ -292,11 +292,11 @@ TEST(GenerationTest, AForkOfAJobWithoutLimitTakesNoMoreMemoryThanItCanUse) {
   FakeEngine engine(threadless());
   const TokenIds prompt = counting(0, 20);
   const auto parent = engine.cache->submit(greedy(prompt, 1 << 29));
-  for (int32_t i = 0; i < 3; ++i) engine.cache->core().run_once();
+  for (int32_t i = 0; i < 3; ++i) engine.cache->thread().run_once();
   const auto child = parent->fork({});
-  engine.cache->core().run_once();
-  ASSERT_NE(engine.cache->core().loop().jobs().find(child->id()), nullptr);
-  EXPECT_LE(engine.cache->core().loop().jobs().find(child->id())->lane.tokens.capacity(), 201U);
+  engine.cache->thread().run_once();
+  ASSERT_NE(engine.cache->thread().loop().jobs().find(child->id()), nullptr);
+  EXPECT_LE(engine.cache->thread().loop().jobs().find(child->id())->lane.tokens.capacity(), 201U);
   engine.run_to_idle();
   EXPECT_EQ(read_all(*child).terminal.reason, FinishReason::max_seq_len);
 }
@@ -306,7 +306,7 @@ TEST(GenerationTest, AForkThatCanNeverFitIsRefused) {
   options.limits.num_pages = 10;
   FakeEngine engine(options);
   const auto parent = engine.cache->submit(greedy(counting(0, 20), 8));
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   ForkOptions fork;
   fork.max_new_tokens = 30;
   const auto child = parent->fork(fork);
@@ -320,9 +320,9 @@ TEST(GenerationTest, AForkKeepsToTheQuotaOfItsNamespace) {
   options.cache.default_quota.max_running_jobs = 1;
   FakeEngine engine(options);
   const auto parent = engine.cache->submit(greedy(counting(0, 20), 8));
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   const auto child = parent->fork({});
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   EXPECT_EQ(child->state(), JobState::queued);
   engine.run_to_idle();
   EXPECT_EQ(read_all(*child).tokens.size(), 7U);
@@ -332,7 +332,7 @@ TEST(GenerationTest, ARewoundJobTakesTheSameWayAgain) {
   FakeEngine engine(threadless());
   const TokenIds prompt = counting(4, 9);
   const auto job = engine.cache->submit(greedy(prompt, 20));
-  for (int32_t i = 0; i < 10; ++i) engine.cache->core().run_once();
+  for (int32_t i = 0; i < 10; ++i) engine.cache->thread().run_once();
   job->rewind(3);
   engine.run_to_idle();
   const TokenIds expected = fake_greedy(prompt, 20, kVocab);
@@ -344,7 +344,7 @@ TEST(GenerationTest, ARewoundJobTakesTheSameWayAgain) {
 TEST(GenerationTest, APausedJobTakesNoPartUntilItIsResumed) {
   FakeEngine engine(threadless());
   const auto job = engine.cache->submit(greedy(counting(4, 9), 20));
-  for (int32_t i = 0; i < 3; ++i) engine.cache->core().run_once();
+  for (int32_t i = 0; i < 3; ++i) engine.cache->thread().run_once();
   job->pause();
   engine.run_to_idle();
   EXPECT_EQ(job->state(), JobState::paused);
@@ -362,7 +362,7 @@ TEST(GenerationTest, StatsAfterAPinShowIt) {
   const PinId pin = engine.cache->pin_prefix(prompt, "", Duration{0}, Duration{std::chrono::seconds(30)});
   EXPECT_GT(engine.cache->stats().pages.pinned, 0);
   engine.cache->unpin(pin);
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   EXPECT_EQ(engine.cache->stats().pages.pinned, 0);
 }
 
@@ -383,7 +383,7 @@ TEST(GenerationTest, PinsGiveWayToAJobThatLostItsPagesToAFailedStep) {
   engine.executor->before_step = [&](const Batch& batch) {
     if (batch.num_sequences() == 2 && !std::exchange(failed, true)) throw Error(ErrorCode::internal, "once");
   };
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   ASSERT_TRUE(failed);
   job->pause();
   engine.run_to_idle();

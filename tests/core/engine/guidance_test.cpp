@@ -111,7 +111,7 @@ TEST(GuidedJobTest, TakesTwoPlacesAndTwiceThePages) {
   FakeEngine engine(by_hand());
   std::vector<std::shared_ptr<Job>> jobs;
   for (TokenId i = 0; i < 5; ++i) jobs.push_back(engine.cache->submit(guided({i, 1, 2, 3}, {i, 5}, 1.5F, 3)));
-  engine.cache->core().run_once();
+  engine.cache->thread().run_once();
   EXPECT_EQ(engine.cache->stats().running_jobs, 4);
   EXPECT_EQ(engine.cache->stats().queued_jobs, 1);
   EXPECT_EQ(engine.cache->stats().pages.referenced, 8);
@@ -123,7 +123,7 @@ TEST(GuidedJobTest, AForkGoesOnWithBothLanes) {
   FakeEngine engine(by_hand());
   const JobRequest request = guided({1, 2, 3, 4, 5}, {9, 8}, 2.0F, 12);
   const auto parent = engine.cache->submit(request);
-  for (int32_t i = 0; i < 5; ++i) engine.cache->core().run_once();
+  for (int32_t i = 0; i < 5; ++i) engine.cache->thread().run_once();
   const auto child = parent->fork({});
   engine.run_to_idle();
   const TokenIds expected = plain_tokens(request);
@@ -135,7 +135,7 @@ TEST(GuidedJobTest, ARewindTakesBothLanesBack) {
   FakeEngine engine(by_hand());
   const JobRequest request = guided({1, 2, 3, 4, 5}, {9, 8}, 2.0F, 12);
   const auto job = engine.cache->submit(request);
-  for (int32_t i = 0; i < 7; ++i) engine.cache->core().run_once();
+  for (int32_t i = 0; i < 7; ++i) engine.cache->thread().run_once();
   job->rewind(2);
   engine.run_to_idle();
   const TokenIds expected = plain_tokens(request);

@@ -27,9 +27,9 @@ class QuotaTest : public ::testing::Test {
   int32_t held_pages() {
     int32_t held = 0;
     for (const Job* job : jobs_) {
-      const JobRecord* const record = engine_.cache->core().loop().jobs().find(job->id());
+      const JobRecord* const record = engine_.cache->thread().loop().jobs().find(job->id());
       if (record != nullptr && record->lane.sequence) {
-        held += engine_.cache->core().loop().kv().num_pages(*record->lane.sequence);
+        held += engine_.cache->thread().loop().kv().num_pages(*record->lane.sequence);
       }
     }
     return held;
@@ -38,7 +38,7 @@ class QuotaTest : public ::testing::Test {
   // To the end of all jobs; the most pages that they held behind a step.
   int32_t most_held_pages() {
     int32_t most = held_pages();
-    while (engine_.cache->core().run_once() == StepOutcome::advanced) most = std::max(most, held_pages());
+    while (engine_.cache->thread().run_once() == StepOutcome::advanced) most = std::max(most, held_pages());
     return most;
   }
 
@@ -57,7 +57,7 @@ TEST_F(QuotaTest, JobsThatGrowKeepToIt) {
     jobs.push_back(engine_.cache->submit(greedy(prompt, 18)));  // 22 tokens: the whole quota
     jobs_.push_back(jobs.back().get());
   }
-  engine_.cache->core().run_once();
+  engine_.cache->thread().run_once();
   EXPECT_EQ(engine_.cache->stats().running_jobs, 3) << "all begin";
   EXPECT_EQ(most_held_pages(), kMaxPages);
   EXPECT_GT(engine_.cache->stats().preemptions, 0U);
@@ -67,10 +67,10 @@ TEST_F(QuotaTest, JobsThatGrowKeepToIt) {
 TEST_F(QuotaTest, AForkWaitsWhereItsParentsPagesAreTooManyForTwo) {
   const TokenIds prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
   const auto parent = engine_.cache->submit(greedy(prompt, 8));
-  engine_.cache->core().run_once();
+  engine_.cache->thread().run_once();
   const auto child = parent->fork({});
   jobs_ = {parent.get(), child.get()};
-  engine_.cache->core().run_once();
+  engine_.cache->thread().run_once();
   EXPECT_EQ(engine_.cache->stats().running_jobs, 1) << "four pages each, six for both";
   EXPECT_EQ(engine_.cache->stats().preemptions, 0U) << "it has not begun at all";
   EXPECT_LE(most_held_pages(), kMaxPages);
@@ -102,7 +102,7 @@ TEST(FairShareTest, ANamespaceOfTwiceTheWeightIsServedTwiceAsMuch) {
     }
   }
   for (int32_t num_done = 0; num_done < kNumJobs;) {
-    engine.cache->core().run_once();
+    engine.cache->thread().run_once();
     num_done = 0;
     int32_t num_of_two = 0;
     for (int32_t i = 0; i < 2 * kNumJobs; ++i) {

@@ -26,7 +26,7 @@ struct Scene {
 // A client that submits its next job as soon as the last one is over.
 class Client {
  public:
-  Client(Cache& cache, int32_t number, SlowReaderPolicy policy) : cache_(cache) {
+  Client(Engine& cache, int32_t number, SlowReaderPolicy policy) : cache_(cache) {
     request_.max_new_tokens = kNewTokens;
     request_.sampling.temperature = 0.0F;
     request_.slow_reader = policy;
@@ -51,7 +51,7 @@ class Client {
   bool has_job() const { return job_ != nullptr; }
 
  private:
-  Cache& cache_;
+  Engine& cache_;
   JobRequest request_;
   std::shared_ptr<Job> job_;
 };
@@ -71,7 +71,7 @@ size_t tokens_of_fast_readers(const Scene& scene) {
   size_t num_tokens = 0;
   for (int32_t step = 0; step < kNumSteps; ++step) {
     for (Client& client : fast) client.submit_where_idle();
-    engine.cache->core().run_once();
+    engine.cache->thread().run_once();
     clock.advance(kStepTime);
     for (Client& client : fast) num_tokens += client.read(1000);
     if (scene.reading == Reading::keeps_up) slow.read(1000);

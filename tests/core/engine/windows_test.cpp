@@ -62,7 +62,7 @@ FakeEngineOptions engine_of(const TransformerExecutorOptions& sizes, int32_t con
 }
 
 int32_t num_used(const FakeEngine& engine) {
-  const SlotPool& window = engine.cache->core().loop().kv().windows()[0];
+  const SlotPool& window = engine.cache->thread().loop().kv().windows()[0];
   return window.num_slots() - window.num_unused();
 }
 
@@ -124,7 +124,7 @@ TEST(WindowsTest, ALongConversationRunsInTheSlotsOfItsWindowAndItsSecondTurnFind
   TokenIds prompt = random_tokens(1, 32000);
   const auto first = engine.cache->submit(greedy(prompt, 40));
   int32_t most = 0;
-  while (engine.cache->core().run_once() == StepOutcome::advanced) most = std::max(most, num_used(engine));
+  while (engine.cache->thread().run_once() == StepOutcome::advanced) most = std::max(most, num_used(engine));
   EXPECT_LE(most, slots_of_window(1024, 256));
   const Transcript said = read_all(*first);
   EXPECT_EQ(said.tokens, fake_greedy(prompt, 40, kVocab));

@@ -127,7 +127,7 @@ std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device) {
   return Model::load(options);
 }
 
-std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {
+std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model) {
   ModelCacheOptions options;
   options.max_batch_size = 16;
   options.max_chunk_tokens = 32;
@@ -168,7 +168,7 @@ struct Said {
   std::vector<float> scores;
 };
 
-std::vector<Said> run_together(Cache& cache, const std::vector<JobRequest>& all) {
+std::vector<Said> run_together(Engine& cache, const std::vector<JobRequest>& all) {
   std::vector<std::shared_ptr<Job>> jobs;
   for (const JobRequest& request : all) jobs.push_back(cache.submit(request));
   std::vector<Said> said(all.size());

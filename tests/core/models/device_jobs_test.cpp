@@ -24,7 +24,7 @@ std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device, const std::
   return Model::load(options);
 }
 
-std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {
+std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model) {
   ModelCacheOptions options;
   options.max_batch_size = kJobs;
   options.max_chunk_tokens = 32;
@@ -51,7 +51,7 @@ TokenIds all_tokens_of(Job& job) {
   return tokens;
 }
 
-std::vector<TokenIds> run(const Model& model, Cache& cache) {
+std::vector<TokenIds> run(const Model& model, Engine& cache) {
   std::vector<std::shared_ptr<Job>> jobs;
   for (int32_t i = 0; i < kJobs; ++i) jobs.push_back(cache.submit(request_of(model, i)));
   std::vector<TokenIds> said;

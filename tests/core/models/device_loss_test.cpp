@@ -14,7 +14,7 @@ namespace {
 constexpr Duration kPatience = std::chrono::minutes(5);
 constexpr int32_t kJobs = 8;
 
-std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {
+std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model) {
   ModelCacheOptions options;
   options.max_batch_size = kJobs;
   options.max_tokens = 512 * kJobs;

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/engine/model/model_cache.h"
-#include "core/engine/model/model_home.h"
+#include "core/engine/model/resident_model.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
@@ -47,7 +47,7 @@ class ElasticCache : public ::testing::TestWithParam<Kind> {
 
   uint64_t held_bytes() const { return device_->memory_use().held_bytes; }
 
-  std::shared_ptr<Cache> open(int64_t min_tokens, Duration idle_time = std::chrono::milliseconds(50)) {
+  std::shared_ptr<Engine> open(int64_t min_tokens, Duration idle_time = std::chrono::milliseconds(50)) {
     ModelCacheOptions options;
     options.page_tokens = kPageTokens;
     options.max_batch_size = kNumJobs;
@@ -61,7 +61,7 @@ class ElasticCache : public ::testing::TestWithParam<Kind> {
     return create_model_cache(runtime_, model_, options);
   }
 
-  std::vector<TokenIds> run_jobs(Cache& cache) {
+  std::vector<TokenIds> run_jobs(Engine& cache) {
     std::vector<std::shared_ptr<Job>> jobs;
     for (int32_t i = 0; i < kNumJobs; ++i) {
       JobRequest request;
@@ -139,11 +139,11 @@ TEST_P(ElasticCache, GivesALoadWhatTheDeviceLacks) {
   open_device(smallest + weight_bytes_ + (grown - smallest) / 2);
   cache = open(kMinTokens, Duration{0});
   run_jobs(*cache);
-  ModelHomeOptions options;
+  ResidentModelOptions options;
   options.plan.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
   options.plan.devices.push_back({"cpu", device_});
   options.plan.num_shards = GetParam().num_shards;
-  const auto other = ModelHome::load(runtime_, options);
+  const auto other = ResidentModel::load(runtime_, options);
   EXPECT_TRUE(other->model()->is_loaded());
   EXPECT_EQ(run_jobs(*cache).size(), size_t{kNumJobs});
 }

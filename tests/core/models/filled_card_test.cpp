@@ -18,7 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/model/model_cache.h"
-#include "core/engine/model/model_home.h"
+#include "core/engine/model/resident_model.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/job_tokens.h"
@@ -106,13 +106,13 @@ class FilledCard : public ::testing::Test {
     if (device_->is_host()) GTEST_SKIP() << "the memory of a card is filled, and this is none";
   }
 
-  std::shared_ptr<const ModelHome> load() const {
-    ModelHomeOptions options;
+  std::shared_ptr<const ResidentModel> load() const {
+    ResidentModelOptions options;
     options.plan.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
     options.plan.devices.emplace_back().device = device_;
-    return ModelHome::load(runtime_, options);
+    return ResidentModel::load(runtime_, options);
   }
-  TokenIds answer(const std::shared_ptr<const ModelHome>& home) const {
+  TokenIds answer(const std::shared_ptr<const ResidentModel>& home) const {
     ModelCacheOptions options;
     options.page_tokens = 16;
     options.max_batch_size = 2;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int32_t kNumJobs = 16;
 
-std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model, int32_t page_tokens) {
+std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model, int32_t page_tokens) {
   ModelCacheOptions options;
   options.page_tokens = page_tokens;
   options.max_batch_size = kNumJobs;
@@ -42,7 +42,7 @@ JobRequest request_of(const Model& model, int32_t index) {
   return request;
 }
 
-void expect_sound_census(const Cache& cache) {
+void expect_sound_census(const Engine& cache) {
   const PageStats pages = cache.stats().pages;
   EXPECT_EQ(pages.free + pages.cached + pages.referenced, pages.total);
   EXPECT_EQ(pages.referenced, 0);
@@ -58,7 +58,7 @@ struct Answer {
   }
 };
 
-Answer answer(Cache& cache, const TokenIds& prompt) {
+Answer answer(Engine& cache, const TokenIds& prompt) {
   JobRequest request;
   request.prompt = prompt;
   request.max_new_tokens = 24;
@@ -98,7 +98,7 @@ class KeptPrefixes : public ::testing::TestWithParam<Kept> {
     if (model_ == nullptr) GTEST_SKIP() << "layers are not cut here";
   }
 
-  std::shared_ptr<Cache> open(const PrefixStoreOptions& prefixes) const {
+  std::shared_ptr<Engine> open(const PrefixStoreOptions& prefixes) const {
     ModelCacheOptions options;
     options.page_tokens = 16;
     options.max_batch_size = 2;

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/model/model_cache.h"
-#include "core/engine/model/model_home.h"
+#include "core/engine/model/resident_model.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/job_tokens.h"
@@ -111,16 +111,16 @@ TEST(ShardFaults, AStepThatFailedIsRunOnceMore) {
   }
 }
 
-class ShardResidence : public ::testing::TestWithParam<int32_t> {
+class ShardResidency : public ::testing::TestWithParam<int32_t> {
  protected:
   uint64_t held() const { return device->memory_use().held_bytes; }
-  std::shared_ptr<const ModelHome> load(bool is_lazy = false) const {
-    ModelHomeOptions options;
+  std::shared_ptr<const ResidentModel> load(bool is_lazy = false) const {
+    ResidentModelOptions options;
     options.plan = shards_on(device, GetParam());
     options.is_lazy = is_lazy;
-    return ModelHome::load(runtime, options);
+    return ResidentModel::load(runtime, options);
   }
-  std::shared_ptr<Cache> make_cache(const std::shared_ptr<const ModelHome>& home) const {
+  std::shared_ptr<Engine> make_cache(const std::shared_ptr<const ResidentModel>& home) const {
     return create_model_cache(runtime, home->model(), small_cache(), home);
   }
 
@@ -128,7 +128,7 @@ class ShardResidence : public ::testing::TestWithParam<int32_t> {
   std::shared_ptr<Runtime> runtime = Runtime::create({});
 };
 
-TEST_P(ShardResidence, WeightsLeaveToTheLastByteAndComputeTheSameWhenTheyAreBack) {
+TEST_P(ShardResidency, WeightsLeaveToTheLastByteAndComputeTheSameWhenTheyAreBack) {
   ModelPlanOptions planned = shards_on(device, GetParam());
   planned.cache = small_cache();
   const ModelPlan plan = plan_model(planned);
@@ -143,8 +143,8 @@ TEST_P(ShardResidence, WeightsLeaveToTheLastByteAndComputeTheSameWhenTheyAreBack
     const auto cache = make_cache(home);
     EXPECT_EQ(held(), plan.memory.total().total());
     EXPECT_EQ(tokens_of(*cache->submit(request_of(24))), expected);
-    for (const ResidenceState to : {ResidenceState::standing_by, ResidenceState::on_disk}) {
-      ASSERT_EQ(home->residence().evict(to, kPatience), WaitEnd::ready);
+    for (const ResidencyState to : {ResidencyState::standing_by, ResidencyState::on_disk}) {
+      ASSERT_EQ(home->residency().evict(to, kPatience), WaitEnd::ready);
       EXPECT_EQ(held(), plan.memory.total().cache());
       EXPECT_EQ(runtime->leased_bytes("cpu"), plan.memory.total().cache());
       EXPECT_EQ(tokens_of(*cache->submit(request_of(24))), expected);  // out of pages that stayed
@@ -156,7 +156,7 @@ TEST_P(ShardResidence, WeightsLeaveToTheLastByteAndComputeTheSameWhenTheyAreBack
   EXPECT_EQ(runtime->leased_bytes("cpu"), 0U);
 }
 
-TEST_P(ShardResidence, ALazyModelIsCutAsItWasPlanned) {
+TEST_P(ShardResidency, ALazyModelIsCutAsItWasPlanned) {
   const auto home = load(true);
   EXPECT_EQ(held(), 0U);
   const auto cache = make_cache(home);
@@ -165,7 +165,7 @@ TEST_P(ShardResidence, ALazyModelIsCutAsItWasPlanned) {
   EXPECT_EQ(home->model()->weights()->peers.size(), static_cast<size_t>(GetParam() - 1));
 }
 
-INSTANTIATE_TEST_SUITE_P(Counts, ShardResidence, ::testing::Values(2, 3));
+INSTANTIATE_TEST_SUITE_P(Counts, ShardResidency, ::testing::Values(2, 3));
 
 }  // namespace
 }  // namespace quire::testing

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int32_t kNumJobs = 8;
 
-std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {
+std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model) {
   ModelCacheOptions options;
   options.page_tokens = 8;
   options.max_batch_size = kNumJobs;

@@ -142,10 +142,10 @@ TEST(TheBatch, TellsTheTokensOfAPageWhereItHoldsF16) {
   const auto model = load_split({Device::open(posing.backend(), 0, {})}, std::vector<int32_t>(kLayers, 0));
   RunnerOptions options;
   TransformerRunner(model, options).logits(some_ids(5), 5);
-  EXPECT_EQ(posing.told_page_tokens(), options.page_tokens);
+  EXPECT_EQ(posing.posed_page_tokens(), options.page_tokens);
   options.kv_format = kernels::KvFormat::q8;
   TransformerRunner(model, options).logits(some_ids(5), 5);
-  EXPECT_EQ(posing.told_page_tokens(), 0);
+  EXPECT_EQ(posing.posed_page_tokens(), 0);
 }
 
 // A device that is lost in the middle of a step ends the step with that status, whichever it is.

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/engine/model/model_cache.h"
-#include "core/engine/model/model_home.h"
+#include "core/engine/model/resident_model.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/fault_loop.h"
@@ -37,15 +37,15 @@ Function* of_emulation(const char* name) {
 
 class StandBy : public ::testing::Test {
  protected:
-  std::shared_ptr<const ModelHome> load() { return load_on(device_); }
-  std::shared_ptr<const ModelHome> load_on(const std::shared_ptr<Device>& device) {
-    ModelHomeOptions options;
+  std::shared_ptr<const ResidentModel> load() { return load_on(device_); }
+  std::shared_ptr<const ResidentModel> load_on(const std::shared_ptr<Device>& device) {
+    ResidentModelOptions options;
     options.plan.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
     options.plan.devices.emplace_back().device = device;
-    return ModelHome::load(runtime_, options);
+    return ResidentModel::load(runtime_, options);
   }
 
-  std::shared_ptr<Cache> open(const std::shared_ptr<const ModelHome>& home) {
+  std::shared_ptr<Engine> open(const std::shared_ptr<const ResidentModel>& home) {
     ModelCacheOptions options;
     options.page_tokens = 16;
     options.max_batch_size = 4;
@@ -53,7 +53,7 @@ class StandBy : public ::testing::Test {
     return create_model_cache(runtime_, home->model(), options, home);
   }
 
-  static std::shared_ptr<Job> submit(Cache& cache, const std::string& prompt) {
+  static std::shared_ptr<Job> submit(Engine& cache, const std::string& prompt) {
     JobRequest request;
     request.prompt = TokenIds{1};
     for (const char c : prompt) request.prompt.push_back(100 + c);
@@ -62,16 +62,16 @@ class StandBy : public ::testing::Test {
     request.sampling.temperature = 0.0F;
     return cache.submit(std::move(request));
   }
-  static TokenIds answer(Cache& cache, const std::string& prompt) {
+  static TokenIds answer(Engine& cache, const std::string& prompt) {
     return tokens_of(*submit(cache, prompt));
   }
 
-  void await_idle(const ModelHome& home) const {
-    while (!home.residence().place_on(device_->name())->is_idle) std::this_thread::yield();
+  void await_idle(const ResidentModel& home) const {
+    while (!home.residency().place_on(device_->name())->is_idle) std::this_thread::yield();
   }
 
-  static void await_rest(const Residence& residence) {
-    while (residence.state() == ResidenceState::moving) std::this_thread::yield();
+  static void await_rest(const WeightResidency& residency) {
+    while (residency.state() == ResidencyState::moving) std::this_thread::yield();
   }
   int num_rounds() const {
     return parks() ? 6 : 20 / kSlowness + 2;
@@ -96,8 +96,8 @@ TEST_F(StandBy, AnswersAreTheSameAndPromisesAreKept) {
   const uint64_t staging = use().pinned_bytes;
   const TokenIds before = answer(*cache, "a king");
   for (int round = 0; round < 2; ++round) {
-    ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
-    EXPECT_EQ(home->residence().state(), ResidenceState::standing_by);
+    ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
+    EXPECT_EQ(home->residency().state(), ResidencyState::standing_by);
     const uint64_t rest = use().held_bytes - of_cache;
     EXPECT_EQ(leased() - leased_of_cache, rest);
     if (parks()) {
@@ -109,23 +109,23 @@ TEST_F(StandBy, AnswersAreTheSameAndPromisesAreKept) {
       EXPECT_EQ(pinned(), 0U);
     }
     EXPECT_EQ(answer(*cache, "a king"), before) << round;
-    EXPECT_EQ(home->residence().state(), ResidenceState::resident);
+    EXPECT_EQ(home->residency().state(), ResidencyState::resident);
     EXPECT_EQ(use().held_bytes, whole + of_cache);
     EXPECT_EQ(leased(), whole + leased_of_cache);
   }
-  EXPECT_EQ(home->residence().figures().wakes, 2U);
+  EXPECT_EQ(home->residency().figures().wakes, 2U);
 }
 
 TEST_F(StandBy, OnDiskNothingIsLeft) {
   const auto home = load();
   const uint64_t staging = use().pinned_bytes;
-  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
-  ASSERT_EQ(home->residence().evict(ResidenceState::on_disk, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().evict(ResidencyState::on_disk, kPatient), WaitEnd::ready);
   EXPECT_EQ(use().held_bytes, 0U);
   EXPECT_EQ(use().pinned_bytes, staging);
   EXPECT_EQ(leased(), 0U);
   EXPECT_EQ(pinned(), 0U);
-  ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().wake(kPatient), WaitEnd::ready);
   const auto cache = open(home);
   EXPECT_EQ(answer(*cache, "a king").size(), 2U);
 }
@@ -135,7 +135,7 @@ TEST_F(StandBy, WithoutABudgetForTheCopyItComesFromItsFiles) {
   const auto home = load();
   const auto cache = open(home);
   const TokenIds before = answer(*cache, "a king");
-  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
   EXPECT_EQ(pinned(), 0U);
   EXPECT_EQ(answer(*cache, "a king"), before);
 }
@@ -143,14 +143,14 @@ TEST_F(StandBy, WithoutABudgetForTheCopyItComesFromItsFiles) {
 TEST_F(StandBy, AWakeWithoutRoomLeavesItWhereItWas) {
   const auto home = load();
   const uint64_t whole = use().held_bytes;
-  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
   const uint64_t away = use().held_bytes;
   runtime_->set_memory_budget(device_->name(), whole - 1);
-  EXPECT_THROW(home->residence().wake(kPatient), Error);
-  EXPECT_EQ(home->residence().state(), ResidenceState::standing_by);
+  EXPECT_THROW(home->residency().wake(kPatient), Error);
+  EXPECT_EQ(home->residency().state(), ResidencyState::standing_by);
   EXPECT_EQ(use().held_bytes, away);
   runtime_->set_memory_budget(device_->name(), whole);
-  ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().wake(kPatient), WaitEnd::ready);
   EXPECT_EQ(use().held_bytes, whole);
   EXPECT_EQ(leased(), whole);
 }
@@ -167,7 +167,7 @@ TEST_F(StandBy, AWakeThatTheDeviceRefusesMidwayLeavesItWhereItWas) {
   options.memory_limit_bytes = whole + (uint64_t{64} << 20);
   const auto device = open_device_like_test_device(options);
   const auto home = load_on(device);
-  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
   const uint64_t away = device->memory_use().held_bytes;
   {
     const DeviceBuffer taken(device, options.memory_limit_bytes - away - (whole - away) / 2, "a test");
@@ -176,24 +176,24 @@ TEST_F(StandBy, AWakeThatTheDeviceRefusesMidwayLeavesItWhereItWas) {
     EXPECT_THROW(model.bring_weights(std::atomic<bool>(false)), Error);
     EXPECT_EQ(device->memory_use().held_bytes, held);
     EXPECT_TRUE(model.is_parked());
-    EXPECT_THROW(home->residence().wake(kPatient), Error);
+    EXPECT_THROW(home->residency().wake(kPatient), Error);
     EXPECT_EQ(device->memory_use().held_bytes, held);
-    EXPECT_EQ(home->residence().state(), ResidenceState::standing_by);
+    EXPECT_EQ(home->residency().state(), ResidencyState::standing_by);
   }
-  ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().wake(kPatient), WaitEnd::ready);
   EXPECT_EQ(device->memory_use().held_bytes, whole);
 }
 
 TEST_F(StandBy, AWakeThatNobodyWantsLeavesItWhereItWas) {
   if (!parks()) GTEST_SKIP() << "weights come from files here";
   const auto home = load();
-  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
   const uint64_t away = use().held_bytes;
   auto& model = const_cast<Model&>(*home->model());
   EXPECT_THROW(model.bring_weights(std::atomic<bool>(true)), Error);
   EXPECT_EQ(use().held_bytes, away);
   EXPECT_TRUE(model.is_parked());
-  ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().wake(kPatient), WaitEnd::ready);
 }
 
 // Each piece of pinned memory in its turn: the model leaves all the same, and nothing stays of the copy.
@@ -208,12 +208,12 @@ TEST_F(StandBy, WhereTheHostRefusesThePinnedMemoryItComesFromItsFiles) {
   for (bool parked = false; !parked && nth < 100; ++nth) {
     SCOPED_TRACE(nth);
     refuse_pinned(nth);
-    ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+    ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
     refuse_pinned(0);
     parked = home->model()->is_parked();
     EXPECT_EQ(use().pinned_bytes - staging, pinned());
     EXPECT_EQ(pinned() > 0, parked);
-    ASSERT_EQ(home->residence().wake(kPatient), WaitEnd::ready);
+    ASSERT_EQ(home->residency().wake(kPatient), WaitEnd::ready);
   }
   EXPECT_GT(nth, 3);
   EXPECT_EQ(answer(*cache, "a king"), before);
@@ -228,40 +228,40 @@ TEST_F(StandBy, AnyAllocationMayFail) {
   const uint64_t staging = use().pinned_bytes;
   const TokenIds before = answer(*cache, "a");
   await_idle(*home);
-  Residence& residence = home->residence();
+  WeightResidency& residency = home->residency();
   // From files it is a load, every allocation of which model_load_faults_test refuses.
-  const auto count_faults = [&](ResidenceState from, FaultScope scope, int64_t stride, const auto& move) {
+  const auto count_faults = [&](ResidencyState from, FaultScope scope, int64_t stride, const auto& move) {
     const auto run = [&](const FaultPoint& point) {
       SCOPED_TRACE(::testing::Message() << point);
-      if (from == ResidenceState::resident)
-        residence.wake(kPatient);
+      if (from == ResidencyState::resident)
+        residency.wake(kPatient);
       else
-        residence.evict(from, kPatient);
-      EXPECT_EQ(residence.state(), from);
+        residency.evict(from, kPatient);
+      EXPECT_EQ(residency.state(), from);
       int64_t num_failed = 0;
       try {
         const AllocationFault fault(point.nth, point.span, scope);
         const auto count = gsl::finally([&] { num_failed = fault.num_failed(); });
         move();
-        await_rest(residence);
+        await_rest(residency);
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::out_of_memory) << error.what();
       } catch (const std::bad_alloc&) {  // of what the caller waits with
       }
-      await_rest(residence);
+      await_rest(residency);
       EXPECT_EQ(leased() - of_cache, use().held_bytes);
       EXPECT_EQ(pinned(), use().pinned_bytes - staging);
-      EXPECT_EQ(home->model()->weights() != nullptr, residence.state() == ResidenceState::resident);
+      EXPECT_EQ(home->model()->weights() != nullptr, residency.state() == ResidencyState::resident);
       return num_failed > 0 && !HasFailure();
     };
     return for_each_fault(run, stride);
   };
   const int64_t out =
-      count_faults(ResidenceState::resident, FaultScope::this_thread, parks() ? 1 : 41 * kSlowness,
-                   [&] { residence.evict(ResidenceState::standing_by, kPatient); });
-  const int64_t back = count_faults(ResidenceState::standing_by, FaultScope::all_threads,
-                                    parks() ? 1 : 211 * kSlowness, [&] { residence.wake(kPatient); });
-  EXPECT_EQ(residence.wake(kPatient), WaitEnd::ready);
+      count_faults(ResidencyState::resident, FaultScope::this_thread, parks() ? 1 : 41 * kSlowness,
+                   [&] { residency.evict(ResidencyState::standing_by, kPatient); });
+  const int64_t back = count_faults(ResidencyState::standing_by, FaultScope::all_threads,
+                                    parks() ? 1 : 211 * kSlowness, [&] { residency.wake(kPatient); });
+  EXPECT_EQ(residency.wake(kPatient), WaitEnd::ready);
   EXPECT_EQ(answer(*cache, "a"), before);
   EXPECT_GT(out, 2);
   EXPECT_GT(back, 2);
@@ -277,7 +277,7 @@ TEST_F(StandBy, JobsSayTheSameWhileTheModelComesAndGoes) {
   std::atomic<bool> is_over{false};
   std::thread mover([&] {
     for (; !is_over; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
-      home->residence().evict(ResidenceState::standing_by, kPatient);
+      home->residency().evict(ResidencyState::standing_by, kPatient);
   });
   for (int i = 0; i < num_rounds(); ++i) {
     std::thread beside([&] { EXPECT_EQ(answer(*second, "a queen"), queen) << i; });
@@ -285,15 +285,15 @@ TEST_F(StandBy, JobsSayTheSameWhileTheModelComesAndGoes) {
     beside.join();
     // Surely here before the next round, or surely away: on a slow machine the mover may find no moment.
     if (i % 2 == 0)
-      EXPECT_EQ(home->residence().wake(kPatient), WaitEnd::ready) << i;
+      EXPECT_EQ(home->residency().wake(kPatient), WaitEnd::ready) << i;
     else
-      EXPECT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready) << i;
+      EXPECT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready) << i;
   }
   is_over = true;
   mover.join();
-  EXPECT_EQ(home->residence().figures().failed_wakes, 0U);
-  EXPECT_GT(home->residence().figures().wakes, 0U);
-  std::cout << home->residence().figures().wakes << " wakes\n";
+  EXPECT_EQ(home->residency().figures().failed_wakes, 0U);
+  EXPECT_GT(home->residency().figures().wakes, 0U);
+  std::cout << home->residency().figures().wakes << " wakes\n";
 }
 
 TEST_F(StandBy, JobsThatWaitAreAllComputedOnceItIsBack) {
@@ -301,11 +301,11 @@ TEST_F(StandBy, JobsThatWaitAreAllComputedOnceItIsBack) {
   const auto first = open(home);
   const auto second = open(home);
   const TokenIds king = answer(*first, "a king");
-  ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+  ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
   std::vector<std::shared_ptr<Job>> jobs;
-  for (Cache* cache : {first.get(), second.get(), first.get()}) jobs.push_back(submit(*cache, "a king"));
+  for (Engine* cache : {first.get(), second.get(), first.get()}) jobs.push_back(submit(*cache, "a king"));
   for (const auto& job : jobs) EXPECT_EQ(tokens_of(*job), king);
-  EXPECT_EQ(home->residence().figures().wakes, 1U);
+  EXPECT_EQ(home->residency().figures().wakes, 1U);
 }
 
 TEST_F(StandBy, ClosedOnItsWayNothingIsLeft) {
@@ -317,9 +317,9 @@ TEST_F(StandBy, ClosedOnItsWayNothingIsLeft) {
     auto home = load();
     auto cache = open(home);
     answer(*cache, "a");
-    ASSERT_EQ(home->residence().evict(ResidenceState::standing_by, kPatient), WaitEnd::ready);
+    ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
     auto job = submit(*cache, "a king");
-    if (round % 2 == 1) home->residence().wake(Wait{std::chrono::microseconds(100) * round, nullptr});
+    if (round % 2 == 1) home->residency().wake(Wait{std::chrono::microseconds(100) * round, nullptr});
     cache->close();
     job.reset();
     cache.reset();
@@ -339,14 +339,14 @@ TEST_F(StandBy, TwoModelsInTheRoomOfOneTakeTurns) {
   await_idle(*first);
   runtime_->set_memory_budget(device_->name(), leased() + whole / 2);
   const auto second = load();  // the first leaves for it
-  EXPECT_EQ(first->residence().state(), ResidenceState::standing_by);
-  EXPECT_EQ(second->residence().state(), ResidenceState::resident);
+  EXPECT_EQ(first->residency().state(), ResidencyState::standing_by);
+  EXPECT_EQ(second->residency().state(), ResidencyState::resident);
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(answer(*cache, "a king"), before);
-    EXPECT_EQ(second->residence().state(), ResidenceState::standing_by);
+    EXPECT_EQ(second->residency().state(), ResidencyState::standing_by);
     await_idle(*first);
-    ASSERT_EQ(second->residence().wake(kPatient), WaitEnd::ready);
-    EXPECT_EQ(first->residence().state(), ResidenceState::standing_by);
+    ASSERT_EQ(second->residency().wake(kPatient), WaitEnd::ready);
+    EXPECT_EQ(first->residency().state(), ResidencyState::standing_by);
   }
 }
 
@@ -355,12 +355,12 @@ TEST_F(StandBy, WhatStaysBehindLeavesBeforeALoadIsRefused) {
   const auto first = load();
   runtime_->set_memory_budget(device_->name(), use().held_bytes);
   auto second = load();
-  EXPECT_EQ(first->residence().state(), ResidenceState::standing_by);
-  EXPECT_EQ(second->residence().state(), ResidenceState::resident);
+  EXPECT_EQ(first->residency().state(), ResidencyState::standing_by);
+  EXPECT_EQ(second->residency().state(), ResidencyState::resident);
   EXPECT_EQ(leased(), use().held_bytes);
   EXPECT_EQ(pinned(), 0U);
   second.reset();
-  ASSERT_EQ(first->residence().wake(kPatient), WaitEnd::ready);
+  ASSERT_EQ(first->residency().wake(kPatient), WaitEnd::ready);
   const auto cache = [&] {
     runtime_->set_memory_budget(device_->name(), 0);
     return open(first);

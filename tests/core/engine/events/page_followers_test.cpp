@@ -69,7 +69,7 @@ TEST_F(PageFollowersTest, AReaderHasThePagesThatWereThereAndThoseThatCome) {
   EXPECT_LE(replay.count(PageMedium::device), 8U);
   TokenIds prompt(3 * kPageTokens, 3);
   prompt.push_back(kVocab - 1);
-  EXPECT_EQ(engine.cache->core().loop().kv().demand(PrefixDomain{}, prompt).found_tokens, 3 * kPageTokens);
+  EXPECT_EQ(engine.cache->thread().loop().kv().demand(PrefixDomain{}, prompt).found_tokens, 3 * kPageTokens);
   size_t num_of_last = 0;
   for (const auto& [key, page] : replay.pages())
     num_of_last += page.tokens == TokenIds(kPageTokens, 3) ? 1 : 0;
@@ -86,7 +86,7 @@ TEST_F(PageFollowersTest, AReaderThatIsLateSeesAGapAndBeginsAnew) {
   follow(engine);
   read();
   EXPECT_TRUE(replay.in_order());
-  EXPECT_EQ(replay.pages(), PageReplay::of(engine.cache->core().loop().kv()));
+  EXPECT_EQ(replay.pages(), PageReplay::of(engine.cache->thread().loop().kv()));
 }
 
 TEST_F(PageFollowersTest, OneNamespaceIsFollowedAlone) {
@@ -144,7 +144,7 @@ TEST_F(PageFollowersTest, FollowingThatThereIsNoMemoryForTellsNothingAndCanBeAsk
   engine.cache->follow_pages({queue, {}, 7});
   {
     const AllocationFault fault(1, FaultSpan::for_ever);
-    engine.cache->core().run_once();
+    engine.cache->thread().run_once();
   }
   run(engine, 1);
   read();
@@ -152,7 +152,7 @@ TEST_F(PageFollowersTest, FollowingThatThereIsNoMemoryForTellsNothingAndCanBeAsk
   follow(engine);
   read();
   EXPECT_TRUE(replay.in_order());
-  EXPECT_EQ(replay.pages(), PageReplay::of(engine.cache->core().loop().kv()));
+  EXPECT_EQ(replay.pages(), PageReplay::of(engine.cache->thread().loop().kv()));
   EXPECT_EQ(replay.count(PageMedium::device), 3U);
 }
 

@@ -42,7 +42,7 @@ TEST(ExplainTest, AJobBehindAnotherSaysWhatThatOneWaitsFor) {
 TEST(ExplainTest, ARunningJobSaysWhatItsTimeWentInto) {
   JobView job;
   job.state = JobState::generating;
-  job.company = 31;
+  job.batch_jobs = 31;
   job.result.prompt_tokens = 100;
   job.result.cached_tokens = 40;
   job.result.new_tokens = 11;
@@ -91,7 +91,7 @@ class ExplainedJobsTest : public ::testing::Test {
   static std::string name_of(const Job& job) { return std::to_string(job.id().value); }
   void step(int32_t num_steps = 1) {
     for (int32_t i = 0; i < num_steps; ++i) {
-      engine().cache->core().run_once();
+      engine().cache->thread().run_once();
       clock.advance(std::chrono::milliseconds(10));
     }
   }

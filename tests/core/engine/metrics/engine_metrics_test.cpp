@@ -34,7 +34,7 @@ class EngineMetricsTest : public ::testing::Test {
   }
   // One step that takes ten milliseconds.
   void step() {
-    engine->cache->core().run_once();
+    engine->cache->thread().run_once();
     clock.advance(std::chrono::milliseconds(10));
   }
   const NamespaceMetrics& of(const CacheMetrics& metrics, const std::string& name) {
@@ -140,13 +140,13 @@ TEST_F(EngineMetricsTest, BatchFillIsThePartOfThePlacesInUse) {
 
 TEST_F(EngineMetricsTest, MadeUpNamespacesDoNotPileUp) {
   start();
-  const int32_t num_jobs = static_cast<int32_t>(MetricsBook::kMaxNamespaces) + 10;
+  const int32_t num_jobs = static_cast<int32_t>(MetricsStore::kMaxNamespaces) + 10;
   for (int32_t i = 0; i < num_jobs; ++i) {
     submit(i, 2, 1, "tenant " + std::to_string(i));
     engine->run_to_idle();
   }
   const CacheMetrics metrics = engine->cache->metrics();
-  EXPECT_EQ(metrics.name_spaces.size(), MetricsBook::kMaxNamespaces);
+  EXPECT_EQ(metrics.name_spaces.size(), MetricsStore::kMaxNamespaces);
   EXPECT_EQ(metrics.untracked_jobs, 10U);
   EXPECT_EQ(metrics.stats.finished_jobs, static_cast<uint64_t>(num_jobs));
 }

@@ -22,7 +22,7 @@ FakeEngineOptions elastic_engine(const std::shared_ptr<Runtime>& runtime) {
   options.cache.start_thread = false;
   options.runtime = runtime;
   options.page_memory = [](int32_t num_pages) {
-    return std::vector<MemoryWish>{{kCard, kPageBytes * static_cast<uint64_t>(num_pages), "the cache"}};
+    return std::vector<MemoryRequest>{{kCard, kPageBytes * static_cast<uint64_t>(num_pages), "the cache"}};
   };
   return options;
 }
@@ -35,7 +35,7 @@ std::shared_ptr<Runtime> runtime_of(uint64_t budget, const Clock& clock = steady
 }
 
 int32_t num_pages(const FakeEngine& engine) {
-  return engine.cache->core().loop().kv().pool().num_pages();
+  return engine.cache->thread().loop().kv().pool().num_pages();
 }
 
 TokenIds prompt_of(int32_t job) {
@@ -108,7 +108,7 @@ TEST(ElasticPages, WhatNobodyUsedForAWhileIsGivenBack) {
   const auto jobs = submit_jobs(engine, 5);
   engine.run_to_idle();
   ASSERT_EQ(num_pages(engine), 20);
-  EXPECT_LE(engine.cache->core().next_event() - clock.now(), std::chrono::seconds(10));
+  EXPECT_LE(engine.cache->thread().next_event() - clock.now(), std::chrono::seconds(10));
   clock.advance(std::chrono::seconds(10));
   engine.run_to_idle();
   EXPECT_EQ(num_pages(engine), 20) << "they were used since the last look";
@@ -117,7 +117,7 @@ TEST(ElasticPages, WhatNobodyUsedForAWhileIsGivenBack) {
   EXPECT_EQ(num_pages(engine), 4);
   EXPECT_EQ(runtime->leased_bytes(kCard), 0U);
   EXPECT_EQ(engine.cache->stats().pages.total, 4);
-  EXPECT_EQ(engine.cache->core().next_event(), TimePoint::max());
+  EXPECT_EQ(engine.cache->thread().next_event(), TimePoint::max());
 }
 
 TEST(ElasticPages, OthersGetWhatNoJobUsesAndNoMore) {

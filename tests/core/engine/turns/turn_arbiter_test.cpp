@@ -37,14 +37,14 @@ TokenIds prompt_of(int32_t first, int32_t num_tokens) {
 // Places in the line by themselves.
 class Seats : public ::testing::Test {
  protected:
-  std::unique_ptr<TurnSeat> make(const std::vector<std::string>& devices = {"cuda:0"}) {
-    return std::make_unique<TurnSeat>(arbiter_, devices, 1.0, std::make_shared<EngineSignal>());
+  std::unique_ptr<DeviceTurn> make(const std::vector<std::string>& devices = {"cuda:0"}) {
+    return std::make_unique<DeviceTurn>(arbiter_, devices, 1.0, std::make_shared<EngineSignal>());
   }
 
   SimulatedClock clock_;
   std::shared_ptr<TurnArbiter> arbiter_ = std::make_shared<TurnArbiter>(clock_);
-  const std::unique_ptr<TurnSeat> first_ = make();
-  const std::unique_ptr<TurnSeat> second_ = make();
+  const std::unique_ptr<DeviceTurn> first_ = make();
+  const std::unique_ptr<DeviceTurn> second_ = make();
 };
 
 TEST_F(Seats, TheNextMayIssueWhileTheEndOfATurnIsComputed) {
@@ -142,7 +142,7 @@ class SteppedCaches : public ::testing::Test {
     Duration step{0};
     int64_t num_steps = 0;
 
-    TurnSeat& seat() const { return engine->cache->core().loop().pace().seat(); }
+    DeviceTurn& device_turn() const { return engine->cache->thread().loop().pace().device_turn(); }
   };
 
   FakeEngineOptions stepped(const std::string& device) {
@@ -165,7 +165,7 @@ class SteppedCaches : public ::testing::Test {
   }
 
   void keep_busy(Member& member) {
-    if (member.engine->cache->core().queue().num_live() > 0) return;
+    if (member.engine->cache->thread().queue().num_live() > 0) return;
     member.jobs.push_back(member.engine->cache->submit(greedy(prompt_of(3, 4), 40)));
   }
 
@@ -174,7 +174,7 @@ class SteppedCaches : public ::testing::Test {
     for (const auto& member : members_) {
       keep_busy(*member);
       clock_.advance(microseconds(20));  // of the host
-      member->engine->cache->core().run_once();
+      member->engine->cache->thread().run_once();
     }
   }
 
@@ -193,12 +193,13 @@ TEST_F(SteppedCaches, ShareTheTimeOfADeviceByWeight) {
   options.cache.device_weight = 3.0;
   Member& large = add(options, milliseconds(22));
   for (int i = 0; i < 20000; ++i) run_round();
-  EXPECT_NEAR(large.seat().seconds() / small.seat().seconds(), 3.0, 0.1);
-  large.seat().set_weight(1.0);
-  const double small_before = small.seat().seconds();
-  const double large_before = large.seat().seconds();
+  EXPECT_NEAR(large.device_turn().seconds() / small.device_turn().seconds(), 3.0, 0.1);
+  large.device_turn().set_weight(1.0);
+  const double small_before = small.device_turn().seconds();
+  const double large_before = large.device_turn().seconds();
   for (int i = 0; i < 20000; ++i) run_round();
-  EXPECT_NEAR((large.seat().seconds() - large_before) / (small.seat().seconds() - small_before), 1.0, 0.05);
+  EXPECT_NEAR((large.device_turn().seconds() - large_before) / (small.device_turn().seconds() - small_before),
+              1.0, 0.05);
 }
 
 TEST_F(SteppedCaches, OnDifferentDevicesDoNotWait) {
@@ -206,7 +207,7 @@ TEST_F(SteppedCaches, OnDifferentDevicesDoNotWait) {
   Member& card = add(stepped("cuda:0"), milliseconds(50));
   for (int i = 0; i < 1000; ++i) {
     run_round();
-    ASSERT_FALSE(cpu.seat().neighbours().any);
+    ASSERT_FALSE(cpu.device_turn().neighbours().any);
   }
   EXPECT_EQ(cpu.num_steps, card.num_steps);
 }
@@ -215,22 +216,22 @@ TEST_F(SteppedCaches, ACacheThatWasIdleHasNoCredit) {
   Member& first = add(stepped("cpu"), milliseconds(1));
   for (int i = 0; i < 5000; ++i) run_round();
   Member& late = add(stepped("cpu"), milliseconds(1));
-  const double before = first.seat().seconds();
+  const double before = first.device_turn().seconds();
   for (int i = 0; i < 2000; ++i) run_round();
-  EXPECT_NEAR((first.seat().seconds() - before) / late.seat().seconds(), 1.0, 0.05);
+  EXPECT_NEAR((first.device_turn().seconds() - before) / late.device_turn().seconds(), 1.0, 0.05);
 }
 
 TEST_F(SteppedCaches, OneThatHasNothingToDoHoldsUpNobody) {
   Member& idle = add(stepped("cpu"), milliseconds(1));
   const auto job = idle.engine->cache->submit(greedy(prompt_of(3, 4), 2));
-  while (idle.engine->cache->core().run_once() == StepOutcome::advanced) {
+  while (idle.engine->cache->thread().run_once() == StepOutcome::advanced) {
   }
   Member& busy = add(stepped("cpu"), milliseconds(1));
   for (int i = 0; i < 100; ++i) {
     keep_busy(busy);
-    EXPECT_EQ(busy.engine->cache->core().run_once(), StepOutcome::advanced);
+    EXPECT_EQ(busy.engine->cache->thread().run_once(), StepOutcome::advanced);
   }
-  EXPECT_FALSE(busy.seat().neighbours().any);
+  EXPECT_FALSE(busy.device_turn().neighbours().any);
 }
 
 // A cache whose turn is next but that does not ask, since its host is held up.
@@ -238,15 +239,15 @@ TEST_F(SteppedCaches, OneThatIsExpectedAndDoesNotComeLosesItsTurn) {
   Member& absent = add(stepped("cpu"), milliseconds(1));
   Member& waits = add(stepped("cpu"), milliseconds(40));
   for (int i = 0; i < 50; ++i) run_round();
-  while (waits.engine->cache->core().run_once() == StepOutcome::advanced) {
+  while (waits.engine->cache->thread().run_once() == StepOutcome::advanced) {
   }
-  ASSERT_EQ(absent.engine->cache->core().run_once(), StepOutcome::advanced) << "and comes no more";
-  ASSERT_EQ(waits.engine->cache->core().run_once(), StepOutcome::idle);
-  const TimePoint again = waits.engine->cache->core().next_event();
+  ASSERT_EQ(absent.engine->cache->thread().run_once(), StepOutcome::advanced) << "and comes no more";
+  ASSERT_EQ(waits.engine->cache->thread().run_once(), StepOutcome::idle);
+  const TimePoint again = waits.engine->cache->thread().next_event();
   ASSERT_LT(again, TimePoint::max());
   clock_.advance(again - clock_.now());
   keep_busy(waits);
-  EXPECT_EQ(waits.engine->cache->core().run_once(), StepOutcome::advanced);
+  EXPECT_EQ(waits.engine->cache->thread().run_once(), StepOutcome::advanced);
 }
 
 // Steps that are short beside a slice: the device goes on without the host. Shares hold over any 1,000 steps.
@@ -258,11 +259,12 @@ TEST_F(SteppedCaches, WhoeverHasTheNextTurnTooIssuesItsNextPassAtOnce) {
   Member& three = add(options, microseconds(250));
   run_round();
   for (int window = 0; window < 20; ++window) {
-    const double one_before = one.seat().seconds();
-    const double three_before = three.seat().seconds();
+    const double one_before = one.device_turn().seconds();
+    const double three_before = three.device_turn().seconds();
     const int64_t steps_before = one.num_steps + three.num_steps;
     while (one.num_steps + three.num_steps < steps_before + 1000) run_round();
-    const double ratio = (three.seat().seconds() - three_before) / (one.seat().seconds() - one_before);
+    const double ratio =
+        (three.device_turn().seconds() - three_before) / (one.device_turn().seconds() - one_before);
     EXPECT_NEAR(ratio, 3.0, 0.3) << "window " << window;
   }
   // Jobs with the same prompt exchange their pages for equal ones, and what was issued on the old is in vain.
@@ -308,15 +310,15 @@ TEST_F(SteppedCaches, TheNextOneIssuesItsFirstPassBeforeTheLastOfTheOneBeforeIsW
       step(batch);
     };
     member->engine->executor->before_wait = [this, other, &num_early] {
-      if (!other->seat().holds()) return;
+      if (!other->device_turn().holds()) return;
       keep_busy(*other);
-      if (other->engine->cache->core().run_once() == StepOutcome::advanced) ++num_early;
+      if (other->engine->cache->thread().run_once() == StepOutcome::advanced) ++num_early;
     };
   }
   for (int i = 0; i < 10000; ++i) run_round();
   EXPECT_GT(num_turns, 500);
   EXPECT_GT(num_early, num_turns * 9 / 10);
-  EXPECT_NEAR(two.seat().seconds() / one.seat().seconds(), 2.0, 0.1);
+  EXPECT_NEAR(two.device_turn().seconds() / one.device_turn().seconds(), 2.0, 0.1);
   EXPECT_EQ(one.engine->executor->num_bad_reads() + two.engine->executor->num_bad_reads(), 0);
 }
 
@@ -329,10 +331,10 @@ TEST_F(SteppedCaches, WhoComesWaitsForThePassThatWasIssued) {
   ASSERT_GT(first.engine->executor->num_followed(), 0);
   Member& late = add(options, milliseconds(10));
   keep_busy(late);
-  EXPECT_EQ(late.engine->cache->core().run_once(), StepOutcome::idle);
+  EXPECT_EQ(late.engine->cache->thread().run_once(), StepOutcome::idle);
   keep_busy(first);
-  EXPECT_EQ(first.engine->cache->core().run_once(), StepOutcome::advanced);
-  EXPECT_EQ(late.engine->cache->core().run_once(), StepOutcome::advanced);
+  EXPECT_EQ(first.engine->cache->thread().run_once(), StepOutcome::advanced);
+  EXPECT_EQ(late.engine->cache->thread().run_once(), StepOutcome::advanced);
   EXPECT_EQ(first.engine->executor->num_in_vain(), 0);
 }
 
@@ -355,9 +357,9 @@ TEST_F(SteppedCaches, AClosedCacheLeavesTheLine) {
   closed.engine->cache->close();
   for (int i = 0; i < 30; ++i) {
     keep_busy(stays);
-    EXPECT_EQ(stays.engine->cache->core().run_once(), StepOutcome::advanced);
+    EXPECT_EQ(stays.engine->cache->thread().run_once(), StepOutcome::advanced);
   }
-  EXPECT_FALSE(stays.seat().neighbours().any);
+  EXPECT_FALSE(stays.device_turn().neighbours().any);
 }
 
 // Threads. The device notices when two compute on it.

@@ -1,0 +1,239 @@
+#include "core/engine/engine.h"
+
+#include <algorithm>
+#include <unistd.h>
+#include <utility>
+
+#include "core/base/deadline.h"
+#include "core/base/error.h"
+#include "core/engine/events/event_queue.h"
+#include "core/engine/events/page_followers.h"
+#include "core/engine/events/skipping_stream.h"
+#include "core/engine/jobs/namespace_quotas.h"
+#include "core/engine/jobs/request_check.h"
+#include "core/engine/loop/engine_thread.h"
+#include "core/engine/metrics/engine_metrics.h"
+
+namespace quire {
+
+namespace {
+
+void fill_lane(Lane& lane, TokenIds prompt, int32_t num_new_tokens) {
+  lane.num_prompt_tokens = static_cast<int32_t>(prompt.size());
+  lane.tokens = std::move(prompt);
+  lane.tokens.reserve(lane.tokens.size() + static_cast<size_t>(num_new_tokens) + 1);
+}
+
+// Everything a job needs until its first step, made on the caller's thread.
+std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
+  const EngineParts& parts = core.parts();
+  SamplerState sampler(request.sampling, parts.num_tokens);
+  const bool emit_special = request.emit_special_tokens || request.response != nullptr;
+  std::unique_ptr<TextStream> stream = parts.codec->open(emit_special);
+  if (request.healed_token >= 0) stream = without_text_of(std::move(stream), request.healed_token);
+  TextOutput text(std::move(stream), request.stop_strings, request.banned_strings);
+  if (request.response != nullptr) text.read_as(*request.response);
+  auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
+  JobRequest& own = record->request;
+  const bool generates = own.kind == JobKind::generate;
+  Lane& lane = record->lane;
+  lane.num_prompt_tokens = static_cast<int32_t>(own.prompt.size());
+  record->result.prompt_tokens = lane.num_prompt_tokens;
+  const JobSize size{lane.num_prompt_tokens, static_cast<int32_t>(own.negative_prompt.size()),
+                     generates ? own.max_new_tokens : 0};
+  const int32_t num_new_tokens = new_tokens_within(core.max_seq_len(), size);
+  record->max_tokens = lane.num_prompt_tokens + num_new_tokens;
+  fill_lane(lane, std::move(own.prompt), num_new_tokens);
+  if (size.guide_tokens > 0)
+    fill_lane(record->guide.emplace(record.get()), std::move(own.negative_prompt), num_new_tokens);
+  if (generates) {
+    record->sampler.reserve(static_cast<size_t>(record->max_tokens) + 1);
+    record->sampler.append(lane.tokens);
+    if (own.constraint != nullptr) record->matcher = own.constraint->start();
+  }
+  record->stop_tokens = own.stop_tokens;
+  if (!own.ignore_end_tokens) {
+    record->stop_tokens.insert(record->stop_tokens.end(), parts.end_tokens.begin(), parts.end_tokens.end());
+  }
+  if (own.kind == JobKind::score) {
+    own.reuse_prefix = false;  // the logits after every token are wanted
+    record->output.scores.resize(lane.tokens.size() - 1);
+    if (own.want_raw_logits) {
+      record->output.raw_logits.resize(lane.tokens.size() * static_cast<size_t>(parts.num_tokens));
+    }
+  }
+  if (own.kind == JobKind::embed) {
+    // Keys and values can be found in the cache, states cannot.
+    if (own.pooling == Pooling::mean) own.reuse_prefix = false;
+    const auto columns = static_cast<size_t>(core.limits().hidden_size);
+    record->pool.sum.resize(columns);
+    record->step.pool.sum.resize(columns);
+    record->step.embedding.resize(columns);
+  }
+  EventStreamOptions events;
+  events.clock = &core.runtime().clock();
+  events.policy = own.slow_reader;
+  events.max_unread = own.max_unread_events;
+  events.queue = std::exchange(own.queue, nullptr);
+  events.engine = core.queue().signal();
+  const JobMark mark{own.tag, own.index, own.sampling.seed};
+  record->channel = std::make_shared<JobChannel>(own.kind, mark, own.name_space, events);
+  record->id = record->channel->id;
+  record->submitted = core.runtime().clock().now();
+  record->channel->progress.submitted = record->submitted;
+  record->channel->progress.prompt_tokens = lane.num_prompt_tokens;
+  const auto deadline = [&](Duration timeout) {
+    return timeout == Duration{0} ? TimePoint::max() : deadline_after(record->submitted, timeout);
+  };
+  record->queue_deadline = deadline(own.queue_deadline);
+  record->first_token_deadline = deadline(own.first_token_deadline);
+  record->total_deadline = deadline(own.total_deadline);
+  return record;
+}
+
+RequestLimits request_limits(const EngineThread& core) {
+  return {core.limits(),  core.parts().num_tokens, core.max_seq_len(),
+          core.options(), core.parts().end_tokens, core.fastest_steps()};
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> Engine::create(std::shared_ptr<Runtime> runtime, EngineParts parts,
+                                       const EngineOptions& options) {
+  check_options(options, parts);
+  auto core = std::make_shared<EngineThread>(runtime, std::move(parts), options);
+  std::shared_ptr<Engine> cache(new Engine(std::move(runtime), core));  // closes the core on failure
+  if (core->loop().is_elastic()) core->runtime().memory_reclaimers().add(core);
+  if (options.start_thread) core->start();
+  return cache;
+}
+
+Engine::Engine(std::shared_ptr<Runtime> runtime, std::shared_ptr<EngineThread> core)
+    : runtime_(std::move(runtime)), thread_(std::move(core)) {}
+
+Engine::~Engine() {
+  close();
+}
+
+namespace {
+
+// Different with each call, and no state of the process: where the system has no randomness, the time will
+// do.
+uint64_t random_seed() {
+  uint64_t seed = 0;
+  if (::getentropy(&seed, sizeof seed) == 0) return seed;
+  return static_cast<uint64_t>(steady_clock().now().time_since_epoch().count());
+}
+
+}  // namespace
+
+std::shared_ptr<Job> Engine::submit(JobRequest request) {
+  if (request.random_seed) request.sampling.seed = random_seed();
+  check_request(request, request_limits(*thread_));
+  auto record = make_record(*thread_, std::move(request));
+  auto job = std::make_shared<Job>(shared_from_this(), record->channel);
+  thread_->queue().push(std::move(record));
+  return job;
+}
+
+std::vector<std::shared_ptr<Job>> Engine::submit_many(const JobRequest& request, int32_t num_jobs) {
+  if (num_jobs < 1 || num_jobs > thread_->options().max_queued_jobs) {
+    throw Error(ErrorCode::invalid_argument, "num_jobs is {}, must be 1 to {}", num_jobs,
+                thread_->options().max_queued_jobs);
+  }
+  check_request(request, request_limits(*thread_));
+  const uint64_t first_seed = request.random_seed ? random_seed() : request.sampling.seed;
+  std::vector<std::unique_ptr<JobRecord>> records;
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < num_jobs; ++i) {
+    JobRequest one = request;
+    one.sampling.seed = first_seed + static_cast<uint64_t>(i);
+    one.tag += one.tag_step * static_cast<uint64_t>(i);
+    one.index = i;
+    records.push_back(make_record(*thread_, std::move(one)));
+    jobs.push_back(std::make_shared<Job>(shared_from_this(), records.back()->channel));
+  }
+  thread_->queue().push(std::move(records));
+  return jobs;
+}
+
+int32_t Engine::query_prefix(const TokenIds& prompt, const std::string& name_space, const Wait& wait) {
+  return thread_->call<int32_t>(
+      [prompt, name_space](LiveJobs& jobs) { return jobs.query_prefix(prompt, name_space); }, wait);
+}
+
+PinId Engine::pin_prefix(const TokenIds& prompt, const std::string& name_space, Duration time_to_live,
+                         const Wait& wait) {
+  return thread_->call<PinId>([prompt, name_space, time_to_live](
+                                  LiveJobs& jobs) { return jobs.pin(prompt, name_space, time_to_live); },
+                              wait);
+}
+
+void Engine::unpin(PinId pin) {
+  thread_->post([pin](LiveJobs& jobs) { jobs.unpin(pin); });
+}
+
+void Engine::follow_pages(PageFollowing following) {
+  thread_->post([following = std::move(following)](LiveJobs& jobs) { jobs.follow_pages(following); });
+}
+
+void Engine::change_quota(const std::string* name, const std::function<void(NamespaceQuota&)>& change) {
+  NamespaceQuotas& quotas = *thread_->options().quotas;
+  name == nullptr ? quotas.change_default(change) : quotas.change(*name, change);
+  thread_->post([](LiveJobs& jobs) { jobs.take_new_quotas(); });
+}
+
+void Engine::set_device_weight(double weight) noexcept {
+  thread_->loop().pace().device_turn().set_weight(weight);
+}
+
+CacheStats Engine::stats() const {
+  return thread_->stats();
+}
+
+CacheMetrics Engine::metrics() const {
+  return thread_->metrics();
+}
+
+std::string Engine::metrics_text(const std::string& label) const {
+  return format_metrics(metrics(), label);
+}
+
+void Engine::tell_of_close() const noexcept {
+  const size_t num_live = thread_->queue().num_live();
+  if (num_live > 0 && !thread_->closed()) {
+    runtime_->log()(LogLevel::info, "a cache is closed with {} jobs alive", num_live);
+  }
+}
+
+void Engine::close() noexcept {
+  tell_of_close();
+  thread_->close();
+}
+
+WaitEnd Engine::close(const Wait& wait) {
+  tell_of_close();
+  return thread_->close(wait);
+}
+
+void Engine::abandon() noexcept {
+  thread_->abandon();
+}
+
+bool Engine::closed() const {
+  return thread_->closed();
+}
+
+const ExecutorLimits& Engine::limits() const {
+  return thread_->limits();
+}
+
+int32_t Engine::max_seq_len() const {
+  return thread_->max_seq_len();
+}
+
+int32_t Engine::num_tokens() const {
+  return thread_->parts().num_tokens;
+}
+
+}  // namespace quire

@@ -1,0 +1,163 @@
+// The engine of one cache: door, step loop and thread. Lives as long as its thread does, so that a device
+// that hangs can be left to itself.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/deadline.h"
+#include "core/base/error.h"
+#include "core/base/thread.h"
+#include "core/base/wait.h"
+#include "core/engine/engine.h"
+#include "core/engine/jobs/job_queue.h"
+#include "core/engine/loop/step_loop.h"
+
+namespace quire {
+
+// Any thread may call anything but run_once.
+class EngineThread : public std::enable_shared_from_this<EngineThread>, public MemoryReclaimer {
+ public:
+  EngineThread(std::shared_ptr<Runtime> runtime, EngineParts parts, const EngineOptions& options);
+  ~EngineThread() override;
+
+  // Starts the threads; throws where there are none to be had, and nothing runs then.
+  void start();
+  // Takes what came and does one step. The thread's loop, and a test's.
+  StepOutcome run_once();
+  TimePoint next_event() const { return loop_.next_event(); }
+  bool closed() const { return stop_requested_; }
+  // Ends everything and stops the threads; see Cache::close and Cache::abandon.
+  WaitEnd close(const Wait& wait);
+  void close() noexcept;
+  void abandon() noexcept;
+
+  uint64_t reclaim(std::string_view device, uint64_t bytes) noexcept override;
+
+  JobQueue& queue() { return queue_; }
+  const EngineOptions& options() const { return options_; }
+  const EngineParts& parts() const { return parts_; }
+  const ExecutorLimits& limits() const { return limits_; }
+  const Runtime& runtime() const { return *runtime_; }
+  int32_t max_seq_len() const { return max_seq_len_; }
+  CacheStats stats() const;
+  CacheMetrics metrics() const;
+  FastestSteps fastest_steps() const { return loop_.pace().watch().fastest(); }
+  StepLoop& loop() { return loop_; }  // for tests without a thread
+
+  // Runs `action` between two steps and waits for its value. Throws what it throws, ErrorCode::timeout, or
+  // ErrorCode::closed.
+  template <typename T>
+  T call(std::function<T(LiveJobs&)> action, const Wait& wait);
+  // Runs `action` between two steps; what it throws is lost.
+  void post(std::function<void(LiveJobs&)> action);
+  // A fork of `parent`, to be made between two steps for a channel that was counted in. Where the parent is
+  // over by then, or no memory is left, the fork fails.
+  void post_fork(JobId parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options);
+
+ private:
+  enum class Life : int32_t { idle, running, stopped };
+  struct Threads {
+    std::unique_ptr<Thread> engine;
+    std::unique_ptr<Thread> watchdog;
+  };
+  // How far it is from its beginning to its end.
+  struct Ending {
+    Life life = Life::idle;
+    bool watching = false;
+    bool closing = false;
+    bool closed = false;
+    bool gives_up = false;  // on a device that hangs
+    Threads threads;
+  };
+
+  StepOutcome take_in_and_step();
+  void run_thread();
+  void run_watchdog();
+  void fault(ErrorCode code, std::string_view message) noexcept;
+  void close_submissions() noexcept;
+  Threads take_threads() noexcept QUIRE_REQUIRES(mutex_);
+  bool wait_stopped() noexcept;
+
+  const std::shared_ptr<Runtime> runtime_;
+  const EngineOptions options_;
+  EngineParts parts_;  // without its executor, which the loop owns
+  const ExecutorLimits limits_;
+  const int32_t max_seq_len_;
+  JobQueue queue_;
+  StepLoop loop_;
+  Inbox inbox_;
+  std::atomic<bool> stop_requested_{false};
+
+  mutable Mutex mutex_;
+  std::condition_variable life_condition_;
+  Ending end_ QUIRE_GUARDED_BY(mutex_);
+};
+
+// A task with an answer. The two threads share it; whoever is late finds it gone.
+template <typename T>
+class EngineCall {
+ public:
+  std::function<T(LiveJobs&)> action;
+
+  void run(LiveJobs& jobs) {
+    T value = action(jobs);
+    const MutexLock lock(mutex_);
+    value_ = std::move(value);
+    condition_.notify_all();
+  }
+  void refuse(ErrorCode code, std::string_view message) noexcept {
+    const MutexLock lock(mutex_);
+    error_ = code;
+    set_message(message_, message);
+    condition_.notify_all();
+  }
+  T wait(const Clock& clock, const Wait& wait) {
+    const CancelSwitch::Listener listener(wait.cancel, mutex_, condition_);
+    MutexLock lock(mutex_);
+    const auto ready = [this]() QUIRE_NO_THREAD_ANALYSIS { return value_ || error_ != ErrorCode::ok; };
+    clock.wait_until(condition_, lock.native(), deadline_after(clock.now(), wait.timeout),
+                     [&] { return ready() || wait.cancelled(); });
+    if (!ready()) {
+      if (wait.cancelled()) throw Error(ErrorCode::cancelled, "the wait for the engine was cancelled");
+      throw Error(ErrorCode::timeout, "the engine did not answer in time; a step may be running");
+    }
+    if (error_ != ErrorCode::ok) throw Error(error_, message_);
+    return std::move(*value_);
+  }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable condition_;
+  std::optional<T> value_ QUIRE_GUARDED_BY(mutex_);
+  ErrorCode error_ QUIRE_GUARDED_BY(mutex_) = ErrorCode::ok;
+  std::string message_ QUIRE_GUARDED_BY(mutex_);
+};
+
+template <typename T>
+class EngineCallTask : public EngineTask {
+ public:
+  explicit EngineCallTask(std::shared_ptr<EngineCall<T>> call) : call_(std::move(call)) {}
+  void run(LiveJobs& jobs) override { call_->run(jobs); }
+  void refuse(ErrorCode code, std::string_view message) noexcept override { call_->refuse(code, message); }
+
+ private:
+  std::shared_ptr<EngineCall<T>> call_;
+};
+
+template <typename T>
+T EngineThread::call(std::function<T(LiveJobs&)> action, const Wait& wait) {
+  auto call = std::make_shared<EngineCall<T>>();
+  call->action = std::move(action);
+  queue_.post(std::make_unique<EngineCallTask<T>>(call));
+  if (!options_.start_thread) run_once();
+  return call->wait(runtime_->clock(), wait);
+}
+
+}  // namespace quire

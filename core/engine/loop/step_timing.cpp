@@ -1,0 +1,146 @@
+#include "core/engine/loop/step_timing.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+// While it waits for its turn a step is looked after so often: it may not be wanted any more.
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+
+SizingOptions sizing_options(const EngineContext& context) {
+  SizingOptions sizing;
+  sizing.stretch = context.options.step_stretch;
+  sizing.max_tokens = context.policy.max_step_tokens;
+  return sizing;
+}
+
+TurnUrgency urgency_of(const LiveJobs& jobs) {
+  TurnUrgency urgency;
+  bool any = false;
+  const auto add = [&](const JobRecord& job, int32_t priority) {
+    if (!job.runnable()) return;
+    urgency.priority = any ? std::max(urgency.priority, priority) : priority;
+    urgency.deadline = std::min(urgency.deadline, job.deadline());
+    any = true;
+  };
+  for (const auto& job : jobs.running()) add(*job, job->request.priority);
+  for (const auto& job : jobs.waiting()) add(*job, job->request.priority);
+  return urgency;
+}
+
+}  // namespace
+
+StepTiming::StepTiming(const EngineContext& context, const std::vector<std::string>& devices,
+                       const StepPlan& plan)
+    : context_(context),
+      plan_(plan),
+      device_turn_(context.runtime.turns(), devices, context.options.device_weight, context.queue.signal()),
+      watch_(context.policy.max_step_tokens),
+      sizing_(sizing_options(context)) {}
+
+bool StepTiming::may_begin(const LiveJobs& jobs) noexcept {
+  if (jobs.empty()) {
+    device_turn_.leave();
+    return false;
+  }
+  urgency_ = urgency_of(jobs);
+  return device_turn_.ask(urgency_);
+}
+
+void StepTiming::begin(TimePoint now, const StepStart& start) noexcept {
+  gave_up_ = goes_on_ = false;
+  start_ = start;
+  began_ = now;
+  num_breaks_ = 0;
+  watch_.begin(now);
+}
+
+bool StepTiming::may_follow() noexcept {
+  may_pause_ = start_.waits_for_weights || !device_turn_.stays_first();
+  return !may_pause_;
+}
+
+// A device that computes within the call has nothing left to compute by now, but for draws.
+void StepTiming::pass_on() noexcept {
+  if (context_.executor.follows) device_turn_.pass_on();
+}
+
+// Of a step that was issued ahead nobody knows when the device began: with the end of the one before, at the
+// earliest. A turn that went on began before a step whose issued pass came to nothing. Of one that waited for
+// weights nothing is learnt.
+void StepTiming::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept {
+  goes_on_ = is_next_issued;
+  if (goes_on_) {
+    device_turn_.go_on();
+  } else {
+    device_turn_.end();
+  }
+  const TimePoint now = context_.runtime.clock().now();
+  const TimePoint before = std::exchange(last_computed_, now);
+  if (start_.waits_for_weights) return;
+  const Duration took = start_.is_issued ? now - before : std::min(device_turn_.last_turn(), now - began_);
+  sizing_.observe(num_tokens, num_sequences, took);
+  if (!start_.is_issued) watch_.observe(num_tokens, took);
+}
+
+void StepTiming::end() noexcept {
+  if (!goes_on_) device_turn_.end();
+  may_pause_ = true;
+  watch_.end();
+}
+
+bool StepTiming::is_unwanted() const noexcept {
+  if (context_.queue.shut()) return true;
+  int64_t wanted = 0;
+  int64_t unwanted = 0;
+  for (const PlannedLane& planned : plan_.lanes)
+    (planned.lane->job->channel->cancel_requested ? unwanted : wanted) += planned.num_tokens;
+  return unwanted > wanted;
+}
+
+bool StepTiming::is_due(bool computes_within_call) {
+  if (computes_within_call) return true;
+  if (!may_pause_) return false;
+  if (num_breaks_ == 0) size_pieces();
+  return ++num_breaks_ % breaks_of_a_piece_ == 0 && device_turn_.neighbours().any;
+}
+
+void StepTiming::size_pieces() noexcept {
+  int32_t num_tokens = 0;
+  for (const PlannedLane& planned : plan_.lanes) num_tokens += planned.num_tokens;
+  breaks_of_a_piece_ = sizing_.breaks_of_a_piece(num_tokens, context_.executor.num_breaks);
+}
+
+void StepTiming::take_break() {
+  if (context_.options.start_thread && !device_turn_.may_go_on()) wait_for_turn();
+  gave_up_ = is_unwanted();
+  if (gave_up_) throw Error(ErrorCode::cancelled, "the step was given up");
+}
+
+// The watchdog does not count the time of others.
+void StepTiming::wait_for_turn() {
+  const Clock& clock = context_.runtime.clock();
+  watch_.end();
+  while (!device_turn_.holds() && !is_unwanted()) {
+    context_.queue.signal()->wait(clock, std::min(device_turn_.ask_again(), clock.now() + kLookAgain));
+    device_turn_.ask(urgency_);
+  }
+  watch_.begin(clock.now());
+}
+
+int32_t StepTiming::step_tokens(int32_t num_streams, int32_t num_prompts) noexcept {
+  const TurnNeighbours neighbours = device_turn_.neighbours();
+  StepDemand demand;
+  demand.num_streams = num_streams;
+  demand.num_prompts = num_prompts;
+  demand.num_breaks = may_pause_ ? context_.executor.num_breaks : 0;
+  demand.has_neighbours = neighbours.any;
+  demand.neighbours_turn = neighbours.shortest_turn;
+  return sizing_.tokens(demand);
+}
+
+}  // namespace quire

@@ -1,0 +1,283 @@
+#include "core/engine/model/resident_model.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/model/out_of_memory.h"
+
+namespace quire {
+namespace {
+
+// Threads that load beside the one that is there. Devices other than the CPU prepare weights themselves:
+// threads read. On the CPU one reads ahead while all prepare.
+int32_t num_load_helpers(const std::vector<ModelDevice>& devices) {
+  constexpr int32_t kMostThreads = 8;
+  const bool all_host = std::all_of(devices.begin(), devices.end(),
+                                    [](const ModelDevice& device) { return device.device->is_host(); });
+  if (all_host) return devices.front().device->info().num_units > 1 ? 1 : 0;
+  return std::clamp(static_cast<int32_t>(std::thread::hardware_concurrency()), 1, kMostThreads) - 1;
+}
+
+using BytesByDevice = std::map<std::shared_ptr<Device>, uint64_t>;
+
+// A device may have several parts.
+BytesByDevice weights_of(const ModelPlan& plan, const ModelPlanOptions& options) {
+  BytesByDevice bytes;
+  for (size_t i = 0; i < options.devices.size(); ++i)
+    bytes[options.devices[i].device] += plan.memory.devices[i].weights();
+  return bytes;
+}
+
+// What weights must not take of the free memory: the reserve, and room for the cache that was planned for.
+BytesByDevice left_alone(const ModelPlan& plan, const ModelPlanOptions& options) {
+  BytesByDevice bytes;
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    const MemoryBytes& share = plan.memory.devices[i];
+    uint64_t& of_device = bytes[options.devices[i].device];
+    of_device = std::max(of_device, options.devices[i].reserve_bytes);
+    if (options.cache) of_device += share.total() - share.weights();
+  }
+  return bytes;
+}
+
+// The weights of one model, with the files they are read from.
+class ManagedWeights final : public EvictableWeights {
+ public:
+  ManagedWeights(std::shared_ptr<Runtime> runtime, const ResidentModelOptions& options)
+      : runtime_(std::move(runtime)), plan_(options.plan), path_(plan_.source->path()) {
+    for (ModelDevice& device : plan_.devices) device.idle_bytes = runtime_->idle_bytes(device.device->name());
+  }
+
+  std::shared_ptr<Model> load(const ResidentModelOptions& options);
+
+  void bring(const std::atomic<bool>& stop) override;
+  void take_away(ResidencyState to) override;
+  const std::string& name() const override { return path_; }
+  uint64_t bytes_on(std::string_view device) const override;
+  uint64_t rest_on(std::string_view device) const override;
+  const std::vector<uint64_t>& shard_bytes() const override { return shard_bytes_; }
+
+ private:
+  ModelOptions load_options() const;
+  ModelPlan plan(ModelOptions& load);
+  std::vector<MemoryLease> lease(const BytesByDevice& bytes, const BytesByDevice& left_alone) const;
+  bool park();
+  void keep_leases_of_rest() noexcept;
+  void bring_parked(const std::atomic<bool>& stop);
+  void settle() noexcept;
+  template <typename Body>
+  auto in_memory(const Body& body) const {
+    const auto& [device, bytes] = *bytes_.begin();
+    return within_memory("the weights of " + path_, bytes, *device, body);
+  }
+
+  const std::shared_ptr<Runtime> runtime_;
+  ModelPlanOptions plan_;  // its source is null while the model is on disk
+  const std::string path_;
+  // Go after the weights: what stays on each device of bytes_ while they stand by, or all of it; what leaves
+  // then and has come back; the host's copy.
+  std::vector<MemoryLease> leases_;
+  std::vector<MemoryLease> returned_;
+  std::optional<MemoryLease> pinned_;
+  ParkedBytes parked_;  // empty before the first time
+  std::shared_ptr<Model> model_;
+  // Fixed once loaded.
+  BytesByDevice bytes_;
+  std::vector<uint64_t> shard_bytes_;
+};
+
+ModelOptions ManagedWeights::load_options() const {
+  ModelOptions load;
+  load.source = plan_.source;
+  for (const ModelDevice& device : plan_.devices) load.devices.push_back(device.device);
+  load.num_shards = plan_.num_shards;
+  load.activations = plan_.activations;
+  load.threads = &runtime_->threads();
+  load.num_helpers = num_load_helpers(plan_.devices);
+  return load;
+}
+
+// Nothing is taken of the devices yet.
+ModelPlan ManagedWeights::plan(ModelOptions& load) {
+  ModelPlan plan = plan_model(plan_);
+  bytes_ = weights_of(plan, plan_);
+  load.placement = plan.memory.placement;
+  return plan;
+}
+
+// The shares of their devices. What one has free is promised to one load at a time.
+std::vector<MemoryLease> ManagedWeights::lease(const BytesByDevice& bytes_of,
+                                               const BytesByDevice& left_alone) const {
+  std::vector<MemoryLease> leases;
+  for (const auto& [device, bytes] : bytes_of) {
+    MemoryRequest wish{device->name(), bytes, "the weights of " + path_};
+    wish.may_leave = true;
+    wish.beside = &leases_;
+    const auto kept = left_alone.find(device);
+    wish.free_bytes = [&of = *device, kept = kept == left_alone.end() ? 0 : kept->second] {
+      const uint64_t free_bytes = of.info().free_bytes;
+      return free_bytes - std::min(free_bytes, kept);
+    };
+    leases.push_back(runtime_->lease_memory(wish));
+  }
+  return leases;
+}
+
+void ManagedWeights::settle() noexcept {
+  for (MemoryLease& lease : leases_) lease.settle();
+}
+
+std::shared_ptr<Model> ManagedWeights::load(const ResidentModelOptions& options) {
+  ModelOptions load = load_options();
+  load.monitor = options.monitor;
+  load.without_weights = options.is_lazy;
+  const ModelPlan planned = plan(load);
+  if (!options.is_lazy) leases_ = lease(bytes_, left_alone(planned, plan_));
+  model_ = in_memory([&] { return Model::load(load); });
+  shard_bytes_ = model_->shard_bytes();
+  if (options.is_lazy) return model_;
+  settle();
+  return model_;
+}
+
+// What the host can give, of which half may be pinned at most; none where it does not say.
+std::function<uint64_t()> room_to_pin(const Runtime& runtime) {
+  for (const kernels::Backend* backend : runtime.backends()) {
+    if (std::string_view(backend->name) != "cpu") continue;
+    return [backend] {
+      kernels::DeviceOptions options;
+      options.num_threads = 1;
+      return Device::open(*backend, 0, options)->info().free_bytes / 2;
+    };
+  }
+  return nullptr;
+}
+
+// To host memory; false where the devices cannot, or the host has no room: they are where they were then.
+bool ManagedWeights::park() {
+  if (!model_->can_park()) return false;
+  if (!pinned_) {
+    MemoryRequest wish{kPinnedMemory, 0, "the weights of " + path_};
+    for (const auto& [device, bytes] : bytes_) wish.bytes += bytes;
+    wish.free_bytes = room_to_pin(*runtime_);
+    pinned_ = runtime_->lease_pinned(wish);
+    if (!pinned_) return false;
+  }
+  try {
+    model_->copy_weights(parked_);
+  } catch (const std::bad_alloc&) {
+    return false;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::out_of_memory) return false;
+    throw;
+  }
+  model_->park_weights(parked_);
+  returned_.clear();
+  keep_leases_of_rest();
+  return true;
+}
+
+// What is small stays on the devices, and the host has of the others what it was promised at most.
+void ManagedWeights::keep_leases_of_rest() noexcept {
+  uint64_t parked = 0;
+  auto lease = leases_.begin();
+  for (const auto& [device, taken] : bytes_) {
+    parked += parked_.at(device.get());
+    lease++->shrink(taken - parked_.at(device.get()));
+  }
+  pinned_->shrink(parked);
+  pinned_->settle();
+}
+
+void ManagedWeights::bring_parked(const std::atomic<bool>& stop) {
+  BytesByDevice away;
+  for (const auto& [device, taken] : bytes_) away[device] = parked_.at(device.get());
+  std::vector<MemoryLease> leases = lease(away, {});
+  in_memory([&] { model_->bring_weights(stop); });
+  for (MemoryLease& lease : leases) lease.settle();
+  returned_ = std::move(leases);
+}
+
+void ManagedWeights::bring(const std::atomic<bool>& stop) {
+  if (model_->is_parked()) return bring_parked(stop);
+  const auto back = gsl::finally([this, had_source = plan_.source != nullptr] {
+    if (!had_source && leases_.empty()) plan_.source = nullptr;
+  });
+  if (plan_.source == nullptr) plan_.source = open_model_source(runtime_->files(), path_);
+  leases_ = lease(bytes_, {});
+  try {
+    ModelOptions load = load_options();
+    load.monitor.cancel = &stop;
+    in_memory([&] { model_->take_weights(load); });
+  } catch (...) {
+    leases_.clear();
+    throw;
+  }
+  settle();
+}
+
+void ManagedWeights::take_away(ResidencyState to) {
+  if (to == ResidencyState::standing_by && park()) return;
+  model_->drop_weights(*plan_.source);
+  leases_.clear();
+  returned_.clear();
+  pinned_.reset();
+  if (to == ResidencyState::on_disk) plan_.source = nullptr;
+}
+
+uint64_t ManagedWeights::bytes_on(std::string_view device) const {
+  uint64_t bytes = 0;
+  for (const auto& [of, taken] : bytes_)
+    if (of->name() == device) bytes += taken;
+  return bytes;
+}
+
+uint64_t ManagedWeights::rest_on(std::string_view device) const {
+  if (leases_.empty()) return 0;
+  uint64_t bytes = 0;
+  auto lease = leases_.begin();
+  for (const auto& [of, taken] : bytes_) {
+    if (of->name() == device) bytes += lease->bytes();
+    ++lease;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::shared_ptr<const ResidentModel> ResidentModel::load(std::shared_ptr<Runtime> runtime,
+                                                         const ResidentModelOptions& options) {
+  if (options.scope != ModelScope::full) {
+    ModelOptions load;
+    load.source = options.plan.source;
+    load.scope = options.scope;
+    load.num_shards = options.plan.num_shards;
+    load.monitor = options.monitor;
+    return std::shared_ptr<const ResidentModel>(new ResidentModel(Model::load(load), nullptr));
+  }
+  auto weights = std::make_unique<ManagedWeights>(runtime, options);
+  std::shared_ptr<const Model> model = weights->load(options);
+  const ResidencyState state = options.is_lazy ? ResidencyState::standing_by : ResidencyState::resident;
+  auto residency = WeightResidency::create(std::move(runtime), std::move(weights), state);
+  return std::shared_ptr<const ResidentModel>(new ResidentModel(std::move(model), std::move(residency)));
+}
+
+ResidentModel::ResidentModel(std::shared_ptr<const Model> model, std::shared_ptr<WeightResidency> residency)
+    : residency_(std::move(residency)), model_(std::move(model)) {}
+
+ResidentModel::~ResidentModel() {
+  if (residency_ != nullptr) residency_->retire();
+}
+
+WeightResidency& ResidentModel::residency() const {
+  if (residency_ == nullptr)
+    throw Error(ErrorCode::unsupported, "{}: it has no weights; load the model with its full scope",
+                model_->path());
+  return *residency_;
+}
+
+}  // namespace quire

@@ -1,0 +1,28 @@
+// The policy's limits, from the executor's and the caller's.
+#pragma once
+
+#include <algorithm>
+
+#include "core/engine/engine.h"
+#include "core/engine/scheduler/scheduler_policy.h"
+#include "core/step/executor.h"
+
+namespace quire {
+
+inline PolicyLimits policy_limits(const ExecutorLimits& limits, const EngineOptions& options) {
+  PolicyLimits policy;
+  policy.max_step_tokens = options.max_chunk_tokens > 0
+                               ? std::min(options.max_chunk_tokens, limits.max_tokens)
+                               : limits.max_tokens;
+  policy.max_running_lanes = std::min({limits.max_sequences, limits.max_logit_rows, limits.max_tokens});
+  if (options.max_running_jobs > 0)
+    policy.max_running_lanes = std::min(policy.max_running_lanes, options.max_running_jobs);
+  policy.max_logit_rows = limits.max_logit_rows;
+  policy.page_tokens = limits.page_tokens;
+  for (size_t g = 0; g < limits.windows.size(); ++g) policy.windows[g] = limits.windows[g].window;
+  policy.max_overtakes = options.max_overtakes;
+  policy.ageing_interval = options.ageing_interval;
+  return policy;
+}
+
+}  // namespace quire
