@@ -242,7 +242,7 @@ void add_values_to_rows(const WeighedValues& of, float* sums) {
 
 // For few rows that see the same keys of a quantized format: what is read of the cache is used as it comes,
 // and passes through no memory in between. The sums are those of score_rows and add_values. F16 gains nothing
-// by it (docs/performance.md).
+// by it (docs/experiments/cpu.md).
 constexpr int32_t kFewRows = 4;
 
 template <KvFormat kFormat, int kRows>
