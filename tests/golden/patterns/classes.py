@@ -11,7 +11,11 @@ import os
 import platform
 import re
 import subprocess
+import sys
 import unicodedata
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import compact  # noqa: E402
 
 CLASSES = ["\\s", "\\S", "\\d", "\\D", "\\w", "\\W", "."]
 SCALARS = [code for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
@@ -53,8 +57,7 @@ def by_node():
 def main():
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "classes.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({"python": by_python(), "ecma262": by_node()}, file, separators=(",", ":"))
-        file.write("\n")
+        file.write(compact.text_of({"python": by_python(), "ecma262": by_node()}))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ import sentencepiece
 import tiktoken
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(FOLDER))
+import compact  # noqa: E402
+
 RANDOM = random.Random(20261123)
 CORPUS = [
     "the people were glad to see the king, and it didn't rain for 14 days.",
@@ -109,7 +112,7 @@ def main():
     lines = "".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in table.items())
     out = {"libraries": "sentencepiece 0.2.3, tiktoken 0.14.0", "sentencepiece": list(sentencepiece_variants()), "ranks": lines,
            "tiktoken": list(tiktoken_variants(table))}
-    json.dump(out, sys.stdout, ensure_ascii=False, separators=(",", ":"))
+    sys.stdout.write(compact.text_of(out))
 
 
 main()

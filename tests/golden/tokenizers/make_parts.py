@@ -17,6 +17,9 @@ import tempfile
 import sentencepiece
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import compact  # noqa: E402
+
 RANDOM = random.Random(20261122)
 CORPUS = [
     "the people were glad to see the king, and it didn't rain for 14 days.",
@@ -304,7 +307,7 @@ def main():
                 continue
             variants.append({"file": variant, "cases": cases})
     out = {"library": "tokenizers 0.23.3", "charsmap": CHARSMAP, "models": all_models, "variants": variants}
-    json.dump(out, sys.stdout, ensure_ascii=False, separators=(",", ":"))
+    sys.stdout.write(compact.text_of(out))
 
 
 main()
