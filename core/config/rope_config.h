@@ -1,4 +1,5 @@
 // Rotary embedding as a configuration describes it, in either of its two spellings.
+// RoPE and its scaling kinds.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // A compiled constraint over one vocabulary, and the matchers that follow texts through it.
+// Structured output, also called guided decoding.
 #pragma once
 
 #include <bitset>

@@ -1,4 +1,5 @@
 // The identity of what a page holds.
+// A LoRA adapter is part of the identity, although none can be loaded yet.
 #pragma once
 
 #include <cstdint>

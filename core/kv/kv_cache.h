@@ -4,6 +4,7 @@
 // needs the slot. A sequence uses the slots of the pages that its window reaches, and of those that it writes
 // in a step: one stretch of its table for each group. What is taken over from others ends where the window
 // before it has all its slots.
+// This is the KV cache, with its prefix cache.
 #pragma once
 
 #include <array>

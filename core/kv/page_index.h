@@ -1,4 +1,5 @@
 // Chained hash index over page slots. All memory is taken at construction; insert and erase cannot fail.
+// The prefix cache finds pages here, by a hash for each page instead of a radix tree.
 #pragma once
 
 #include <cstdint>

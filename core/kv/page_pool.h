@@ -1,4 +1,5 @@
 // The pages of one cache: what uses them, what they hold, and which goes next when room is needed.
+// The memory side of paged attention.
 #pragma once
 
 #include <cstdint>

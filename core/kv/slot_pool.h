@@ -1,4 +1,5 @@
 // The pages of layers with a window: which page of the cache has one, who uses it, and which is taken next.
+// Used by layers with a sliding window.
 #pragma once
 
 #include <cstdint>

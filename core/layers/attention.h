@@ -1,4 +1,5 @@
 // The attention half of a decoder layer.
+// Multi-head, multi-query and grouped-query attention (MHA, MQA, GQA), and latent attention (MLA).
 #pragma once
 
 #include <optional>

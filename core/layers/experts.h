@@ -1,4 +1,5 @@
 // Routed experts: each token goes to a few of many feed-forward parts.
+// Mixture of experts (MoE).
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
 // The GPTQ tensors of one layer, 4 and 8 bits: docs/formats.md, "GPTQ".
+// `g_idx` gives the group of each row (act-order).
 #pragma once
 
 #include <vector>

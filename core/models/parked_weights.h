@@ -1,4 +1,5 @@
 // The matrices of a model in host memory, from where they come back as they were and to where they were.
+// Weight offload to pinned host memory.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,6 @@
 // On which of its devices each layer of a model lies. Plain data: made by split.h or by hand, read by what
 // builds and what runs the model.
+// Pipeline parallelism (pipeline parallel): consecutive layers on one device are a stage.
 #pragma once
 
 #include <cstdint>

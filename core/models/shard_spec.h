@@ -1,5 +1,6 @@
 // A model as one shard of its stages sees it: the same layers with its own heads and its own columns of every
 // matrix.
+// Tensor parallelism (tensor parallel): shards compute side by side and gather their results.
 #pragma once
 
 #include "core/config/model_spec.h"

@@ -2,6 +2,7 @@
 //   penalties, DRY, bias, bans and mask, then the stages (temperature, cuts) in the settings' order, draw.
 // Everything that decides is exact or in a fixed order and independent of other rows, so a job's tokens do
 // not depend on its company in a batch.
+// These operations are the logits processors of the engine.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Looks for stop strings in text as it is generated, and lets out only what cannot be part of one.
+// Stop strings are also called stop sequences.
 #pragma once
 
 #include <memory>

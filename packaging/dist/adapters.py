@@ -1,5 +1,5 @@
 """Java's adapters: for each a jar of classes, one of sources, and its pom. They are compiled against the artifacts of their
-frameworks, which `./dev artifacts` brings (docs/adapters.md); one whose framework is not there is left out, with a word."""
+frameworks, which `./dev artifacts` brings (docs/integrations.md); one whose framework is not there is left out, with a word."""
 import dataclasses
 import os
 import pathlib

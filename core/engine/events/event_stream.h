@@ -1,4 +1,5 @@
 // The bounded buffer between the engine and the reader of one job.
+// Applies backpressure: a job whose reader is slow pauses, joins its events or ends.
 #pragma once
 
 #include <atomic>

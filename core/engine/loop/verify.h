@@ -1,4 +1,5 @@
 // What came of a step, before any of it takes effect.
+// Accepts or rejects draft tokens (speculative decoding).
 #pragma once
 
 #include <vector>

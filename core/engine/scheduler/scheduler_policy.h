@@ -1,5 +1,6 @@
 // Who takes part in the next step. A pure function on plain structs: no clock, no locks, no memory between
 // calls, so that every rule can be tested by itself.
+// Continuous batching with chunked prefill and preemption.
 #pragma once
 
 #include <cstdint>

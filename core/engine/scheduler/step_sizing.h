@@ -1,4 +1,5 @@
 // How many tokens a step may have, by what steps took lately.
+// Sizes the prompt chunks of a step (chunked prefill).
 #pragma once
 
 #include <array>

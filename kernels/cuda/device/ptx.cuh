@@ -1,4 +1,5 @@
 // Thin names for the machine instructions that CUDA C++ has no words for.
+// Among them asynchronous copies to shared memory: cp.async and cp.async.bulk.
 #pragma once
 
 #include <cstdint>

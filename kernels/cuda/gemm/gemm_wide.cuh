@@ -10,6 +10,7 @@
 // weights, 2 loads. A tile of 64 tokens makes them once for twice the products. A lane's sums of them are 32
 // registers each, of the group (but for EXL2) and of the chain, and those of the chains before are parked
 // where more than four strips share the registers.
+// Warp specialization: some warps load, the others multiply.
 #pragma once
 
 #include <type_traits>

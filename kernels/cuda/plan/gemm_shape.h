@@ -1,4 +1,5 @@
 // How the work of a product is dealt out to the thread blocks of a card. Knows no CUDA.
+// Chooses the occupancy (blocks per multiprocessor) and the splits of K (split-K).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Which steps are recorded, and whose recordings go when others come. Knows no CUDA.
+// A recording is a CUDA graph.
 #pragma once
 
 #include <compare>

@@ -3,7 +3,7 @@
 
 usage: coreclr.py run PROGRAM LIB_DIR ARGUMENTS...     a program for Mono, with Quire.dll and its native library in LIB_DIR
        coreclr.py adapter LIB_DIR FOLDER ARGUMENTS...  Quire.Extensions.AI compiled, its tests, and the examples of
-                                                       docs/adapters.md
+                                                       docs/integrations.md
 
 The folder dotnet of QUIRE_ARTIFACTS, by default build/artifacts, has `runtime` (the assemblies of a self-contained application:
 libcoreclr.so, System.*.dll, Microsoft.Extensions.*.dll) and `roslyn` (csc.dll and what it needs): `./dev artifacts` brings them.
@@ -78,9 +78,9 @@ def example(code, number):
 
 
 def run_examples(folder, references, lib, model):
-    page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
     codes = re.findall(r"^```csharp extensions-ai\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert codes, "docs/adapters.md has no example of C#"
+    assert codes, "docs/integrations.md has no example of C#"
     for number, code in enumerate(codes):
         source = folder / f"Example{number}.cs"
         source.write_text(example(code, number), encoding="utf-8")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An adapter of Java compiled against the real artifacts of its framework, with its tests and the examples of docs/adapters.md.
+"""An adapter of Java compiled against the real artifacts of its framework, with its tests and the examples of docs/integrations.md.
 
 usage: adapters.py (langchain4j | spring-ai) LIB_DIR TEST_CLASSES FOLDER MODEL PROMPT EXPECTED. The artifacts are in folders of
 QUIRE_ARTIFACTS, by default build/artifacts (./dev artifacts); exit status 77 with a word where they are not. Nothing is fetched."""
@@ -58,9 +58,9 @@ def example(code, adapter, number):
 
 def run_examples(adapter, folder, classpath, options, model):
     """Each is a piece of a function with the path of a model at hand; all are run."""
-    pages = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
     codes = re.findall(rf"^```java {adapter.name}\n(.*?)^```", pages, re.DOTALL | re.MULTILINE)
-    assert codes, f"docs/adapters.md has no example of {adapter.name}"
+    assert codes, f"docs/integrations.md has no example of {adapter.name}"
     sources = folder / "examples"
     sources.mkdir(parents=True, exist_ok=True)
     paths = [sources / f"Example{number}.java" for number in range(len(codes))]
