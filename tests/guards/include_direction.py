@@ -10,9 +10,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(quire/[^>]+)>)')
 BASE = {"core/base"}
 TENSOR = BASE | {"core/tensor", "kernels/interface"}
 STEP = TENSOR | {"core/step"}
-LAYERS = STEP | {"core/layers", "core/lora", "core/loader", "core/config"}
+LAYERS = STEP | {"core/layers", "core/loader", "core/config"}
 MODELS = LAYERS | {"core/models", "core/memory", "core/tokenizer"}
-ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/response", "core/speculative", "core/metrics"}
+ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/response", "core/metrics"}
 
 # What the files of a folder may include, beside files of the folder itself.
 ALLOWED = {
@@ -32,14 +32,11 @@ ALLOWED = {
     "core/sampling": STEP,
     "core/constrained": BASE | {"core/tokenizer"},
     "core/response": BASE,
-    "core/speculative": STEP,
-    "core/lora": STEP,
     "core/layers": LAYERS,
     "core/models": MODELS,
     "core/engine": ENGINE,
-    "core/quantize": LAYERS,
     "capi/include": set(),
-    "capi/src": ENGINE | {"core/engine", "core/quantize", "capi/include"},
+    "capi/src": ENGINE | {"core/engine", "capi/include"},
     "capi/cli": {"capi/include"},
 }
 
