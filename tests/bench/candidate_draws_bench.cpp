@@ -63,6 +63,7 @@ class Bench {
     table_ = backend.table(device_);
     ContextLimits limits;
     limits.max_tokens = limits.max_sequences = limits.max_logit_rows = kMaxRows;
+    limits.max_sample_edits = kMaxRows * kEditsPerRow;
     limits.max_pages_per_sequence = 1;
     limits.max_columns = 1024;
     limits.vocab_size = kVocabSize;
