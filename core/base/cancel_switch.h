@@ -1,4 +1,4 @@
-// A switch that is turned on once, to end what another thread waits for.
+// A one-shot cancellation flag: turning it on ends what another thread waits for.
 #pragma once
 
 #include <atomic>
@@ -11,21 +11,21 @@
 
 namespace quire {
 
-// Any thread.
+// Cancellation flag, safe to use from any thread.
 class CancelSwitch {
  public:
-  // Runs `action` when the switch is turned on while this lives, on the thread that turns it; at once where
-  // it is on already. The action must not throw or wait, nor touch the switch.
+  // Runs `action` once, when the switch is turned on, on the thread that turns it on; at once if it is on
+  // already. The action must not throw, wait or use the switch.
   class Listener {
    public:
     // A null switch never turns on.
     Listener(std::shared_ptr<CancelSwitch> cancel, std::function<void()> action);
-    // Wakes those that wait at `condition` under `mutex`. The switch takes the mutex while it holds its own:
-    // listen without it.
+    // Wakes the threads that wait on `condition` under `mutex`. The switch locks `mutex` while it holds its
+    // own mutex, so do not hold `mutex` here.
     Listener(std::shared_ptr<CancelSwitch> cancel, Mutex& mutex, std::condition_variable& condition);
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
-    // Afterwards the action runs no more, nor is it running.
+    // After the destructor returns, the action neither runs nor will run.
     ~Listener();
 
    private:

@@ -1,4 +1,4 @@
-// Arithmetic on numbers that come from a file or a caller: overflow is an Error, never a wrapped value.
+// Integer arithmetic on numbers from a file or a caller: overflow throws an Error instead of wrapping.
 #pragma once
 
 #include <concepts>
@@ -27,14 +27,15 @@ T checked_mul(T a, T b, std::string_view what) {
   return product;
 }
 
-// The value as another integer type, or an Error that names `what`.
+// Returns the value as another integer type; throws an Error that names `what` if it is out of range.
 template <std::integral To, std::integral From>
 To checked_cast(From value, std::string_view what) {
   if (!std::in_range<To>(value)) throw Error(ErrorCode::format, "{}: {} is out of range", what, value);
   return static_cast<To>(value);
 }
 
-// Smallest multiple of `step` that is >= value; step > 0 and no overflow for sizes that fit in memory.
+// Returns the smallest multiple of `step` that is >= value; step > 0. Does not overflow for sizes that fit in
+// memory.
 constexpr uint64_t round_up(uint64_t value, uint64_t step) {
   return (value + step - 1) / step * step;
 }

@@ -7,7 +7,7 @@
 namespace quire {
 
 uint64_t checksum(uint64_t before, gsl::span<const std::byte> bytes) noexcept {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15U;  // odd: multiplying by it can be undone
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15U;  // odd, so the multiplication is invertible
   uint64_t sum = before ^ (uint64_t{bytes.size()} * kFactor);
   for (size_t done = 0; done < bytes.size(); done += sizeof(uint64_t)) {
     uint64_t word = 0;

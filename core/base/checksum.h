@@ -1,4 +1,4 @@
-// A checksum for files: quick, and sure to notice a change within any eight bytes. Not against forgers.
+// A fast checksum for files. It detects every change within one 8-byte word. It is not cryptographic.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace quire {
 
-// Of `bytes` after what `before` stands for. Each word goes in by steps that can be undone, so that two texts
-// that differ in one word alone never have the same sum.
+// Returns the checksum of `bytes`, continuing from `before`, the checksum of the bytes before them. Each step
+// is invertible, so two texts that differ in a single word never have the same checksum.
 uint64_t checksum(uint64_t before, gsl::span<const std::byte> bytes) noexcept;
 
 }  // namespace quire

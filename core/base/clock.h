@@ -1,4 +1,5 @@
-// The seam to time. The engine measures and waits with it alone, so that a simulation can own time.
+// The interface to time. The engine measures and waits through it alone, so that a simulation can control
+// time.
 #pragma once
 
 #include <chrono>
@@ -15,13 +16,13 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint now() const = 0;
-  // Waits on `condition` until `ready()` or `deadline`; returns ready(). `lock` is held on entry, on return
-  // and whenever `ready` runs.
+  // Waits on `condition` until `ready()` is true or `deadline` passes; returns ready(). `lock` is held on
+  // entry, on return and whenever `ready` runs.
   virtual bool wait_until(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
                           TimePoint deadline, const std::function<bool()>& ready) const = 0;
 };
 
-// The steady clock of the machine.
+// Returns the steady clock of the machine.
 const Clock& steady_clock();
 
 }  // namespace quire

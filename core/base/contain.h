@@ -1,4 +1,4 @@
-// The one ladder of catches of the engine.
+// Turns any exception into an error code and a message; the engine catches exceptions only here.
 #pragma once
 
 #include <exception>
@@ -9,8 +9,8 @@
 
 namespace quire {
 
-// Runs `action`; what it throws goes to report(code, message), which may throw itself. `no_memory` says what
-// there was no memory for. True where nothing was thrown.
+// Runs `action`. If it throws, calls report(code, message), which may throw itself. `no_memory` is the
+// message for std::bad_alloc. Returns true if nothing was thrown.
 template <typename Action, typename Report>
 bool contain(std::string_view no_memory, Action&& action, Report&& report) {
   try {
@@ -23,7 +23,7 @@ bool contain(std::string_view no_memory, Action&& action, Report&& report) {
   } catch (const std::exception& error) {
     report(ErrorCode::internal, std::string_view(error.what()));
   } catch (...) {
-    report(ErrorCode::internal, std::string_view("something failed that is no exception of ours"));
+    report(ErrorCode::internal, std::string_view("an exception of an unknown type was thrown"));
   }
   return false;
 }

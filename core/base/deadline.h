@@ -1,11 +1,11 @@
-// Points in time from durations of a caller.
+// Deadlines from the durations that callers pass.
 #pragma once
 
 #include "core/base/clock.h"
 
 namespace quire {
 
-// max() where the sum would pass it: waiting longer than the clock can tell is waiting for ever.
+// Returns now + timeout, or max() if the sum would exceed it: such a wait never ends.
 inline TimePoint deadline_after(TimePoint now, Duration timeout) {
   return timeout >= TimePoint::max() - now ? TimePoint::max() : now + timeout;
 }

@@ -1,4 +1,4 @@
-// Wakes the engine's thread: something came for it.
+// A signal that wakes the engine thread when there is work for it.
 #pragma once
 
 #include <condition_variable>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// Any thread may notify; one waits. A notification that comes while nobody waits is kept.
+// Any thread may notify; one thread waits. A notification that arrives while no thread waits is kept.
 class EngineSignal {
  public:
   void notify() noexcept {
@@ -17,8 +17,8 @@ class EngineSignal {
     condition_.notify_all();
   }
 
-  // Returns at once where there was a notification since the last wait, else with the next one or at the
-  // deadline.
+  // Returns at once if there was a notification since the last wait; otherwise at the next notification or at
+  // the deadline.
   void wait(const Clock& clock, TimePoint deadline) {
     MutexLock lock(mutex_);
     clock.wait_until(condition_, lock.native(), deadline,

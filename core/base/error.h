@@ -1,5 +1,5 @@
-// The one way a failure travels inside the library: an exception with a code and one line of text. The C
-// boundary turns it into a quire_error; nothing else catches it except to contain it to one job.
+// The error type of the library: an exception with a code and one line of text. The C API turns it into a
+// quire_error. Other code catches it only to confine a failure to one job.
 #pragma once
 
 #include <cstdint>
@@ -11,42 +11,44 @@
 
 namespace quire {
 
-// Values equal the QUIRE_ERROR_* constants of capi/include/quire/error.h (checked there).
+// Values equal the QUIRE_ERROR_* constants of capi/include/quire/error.h, which is checked in error.cpp of
+// the C API.
 enum class ErrorCode : int32_t {
   ok = 0,
-  invalid_argument = 1,  // a parameter; the message names it and its range
-  bad_handle = 2,        // freed, foreign, or of another type
+  invalid_argument = 1,  // an argument; the message names it and its range
+  bad_handle = 2,        // a handle that was freed, is foreign or has another type
   out_of_memory = 3,     // host or device; the message has bytes needed and free
-  not_found = 4,         // a file or an id that does not exist
+  not_found = 4,         // a file or an id does not exist
   io = 5,                // the operating system refused a read or a write
   format = 6,            // a file is malformed
-  truncated = 7,         // a file is shorter than its header says
-  unsupported = 8,       // well-formed, but not something this build can do
-  capacity = 9,          // there is no room now; later there may be
+  truncated = 7,         // a file is shorter than its header declares
+  unsupported = 8,       // well-formed, but not supported by this build
+  capacity = 9,          // no space now; retry later
   cancelled = 10,
   timeout = 11,
   closed = 12,              // the object was closed while the call waited
   encoding = 13,            // text that is not UTF-8; the message has the byte offset
   numeric = 14,             // NaN or infinity where a number was needed
-  device_lost = 15,         // the device failed; its jobs are over
-  deadline = 16,            // a job's own deadline passed, or would now; later it may do
+  device_lost = 15,         // the device failed; its jobs have ended
+  deadline = 16,            // the deadline of a job passed, or cannot be met now; retry later
   forked = 17,              // called in a child of fork()
   version = 18,             // the caller was built against an incompatible header
   internal = 19,            // a defect of the library
   reentrant = 20,           // called from a callback that does not allow it
-  quota = 21,               // a namespace's share is used up now; later it may do
+  quota = 21,               // the quota of a namespace is used up now; retry later
   too_large = 22,           // it can never fit: into the cache, or into the quota of its namespace
-  slow_reader = 23,         // nobody took the events of the job
-  deadline_too_short = 24,  // a deadline that could not be met if the job were alone
+  slow_reader = 23,         // the host did not read the events of the job
+  deadline_too_short = 24,  // the deadline could not be met even if the job ran alone
 };
 
-// Whether the same call may succeed later, with nothing changed by the caller.
+// Returns whether the same call may succeed later although the caller changes nothing.
 bool is_retryable(ErrorCode code);
 
-// The name a script can match, such as "invalid_argument".
+// Returns the name of a code for scripts to match, such as "invalid_argument".
 std::string_view error_code_name(ErrorCode code);
 
-// One line, naming the thing at fault and the way out; never prompt text, never an address.
+// An error of the library. The message is one line that names the thing at fault and the way out; it never
+// contains prompt text or an address.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -57,7 +59,7 @@ class Error : public std::runtime_error {
 
   ErrorCode code() const noexcept { return code_; }
 
-  // After how many nanoseconds another try is worth it; -1 where nobody can tell.
+  // Returns after how many nanoseconds a retry makes sense; -1 if unknown.
   int64_t retry_after_ns() const noexcept { return retry_after_ns_; }
   Error&& retry_after(int64_t nanoseconds) && {
     retry_after_ns_ = nanoseconds;
@@ -69,12 +71,12 @@ class Error : public std::runtime_error {
   int64_t retry_after_ns_ = -1;
 };
 
-// Words to go with a code, for paths that must not fail: where no memory is left for them, the code has to
-// say enough.
+// Sets the message of an error on paths that must not fail. If there is no memory for the text, the message
+// stays empty and the code has to suffice.
 void set_message(std::string& target, std::string_view message) noexcept;
 
-// Text from a file or a request, made fit for one line of a message: control characters and invalid UTF-8
-// escaped, cut at max_bytes.
+// Makes text from a file or a request fit for one line of a message: escapes control characters and invalid
+// UTF-8, and cuts the text at max_bytes.
 std::string printable(std::string_view text, size_t max_bytes = 80);
 
 }  // namespace quire

@@ -14,7 +14,7 @@
 namespace quire {
 namespace {
 
-// Linux reads at most 0x7ffff000 bytes a call; a smaller piece also lets a cancelled load stop soon.
+// Linux reads at most 0x7ffff000 bytes per call. Smaller pieces also let a cancelled load stop soon.
 constexpr size_t kMaxReadBytes = size_t{64} << 20;
 
 std::string reason(int error_number) {
@@ -75,7 +75,7 @@ void write_all(int descriptor, gsl::span<const std::byte> bytes, const std::stri
 class PosixFileSystem final : public FileSystem {
  public:
   std::unique_ptr<File> open(const std::string& path) const override {
-    // O_NONBLOCK: opening a FIFO must not wait for a writer; regular files ignore it.
+    // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore the flag.
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {
       const ErrorCode code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io;
@@ -120,7 +120,8 @@ class PosixFileSystem final : public FileSystem {
     {
       const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
       try {
-        if (file.number < 0) throw Error(ErrorCode::io, "{}: cannot be made: {}", temporary, reason(errno));
+        if (file.number < 0)
+          throw Error(ErrorCode::io, "{}: cannot be created: {}", temporary, reason(errno));
         for (const gsl::span<const std::byte> piece : pieces) write_all(file.number, piece, temporary);
       } catch (...) {
         ::unlink(temporary.c_str());
@@ -154,11 +155,11 @@ std::string FileSystem::read_text(const std::string& path, uint64_t max_bytes) c
 }
 
 void FileSystem::write_whole(const std::string& path, gsl::span<const gsl::span<const std::byte>>) const {
-  throw Error(ErrorCode::io, "{}: this file system can only be read", path);
+  throw Error(ErrorCode::io, "{}: cannot be written: this file system is read-only", path);
 }
 
 void FileSystem::remove(const std::string& path) const {
-  throw Error(ErrorCode::io, "{}: this file system can only be read", path);
+  throw Error(ErrorCode::io, "{}: cannot be removed: this file system is read-only", path);
 }
 
 const FileSystem& posix_file_system() {

@@ -1,4 +1,4 @@
-// The seam to the disk. Tests put a fault-injecting one in its place.
+// The interface to the disk. Tests replace it with one that injects faults.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace quire {
 
-// One open regular file. Any thread may read at any time.
+// An open regular file. Any thread may read at any time.
 class File {
  public:
   virtual ~File() = default;
   virtual uint64_t size_bytes() const = 0;
-  // Fills all of `out` from `offset`. A file that ends sooner is ErrorCode::truncated, a refusal of the
-  // operating system ErrorCode::io; both name the file.
+  // Fills all of `out` from `offset`. Throws ErrorCode::truncated if the file ends sooner and ErrorCode::io
+  // if the operating system refuses; both messages name the file.
   virtual void read_at(uint64_t offset, gsl::span<std::byte> out) const = 0;
   virtual const std::string& path() const = 0;
 };
@@ -25,24 +25,25 @@ class File {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  // Only regular files open (a FIFO or a device is refused without blocking).
+  // Opens a regular file only; a FIFO or a device is refused without blocking.
   virtual std::unique_ptr<File> open(const std::string& path) const = 0;
   virtual bool is_directory(const std::string& path) const = 0;
   virtual bool is_file(const std::string& path) const = 0;
-  // Names (not paths) of the entries of a directory, sorted.
+  // Returns the names (not paths) of the entries of a directory, sorted.
   virtual std::vector<std::string> list(const std::string& path) const = 0;
 
-  // Makes a file of these pieces, or replaces it, whole or not at all: it is written under another name
-  // first. Throws ErrorCode::io, as one does that can only be read.
+  // Creates or replaces a file with the concatenation of `pieces`, atomically: writes under another name,
+  // then renames. Throws ErrorCode::io on failure. This default, for a read-only file system, always throws
+  // it.
   virtual void write_whole(const std::string& path, gsl::span<const gsl::span<const std::byte>> pieces) const;
-  // Throws ErrorCode::io, or ErrorCode::not_found.
+  // Deletes a file. Throws ErrorCode::io or ErrorCode::not_found.
   virtual void remove(const std::string& path) const;
 
-  // A whole file as text; larger than max_bytes is ErrorCode::format.
+  // Returns a whole file as text; throws ErrorCode::format if it is larger than max_bytes.
   std::string read_text(const std::string& path, uint64_t max_bytes) const;
 };
 
-// The real one. Lives as long as the process.
+// Returns the file system of the machine. Lives as long as the process.
 const FileSystem& posix_file_system();
 
 }  // namespace quire

@@ -1,6 +1,6 @@
-// {fmt}, compiled once: its header-only form would compile all of the formatting into every file that reports
-// an error, which multiplies build times. The instantiations are those that fmt/core.h and fmt/format.h leave
-// to a library.
+// Compiles {fmt} once. Its header-only form would compile all formatting code into every file that reports an
+// error, which multiplies build times. The instantiations are those that fmt/core.h and fmt/format.h leave to
+// a library.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -1,4 +1,4 @@
-// Ids that cannot be mixed up.
+// Integer ids of distinct types, so that they cannot be mixed up.
 #pragma once
 
 #include <compare>
@@ -15,12 +15,13 @@ struct StrongId {
   constexpr auto operator<=>(const StrongId&) const = default;
 };
 
-using TokenId = int32_t;  // plain: it travels through kernels and the C API in bulk
+using TokenId = int32_t;  // a plain integer: arrays of it pass through kernels and the C API
 using TokenIds = std::vector<TokenId>;
 
-using JobId = StrongId<struct JobTag, uint64_t>;            // never reused within a cache
-using SequenceId = StrongId<struct SequenceTag, uint64_t>;  // one stretch of KV; a job owns one or more
-using PageId = StrongId<struct PageTag, int32_t>;           // a slot of the paged KV cache
+using JobId = StrongId<struct JobTag, uint64_t>;  // never reused within a cache
+using SequenceId =
+    StrongId<struct SequenceTag, uint64_t>;        // one sequence of KV entries; a job owns one or more
+using PageId = StrongId<struct PageTag, int32_t>;  // a page of the paged KV cache
 
 }  // namespace quire
 

@@ -11,7 +11,8 @@
 
 namespace quire {
 
-// Builds the value while it refuses depth and duplicate keys, which nlohmann's own DOM parser does not.
+// Builds the value from parser events. Rejects too deep nesting and duplicate keys, which nlohmann's own DOM
+// parser does not.
 class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonBuilder(std::string_view source, size_t max_depth) : source_(source), max_depth_(max_depth) {}
@@ -50,8 +51,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  // A container whose end has not come yet. It is the last thing in its parent, which does not move it while
-  // it is open.
+  // A container that is not closed yet. It is the last element of its parent, so the parent does not move it
+  // while it is open.
   struct Open {
     JsonValue* value;
     std::unordered_set<std::string> keys;  // of an object
@@ -109,7 +110,7 @@ JsonValue parse_json(std::string_view text, std::string_view source, const JsonL
   if (const size_t offset = find_invalid_utf8(text); offset != text.size()) {
     throw Error(ErrorCode::format, "{}: not valid UTF-8 at byte {}", source, offset);
   }
-  // The parser would take a NUL for the end of the text and ignore what follows.
+  // The parser would take a NUL for the end of the text and ignore the rest.
   if (const size_t offset = text.find('\0'); offset != std::string_view::npos) {
     throw Error(ErrorCode::format, "{}: not valid JSON at byte {}", source, offset);
   }
@@ -161,7 +162,7 @@ std::vector<JsonView> JsonView::items() const {
 int64_t JsonView::as_int(int64_t min, int64_t max) const {
   std::optional<int64_t> whole;
   if (const int64_t* const number = value_->as_int()) whole = *number;
-  // A number that was written as 8.0 is accepted as 8: some exporters do that.
+  // Accepts a number written as 8.0 as 8, because some exporters write that.
   if (const double* const number = value_->as_double()) {
     if (*number == std::floor(*number) && std::abs(*number) < 9e15) whole = static_cast<int64_t>(*number);
   }

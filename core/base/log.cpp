@@ -6,7 +6,7 @@ void Log::write(LogLevel level, std::string_view line) const noexcept {
   if (!enabled(level)) return;
   try {
     sink_(level, line);
-  } catch (...) {  // the sink is the host's; its failure is not ours
+  } catch (...) {  // the sink belongs to the host; ignore its failure
   }
 }
 

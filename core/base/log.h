@@ -1,4 +1,4 @@
-// The log sink of one runtime. There is no global log: what writes was handed a reference.
+// The log sink of one runtime. There is no global log: code that writes gets a reference.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@ namespace quire {
 
 enum class LogLevel : int32_t { error = 1, warning = 2, info = 3, debug = 4 };
 
-// Any thread may write. The sink is called without any lock of the library held; what it throws is
-// swallowed. Prompt text is never written.
+// A log that any thread may write to. No lock of the library is held while the sink is called; exceptions of
+// the sink are swallowed. Prompt text is never written.
 class Log {
  public:
   using Sink = std::function<void(LogLevel, std::string_view)>;
@@ -22,7 +22,7 @@ class Log {
   Log() = default;
   Log(LogLevel level, Sink sink)
       : Log(std::make_shared<const std::atomic<int32_t>>(static_cast<int32_t>(level)), std::move(sink)) {}
-  // A level that may change while lines are written; 0 is none.
+  // `level` may change while lines are written; 0 turns the log off.
   Log(std::shared_ptr<const std::atomic<int32_t>> level, Sink sink)
       : level_(std::move(level)), sink_(std::move(sink)) {}
 
@@ -36,7 +36,7 @@ class Log {
     if (!enabled(level)) return;
     try {
       write(level, fmt::format(format, std::forward<Args>(args)...));
-    } catch (...) {  // out of memory while formatting a log line is not worth a failure
+    } catch (...) {  // running out of memory for a log line is not a failure
     }
   }
 

@@ -1,4 +1,4 @@
-// Text that is shown to people: one line, whatever names from files and requests are in it.
+// Text shown to people: always one line, whatever names from files and requests it contains.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace quire {
 
-// Whether a terminal or a log would not show the code point as itself: control characters, ends of lines, and
-// what turns the direction of the text around it.
+// Returns whether a terminal or a log would not show the code point as itself: control characters, line ends
+// and characters that change the text direction.
 bool is_unprintable(char32_t code_point) noexcept;
 
-// `text` with these, and bytes that are no UTF-8, escaped as "\x1b" and "\u{202e}".
+// Returns `text` with unprintable code points and invalid UTF-8 escaped, as in "\x1b" and "\u{202e}".
 std::string escape_unprintable(std::string_view text);
 
 }  // namespace quire

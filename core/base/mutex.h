@@ -1,5 +1,5 @@
-// A mutex that clang's thread-safety analysis understands: one mutex, one invariant, members annotated with
-// QUIRE_GUARDED_BY. Waiting goes through Clock with the std::unique_lock that UniqueLock exposes.
+// A mutex for clang's thread-safety analysis; guarded members are annotated with QUIRE_GUARDED_BY. To wait,
+// pass MutexLock::native() to Clock::wait_until.
 #pragma once
 
 #include <mutex>
@@ -38,7 +38,7 @@ class QUIRE_SCOPED_CAPABILITY MutexLock {
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
-  // For Clock::wait_until and condition variables.
+  // Returns the lock for Clock::wait_until and condition variables.
   std::unique_lock<std::mutex>& native() { return lock_; }
 
  private:

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), to name texts by what they are; not for secrets.
+// SHA-256 (FIPS 180-4), to identify texts by their content; not for secrets.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ using Sha256 = std::array<uint8_t, 32>;
 
 Sha256 sha256(std::string_view bytes) noexcept;
 
-// 64 hexadecimal digits.
+// Returns 64 hexadecimal digits.
 std::string sha256_hex(std::string_view bytes);
 
 }  // namespace quire

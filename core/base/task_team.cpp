@@ -50,7 +50,7 @@ class TaskTeam {
   std::exception_ptr failure_ QUIRE_GUARDED_BY(mutex_);
 };
 
-// The threads that could be had; they are joined when these go.
+// Starts up to `count` threads, as many as the system allows. They are joined when the result is destroyed.
 std::vector<std::unique_ptr<Thread>> start_helpers(const ThreadFactory& threads, int32_t count,
                                                    TaskTeam& team) {
   std::vector<std::unique_ptr<Thread>> helpers;
@@ -58,7 +58,7 @@ std::vector<std::unique_ptr<Thread>> start_helpers(const ThreadFactory& threads,
   try {
     for (int32_t i = 0; i < count; ++i)
       helpers.push_back(threads.start("quire-load", [&team] { team.work(); }));
-  } catch (...) {  // no thread to be had: the others do its share
+  } catch (...) {  // no more threads: the others do the work
   }
   return helpers;
 }

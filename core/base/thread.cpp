@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-// Blocks every signal while it lives; a thread started inside inherits the mask.
+// Blocks every signal during its lifetime; a thread started meanwhile inherits the mask.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -34,7 +34,7 @@ class SystemThread final : public Thread {
   ~SystemThread() override {
     if (thread_.joinable()) thread_.join();
   }
-  // Nothing after a start may fail: a thread that nobody can join would end the process.
+  // Nothing may fail after the thread has started: destroying a joinable thread would end the process.
   void take(std::thread thread) noexcept { thread_ = std::move(thread); }
   void join() override {
     if (thread_.joinable()) thread_.join();

@@ -8,7 +8,7 @@ namespace {
 struct LeadByte {
   size_t length;
   uint32_t bits;
-  uint32_t smallest;  // the least code point that needs this length
+  uint32_t smallest;  // the smallest code point that needs this length
 };
 
 LeadByte classify(unsigned char byte) noexcept {
@@ -23,7 +23,8 @@ bool is_scalar_value(uint32_t code_point, uint32_t smallest) noexcept {
   return code_point >= smallest && code_point <= 0x10ffff && !(code_point >= 0xd800 && code_point <= 0xdfff);
 }
 
-// Whether the second byte can still lead to a scalar value, so that a cut-off prefix is told from junk.
+// Returns whether the second byte can still lead to a scalar value; distinguishes a truncated character from
+// invalid bytes.
 bool second_byte_possible(unsigned char lead, unsigned char second) noexcept {
   if (lead == 0xe0) return second >= 0xa0;
   if (lead == 0xed) return second <= 0x9f;

@@ -17,7 +17,7 @@ TEST(CheckedMath, SumsThatWrapAreErrors) {
   EXPECT_EQ(checked_add<uint32_t>(UINT32_MAX, 0, "a size"), UINT32_MAX);
 }
 
-TEST(CheckedMath, CastsKeepTheValueOrNameTheThing) {
+TEST(CheckedMath, CastsKeepTheValueOrNameTheArgument) {
   EXPECT_EQ((checked_cast<int32_t>(int64_t{-5}, "n")), -5);
   try {
     (void)checked_cast<uint32_t>(int64_t{-1}, "hidden_size");

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-// A directory of its own for each test, removed at the end.
+// Each test has its own directory, which is removed at the end.
 class FileSystemTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -42,7 +42,7 @@ ErrorCode code_of(const std::function<void()>& action) {
   return ErrorCode::ok;
 }
 
-TEST_F(FileSystemTest, ReadsAtAnOffsetAndNamesAShortFile) {
+TEST_F(FileSystemTest, ReadsAtAnOffsetAndNamesATruncatedFile) {
   const auto file = posix_file_system().open(write("a", "hello world"));
   std::array<std::byte, 5> part{};
   file->read_at(6, part);
@@ -56,7 +56,7 @@ TEST_F(FileSystemTest, ReadsAtAnOffsetAndNamesAShortFile) {
   }
 }
 
-TEST_F(FileSystemTest, AFileThatShrinksWhileOpenIsAnErrorAndNoSignal) {
+TEST_F(FileSystemTest, AFileThatShrinksWhileOpenIsAnErrorInsteadOfASignal) {
   const std::string path = write("shrinks", std::string(100'000, 'x'));
   const auto file = posix_file_system().open(path);
   ASSERT_EQ(::truncate(path.c_str(), 10), 0);
@@ -64,7 +64,7 @@ TEST_F(FileSystemTest, AFileThatShrinksWhileOpenIsAnErrorAndNoSignal) {
   EXPECT_EQ(code_of([&] { file->read_at(0, all); }), ErrorCode::truncated);
 }
 
-TEST_F(FileSystemTest, OnlyRegularFilesOpen) {
+TEST_F(FileSystemTest, OpensOnlyRegularFiles) {
   const std::string fifo = directory_ + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_EQ(code_of([&] { (void)posix_file_system().open(fifo); }), ErrorCode::io);
@@ -73,7 +73,7 @@ TEST_F(FileSystemTest, OnlyRegularFilesOpen) {
   EXPECT_EQ(code_of([&] { (void)posix_file_system().open(directory_ + "/none"); }), ErrorCode::not_found);
 }
 
-TEST_F(FileSystemTest, TextIsBoundedAndListingIsSorted) {
+TEST_F(FileSystemTest, LimitsTextAndSortsListings) {
   write("b", "text");
   write("a", "");
   EXPECT_EQ(posix_file_system().list(directory_), (std::vector<std::string>{"a", "b"}));

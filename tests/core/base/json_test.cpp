@@ -23,7 +23,7 @@ std::string failure_of(const std::string& text, const JsonLimits& limits = {}) {
   return "";
 }
 
-// A value as JSON again.
+// Serializes a value as JSON.
 std::string text_of(const JsonValue& value) {
   std::string text;
   if (const bool* const flag = value.as_bool()) return *flag ? "true" : "false";
@@ -53,8 +53,8 @@ TEST(Json, KeepsTheOrderOfTheFile) {
   EXPECT_EQ(*beyond.as_array()->at(1).as_double(), 0x1p64);
 }
 
-// What is read of a model must be given back by a load that runs out of memory.
-TEST(Json, NeitherParsingNorDestroyingMindsAFailedAllocation) {
+// A load that runs out of memory must be able to free the JSON it has read.
+TEST(Json, ParsingAndDestroyingSurviveFailedAllocations) {
   std::string text =
       R"({"outer": {"long enough for memory of its own": [[1, 2], {"a": {"b": ["c"]}}]}, "list": [)";
   for (int i = 0; i < 40; ++i)
@@ -79,7 +79,7 @@ TEST(Json, NeitherParsingNorDestroyingMindsAFailedAllocation) {
   EXPECT_GT(num_points, 200);
 }
 
-TEST(Json, QuotesAnything) {
+TEST(Json, QuotesAnyText) {
   EXPECT_EQ(json_quoted("a\"\n\\"), R"("a\"\n\\")");
   EXPECT_EQ(json_quoted("\xff"), "\"\xef\xbf\xbd\"");
 }
@@ -88,18 +88,18 @@ TEST(Json, DuplicateKeysAreRefusedAtAnyLevel) {
   EXPECT_NE(failure_of(R"({"a": 1, "a": 2})").find("\"a\" appears twice"), std::string::npos);
   EXPECT_NE(failure_of(R"({"x": [{"b": {"c": 1, "c": 1}}]})").find("\"c\" appears twice"), std::string::npos);
   EXPECT_EQ(failure_of(R"({"x": {"b": 1}, "y": {"b": 1}})"), "");
-  // The same key spelled with an escape.
+  // The same key, written with an escape.
   EXPECT_NE(failure_of(R"({"a": 1, "\u0061": 2})"), "");
 }
 
-TEST(Json, DepthIsBounded) {
+TEST(Json, DepthIsLimited) {
   EXPECT_EQ(failure_of(std::string(64, '[') + std::string(64, ']')), "");
   EXPECT_NE(failure_of(std::string(65, '[') + std::string(65, ']')).find("deeper than 64"),
             std::string::npos);
   EXPECT_NE(failure_of(std::string(2'000'000, '[')).find("deeper than 64"), std::string::npos);
 }
 
-TEST(Json, MalformedTextIsOneLineWithAnOffset) {
+TEST(Json, ErrorOfMalformedTextIsOneLineWithAnOffset) {
   for (const char* text : {"", "{", "{\"a\":}", "[1,]", "nul", "{\"a\":1}}", "\"abc", "{'a':1}", "1e999",
                            "[NaN]", "\xff", "{\"a\":\"\xed\xa0\x80\"}", "// x\n{}", "[01]"}) {
     const std::string message = failure_of(text);
@@ -108,12 +108,12 @@ TEST(Json, MalformedTextIsOneLineWithAnOffset) {
   }
 }
 
-TEST(Json, NothingHidesBehindANul) {
+TEST(Json, TextAfterANulIsRefused) {
   EXPECT_NE(failure_of(std::string("{}\0", 3)).find("at byte 2"), std::string::npos);
   EXPECT_NE(failure_of(std::string("{}\0{\"a\": 1}", 11)), "");
 }
 
-TEST(Json, SizeIsBounded) {
+TEST(Json, SizeIsLimited) {
   EXPECT_NE(failure_of("[1,2,3]", {.max_bytes = 3}).find("more than the limit"), std::string::npos);
 }
 

@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// A system that has so many threads and no more.
+// A system that can start only `count` threads.
 class FewThreads final : public ThreadFactory {
  public:
   explicit FewThreads(int32_t count) : left_(count) {}
@@ -35,10 +35,10 @@ TEST(TaskTeam, RunsEveryTaskOnceWithAnyNumberOfThreads) {
   }
 }
 
-TEST(TaskTeam, ThrowsTheFailureOfTheFirstTaskAndStops) {
+TEST(TaskTeam, ThrowsTheExceptionOfTheFirstTaskAndStops) {
   std::atomic<int32_t> num_run{0};
   std::atomic<int32_t> num_failed{0};
-  // Two tasks that meet before both fail; the rest is never begun by either of their threads.
+  // The first two tasks wait for each other, then both fail. Neither thread may begin another task.
   const auto task = [&](int32_t task_idx) {
     ++num_run;
     if (task_idx > 1) return;

@@ -32,7 +32,7 @@ TEST(Thread, BlocksEverySignalOfTheHost) {
   EXPECT_FALSE(thread->is_current());
 }
 
-TEST(Thread, AStartThatFindsNoMemoryLeavesNone) {
+TEST(Thread, AStartWithoutMemoryLeaksNothing) {
   std::atomic<int> num_runs{0};
   const int64_t num_points = testing::for_each_fault([&](const testing::FaultPoint& point) {
     const int64_t live_before = testing::num_live_allocations();
@@ -51,10 +51,10 @@ TEST(Thread, AStartThatFindsNoMemoryLeavesNone) {
     return failed && !::testing::Test::HasFailure();
   });
   EXPECT_GE(num_points, 4);
-  EXPECT_EQ(num_runs, 2) << "those that nothing failed";
+  EXPECT_EQ(num_runs, 2) << "runs without a failed allocation";
 }
 
-TEST(Clock, WaitsHaveAPredicateAndADeadline) {
+TEST(Clock, WaitsEndByThePredicateOrTheDeadline) {
   std::mutex mutex;
   std::condition_variable condition;
   std::unique_lock<std::mutex> lock(mutex);
@@ -64,7 +64,7 @@ TEST(Clock, WaitsHaveAPredicateAndADeadline) {
   EXPECT_TRUE(steady_clock().wait_until(condition, lock, TimePoint::max(), [] { return true; }));
 }
 
-TEST(Log, AThrowingSinkIsNotOurFailure) {
+TEST(Log, ExceptionsOfTheSinkAreIgnored) {
   int lines = 0;
   const Log log(LogLevel::info, [&](LogLevel, std::string_view) {
     ++lines;

@@ -23,7 +23,7 @@ TEST(Utf8, EveryScalarValueSurvivesARoundTrip) {
   }
 }
 
-TEST(Utf8, EveryProperPrefixIsIncompleteAndNotInvalid) {
+TEST(Utf8, EveryProperPrefixIsIncomplete) {
   for (const uint32_t code_point :
        {0x80U, 0x7ffU, 0x800U, 0xd7ffU, 0xe000U, 0xffffU, 0x10000U, 0x1f600U, 0x10ffffU}) {
     std::string text;
@@ -36,7 +36,7 @@ TEST(Utf8, EveryProperPrefixIsIncompleteAndNotInvalid) {
   }
 }
 
-TEST(Utf8, FormsThatTheStandardForbidsAreInvalid) {
+TEST(Utf8, FormsForbiddenByTheStandardAreInvalid) {
   for (const std::string_view text : {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe0\x9f\xbf",
                                       "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80",
                                       "\xf5\x80\x80\x80", "\xff", "\xc3(", "\xe2\x28\xa1"}) {
@@ -57,7 +57,7 @@ TEST(Utf8, TheErrorNamesTheOffset) {
   }
 }
 
-TEST(Printable, EscapesControlAndJunkAndCutsLongText) {
+TEST(Printable, EscapesControlsAndInvalidBytesAndCutsLongText) {
   EXPECT_EQ(printable("a\nb\xff\x7f"), "a\\x0ab\\xff\\x7f");
   EXPECT_EQ(printable("\xf0\x9f\x98\x80"), "\xf0\x9f\x98\x80");
   EXPECT_LE(printable(std::string(1000, 'x'), 80).size(), 84U);
