@@ -1,4 +1,4 @@
-// Attributes, items and slices, and the methods of lists and dicts.
+// Attribute, item and slice access in chat templates, and the methods of lists and dicts.
 #include <algorithm>
 #include <array>
 
@@ -51,7 +51,7 @@ Value list_index(Machine& machine, Arguments& arguments) {
   const std::vector<Value>& items = p[0].as<List>()->items;
   const auto found = std::find_if(items.begin(), items.end(),
                                   [&](const Value& item) { return equals(machine, item, p[1]); });
-  if (found == items.end()) machine.fail("the list has no such item");
+  if (found == items.end()) machine.fail("index(): the item is not in the list");
   return Value(static_cast<int64_t>(found - items.begin()));
 }
 
@@ -81,7 +81,7 @@ bool has_name(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Names by which Python reaches into its own insides.
+// Returns whether the name is a Python internal such as "__class__".
 bool is_internal_name(std::string_view name) {
   return name.size() > 4 && name.substr(0, 2) == "__" && name.substr(name.size() - 2) == "__";
 }
@@ -94,7 +94,8 @@ Value char_at(Machine& machine, const TextRef& text, int64_t idx) {
   return machine.text(builder, text->is_markup());
 }
 
-// The item at a place, counted from the end where it is negative; null text and false where there is none.
+// Sets `out` to the item at index `idx`; negative indexes count from the end. Returns false if there is no
+// such item.
 bool sequence_item(Machine& machine, const Value& object, int64_t idx, Value& out) {
   const int64_t length = length_of(object);
   if (idx < 0) idx += length;
@@ -113,7 +114,7 @@ bool is_sequence(const Value& object) {
   return object.is_text() || object.as<List>() != nullptr || object.as<Range>() != nullptr;
 }
 
-// A member that only its own name reaches: keys of dicts, places of sequences.
+// Finds a member by subscript: a key of a dict or an index of a sequence.
 bool find_item(Machine& machine, const Value& object, const Value& key, Value& out) {
   if (const auto* dict = object.as<Dict>()) {
     const Value* found = dict->find(machine, key);
@@ -123,7 +124,7 @@ bool find_item(Machine& machine, const Value& object, const Value& key, Value& o
   return key.is_integer() && is_sequence(object) && sequence_item(machine, object, key.integer(), out);
 }
 
-// What Python calls an attribute.
+// Finds an attribute, in Python's sense of the word.
 bool find_attribute(Machine& machine, const Value& object, const TextRef& name, Value& out) {
   const std::string& key = name->bytes();
   if (is_internal_name(key) || is_forbidden_method(object, key)) {
@@ -145,7 +146,7 @@ bool find_attribute(Machine& machine, const Value& object, const TextRef& name, 
   return true;
 }
 
-// Python's places of a slice over `length` items.
+// The items that a Python slice selects from `length` items.
 struct SlicePlaces {
   int64_t start;
   int64_t step;
@@ -162,7 +163,7 @@ SlicePlaces slice_places(Machine& machine, int64_t length, const Value& start, c
   const auto number = [&](const Value& value, int64_t fallback) {
     if (value.is_undefined() || value.is_none()) return fallback;
     if (!value.is_integer())
-      machine.fail("the places of a slice are whole numbers, not {}", type_name(value));
+      machine.fail("the bounds and the step of a slice must be whole numbers, not {}", type_name(value));
     return std::clamp<int64_t>(value.integer(), -INT64_MAX / 4, INT64_MAX / 4);
   };
   const bool has_start = !start.is_undefined() && !start.is_none();
@@ -239,7 +240,7 @@ Value item_of(Machine& machine, const Value& object, const Value& key) {
 Value slice_of(Machine& machine, const Value& object, const Value& start, const Value& stop,
                const Value& step) {
   if (object.is_undefined()) machine.fail_undefined(object);
-  if (!is_sequence(object)) machine.fail("{} has no slices", type_name(object));
+  if (!is_sequence(object)) machine.fail("{} cannot be sliced", type_name(object));
   const SlicePlaces places = slice_places(machine, length_of(object), start, stop, step);
   if (object.is_text()) return text_slice(machine, object.text_ref(), places);
   if (const auto* range = object.as<Range>()) {

@@ -1,4 +1,5 @@
-// Filters, tests, functions and methods that templates have, by name; null or nothing where there is none.
+// Look-up by name of the filters, tests, functions and methods that chat templates can use; null or nothing
+// if there is none.
 #pragma once
 
 #include <optional>
@@ -11,20 +12,20 @@ namespace quire::chat {
 Builtin find_filter(std::string_view name);
 Builtin find_test(std::string_view name);
 Builtin find_global(std::string_view name);
-// Of a value of that type.
+// Returns the method of a value of this type, or null.
 Builtin find_method(const Value& value, std::string_view name);
-// Methods that would change a list or a dict: templates may not.
+// Returns whether the name is a method that would change a list or a dict; templates may not call those.
 bool is_forbidden_method(const Value& value, std::string_view name);
 
-// object.name and object[key], each with the other as its second choice, as Jinja has them. Undefined where
-// there is none.
+// Evaluate object.name and object[key]. As in Jinja, each tries the other form second. Undefined if neither
+// exists.
 Value attribute_of(Machine& machine, const Value& object, const TextRef& name);
 Value item_of(Machine& machine, const Value& object, const Value& key);
-// object[start:stop:step]; what is not given is undefined or none.
+// Evaluates object[start:stop:step]; omitted parts are undefined or none.
 Value slice_of(Machine& machine, const Value& object, const Value& start, const Value& stop,
                const Value& step);
 
-// Calls what can be called.
+// Calls a function, a macro or another callable; fails if `callee` is not callable.
 Value call_value(Machine& machine, const Value& callee, Arguments& arguments);
 
 struct NamedBuiltin {

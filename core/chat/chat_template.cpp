@@ -13,7 +13,7 @@ namespace {
 
 std::unique_ptr<const Syntax> parse(std::string_view source, const TemplateLimits& limits) {
   if (source.size() > limits.max_source_bytes) {
-    throw Error(ErrorCode::capacity, "chat template: {} bytes; {} is the limit", source.size(),
+    throw Error(ErrorCode::capacity, "chat template: {} bytes, more than the limit of {}", source.size(),
                 limits.max_source_bytes);
   }
   require_utf8(source, "chat template");
@@ -22,7 +22,7 @@ std::unique_ptr<const Syntax> parse(std::string_view source, const TemplateLimit
   return syntax;
 }
 
-// Generation blocks may reach beyond a text that was cut.
+// Clips generation blocks to a text that was cut.
 std::vector<CharRange> clipped(std::vector<CharRange> ranges, size_t num_chars) {
   for (CharRange& range : ranges) range.end = std::min(range.end, num_chars);
   ranges.erase(std::remove_if(ranges.begin(), ranges.end(),

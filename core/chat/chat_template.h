@@ -1,4 +1,4 @@
-// A compiled template: what turns a conversation into the text of a prompt.
+// A compiled chat template (Jinja): renders a conversation as the text of a prompt.
 #pragma once
 
 #include <memory>
@@ -16,41 +16,43 @@ namespace quire::chat {
 
 struct Syntax;
 
-// What a rendering has beside its input.
+// Inputs of a rendering other than the conversation.
 struct TemplateContext {
-  // Texts of a tokenizer's special tokens by name, such as bos_token. They count as the template's own words.
+  // Texts of the tokenizer's special tokens by name, such as bos_token. They count as text of the template.
   std::vector<std::pair<std::string, std::string>> special_tokens;
   LocalTime now;
-  // Arguments of tool calls that are a text become what they say as JSON, where that is an object. Off: as
-  // given.
+  // If true, arguments of a tool call that are a string holding a JSON object are passed to the template as
+  // that object. If false, they are passed as given.
   bool parse_call_arguments = false;
 };
 
 struct RenderedChat {
   std::string text;
-  // Which bytes of it are the template's, in which special tokens may be found; all others are content.
+  // Origin of the bytes. Special tokens are recognized only in bytes of the template; all other bytes are
+  // content.
   std::vector<OriginRun> runs;
-  // What stands in `generation` blocks, in characters: the words of the assistant.
+  // Text of `generation` blocks (the assistant's words), as character ranges.
   std::vector<CharRange> generated;
-  uint64_t num_steps = 0;  // what it took
+  uint64_t num_steps = 0;  // steps that the rendering took
 };
 
-// Immutable; any thread.
+// A compiled template. Immutable; safe to use from any thread.
 class ChatTemplate {
  public:
-  // Throws TemplateError for what is no template; ErrorCode::encoding where it is not UTF-8.
+  // Throws TemplateError if the source is not a valid template, and ErrorCode::encoding if it is not UTF-8.
   static std::shared_ptr<const ChatTemplate> compile(std::string_view source,
                                                      const TemplateLimits& limits = {});
   ~ChatTemplate();
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
-  // `input`: an object with `messages`, and with whatever else the template reads: `tools`, `documents`,
-  // `add_generation_prompt`, arguments of its own. `continue_final_message` ends the text inside of the last
-  // message. Throws TemplateError, and ErrorCode::invalid_argument for an input that is no conversation.
+  // `input` is an object with `messages` and any other variables that the template reads: `tools`,
+  // `documents`, `add_generation_prompt` or custom ones. If `continue_final_message` is true, the text ends
+  // inside the last message. Throws TemplateError, and ErrorCode::invalid_argument if the input is not a
+  // conversation.
   RenderedChat render(const JsonValue& input, const TemplateContext& context) const;
 
-  // SHA-256 of the source, in hexadecimal digits.
+  // Returns the SHA-256 of the source, as hexadecimal digits.
   const std::string& hash() const { return hash_; }
   const std::string& source() const { return source_; }
   bool marks_generation() const;

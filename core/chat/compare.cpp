@@ -59,10 +59,10 @@ int sign(bool less, bool greater) {
 [[noreturn]] void fail_order(Machine& machine, const Value& left, const Value& right) {
   if (left.is_undefined()) machine.fail_undefined(left);
   if (right.is_undefined()) machine.fail_undefined(right);
-  machine.fail("{} and {} have no order", type_name(left), type_name(right));
+  machine.fail("{} and {} cannot be ordered", type_name(left), type_name(right));
 }
 
-// The first items that differ decide, then the length.
+// Compares the first items that differ; if there are none, compares the lengths.
 template <typename Compare>
 auto compare_lists(Machine& machine, const List& left, const List& right, Compare&& compare) {
   const size_t num_common = std::min(left.items.size(), right.items.size());
@@ -115,7 +115,7 @@ int order_of(Machine& machine, const Value& left, const Value& right) {
   }
   if (left.is_text() && right.is_text()) {
     machine.step_bytes(std::min(left.text().bytes().size(), right.text().bytes().size()));
-    return left.text().bytes().compare(right.text().bytes());  // the order of UTF-8 is that of code points
+    return left.text().bytes().compare(right.text().bytes());  // UTF-8 sorts in the order of the code points
   }
   if (lists_of_one_type(left, right) == nullptr) fail_order(machine, left, right);
   return compare_lists(machine, *left.as<List>(), *right.as<List>(),
@@ -141,7 +141,7 @@ size_t hash_of(Machine& machine, const Value& value) {
   }
   const auto* list = value.as<List>();
   if (value.as<Dict>() != nullptr || (list != nullptr && !list->is_tuple)) {
-    machine.fail("{} cannot be a key", type_name(value));
+    machine.fail("{} cannot be a key of a dict", type_name(value));
   }
   if (list == nullptr) return std::hash<const Object*>{}(value.object());
   size_t hash = list->items.size();
@@ -170,12 +170,12 @@ bool is_same(const Value& left, const Value& right) {
 
 bool contains(Machine& machine, const Value& container, const Value& item) {
   if (container.is_text()) {
-    if (!item.is_text()) machine.fail("'in' a str wants a str, not {}", type_name(item));
+    if (!item.is_text()) machine.fail("'in' of a str takes a str, not {}", type_name(item));
     machine.step_bytes(container.text().bytes().size());
     return container.text().bytes().find(item.text().bytes()) != std::string::npos;
   }
   if (const auto* dict = container.as<Dict>()) return dict->find(machine, item) != nullptr;
-  if (!is_iterable(container)) machine.fail("{} has no items to look in", type_name(container));
+  if (!is_iterable(container)) machine.fail("'in' does not work on {}", type_name(container));
   Iterator& iterator = iterate(machine, container);
   Value candidate;
   while (iterator.next(machine, candidate)) {

@@ -9,7 +9,7 @@
 namespace quire::chat {
 namespace {
 
-constexpr size_t kMaxDepth = 64;  // as parse_json has it
+constexpr size_t kMaxDepth = 64;  // the default depth of parse_json
 
 Value content_text(Machine& machine, std::string_view text) {
   return machine.text(text, false);
@@ -78,7 +78,8 @@ class Converter {
     return Value(dict).as_content();
   }
 
-  // Calls whose arguments are a text that is an object have that object.
+  // Converts tool calls. If the arguments of a call are a string holding a JSON object, they become that
+  // object.
   Value tool_calls(const JsonValue& json) {
     const JsonValue::Array* calls = json.as_array();
     if (calls == nullptr) return value(json);
@@ -100,7 +101,7 @@ class Converter {
       if (parsed.as_object() != nullptr) return with_member(function, "arguments", value(parsed));
     } catch (const TemplateError&) {
       throw;
-    } catch (const Error&) {  // no JSON: a text it stays
+    } catch (const Error&) {  // not JSON: stays a string
     }
     return value(function);
   }
@@ -124,7 +125,7 @@ bool is_callers_own(std::string_view key) {
 
 [[noreturn]] void fail_continuation() {
   throw Error(ErrorCode::invalid_argument,
-              "continue_final_message: the rendered text does not have the last message as it stands; give a "
+              "continue_final_message: the template does not write the last message unchanged; give a "
               "conversation that ends in a message with text");
 }
 
@@ -134,7 +135,7 @@ Dict* conversation_variables(Machine& machine, const JsonValue& input, const Tem
   const JsonValue* messages = input.find("messages");
   if (messages == nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "messages: missing; the input is an object with a list of messages");
+                "messages: missing; the input must be an object with a list of messages");
   }
   Converter converter(machine, context);
   Dict* variables = machine.make<Dict>();
@@ -205,7 +206,8 @@ Text cut_at_mark(const Text& rendered, const std::string& final_message) {
   const size_t at = bytes.rfind(mark);
   if (bytes.find(message) == std::string_view::npos || at == std::string_view::npos) fail_continuation();
   size_t end = at;
-  // A template that trims messages has taken the mark's blank, and would have taken that of the message.
+  // If the template trims messages, it removed the space of the mark, and would also have removed the
+  // trailing space of the message.
   if (bytes.substr(at, kContinuationMark.size()) != kContinuationMark)
     end -= trailing_space(bytes.substr(0, at));
   TextBuilder builder;

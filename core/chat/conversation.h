@@ -1,4 +1,4 @@
-// A conversation in its JSON form as the variables of a template, the way transformers passes it on.
+// Turns a conversation in its JSON form into the variables of a chat template, as transformers does.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,23 @@
 
 namespace quire::chat {
 
-// All of it is content. Keys of messages whose value is null are left out, and reasoning has both of its
-// names
-// (`reasoning_content`, `thinking`). ErrorCode::invalid_argument where `input` is no object with messages.
+// All values are content. Keys of messages whose value is null are left out. Reasoning is available under
+// both names (`reasoning_content`, `thinking`). Throws ErrorCode::invalid_argument if `input` is not an
+// object with messages.
 Dict* conversation_variables(Machine& machine, const JsonValue& input, const TemplateContext& context);
 
-// About the bytes that a value has as JSON: what limits of a rendering grow with.
+// Returns about how many bytes the value has as JSON; the limits of a rendering grow with this number.
 size_t approximate_bytes(const JsonValue& value);
 
 // --- Continuing the last message
 
-// The input asks for it.
+// Returns whether the input sets `continue_final_message`.
 bool continues_final_message(const JsonValue& input);
-// Text that stands at the end of the last message while it is rendered, and where the result is cut.
+// Marker that is appended to the last message before rendering; the rendered text is cut at it.
 inline constexpr std::string_view kContinuationMark = "CONTINUE_FINAL_MESSAGE_TAG ";
-// Cuts the text where the mark is. ErrorCode::invalid_argument where the template has left the message out.
+// Cuts the text at the marker. Throws ErrorCode::invalid_argument if the template left the message out.
 Text cut_at_mark(const Text& rendered, const std::string& final_message);
-// Puts the mark into the last message; returns the message without it.
+// Appends the marker to the last message; returns the message without it.
 std::string mark_final_message(Machine& machine, const Dict& variables);
 
 }  // namespace quire::chat

@@ -1,4 +1,4 @@
-// The tables of filters, by what they work on.
+// The tables of template filters, one for each kind of value.
 #pragma once
 
 #include <string_view>

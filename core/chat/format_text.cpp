@@ -16,12 +16,12 @@
 namespace quire::chat {
 namespace {
 
-constexpr int64_t kMaxPrecision = 400;  // digits after the point; a double has no more that matter
+constexpr int64_t kMaxPrecision = 400;  // digits after the decimal point; a double has no more that matter
 
 struct FieldSpec {
   std::string fill = " ";
   char align = '\0';  // < > ^ =
-  char sign = '-';    // - + or a blank
+  char sign = '-';    // '-', '+' or a space
   bool alternate = false;
   bool zero = false;
   char grouping = '\0';  // , or _
@@ -30,12 +30,12 @@ struct FieldSpec {
   char type = '\0';
 };
 
-// The number at `pos`, which moves past it; -1 where there is none.
+// Reads the number at `pos` and advances `pos` past it; returns -1 if there is none.
 int64_t read_number(Machine& machine, std::string_view text, size_t& pos) {
   int64_t number = -1;
   const auto result = std::from_chars(text.data() + pos, text.data() + text.size(), number);
   if (pos >= text.size() || text[pos] == '-' || result.ptr == text.data() + pos) return -1;
-  if (result.ec != std::errc()) machine.fail("a format has a number that is too large");
+  if (result.ec != std::errc()) machine.fail("a number in a format string is too large");
   pos = static_cast<size_t>(result.ptr - text.data());
   return number;
 }
@@ -57,7 +57,7 @@ void read_align(FieldSpec& spec, std::string_view text, size_t& pos) {
   }
 }
 
-// What stands after the colon of a field of str.format.
+// Reads a format spec of str.format: the part of a field after the colon.
 FieldSpec read_spec(Machine& machine, std::string_view text) {
   FieldSpec spec;
   size_t pos = 0;
@@ -73,15 +73,15 @@ FieldSpec read_spec(Machine& machine, std::string_view text) {
   if (take(".")) {
     ++pos;
     spec.precision = read_number(machine, text, pos);
-    if (spec.precision < 0) machine.fail("a format has no digits after its point");
+    if (spec.precision < 0) machine.fail("a precision in a format string has no digits after its point");
   }
   if (pos < text.size()) spec.type = text[pos++];
-  if (pos < text.size()) machine.fail("a format is not understood");
+  if (pos < text.size()) machine.fail("a format spec is invalid");
   return spec;
 }
 
-// `body` in a field as wide as asked for. A sign or a prefix of `num_prefix` bytes stays before the zeros of
-// '='.
+// Appends `body`, padded to the width of the spec. With alignment '=', a sign or prefix of `num_prefix` bytes
+// comes before the zeros.
 void append_padded(Machine& machine, TextBuilder& out, const FieldSpec& spec, const Text& body,
                    char default_align, size_t num_prefix) {
   const char align = spec.align != '\0' ? spec.align : (spec.zero ? '=' : default_align);
@@ -214,7 +214,7 @@ void append_field(Machine& machine, TextBuilder& out, const FieldSpec& spec, con
   } else if (spec.type == '\0' || spec.type == 's') {
     return append_text(machine, out, spec, str_of(machine, value).text());
   }
-  machine.fail("a format of type '{}' does not fit {}", spec.type, type_name(value));
+  machine.fail("format type '{}' does not apply to {}", spec.type, type_name(value));
 }
 
 // --- str.format
@@ -238,7 +238,7 @@ class BraceFormat {
         out.append(format_, pos, pos + 1);
         pos += 2;
       } else if (bytes_[pos] == '}') {
-        machine_.fail("single '}}' in a format");
+        machine_.fail("single '}}' in a format string");
       } else {
         pos = append_replacement(out, pos + 1);
       }
@@ -247,20 +247,21 @@ class BraceFormat {
   }
 
  private:
-  // The field that begins at `pos`; returns the place after its closing brace.
+  // Appends the field that begins at `pos`; returns the position after its closing brace.
   size_t append_replacement(TextBuilder& out, size_t pos) {
     size_t end = pos;
     for (int depth = 1; end < bytes_.size(); ++end) {
       if (bytes_[end] == '{') ++depth;
       if (bytes_[end] == '}' && --depth == 0) break;
     }
-    if (end >= bytes_.size()) machine_.fail("a format has a '{{' that nothing closes");
+    if (end >= bytes_.size()) machine_.fail("a format string has an unclosed '{{'");
     const std::string_view field = std::string_view(bytes_).substr(pos, end - pos);
     const size_t name_end = std::min(field.find_first_of("!:"), field.size());
     Value value = look_up(field.substr(0, name_end));
     std::string_view rest = field.substr(name_end);
     if (!rest.empty() && rest[0] == '!') {
-      if (rest.size() < 2 || (rest.size() > 2 && rest[2] != ':')) machine_.fail("a format is not understood");
+      if (rest.size() < 2 || (rest.size() > 2 && rest[2] != ':'))
+        machine_.fail("a field of a format string is invalid");
       value = converted(value, rest[1]);
       rest.remove_prefix(2);
     }
@@ -269,7 +270,7 @@ class BraceFormat {
     return end + 1;
   }
 
-  // A spec may have fields of its own, without any in them.
+  // Fills in the fields of a format spec; those fields cannot contain further fields.
   std::string filled_in(std::string_view spec) {
     std::string out;
     for (size_t pos = 0; pos < spec.size();) {
@@ -278,7 +279,7 @@ class BraceFormat {
         continue;
       }
       const size_t end = spec.find('}', pos);
-      if (end == std::string_view::npos) machine_.fail("a format has a '{{' that nothing closes");
+      if (end == std::string_view::npos) machine_.fail("a format string has an unclosed '{{'");
       out += str_of(machine_, look_up(spec.substr(pos + 1, end - pos - 1))).text().bytes();
       machine_.check_text_bytes(out.size());
       pos = end + 1;
@@ -288,7 +289,7 @@ class BraceFormat {
 
   Value converted(const Value& value, char conversion) {
     if (conversion == 's') return str_of(machine_, value);
-    if (conversion != 'r' && conversion != 'a') machine_.fail("a format has an unknown conversion");
+    if (conversion != 'r' && conversion != 'a') machine_.fail("a format string has an unknown conversion");
     TextBuilder builder;
     append_repr(machine_, builder, value);
     return machine_.text(builder);
@@ -310,7 +311,8 @@ class BraceFormat {
       return attribute_of(machine_, value, name);
     }
     const size_t end = path.find(']', pos);
-    if (path[pos] != '[' || end == std::string_view::npos) machine_.fail("a format is not understood");
+    if (path[pos] != '[' || end == std::string_view::npos)
+      machine_.fail("a field of a format string is invalid");
     const std::string_view key = path.substr(pos + 1, end - pos - 1);
     pos = end + 1;
     size_t after = 0;
@@ -326,12 +328,12 @@ class BraceFormat {
       if (static_cast<uint64_t>(idx) < arguments_.positional.size()) {
         return arguments_.positional[static_cast<size_t>(idx)];
       }
-      machine_.fail("a format asks for more values than there are");
+      machine_.fail("a format string uses more values than are given");
     }
     for (const auto& [key, value] : arguments_.named) {
       if (key == name) return value;
     }
-    machine_.fail("a format asks for '{}', which is not given", printable(name));
+    machine_.fail("a format string uses '{}', which is not given", printable(name));
   }
 
   Machine& machine_;
@@ -341,7 +343,7 @@ class BraceFormat {
   int64_t num_automatic_ = 0;
 };
 
-// --- The operator %
+// --- The % operator
 
 class PercentFormat {
  public:
@@ -365,7 +367,7 @@ class PercentFormat {
     }
     const bool all_used = tuple_ != nullptr ? idx_ == tuple_->items.size()
                                             : (dict_ != nullptr || idx_ > 0 || values_.as<List>() != nullptr);
-    if (!all_used) machine_.fail("a format does not use all of its values");
+    if (!all_used) machine_.fail("a format string does not use all given values");
     return machine_.text(out, is_markup);
   }
 
@@ -379,7 +381,7 @@ class PercentFormat {
       named = true;
     }
     pos = read_flags(spec, pos);
-    if (pos >= bytes_.size()) machine_.fail("a format ends in a conversion");
+    if (pos >= bytes_.size()) machine_.fail("a format string ends inside a conversion");
     spec.type = bytes_[pos];
     if (spec.type == '%') {
       out.append(format_, pos, pos + 1);
@@ -391,20 +393,21 @@ class PercentFormat {
 
   Value named_value(size_t& pos) {
     const size_t end = bytes_.find(')', pos);
-    if (dict_ == nullptr || end == std::string::npos) machine_.fail("a format wants a mapping");
+    if (dict_ == nullptr || end == std::string::npos)
+      machine_.fail("a format string with names takes a mapping");
     const std::string key = bytes_.substr(pos + 1, end - pos - 1);
     const Value* found = dict_->find(machine_, key);
-    if (found == nullptr) machine_.fail("a format asks for '{}', which is not given", printable(key));
+    if (found == nullptr) machine_.fail("a format string uses '{}', which is not given", printable(key));
     pos = end + 1;
     return *found;
   }
 
   Value next_value() {
     if (tuple_ == nullptr) {
-      if (idx_++ > 0) machine_.fail("a format asks for more values than there are");
+      if (idx_++ > 0) machine_.fail("a format string uses more values than are given");
       return values_;
     }
-    if (idx_ >= tuple_->items.size()) machine_.fail("a format asks for more values than there are");
+    if (idx_ >= tuple_->items.size()) machine_.fail("a format string uses more values than are given");
     return tuple_->items[idx_++];
   }
 
@@ -412,7 +415,7 @@ class PercentFormat {
     if (pos < bytes_.size() && bytes_[pos] == '*') {
       ++pos;
       const Value value = next_value();
-      if (!value.is_integer()) machine_.fail("the width of a format is no number");
+      if (!value.is_integer()) machine_.fail("the width of a format must be a whole number");
       return value.integer();
     }
     return read_number(machine_, bytes_, pos);
@@ -470,7 +473,7 @@ class PercentFormat {
         require_number(value.is_number(), value);
         return append_real(machine_, out, spec, value);
       default:
-        machine_.fail("a format has an unknown conversion");
+        machine_.fail("a format string has an unknown conversion");
     }
   }
 
@@ -487,7 +490,7 @@ class PercentFormat {
   }
 
   void require_number(bool holds, const Value& value) {
-    if (!holds) machine_.fail("a format wants a number, not {}", type_name(value));
+    if (!holds) machine_.fail("a format conversion takes a number, not {}", type_name(value));
   }
 
   Machine& machine_;

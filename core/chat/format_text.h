@@ -1,13 +1,13 @@
-// Texts with places for values: the operator % of Python, and str.format.
+// Python string formatting: the % operator and str.format.
 #pragma once
 
 #include "core/chat/objects.h"
 
 namespace quire::chat {
 
-// `format` % `values`; values is a tuple, a dict or one value.
+// Evaluates `format` % `values`; values is a tuple, a dict or one value.
 Value format_percent(Machine& machine, const Value& format, const Value& values);
-// format.format(*arguments, **arguments); fields look up attributes and items as a template does.
+// Evaluates format.format(*arguments, **arguments); fields look up attributes and items as a template does.
 Value format_braces(Machine& machine, const Value& format, const Arguments& arguments);
 
 }  // namespace quire::chat

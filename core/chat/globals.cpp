@@ -1,4 +1,4 @@
-// The functions that every template has.
+// The global functions of chat templates, such as range, dict, namespace and strftime_now.
 #include <array>
 
 #include "core/chat/compare.h"
@@ -10,9 +10,9 @@
 namespace quire::chat {
 namespace {
 
-constexpr int64_t kMaxRange = 100'000;  // as Jinja's sandbox has it
+constexpr int64_t kMaxRange = 100'000;  // the limit of Jinja's sandbox
 
-// --- Objects that change with each call
+// --- Stateful objects
 
 struct Cycler final : Callable {
   explicit Cycler(std::vector<Value> the_items) : items(std::move(the_items)) {}
@@ -33,7 +33,7 @@ struct Joiner final : Callable {
   bool used = false;
 };
 
-// Only ever bound to a cycler.
+// Returns the cycler; these methods are bound only to cyclers.
 Cycler& cycler_of(const Arguments& arguments) {
   return *static_cast<Cycler*>(arguments.positional.front().object());
 }
@@ -58,7 +58,7 @@ Value Cycler::attribute(Machine& machine, std::string_view name) {
 }
 
 Value make_cycler(Machine& machine, Arguments& arguments) {
-  if (arguments.positional.empty()) machine.fail("a cycler wants at least one item");
+  if (arguments.positional.empty()) machine.fail("cycler() takes at least one item");
   return Value(machine.make<Cycler>(std::move(arguments.positional)));
 }
 
@@ -67,10 +67,10 @@ Value make_joiner(Machine& machine, Arguments& arguments) {
   return Value(machine.make<Joiner>(p.has(0) ? p[0] : machine.text(", ")));
 }
 
-// --- Values
+// --- Functions that make values
 
 void fill(Machine& machine, Dict& dict, Arguments& arguments) {
-  if (arguments.positional.size() > 1) machine.fail("at most one argument can be given without a name");
+  if (arguments.positional.size() > 1) machine.fail("at most one positional argument is allowed");
   if (!arguments.positional.empty()) {
     const Value& from = arguments.positional.front();
     if (const auto* other = from.as<Dict>()) {
@@ -78,7 +78,7 @@ void fill(Machine& machine, Dict& dict, Arguments& arguments) {
     } else {
       for (const Value& item : list_of(machine, from)) {
         const std::vector<Value> pair = list_of(machine, item);
-        if (pair.size() != 2) machine.fail("a dict is made from pairs");
+        if (pair.size() != 2) machine.fail("dict() takes pairs of a key and a value");
         dict.set(machine, pair[0], pair[1]);
       }
     }

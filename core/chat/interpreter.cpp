@@ -1,4 +1,4 @@
-// Long file: every kind of statement and of expression, once.
+// Long file: evaluates every kind of statement and expression.
 #include "core/chat/interpreter.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace {
 
 enum class Flow { normal, broken, continued };
 
-// The variables of a function while it runs.
+// The variables of one function call.
 struct Activation {
   Activation(const FunctionFrame& frame, Activation* the_outer) : slots(frame.num_slots), outer(the_outer) {}
   std::vector<Value> slots;
   Activation* outer;
 };
 
-// One that functions defined in it may use after it has ended.
+// An activation that outlives its call, because functions defined in it still use it.
 struct KeptActivation final : Object {
   KeptActivation(const FunctionFrame& frame, Activation* outer)
       : Object(ObjectType::callable), activation(frame, outer) {}
@@ -48,7 +48,7 @@ class Interpreter final {
   class TestedItems;
   class Recursion;
 
-  // Puts a value in place for as long as it lives.
+  // Sets a variable to a value and restores the old value at the end of the scope.
   template <typename T>
   class Replaced {
    public:
@@ -118,13 +118,13 @@ class Interpreter final {
     machine_.set_position(target.position);
     auto* space = object.as<Namespace>();
     if (space == nullptr)
-      machine_.fail("attributes can be set of a namespace only, not of {}", type_name(object));
+      machine_.fail("attributes can be set only on a namespace, not on {}", type_name(object));
     space->members.set(machine_, Value(member.name), value);
   }
 
   // --- Output
 
-  // What `render` writes, as a value.
+  // Returns the text that `render` writes as a value.
   template <typename Render>
   Value captured(Render&& render) {
     TextBuilder builder;
@@ -205,7 +205,7 @@ class Interpreter final {
   }
 
   Flow execute(const WithStatement& with, const Position&) {
-    // The values are evaluated as the scope outside sees them.
+    // The values are evaluated in the enclosing scope.
     enter(with.scope);
     for (const auto& [target, value] : with.values) assign(*target, evaluate(*value));
     return execute(with.body);
@@ -339,9 +339,9 @@ class Interpreter final {
     if (from.more_named == nullptr) return;
     const Value more = evaluate(*from.more_named);
     const auto* dict = more.as<Dict>();
-    if (dict == nullptr) machine_.fail("what stands after ** is no mapping");
+    if (dict == nullptr) machine_.fail("the value after ** in a call must be a mapping");
     for (const Dict::Entry& entry : dict->entries) {
-      if (!entry.key.is_text()) machine_.fail("the names of arguments are texts");
+      if (!entry.key.is_text()) machine_.fail("the keys of the mapping after ** must be strings");
       arguments.named.emplace_back(entry.key.text().bytes(), entry.value);
     }
   }
@@ -351,7 +351,7 @@ class Interpreter final {
     return called(call, expr, arguments);
   }
 
-  // Arguments that are there already come after those of the call.
+  // Evaluates a call with its own arguments, followed by the named arguments of `more`.
   Value called(const CallExpr& call, const Expr& expr, Arguments& more) {
     const Value callee = evaluate(*call.callee);
     Arguments arguments;
@@ -374,7 +374,7 @@ class Interpreter final {
     return filter.builtin(machine_, arguments);
   }
 
-  // A chain of filters whose first has no subject of its own.
+  // Applies a chain of filters to `value`; the first filter of the chain has no subject of its own.
   Value filtered(const Expr& expr, const Value& value) {
     const auto& filter = std::get<FilterExpr>(expr.node);
     return apply_filter(filter, expr, filter.subject == nullptr ? value : filtered(*filter.subject, value));
@@ -454,8 +454,7 @@ class Interpreter::Macro final : public Callable {
       std::vector<Value> more(rest, arguments.positional.end());
       activation.slots[function_.varargs_idx] = Value(interpreter_.machine_.make_list(std::move(more), true));
     } else if (arguments.positional.size() > num_parameters) {
-      interpreter_.machine_.fail("macro '{}' takes not more than {} arguments", function_.name,
-                                 num_parameters);
+      interpreter_.machine_.fail("macro '{}' takes at most {} arguments", function_.name, num_parameters);
     }
     bind_named(activation, arguments, given);
   }
@@ -523,7 +522,7 @@ Flow Interpreter::execute(const CallStatement& statement, const Position& positi
 
 // --- Loops
 
-// The items of a loop that its test lets through, in the order and at the time at which they are wanted.
+// The items that pass the test of a loop. They are computed on demand, in order.
 class Interpreter::TestedItems final : public Iterator {
  public:
   TestedItems(Interpreter& interpreter, const ForStatement& loop, Iterator& source)
@@ -586,7 +585,7 @@ Flow Interpreter::run_loop(const ForStatement& loop, const Value& items, int64_t
   Value item;
   while (variable != nullptr ? variable->advance(machine_, item) : source->next(machine_, item)) {
     const Flow flow = run_body(loop, item, variable);
-    if (flow == Flow::normal) body_ended = true;  // else Jinja takes it for a loop over nothing
+    if (flow == Flow::normal) body_ended = true;  // otherwise Jinja runs the else branch
     if (flow == Flow::broken) break;
   }
   if (body_ended || loop.otherwise.empty()) return Flow::normal;

@@ -1,4 +1,4 @@
-// Runs a syntax tree over values.
+// Interpreter: renders a chat template by walking its syntax tree.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace quire::chat {
 
-// A part of what was rendered, by characters.
+// A part of the rendered text, in characters.
 struct CharRange {
   size_t begin = 0;
   size_t end = 0;
@@ -17,10 +17,11 @@ struct CharRange {
 
 struct RenderedText {
   Text text;
-  std::vector<CharRange> generated;  // what stands in generation blocks
+  std::vector<CharRange> generated;  // the contents of generation blocks
 };
 
-// `inputs`: the variables that the template sees beside the functions that all have.
+// Renders the template. `inputs` are the variables that the template sees in addition to the global
+// functions.
 RenderedText interpret(Machine& machine, const Syntax& syntax, const Dict& inputs);
 
 }  // namespace quire::chat

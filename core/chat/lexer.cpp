@@ -11,7 +11,8 @@
 namespace quire::chat {
 namespace {
 
-// Line ends become "\n"; one at the very end is dropped.
+// Converts line ends to "
+// " and drops one at the very end.
 std::string with_unix_lines(std::string_view source) {
   std::string lines;
   lines.reserve(source.size());
@@ -54,7 +55,7 @@ class Lexer {
     throw TemplateError(TemplateFault::syntax, place_, std::move(text));
   }
 
-  // Moves the place of messages forward to a byte.
+  // Advances the line and column of error messages to byte `at`.
   void advance_to(size_t at) {
     for (; placed_ < at; ++placed_) {
       if (source_[placed_] == '\n') {
@@ -72,7 +73,7 @@ class Lexer {
   std::string_view rest() const { return source_.substr(pos_); }
   void skip_space() { pos_ += leading_space(rest()); }
 
-  // Text up to the next tag, and that tag.
+  // Reads the text up to the next tag, and that tag.
   void read_root() {
     const size_t begin = pos_;
     const size_t tag = find_tag(begin);
@@ -108,7 +109,7 @@ class Lexer {
     if (!text.empty()) add(TokenType::data, std::string(text));
   }
 
-  // What the sign of a tag leaves of the text before it.
+  // Strips whitespace from the text before a tag, as the tag's sign (-, + or none) requires.
   std::string_view stripped(std::string_view text, char sign, bool is_variable) const {
     if (sign == '-') return text.substr(0, text.size() - trailing_space(text));
     if (sign == '+' || is_variable) return text;
@@ -119,7 +120,8 @@ class Lexer {
     return !last.empty() && leading_space(last) == last.size() ? text.substr(0, line) : text;
   }
 
-  // The rest of a tag that ends here; true where it does. Variables keep the newline that follows.
+  // Skips the end of a tag; returns false if the tag does not end here. Variable tags keep the newline that
+  // follows.
   bool skip_tag_end(std::string_view end, bool is_variable) {
     const std::string minus = "-" + std::string(end);
     const std::string plus = "+" + std::string(end);
@@ -147,7 +149,7 @@ class Lexer {
     skip_tag_end("#}", false);
   }
 
-  // After "{%": a raw block as a whole.
+  // Reads a raw block, starting after its "{%". Returns false if the block is not raw.
   bool read_raw() {
     const size_t begin = pos_;
     skip_space();
@@ -226,7 +228,7 @@ class Lexer {
   }
   bool has_digit(size_t at) const { return at < source_.size() && is_digit_char(source_[at]); }
 
-  // The end of a fraction and an exponent that follow digits; where there is none of them, `at` itself.
+  // Returns the end of a fraction and exponent that follow digits; `at` itself if there are none.
   size_t real_end(size_t at) const {
     size_t end = at;
     if (at < source_.size() && source_[at] == '.' && has_digit(at + 1)) end = digits_end(at + 1);
@@ -341,7 +343,7 @@ class Lexer {
       const size_t num_digits = c == 'x' ? 2 : (c == 'u' ? 4 : 8);
       append_code(text, begin, 16, num_digits, num_digits);
     } else if (c == 'N') {
-      fail(begin, "names of characters are not supported in a text");
+      fail(begin, "character names (\\N{...}) are not supported in a string");
     } else {
       text += '\\';
     }
@@ -354,7 +356,7 @@ class Lexer {
     const auto num_digits = static_cast<size_t>(result.ptr - digits.data());
     const bool is_surrogate = code_point >= 0xd800 && code_point < 0xe000;
     if (num_digits < min_digits || code_point > 0x10ffff || is_surrogate) {
-      fail(begin, "an escape in a text names no character");
+      fail(begin, "an escape in a string is not a valid character");
     }
     append_utf8(text, code_point);
     pos_ += num_digits;
@@ -363,10 +365,10 @@ class Lexer {
   std::string owned_;
   std::string_view source_;
   size_t pos_ = 0;
-  size_t placed_ = 0;  // the byte that place_ is of
+  size_t placed_ = 0;  // the byte that place_ refers to
   Position place_;
   bool line_starting_ = true;
-  std::string brackets_;  // the closing ones that are awaited
+  std::string brackets_;  // closing brackets that are expected, innermost last
   std::vector<Token> tokens_;
 };
 

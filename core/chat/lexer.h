@@ -1,5 +1,4 @@
-// The tokens of a template, with what its whitespace control asks for already done (trim_blocks,
-// lstrip_blocks).
+// Lexer of chat templates. Whitespace control (trim_blocks, lstrip_blocks) is already applied to the tokens.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +11,16 @@
 namespace quire::chat {
 
 enum class TokenType : uint8_t {
-  data,            // text between the tags
+  data,            // text between tags
   variable_begin,  // {{
   variable_end,
   block_begin,  // {%
   block_end,
   name,
-  text,  // a quoted one, unescaped
+  text,  // a string literal, unescaped
   integer,
   real,
-  op,  // an operator or a bracket, as `text` spells it
+  op,  // an operator or a bracket, spelled as in `text`
   end,
 };
 
@@ -33,7 +32,7 @@ struct Token {
   Position position;
 };
 
-// Ends with a token of type `end`. Throws TemplateError (syntax).
+// Splits the source into tokens; the last one has type `end`. Throws TemplateError (syntax).
 std::vector<Token> read_tokens(std::string_view source);
 
 }  // namespace quire::chat

@@ -6,7 +6,7 @@
 namespace quire::chat {
 namespace {
 
-// Only ever bound to a loop.
+// Returns the loop; these methods are bound only to loops.
 Loop& loop_of(const Arguments& arguments) {
   return *static_cast<Loop*>(arguments.positional.front().object());
 }
@@ -14,7 +14,7 @@ Loop& loop_of(const Arguments& arguments) {
 Value cycle(Machine& machine, Arguments& arguments) {
   const Loop& loop = loop_of(arguments);
   const size_t num_items = arguments.positional.size() - 1;
-  if (num_items == 0) machine.fail("no items for cycling given");
+  if (num_items == 0) machine.fail("loop.cycle() takes at least one item");
   return arguments.positional[1 + static_cast<size_t>(loop.index0) % num_items];
 }
 
@@ -77,8 +77,8 @@ Value Loop::attribute(Machine& machine, std::string_view name) {
 }
 
 Value Loop::call(Machine& machine, Arguments& arguments) {
-  if (recursion == nullptr) machine.fail("a loop that is called has to be 'recursive'");
-  if (arguments.positional.size() != 1) machine.fail("a loop is called with what it goes over");
+  if (recursion == nullptr) machine.fail("only a loop marked 'recursive' can be called");
+  if (arguments.positional.size() != 1) machine.fail("loop() takes exactly one argument, the items");
   return recursion->render(arguments.positional.front(), depth0 + 1);
 }
 

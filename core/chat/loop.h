@@ -1,4 +1,4 @@
-// The variable `loop` of a loop.
+// The variable `loop` of a for loop.
 #pragma once
 
 #include "core/chat/objects.h"
@@ -12,12 +12,13 @@ class LoopRecursion {
   virtual Value render(const Value& items, int64_t depth0) = 0;
 };
 
-// Takes items one by one, and looks one further where a template asks for it.
+// The state of a for loop. Takes items one by one and looks one item ahead if the template uses `loop.last`
+// or `loop.nextitem`.
 struct Loop final : Callable {
   Loop(const Value& the_items, Iterator& the_source, int64_t the_depth0, LoopRecursion* the_recursion)
       : items(the_items), source(&the_source), depth0(the_depth0), recursion(the_recursion) {}
 
-  // The next item; false at the end.
+  // Sets `out` to the next item; false at the end.
   bool advance(Machine& machine, Value& out);
   Value attribute(Machine& machine, std::string_view name) override;
   Value call(Machine& machine, Arguments& arguments) override;
@@ -28,7 +29,7 @@ struct Loop final : Callable {
   Value items;
   Iterator* source;
   int64_t depth0;
-  LoopRecursion* recursion;  // null where the loop is not recursive
+  LoopRecursion* recursion;  // null if the loop is not recursive
   int64_t index0 = -1;
   int64_t known_length = -1;
   bool looked_ahead = false;

@@ -16,7 +16,7 @@ ErrorCode code_of(TemplateFault fault) {
   return ErrorCode::invalid_argument;
 }
 
-// Room for the longest words that a template says to its users.
+// Maximum length of a message that a template passes to raise_exception.
 constexpr size_t kMaxMessageBytes = 4096;
 
 }  // namespace
@@ -85,7 +85,7 @@ void Machine::fail_undefined(const Value& value) const {
     case Absence::variable:
       fail("'{}' is undefined", name);
     case Absence::attribute:
-      fail("there is no attribute '{}'", name);
+      fail("the value has no attribute '{}'", name);
     case Absence::item:
       fail("there is no such item");
     case Absence::parameter:

@@ -1,5 +1,5 @@
-// What a rendering may use up, and what keeps its values: every step, byte and level is counted against a
-// limit, so that a template ends whatever it says. One machine serves one rendering on one thread.
+// Resource limits and memory of one rendering. Every step, byte and level of nesting is counted against a
+// limit, so that every template ends. One machine serves one rendering on one thread.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace quire::chat {
 
 class Machine {
  public:
-  // `input_bytes`: the size of what is rendered, for limits that grow with it.
+  // `input_bytes`: the size of the input, for limits that grow with it.
   Machine(const TemplateLimits& limits, size_t input_bytes);
   ~Machine();
   Machine(const Machine&) = delete;
@@ -30,11 +30,11 @@ class Machine {
     steps_left_ -= static_cast<int64_t>(num_steps);
     if (steps_left_ < 0) fail_limit("steps");
   }
-  // Work that grows with a text or a list: some bytes or items make a step.
+  // Counts work that grows with a text or a list: 64 bytes or items make one step.
   void step_bytes(size_t num_bytes) { step(num_bytes / 64); }
   void take_bytes(size_t num_bytes);
 
-  // Values live as long as the machine.
+  // Makes a value that lives as long as the machine.
   template <typename T, typename... Args>
   T* make(Args&&... args) {
     take_bytes(sizeof(T) + sizeof(void*));
@@ -46,11 +46,11 @@ class Machine {
   List* make_list(std::vector<Value> items, bool is_tuple = false);
   Value text(TextBuilder& builder, bool is_markup = false);
   Value text(std::string_view bytes, bool from_template = true);
-  // Refuses a text that would be longer than texts may be, before it is made.
+  // Refuses a text that would exceed the limit, before it is made.
   void check_text_bytes(uint64_t num_bytes) const;
   void check_output_bytes(uint64_t num_bytes) const;
 
-  // Where the template is, for messages.
+  // Sets the position in the template, for messages.
   void set_position(const Position& position) { position_ = position; }
   const Position& position() const { return position_; }
   template <typename... Args>
@@ -58,10 +58,10 @@ class Machine {
     throw TemplateError(TemplateFault::failed, position_, fmt::format(format, std::forward<Args>(args)...));
   }
   [[noreturn]] void fail_limit(std::string_view name) const;
-  // For what cannot be done with an undefined value.
+  // Fails because an operation does not accept an undefined value.
   [[noreturn]] void fail_undefined(const Value& value) const;
 
-  // One level of nesting of statements, expressions, calls or values, for as long as it lives.
+  // Counts one level of nesting of statements, expressions, calls or values during its lifetime.
   class Level {
    public:
     explicit Level(Machine& machine) : machine_(machine) {

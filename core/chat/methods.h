@@ -1,4 +1,4 @@
-// The tables of methods, each in the file of its type.
+// The tables of methods; each table is in the file of its type.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace quire::chat {
 
-// The builtin of that name in a table that is sorted by names, or null.
+// Returns the builtin with this name from a table sorted by name, or null.
 template <typename Table>
 Builtin find_named(const Table& table, std::string_view name) {
   const auto found =
@@ -18,10 +18,10 @@ Builtin find_named(const Table& table, std::string_view name) {
 }
 
 Builtin find_text_method(std::string_view name);
-// Some letter has the case that `wanted` asks for, and none another.
+// Returns whether the text has a cased letter and all cased letters satisfy `wanted`.
 bool has_only_case(std::string_view bytes, bool (*wanted)(uint32_t code_point));
 
-// item_of along a path such as "a.b.0", as filters take it; undefined on the way fails.
+// Looks up a path such as "a.b.0", as filters accept it; fails if a step on the way is undefined.
 Value item_at_path(Machine& machine, const Value& object, const Value& path);
 
 }  // namespace quire::chat

@@ -12,7 +12,7 @@
 namespace quire::chat {
 namespace {
 
-// Whether a name is read anywhere in an expression.
+// Returns whether an expression reads a name.
 bool reads(Expr& expr, std::string_view name) {
   if (const auto* variable = std::get_if<NameExpr>(&expr.node)) return variable->name == name;
   bool found = false;
@@ -72,7 +72,7 @@ bool body_reads(const Body& body, std::string_view name) {
 
 enum class Branch { none, inside };
 
-// The names of one scope while the tree is walked.
+// The variables of one scope during name resolution.
 class ScopeNames {
  public:
   ScopeNames(const ScopeNames* parent, FunctionFrame& function, uint32_t function_depth, Scope& scope)
@@ -85,7 +85,8 @@ class ScopeNames {
     if (!find(name)) define(name, Load::Kind::look_up);
   }
 
-  // The first time that a name is set in a scope decides what it is before.
+  // Records an assignment. The first assignment in a scope determines the value of the name before it: copied
+  // from the enclosing scope, looked up, or undefined.
   void store(const std::string& name, Branch branch) {
     if (!stored_.insert(name).second || refs_.count(name) > 0) return;
     if (parent_ != nullptr && parent_->find(name)) {
@@ -95,7 +96,7 @@ class ScopeNames {
     }
   }
 
-  // A variable that is filled from outside, such as a parameter.
+  // Adds a variable that is set from outside, such as a parameter.
   uint32_t declare(const std::string& name) {
     stored_.insert(name);
     const auto known = refs_.find(name);
@@ -145,7 +146,7 @@ class ScopeNames {
   std::unordered_set<std::string> stored_;
 };
 
-// First pass over a scope: which names it reads and sets. Does not enter the scopes in it.
+// First pass over a scope: collects the names that it reads and sets. Does not enter nested scopes.
 class NameCollector {
  public:
   explicit NameCollector(ScopeNames& names) : names_(names) {}
@@ -213,7 +214,7 @@ class NameCollector {
   Branch branch_ = Branch::none;
 };
 
-// Second pass: places for the variables of a scope, and the scopes in it.
+// Second pass: assigns slots to the variables of a scope, then resolves the nested scopes.
 class NameResolver {
  public:
   void run(Syntax& syntax) {
@@ -246,7 +247,7 @@ class NameResolver {
     for_each_child(root, [&](Expr& child) { expr(child, names, inside); });
   }
 
-  // In a branch, which may not be taken, only its use fails.
+  // Throws if the filter or test does not exist. In a branch, which may never run, only its use fails.
   static void require(Builtin builtin, bool in_branch, std::string_view kind, const std::string& name,
                       const Position& position) {
     if (builtin != nullptr || in_branch) return;
@@ -257,7 +258,8 @@ class NameResolver {
   void target(Expr& root, const ScopeNames& names) {
     if (const auto* name = std::get_if<NameExpr>(&root.node);
         name != nullptr && name->name == "loop" && num_loops_ > 0) {
-      throw TemplateError(TemplateFault::syntax, root.position, "a loop cannot set its variable 'loop'");
+      throw TemplateError(TemplateFault::syntax, root.position,
+                          "a loop cannot assign to its variable 'loop'");
     }
     if (std::holds_alternative<SequenceExpr>(root.node)) {
       for_each_child(root, [&](Expr& child) { target(child, names); });

@@ -1,13 +1,13 @@
-// Gives every variable of a template its place, by the rules of Jinja: which scopes a `set` changes, and what
-// a name means that is set later, in a branch, or outside.
+// Name resolution: assigns a slot to every variable of a template by the rules of Jinja. The rules define
+// which scopes a `set` changes, and the value of a name that is set later, in a branch, or outside.
 #pragma once
 
 #include "core/chat/syntax.h"
 
 namespace quire::chat {
 
-// Throws TemplateError (syntax) for a loop that sets `loop`, and for filters and tests that do not exist
-// where they would be used in any case.
+// Throws TemplateError (syntax) if a loop sets `loop`, and if a filter or test does not exist and is not
+// inside a branch.
 void resolve_names(Syntax& syntax);
 
 }  // namespace quire::chat

@@ -7,7 +7,7 @@
 namespace quire::chat {
 namespace {
 
-constexpr size_t kMaxSearched = 8;  // entries of a dict that are looked through one by one
+constexpr size_t kMaxSearched = 8;  // dicts of at most this size are searched linearly
 constexpr size_t kNowhere = SIZE_MAX;
 
 struct ListIterator final : Iterator {
@@ -17,7 +17,7 @@ struct ListIterator final : Iterator {
     out = (*items)[idx++];
     return true;
   }
-  const std::vector<Value>* items;  // null for none
+  const std::vector<Value>* items;  // null if there are no items
   size_t idx = 0;
 };
 
@@ -185,7 +185,7 @@ bool is_true(const Value& value) {
     case Kind::object:
       break;
   }
-  return length_of(value) != 0;  // what has no length is true
+  return length_of(value) != 0;  // values without a length are true
 }
 
 }  // namespace quire::chat

@@ -1,4 +1,4 @@
-// The values of a template that are more than a number or a text. A machine owns them.
+// Template values other than numbers and texts. A machine owns them.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ T* Value::as() const {
   return kind_ == Kind::object && object_->type() == T::kType ? static_cast<T*>(object_) : nullptr;
 }
 
-// A list or a tuple. Nothing changes one after it was made.
+// A list or a tuple. Immutable.
 struct List final : Object {
   static constexpr ObjectType kType = ObjectType::list;
   List(std::vector<Value> the_items, bool tuple)
@@ -42,7 +42,7 @@ struct List final : Object {
   bool is_tuple;
 };
 
-// In the order in which keys came first.
+// A dict; entries are in insertion order.
 struct Dict final : Object {
   static constexpr ObjectType kType = ObjectType::dict;
   struct Entry {
@@ -51,20 +51,20 @@ struct Dict final : Object {
   };
 
   Dict() : Object(kType) {}
-  // Null where there is none. Fails for a key that cannot be one.
+  // Returns the value of a key, or null if there is none. Fails if `key` cannot be a key.
   const Value* find(Machine& machine, const Value& key) const;
   const Value* find(Machine& machine, std::string_view key) const;
-  // A key that is there keeps its place and its first spelling.
+  // Sets a value. An existing key keeps its position and its first spelling.
   void set(Machine& machine, const Value& key, Value value);
 
   std::vector<Entry> entries;
 
  private:
   size_t index_of(Machine& machine, const Value& key, size_t hash) const;
-  std::unordered_multimap<size_t, size_t> places_;  // by hash; only of large ones
+  std::unordered_multimap<size_t, size_t> places_;  // by hash; only used for large dicts
 };
 
-// What keys(), values() and items() give.
+// The result of keys(), values() or items().
 struct DictView final : Object {
   static constexpr ObjectType kType = ObjectType::dict_view;
   enum class Part : uint8_t { keys, values, items };
@@ -85,15 +85,15 @@ struct Range final : Object {
   int64_t size;
 };
 
-// Gives values one by one, once: what Python calls a generator.
+// Yields values one by one, once, like a Python generator.
 struct Iterator : Object {
   static constexpr ObjectType kType = ObjectType::iterator;
   Iterator() : Object(kType) {}
-  // False at the end.
+  // Sets `out` to the next value; false at the end.
   virtual bool next(Machine& machine, Value& out) = 0;
 };
 
-// The one thing that a template can change.
+// A Jinja namespace: the only object that a template can change.
 struct Namespace final : Object {
   static constexpr ObjectType kType = ObjectType::name_space;
   Namespace() : Object(kType) {}
@@ -111,11 +111,11 @@ struct Callable : Object {
   static constexpr ObjectType kType = ObjectType::callable;
   Callable() : Object(kType) {}
   virtual Value call(Machine& machine, Arguments& arguments) = 0;
-  // Attributes, of which few callables have any; undefined where there is none.
+  // Returns an attribute; undefined if there is none. Few callables have any.
   virtual Value attribute(Machine& machine, std::string_view name);
 };
 
-// A function of ours, or one bound to the value it is a method of, which becomes the first argument.
+// A builtin function. If it is bound to a value, that value becomes the first argument.
 struct Function final : Callable {
   explicit Function(Builtin the_builtin) : builtin(the_builtin) {}
   Function(Builtin the_builtin, Value the_self)
@@ -126,11 +126,11 @@ struct Function final : Callable {
   bool bound = false;
 };
 
-// The values of anything that can be iterated over; fails for what cannot.
+// Return the items of an iterable value; fail for other values.
 Iterator& iterate(Machine& machine, const Value& value);
 std::vector<Value> list_of(Machine& machine, const Value& value);
 bool is_iterable(const Value& value);
-// The number of items of what has one, else -1.
+// Returns the number of items; -1 if the value has no length.
 int64_t length_of(const Value& value);
 bool is_true(const Value& value);
 

@@ -36,7 +36,7 @@ std::string_view op_text(BinaryOp op) {
 }
 
 [[noreturn]] void fail_integer(Machine& machine) {
-  machine.fail("a whole number has more than 64 bits");
+  machine.fail("the result of whole-number arithmetic exceeds 64 bits");
 }
 
 int64_t floor_quotient(int64_t left, int64_t right) {
@@ -131,7 +131,7 @@ Value joined_lists(Machine& machine, const List& left, const List& right, bool c
   return Value(machine.make<List>(std::move(items), left.is_tuple)).as_content(content);
 }
 
-// How often something is repeated, checked against what it will take before anything is made.
+// Returns the size of a repeated value; checks it before anything is allocated.
 uint64_t repeated_size(Machine& machine, uint64_t size, int64_t count) {
   uint64_t total = 0;
   if (count <= 0) return 0;
@@ -235,7 +235,7 @@ Value apply_binary(Machine& machine, BinaryOp op, const Value& left, const Value
 Value apply_unary(Machine& machine, UnaryOp op, const Value& operand) {
   if (op == UnaryOp::negate) return Value(!is_true(operand));
   if (operand.is_undefined()) machine.fail_undefined(operand);
-  if (!operand.is_number()) machine.fail("{} has no sign", type_name(operand));
+  if (!operand.is_number()) machine.fail("a sign cannot be applied to {}", type_name(operand));
   const bool content = operand.is_content();
   if (operand.is_real()) {
     return Value(op == UnaryOp::minus ? -operand.number() : operand.number()).as_content(content);

@@ -10,7 +10,7 @@ Parameters::Parameters(Machine& machine, Arguments& arguments, std::initializer_
                        size_t num_required)
     : machine_(machine), names_(names), values_(names_.size()), given_(names_.size()) {
   if (arguments.positional.size() > names_.size()) {
-    machine.fail("{} arguments are given where at most {} can be", arguments.positional.size(),
+    machine.fail("{} arguments are given, at most {} are allowed", arguments.positional.size(),
                  names_.size());
   }
   for (size_t i = 0; i < arguments.positional.size(); ++i) {
@@ -31,7 +31,7 @@ Parameters::Parameters(Machine& machine, Arguments& arguments, std::initializer_
 
 void Parameters::fail(size_t idx, std::string_view wanted) const {
   if (values_[idx].is_undefined()) machine_.fail_undefined(values_[idx]);
-  machine_.fail("'{}' wants {}, not {}", names_[idx], wanted, type_name(values_[idx]));
+  machine_.fail("argument '{}' must be {}, not {}", names_[idx], wanted, type_name(values_[idx]));
 }
 
 int64_t Parameters::integer(size_t idx, int64_t fallback) const {

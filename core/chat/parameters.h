@@ -1,4 +1,4 @@
-// The arguments of a builtin, by the names of its parameters.
+// Binds the arguments of a builtin to the names of its parameters.
 #pragma once
 
 #include <initializer_list>
@@ -11,16 +11,16 @@ namespace quire::chat {
 
 class Parameters {
  public:
-  // Fails for arguments that no parameter takes, and where one of the first `num_required` is not given.
+  // Fails if an argument matches no parameter, or if one of the first `num_required` parameters is missing.
   Parameters(Machine& machine, Arguments& arguments, std::initializer_list<std::string_view> names,
              size_t num_required);
 
   bool has(size_t idx) const { return given_[idx]; }
-  // Undefined where it is not given.
+  // Undefined if the argument is not given.
   const Value& operator[](size_t idx) const { return values_[idx]; }
   bool is_none(size_t idx) const { return !given_[idx] || values_[idx].is_none(); }
 
-  // As what the parameter has to be; fails for anything else. `fallback` where it is not given.
+  // Return the argument as the required type; fail for another type. Return `fallback` if it is not given.
   int64_t integer(size_t idx, int64_t fallback = 0) const;
   bool flag(size_t idx, bool fallback) const;
   const TextRef& text(size_t idx) const;

@@ -1,4 +1,4 @@
-// Long file: one grammar, statement by statement and expression by expression.
+// Long file: one recursive-descent parser, statement by statement and expression by expression.
 #include "core/chat/parser.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ std::optional<CompareOp> compare_op(std::string_view op) {
   return std::nullopt;
 }
 
-// Statements that need other files, or that transformers does not turn on.
+// Statements that need other files, or that transformers does not enable.
 constexpr std::array<std::string_view, 7> kUnsupportedTags = {"extends", "include",    "import", "from",
                                                               "block",   "autoescape", "print"};
 
@@ -68,12 +68,12 @@ class Parser {
   }
 
  private:
-  // One level of blocks and expressions in each other.
+  // Counts one level of nesting of blocks and expressions.
   class Level {
    public:
     explicit Level(Parser& parser) : parser_(parser) {
       if (++parser_.depth_ > parser_.limits_.max_syntax_depth) {
-        parser_.fail("blocks and expressions lie deeper in each other than the limit");
+        parser_.fail("blocks and expressions are nested deeper than the limit");
       }
     }
     ~Level() { --parser_.depth_; }
@@ -145,8 +145,8 @@ class Parser {
 
   // --- Statements
 
-  // Up to a tag that begins with one of `ends`, which stays the current token; to the end where there are
-  // none.
+  // Parses up to a tag that begins with one of `ends`, which stays the current token; parses to the end of
+  // the template if `ends` is empty.
   Body parse_body(Words ends) {
     const Level level(*this);
     Body body;
@@ -178,12 +178,12 @@ class Parser {
 
   Token next_root(Words ends) {
     if (current().type == TokenType::end && ends.size() > 0) {
-      fail(fmt::format("unexpected end of template: a block that ends with '{}' is open", *ends.begin()));
+      fail(fmt::format("unexpected end of template: a block is not closed by '{}'", *ends.begin()));
     }
     return next();
   }
 
-  // The rest of a tag and a body.
+  // Parses the rest of a tag and the body after it.
   Body parse_block(Words ends) {
     skip_op(":");
     expect_block_end();
@@ -194,7 +194,7 @@ class Parser {
     next();
     return body;
   }
-  // A body in which break and continue speak of no loop outside.
+  // Parses a body in which break and continue may not refer to a loop outside of it.
   Body parse_function_block(std::string_view end) {
     const uint32_t num_loops = std::exchange(num_loops_, 0);
     Body body = parse_whole_block(end);
@@ -217,7 +217,7 @@ class Parser {
     if (tag == "break" || tag == "continue") return parse_jump(position, tag);
     const bool known =
         std::find(kUnsupportedTags.begin(), kUnsupportedTags.end(), tag) != kUnsupportedTags.end();
-    fail((known ? "there is no support for tag '" : "unknown tag '") + printable(tag) + "'");
+    fail((known ? "unsupported tag '" : "unknown tag '") + printable(tag) + "'");
   }
 
   Statement* parse_jump(const Position& position, const std::string& tag) {
@@ -390,7 +390,7 @@ class Parser {
            is_op(")") || is_word_of(ends);
   }
 
-  // One expression, or a tuple of several.
+  // Parses one expression, or a tuple of several.
   Expr* parse_tuple(Words ends, bool with_condition = true, bool in_parentheses = false) {
     const Position position = current().position;
     std::vector<Expr*> items;

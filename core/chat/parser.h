@@ -1,4 +1,4 @@
-// Tokens to a syntax tree.
+// Parser of chat templates: tokens to a syntax tree.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace quire::chat {
 
-// Throws TemplateError (syntax). Variables have no places yet: resolve_names gives them.
+// Throws TemplateError (syntax). Variables have no slots yet; resolve_names assigns them.
 Syntax parse_template(std::string_view source, const TemplateLimits& limits);
 
 }  // namespace quire::chat

@@ -15,7 +15,7 @@
 namespace quire::chat {
 namespace {
 
-// Shortest digits as "d.ddde+xx", cut into digits and exponent.
+// The shortest digits "d.ddde+xx" of a number, split into digits and exponent.
 struct Digits {
   std::string digits;
   int exponent = 0;  // of the first digit
@@ -62,7 +62,7 @@ std::string scalar_text(const Value& value) {
   }
 }
 
-// A code point of a text in quotes.
+// Appends a code point of a quoted string, escaped if necessary.
 void append_escaped(TextBuilder& out, const Text& text, size_t begin, const Utf8Char& next, char quote) {
   const uint32_t c = next.code_point;
   const auto put = [&](std::string_view bytes) { out.append_changed(text, begin, bytes); };
@@ -93,7 +93,7 @@ void append_quoted(Machine& machine, TextBuilder& out, const Text& text) {
   out.append(std::string(1, quote), from_template);
 }
 
-// What is printed of a structure itself has the structure's origin.
+// Brackets and commas printed for a list or a dict have the origin of that list or dict.
 class Printer {
  public:
   Printer(Machine& machine, TextBuilder& out) : machine_(machine), out_(out) {}
@@ -189,7 +189,7 @@ class JsonPrinter {
     if (const auto* list = value.as<List>()) return array(*list, value);
     if (const auto* dict = value.as<Dict>()) return object(*dict, value);
     if (value.is_undefined() || value.object() != nullptr) {
-      machine_.fail("{} cannot be written as JSON", type_name(value));
+      machine_.fail("{} cannot be converted to JSON", type_name(value));
     }
     put(scalar(value), value);
   }
@@ -260,7 +260,7 @@ class JsonPrinter {
   void key(const Value& key) {
     if (key.is_text()) return quoted(key.text());
     if (key.is_undefined() || key.object() != nullptr) {
-      machine_.fail("{} cannot be a key of JSON", type_name(key));
+      machine_.fail("{} cannot be a key in JSON", type_name(key));
     }
     put('"' + scalar(key) + '"', key);
   }

@@ -1,4 +1,4 @@
-// Values as text: str() and repr() of Python, and JSON as its json module writes it.
+// Converts values to text: Python's str() and repr(), and JSON as Python's json module writes it.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@ namespace quire::chat {
 
 void append_str(Machine& machine, TextBuilder& out, const Value& value);
 void append_repr(Machine& machine, TextBuilder& out, const Value& value);
-// str() as a value; a text stays what it is.
+// Returns str(value) as a value; a text is returned unchanged.
 Value str_of(Machine& machine, const Value& value);
-// The shortest digits that read back as the same number.
+// Returns the shortest decimal text that parses back to the same number.
 std::string float_text(double value);
 
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  bool has_indent = false;  // lines, each indented by `indent` for each level
+  bool has_indent = false;  // one item per line; each level is indented by `indent`
   std::string indent;
   std::string item_separator = ", ";
   std::string key_separator = ": ";

@@ -1,4 +1,4 @@
-// A rendered conversation as tokens.
+// Tokenizes a rendered conversation.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace quire::chat {
 
-// Special tokens come from the template's bytes alone; content is text, whatever it contains. Nothing is
-// added around it: the template writes what begins a prompt.
+// Encodes the text. Special tokens are recognized only in bytes of the template; content is always plain
+// text. No special tokens such as BOS are added: the template writes them.
 TokenIds encode_rendered(const Tokenizer& tokenizer, const RenderedChat& rendered);
 
 }  // namespace quire::chat

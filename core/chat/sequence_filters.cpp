@@ -1,4 +1,4 @@
-// Filters over things that have items.
+// Filters of chat templates that work on iterable values.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -14,11 +14,11 @@
 namespace quire::chat {
 namespace {
 
-// --- Lazy ones
+// --- Lazy filters
 
-// Items of a source that pass a test, or what is made of them, taken when they are asked for.
+// Applies a step to each item of a source, on demand.
 struct Stream final : Iterator {
-  // Makes the next value of an item; false to leave it out.
+  // Replaces an item by its result; returns false to skip it.
   using Step = std::function<bool(Machine& machine, Value& item)>;
   Stream(Iterator* the_source, Step the_step) : source(the_source), step(std::move(the_step)) {}
   bool next(Machine& machine, Value& out) override {
@@ -28,7 +28,7 @@ struct Stream final : Iterator {
     }
     return false;
   }
-  Iterator* source;  // null for nothing at all
+  Iterator* source;  // null if there are no items
   Step step;
 };
 
@@ -37,7 +37,7 @@ Value stream(Machine& machine, const Value& value, Stream::Step step) {
   return Value(static_cast<Object*>(machine.make<Stream>(source, std::move(step))));
 }
 
-// Takes the first argument off.
+// Removes and returns the first positional argument.
 Value take_first(Machine& machine, Arguments& arguments, std::string_view what) {
   if (arguments.positional.empty()) machine.fail("{} is missing", what);
   Value first = std::move(arguments.positional.front());
@@ -48,7 +48,7 @@ Value take_first(Machine& machine, Arguments& arguments, std::string_view what) 
 Builtin named_builtin(Machine& machine, const Value& name, Builtin (*find)(std::string_view),
                       std::string_view kind) {
   const Builtin builtin = name.is_text() ? find(name.text().bytes()) : nullptr;
-  if (builtin == nullptr) machine.fail("there is no such {}", kind);
+  if (builtin == nullptr) machine.fail("there is no {} of that name", kind);
   return builtin;
 }
 
@@ -72,7 +72,7 @@ Value map_attribute(Machine& machine, const Value& subject, Arguments& arguments
 }
 
 Value map(Machine& machine, Arguments& arguments) {
-  const Value subject = take_first(machine, arguments, "what map is of");
+  const Value subject = take_first(machine, arguments, "the sequence of map");
   const bool by_attribute = std::any_of(arguments.named.begin(), arguments.named.end(),
                                         [](const auto& named) { return named.first == "attribute"; });
   if (arguments.positional.empty() && by_attribute) return map_attribute(machine, subject, arguments);
@@ -85,7 +85,7 @@ Value map(Machine& machine, Arguments& arguments) {
 
 template <bool Wanted, bool ByAttribute>
 Value select(Machine& machine, Arguments& arguments) {
-  const Value subject = take_first(machine, arguments, "what is selected from");
+  const Value subject = take_first(machine, arguments, "the sequence to select from");
   const Value attribute = ByAttribute ? take_first(machine, arguments, "the attribute") : Value::none();
   if (arguments.positional.empty()) {
     return stream(machine, subject, [attribute](Machine& m, Value& item) {
@@ -103,14 +103,14 @@ Value items(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"value"}, 1);
   if (p[0].is_undefined()) return stream(machine, p[0], nullptr);
   const auto* dict = p[0].as<Dict>();
-  if (dict == nullptr) machine.fail("only a mapping has pairs of items, {} has none", type_name(p[0]));
+  if (dict == nullptr) machine.fail("items takes a mapping, not {}", type_name(p[0]));
   const Value view(machine.make<DictView>(*dict, DictView::Part::items, p[0].is_content()));
   return Value(static_cast<Object*>(&iterate(machine, view)));
 }
 
-// --- Keys of order
+// --- Sort keys
 
-// What filters compare texts by where case does not matter.
+// Returns the key for comparisons that ignore case.
 Value without_case(Machine& machine, const Value& value) {
   return value.is_text() ? in_case(machine, value.text(), CaseChange::lower) : value;
 }
@@ -125,7 +125,7 @@ Value key_of(Machine& machine, const Value& item, const Value& attribute, bool c
   return case_sensitive ? value : without_case(machine, value);
 }
 
-// Several attributes with commas between them make a list of keys.
+// Returns the sort key of an item. Several attributes separated by commas give a list of keys.
 Value sort_key(Machine& machine, const Value& item, const Value& attribute, bool case_sensitive) {
   std::vector<Value> keys;
   if (!attribute.is_text()) {
@@ -169,9 +169,9 @@ Value dictsort(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"value", "case_sensitive", "by", "reverse"}, 1);
   const auto* dict = p[0].as<Dict>();
   if (p[0].is_undefined()) machine.fail_undefined(p[0]);
-  if (dict == nullptr) machine.fail("dictsort wants a mapping, not {}", type_name(p[0]));
+  if (dict == nullptr) machine.fail("dictsort takes a mapping, not {}", type_name(p[0]));
   const std::string by = p.has(2) ? p.text(2)->bytes() : "key";
-  if (by != "key" && by != "value") machine.fail("dictsort sorts by \"key\" or by \"value\"");
+  if (by != "key" && by != "value") machine.fail("dictsort can sort only by \"key\" or by \"value\"");
   std::vector<Keyed> all;
   for (const Dict::Entry& entry : dict->entries) {
     const Value& wanted = by == "key" ? entry.key : entry.value;
@@ -239,7 +239,7 @@ Value groupby(Machine& machine, Arguments& arguments) {
   return Value(machine.make_list(std::move(groups)));
 }
 
-// --- The rest
+// --- Other filters
 
 Value length(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"value"}, 1);
@@ -290,7 +290,7 @@ Value reverse(Machine& machine, Arguments& arguments) {
   std::vector<Value> all = list_of(machine, p[0]);
   std::reverse(all.begin(), all.end());
   const Value list(machine.make_list(std::move(all)));
-  // Python gives what has places back as something to go over once.
+  // As in Python, reversing a list or another value with a length returns an iterator.
   return length_of(p[0]) < 0 ? list : Value(static_cast<Object*>(&iterate(machine, list)));
 }
 
@@ -306,7 +306,7 @@ Value sum(Machine& machine, Arguments& arguments) {
 Value batch(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"value", "linecount", "fill_with"}, 2);
   const int64_t size = p.integer(1);
-  if (size < 1) machine.fail("a batch has at least one item");
+  if (size < 1) machine.fail("batch: linecount must be at least 1");
   std::vector<Value> batches;
   std::vector<Value> current;
   for (const Value& item : list_of(machine, p[0])) {
@@ -329,7 +329,7 @@ Value slice(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"value", "slices", "fill_with"}, 2);
   const std::vector<Value> all = list_of(machine, p[0]);
   const int64_t num_slices = p.integer(1);
-  if (num_slices < 1) machine.fail("slice wants at least one slice");
+  if (num_slices < 1) machine.fail("slice: slices must be at least 1");
   const auto size = static_cast<int64_t>(all.size());
   std::vector<Value> slices;
   int64_t begin = 0;
@@ -344,7 +344,7 @@ Value slice(Machine& machine, Arguments& arguments) {
   return Value(static_cast<Object*>(&iterate(machine, Value(machine.make_list(std::move(slices))))));
 }
 
-// As `.`, but without keys of a dict.
+// Returns an attribute like `.` does, but never a key of a dict.
 Value attr(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"obj", "name"}, 2);
   const TextRef name = p.text(1);

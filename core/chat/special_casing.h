@@ -1,4 +1,5 @@
-// Letters whose capital is more than one code point (Unicode's SpecialCasing), which utf8proc leaves out.
+// Letters whose upper or title case has more than one code point (Unicode's SpecialCasing.txt). utf8proc does
+// not have them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ struct SpecialCase {
   std::string_view title;
 };
 
-// Ascending.
+// Sorted by code point.
 inline constexpr SpecialCase kSpecialCases[] = {
     {0xdf, "SS", "Ss"},
     {0x149, "\312\274N", "\312\274N"},

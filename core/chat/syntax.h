@@ -1,5 +1,5 @@
-// The syntax tree of a template. Nodes belong to their Syntax and point at each other, so that a tree of any
-// depth is let go of without recursion.
+// The syntax tree of a chat template. Syntax owns all nodes and nodes point at each other, so that a tree of
+// any depth is destroyed without recursion.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct Expr;
 struct Statement;
 using Body = std::vector<Statement*>;
 
-// Where a variable lies: in the activation that many functions out, at that place.
+// Position of a variable: slot `idx` of the activation `num_out` functions outward.
 struct Slot {
   uint32_t num_out = 0;
   uint32_t idx = 0;
 };
 
-// How a scope begins: each of its variables is looked up among the given values, taken from outside, or
-// undefined.
+// How a variable is initialized on entry to its scope: looked up among the input variables, copied from an
+// outer scope, or undefined.
 struct Load {
   enum class Kind : uint8_t { look_up, copy, undefine };
   Kind kind = Kind::undefine;
@@ -36,10 +36,11 @@ struct Load {
 };
 using Scope = std::vector<Load>;
 
-// What runs in an activation of its own: the template, a macro, the body of a call block, a recursive loop.
+// A part of the template with its own activation: the whole template, a macro, the body of a call block, or a
+// recursive loop.
 struct FunctionFrame {
   uint32_t num_slots = 0;
-  bool has_closures = false;  // functions are defined in it, which may outlive it
+  bool has_closures = false;  // functions defined in it may outlive it
 };
 
 struct CallArguments {
@@ -103,7 +104,7 @@ struct SubscriptExpr {
 };
 struct SliceExpr {
   Expr* object = nullptr;
-  Expr* start = nullptr;  // these may be null
+  Expr* start = nullptr;  // start, stop and step may be null
   Expr* stop = nullptr;
   Expr* step = nullptr;
 };
@@ -112,9 +113,9 @@ struct CallExpr {
   CallArguments arguments;
 };
 struct FilterExpr {
-  Expr* subject = nullptr;  // null where a block is filtered
+  Expr* subject = nullptr;  // null in a filter block
   std::string name;
-  Builtin builtin = nullptr;  // null where there is no such filter
+  Builtin builtin = nullptr;  // null if there is no such filter
   CallArguments arguments;
 };
 struct TestExpr {
@@ -126,7 +127,7 @@ struct TestExpr {
 
 struct Expr {
   Position position;
-  uint32_t height = 1;  // levels of expressions in it, its own counted
+  uint32_t height = 1;  // depth of the expression tree, including this node
   std::variant<LiteralExpr, NameExpr, SequenceExpr, DictExpr, UnaryExpr, BinaryExpr, LogicExpr, CompareExpr,
                ConcatExpr, ConditionalExpr, AttributeExpr, SubscriptExpr, SliceExpr, CallExpr, FilterExpr,
                TestExpr>
@@ -136,7 +137,7 @@ struct Expr {
 struct OutputStatement {
   std::vector<Expr*> items;
 };
-// A name, a tuple of targets, or an attribute of a namespace (AttributeExpr of a NameExpr).
+// The target is a name, a tuple of targets, or an attribute of a namespace (AttributeExpr of a NameExpr).
 struct SetStatement {
   Expr* target = nullptr;
   Expr* value = nullptr;
@@ -155,14 +156,14 @@ struct ForStatement {
   Expr* target = nullptr;
   Expr* items = nullptr;
   Expr* test = nullptr;         // may be null
-  Expr* test_target = nullptr;  // `target` as the test sees it
+  Expr* test_target = nullptr;  // `target` with the slots of the test's scope
   Body body;
   Body otherwise;
   Scope scope;
   Scope test_scope;
   Scope otherwise_scope;
   bool uses_loop = false;
-  uint32_t loop_idx = 0;  // the variable `loop`, where it is used
+  uint32_t loop_idx = 0;  // slot of the variable `loop`, if it is used
   bool is_recursive = false;
   FunctionFrame function;  // of a recursive loop
 };

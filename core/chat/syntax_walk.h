@@ -1,4 +1,4 @@
-// Walks over a syntax tree.
+// Traversal of a syntax tree.
 #pragma once
 
 #include <variant>
@@ -7,7 +7,7 @@
 
 namespace quire::chat {
 
-// A visitor of a variant from one lambda for each alternative.
+// Combines one lambda for each alternative of a variant into a visitor.
 template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;

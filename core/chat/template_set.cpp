@@ -17,7 +17,7 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// In tokenizer_config.json a template stands alone or in a list of templates with names.
+// Reads the templates of tokenizer_config.json: a single template, or a list of named templates.
 std::vector<NamedTemplate> templates_of_config(const JsonView& config) {
   std::vector<NamedTemplate> templates;
   const std::optional<JsonView> value = config.find("chat_template");
@@ -32,7 +32,7 @@ std::vector<NamedTemplate> templates_of_config(const JsonView& config) {
   return templates;
 }
 
-// A special token is its text, or an object that has it.
+// Returns the text of a special token, which is a string or an object with a `content`.
 const std::string* token_text(const JsonValue& value) {
   if (value.as_string() != nullptr) return value.as_string();
   const JsonValue* content = value.find("content");
@@ -90,7 +90,7 @@ std::shared_ptr<const TemplateSet> TemplateSet::load(const ChatFiles& files, con
   }
   if (templates.empty()) {
     throw Error(ErrorCode::not_found,
-                "{}: no chat template, neither in chat_template.jinja nor in tokenizer_config.json; give one",
+                "{}: no chat template in chat_template.jinja or tokenizer_config.json; pass one",
                 printable(where, 4096));
   }
   for (const NamedTemplate& each : templates) {
@@ -115,7 +115,7 @@ const ChatTemplate& TemplateSet::find(std::string_view name) const {
   if (const ChatTemplate* found = find_or_null(name)) return *found;
   std::string names;
   for (const auto& [known, chat] : templates_) names += (names.empty() ? "" : ", ") + printable(known);
-  throw Error(ErrorCode::not_found, "chat template \"{}\": there is none of that name; there are: {}",
+  throw Error(ErrorCode::not_found, "chat template \"{}\": there is no template of that name; available: {}",
               printable(name), names);
 }
 

@@ -1,4 +1,4 @@
-// The templates that a model brings, by name, and which of them a conversation takes.
+// The named chat templates of a model, and the choice of one for a conversation.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct NamedTemplate {
   std::string source;
 };
 
-// What a model directory says about chat; empty where there is no such file.
+// The files of a model directory about chat; a file that does not exist is empty.
 struct ChatFiles {
   std::string tokenizer_config_json;
   std::string special_tokens_map_json;
@@ -28,17 +28,18 @@ struct ChatFiles {
 
 ChatFiles read_chat_files(const FileSystem& files, const std::string& directory);
 
-// Immutable; any thread.
+// The compiled templates of a model. Immutable; safe to use from any thread.
 class TemplateSet {
  public:
-  // Files of their own come before what tokenizer_config.json has. Compiles all of them.
-  // ErrorCode::not_found, naming `where`, if there is none; ErrorCode::format for a file that is malformed.
+  // Compiles all templates. Template files take precedence over tokenizer_config.json. Throws
+  // ErrorCode::not_found naming `where` if there is no template, and ErrorCode::format if a file is
+  // malformed.
   static std::shared_ptr<const TemplateSet> load(const ChatFiles& files, const std::string& where);
-  // One template, without special tokens.
+  // Makes a set of one template, without special tokens.
   static std::shared_ptr<const TemplateSet> of_source(std::string_view source);
 
-  // The one of that name; ErrorCode::not_found, with the names there are. No name: "tool_use" where the input
-  // has tools and there is one, else "default".
+  // Returns the template with this name; throws ErrorCode::not_found listing the names if there is none. An
+  // empty name chooses "tool_use" if the input has tools and that template exists, otherwise "default".
   const ChatTemplate& choose(std::string_view name, const JsonValue& input) const;
   const ChatTemplate& find(std::string_view name) const;
   const std::vector<std::pair<std::string, std::string>>& special_tokens() const { return special_tokens_; }

@@ -1,4 +1,4 @@
-// What stands after `is`.
+// The tests of chat templates: the words that can follow `is`.
 #include <array>
 
 #include "core/chat/compare.h"

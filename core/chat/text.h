@@ -1,5 +1,5 @@
-// Text that remembers where its bytes come from: from the template, or from the content that it was given.
-// All text of a rendering is made by TextBuilder, so that no operation can lose track.
+// Text that records the origin of its bytes: the template or the content of the conversation. Only
+// TextBuilder makes the texts of a rendering, so that no operation loses the origin.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +10,26 @@
 
 namespace quire::chat {
 
-// The bytes from the end of the run before to `end`.
+// The bytes from the end of the previous run up to `end`.
 struct OriginRun {
   size_t end = 0;
   bool from_template = false;
 };
 
-// Immutable UTF-8; positions are counted in code points, as Python does.
+// Immutable UTF-8; positions are counted in code points, as in Python.
 class Text {
  public:
   Text() = default;
   Text(std::string bytes, std::vector<OriginRun> runs);
 
   const std::string& bytes() const { return bytes_; }
-  const std::vector<OriginRun>& runs() const { return runs_; }  // none empty, neighbours differ
+  const std::vector<OriginRun>& runs() const { return runs_; }  // never empty; adjacent runs differ in origin
   size_t num_chars() const { return num_chars_; }
   bool is_ascii() const { return num_chars_ == bytes_.size(); }
-  // The byte at which a code point begins; bytes().size() for num_chars().
+  // Returns the byte at which a code point begins; bytes().size() for num_chars().
   size_t byte_offset(size_t char_idx) const;
   size_t char_index(size_t byte_offset) const;
-  // True for text that the filter `safe` has made: what is added to it is escaped.
+  // True for text made by the filter `safe`: text that is added to it is escaped.
   bool is_markup() const { return is_markup_; }
 
  private:
@@ -49,14 +49,14 @@ class TextBuilder {
  public:
   void append(std::string_view bytes, bool from_template);
   void append(const Text& text) { append(text, 0, text.bytes().size()); }
-  // The bytes [begin, end) with their origins.
+  // Appends the bytes [begin, end) with their origins.
   void append(const Text& text, size_t begin, size_t end);
-  // `bytes` in place of the bytes [begin, end) of `text`, with the origin of the first of them.
+  // Appends `bytes` with the origin of the byte of `text` at `begin`, which they replace.
   void append_changed(const Text& text, size_t begin, std::string_view bytes);
 
   size_t num_bytes() const { return bytes_.size(); }
   std::string_view bytes() const { return bytes_; }
-  // Gives all that was appended, and starts anew.
+  // Returns the appended text and starts over.
   Text take(bool is_markup = false);
 
  private:
@@ -66,7 +66,7 @@ class TextBuilder {
   std::vector<OriginRun> runs_;
 };
 
-// The origin of the byte at `offset`.
+// Returns whether the byte at `offset` comes from the template.
 bool is_from_template(const Text& text, size_t offset);
 
 }  // namespace quire::chat

@@ -1,4 +1,4 @@
-// Filters that make texts, and those of numbers.
+// Filters of chat templates on texts and numbers.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -19,12 +19,12 @@
 namespace quire::chat {
 namespace {
 
-// The subject of a filter as a text.
+// Returns the subject of a filter as a text.
 Value subject_text(Machine& machine, const Parameters& p) {
   return str_of(machine, p[0]);
 }
 
-// --- Texts
+// --- Text filters
 
 template <CaseChange Change>
 Value change_case_of(Machine& machine, Arguments& arguments) {
@@ -87,13 +87,13 @@ Value center(Machine& machine, Arguments& arguments) {
 }
 
 Value format(Machine& machine, Arguments& arguments) {
-  if (arguments.positional.empty()) machine.fail("format wants a text");
+  if (arguments.positional.empty()) machine.fail("format takes a string");
   const Value text = str_of(machine, arguments.positional.front());
   arguments.positional.erase(arguments.positional.begin());
   if (arguments.named.empty()) {
     return format_percent(machine, text, Value(machine.make_list(std::move(arguments.positional), true)));
   }
-  if (!arguments.positional.empty()) machine.fail("format takes places or names, not both");
+  if (!arguments.positional.empty()) machine.fail("format takes positional or named arguments, not both");
   Dict* dict = machine.make<Dict>();
   for (auto& [name, value] : arguments.named) dict->set(machine, machine.text(name), std::move(value));
   return format_percent(machine, text, Value(dict));
@@ -130,7 +130,7 @@ Value truncate(Machine& machine, Arguments& arguments) {
   const int64_t length = p.integer(1, 255);
   const int64_t leeway = p.is_none(4) ? 5 : p.integer(4);
   const int64_t kept = length - static_cast<int64_t>(end->num_chars());
-  if (kept < 0 || leeway < 0) machine.fail("truncate wants a length not below that of its end");
+  if (kept < 0 || leeway < 0) machine.fail("truncate: length must be at least the length of end");
   if (static_cast<int64_t>(text.num_chars()) <= length ||
       static_cast<int64_t>(text.num_chars()) - length <= leeway) {
     return self;
@@ -182,7 +182,7 @@ Value urlencode(Machine& machine, Arguments& arguments) {
 
 Value filesizeformat(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"value", "binary"}, 1);
-  if (!p[0].is_number()) machine.fail("filesizeformat wants a number, not {}", type_name(p[0]));
+  if (!p[0].is_number()) machine.fail("filesizeformat takes a number, not {}", type_name(p[0]));
   const bool binary = p.flag(1, false);
   const double base = binary ? 1024 : 1000;
   double size = p[0].number();
@@ -195,7 +195,7 @@ Value filesizeformat(Machine& machine, Arguments& arguments) {
   return machine.text(fmt::format("{:.1f} {}{}", size, prefix, binary ? "iB" : "B"), !p[0].is_content());
 }
 
-// As the function that transformers puts in place of Jinja's.
+// Same as the function with which transformers replaces Jinja's tojson.
 Value tojson(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"x", "ensure_ascii", "indent", "separators", "sort_keys"}, 1);
   JsonStyle style;
@@ -213,7 +213,7 @@ Value tojson(Machine& machine, Arguments& arguments) {
   if (!p.is_none(3)) {
     const std::vector<Value> separators = list_of(machine, p[3]);
     if (separators.size() != 2 || !separators[0].is_text() || !separators[1].is_text()) {
-      machine.fail("the separators of tojson are two texts");
+      machine.fail("tojson: separators must be two strings");
     }
     style.item_separator = separators[0].text().bytes();
     style.key_separator = separators[1].text().bytes();
@@ -223,12 +223,12 @@ Value tojson(Machine& machine, Arguments& arguments) {
   return machine.text(builder);
 }
 
-// --- Numbers
+// --- Number filters
 
 Value absolute(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"x"}, 1);
   if (p[0].is_undefined()) machine.fail_undefined(p[0]);
-  if (!p[0].is_number()) machine.fail("abs wants a number, not {}", type_name(p[0]));
+  if (!p[0].is_number()) machine.fail("abs takes a number, not {}", type_name(p[0]));
   if (p[0].is_real()) return Value(std::fabs(p[0].number())).as_content(p[0].is_content());
   const Value number = Value(p[0].integer()).as_content(p[0].is_content());
   return number.integer() < 0 ? apply_unary(machine, UnaryOp::minus, number) : number;
@@ -303,7 +303,7 @@ Value to_float(Machine& machine, Arguments& arguments) {
 
 Value round(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"value", "precision", "method"}, 1);
-  if (!p[0].is_number()) machine.fail("round wants a number, not {}", type_name(p[0]));
+  if (!p[0].is_number()) machine.fail("round takes a number, not {}", type_name(p[0]));
   const std::string method = p.has(2) ? p.text(2)->bytes() : "common";
   const int64_t precision = std::clamp<int64_t>(p.integer(1, 0), -300, 300);
   const bool content = p[0].is_content();
@@ -320,7 +320,7 @@ Value round(Machine& machine, Arguments& arguments) {
     if (p[0].is_integer()) return Value(static_cast<int64_t>(rounded)).as_content(content);
     return Value(rounded).as_content(content);
   }
-  if (method != "ceil" && method != "floor") machine.fail("method must be common, ceil or floor");
+  if (method != "ceil" && method != "floor") machine.fail("round: method must be common, ceil or floor");
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = p[0].number() * unit;
   return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit).as_content(content);

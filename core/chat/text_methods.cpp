@@ -1,4 +1,4 @@
-// Long file: one table, the methods of str.
+// Long file: the methods of str, in one table.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@
 namespace quire::chat {
 namespace {
 
-// --- Case and edges
+// --- Case and whitespace
 
 template <CaseChange Change>
 Value change_case_of(Machine& machine, Arguments& arguments) {
@@ -59,8 +59,7 @@ Value removesuffix(Machine& machine, Arguments& arguments) {
 
 // --- Search
 
-// The bytes of a part that is given in characters, as slices are; begin > end where it is empty and out of
-// range.
+// The byte range of a part given in characters, like a slice; begin > end if it is empty and out of range.
 struct Bounds {
   size_t begin = 0;
   size_t end = 0;
@@ -91,7 +90,7 @@ bool any_at_edge(Machine& machine, const Parameters& p, AtEdge at_edge) {
   if (choices == nullptr || !choices->is_tuple) return at_edge(text, p.text(1)->bytes());
   return std::any_of(choices->items.begin(), choices->items.end(), [&](const Value& choice) {
     machine.step();
-    if (!choice.is_text()) machine.fail("a text is wanted, not {}", type_name(choice));
+    if (!choice.is_text()) machine.fail("expected a str, not {}", type_name(choice));
     return at_edge(text, choice.text().bytes());
   });
 }
@@ -110,7 +109,7 @@ Value endswith(Machine& machine, Arguments& arguments) {
 
 constexpr int64_t kNotFound = -1;
 
-// The place of a part in characters.
+// Returns the position of a part, in characters.
 int64_t find_part(Machine& machine, const Parameters& p, bool from_end) {
   const Text& text = p[0].text();
   const std::string& part = p.text(1)->bytes();
@@ -128,7 +127,7 @@ template <bool FromEnd, bool MustFind>
 Value find(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"self", "sub", "start", "end"}, 2);
   const int64_t at = find_part(machine, p, FromEnd);
-  if (MustFind && at == kNotFound) machine.fail("the text has no such part");
+  if (MustFind && at == kNotFound) machine.fail("the string has no such substring");
   return Value(at);
 }
 
@@ -147,7 +146,7 @@ Value count(Machine& machine, Arguments& arguments) {
   return Value(num);
 }
 
-// --- Parts
+// --- Replacing and splitting
 
 Value replace(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"self", "old", "new", "count"}, 3);
@@ -283,7 +282,7 @@ Value join(Machine& machine, Arguments& arguments) {
   return joined(machine, p[0].text(), items);
 }
 
-// --- Width
+// --- Padding
 
 enum class Align { left, right, center };
 
@@ -292,7 +291,7 @@ Value justify(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"self", "width", "fillchar"}, 2);
   const Text& text = p[0].text();
   const TextRef fill = p.has(2) ? p.text(2) : make_text(" ", true);
-  if (fill->num_chars() != 1) machine.fail("the fill is not one character");
+  if (fill->num_chars() != 1) machine.fail("fillchar must be exactly one character");
   const int64_t padding = std::max<int64_t>(p.integer(1) - static_cast<int64_t>(text.num_chars()), 0);
   machine.check_text_bytes(static_cast<uint64_t>(padding));
   machine.step(static_cast<uint64_t>(padding) / 16);
@@ -341,7 +340,7 @@ Value expandtabs(Machine& machine, Arguments& arguments) {
   return machine.text(builder, text.is_markup());
 }
 
-// --- Questions
+// --- Predicates
 
 using CharTest = bool (*)(uint32_t code_point);
 
@@ -386,7 +385,7 @@ Value isidentifier(Machine& machine, Arguments& arguments) {
   return Value(!bytes.empty());
 }
 
-// Some letter has the case, and none another.
+// Returns whether the text has a cased letter and all cased letters are `Wanted`.
 template <CharTest Wanted>
 Value all_cased_are(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"self"}, 1);
@@ -411,7 +410,7 @@ Value istitle(Machine& machine, Arguments& arguments) {
 }
 
 Value format(Machine& machine, Arguments& arguments) {
-  if (arguments.positional.empty()) machine.fail("format wants a text");
+  if (arguments.positional.empty()) machine.fail("format takes a string");
   const Value self = arguments.positional.front();
   arguments.positional.erase(arguments.positional.begin());
   return format_braces(machine, self, arguments);
@@ -420,7 +419,7 @@ Value format(Machine& machine, Arguments& arguments) {
 Value format_map(Machine& machine, Arguments& arguments) {
   const Parameters p(machine, arguments, {"self", "mapping"}, 2);
   const auto* dict = p[1].as<Dict>();
-  if (dict == nullptr) machine.fail("format_map wants a mapping");
+  if (dict == nullptr) machine.fail("format_map takes a mapping");
   Arguments named;
   for (const Dict::Entry& entry : dict->entries) {
     if (entry.key.is_text()) named.named.emplace_back(entry.key.text().bytes(), entry.value);

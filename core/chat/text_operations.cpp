@@ -16,7 +16,7 @@ bool has_char(std::string_view chars, std::string_view one) {
   return false;
 }
 
-// Whether a sigma is the last letter of a word, where it has a form of its own.
+// Returns whether a sigma is the last letter of a word, which has its own lower-case form.
 bool is_final_sigma(std::string_view bytes, size_t pos, size_t length) {
   bool letter_before = false;
   for (size_t end = pos; end > 0;) {
@@ -172,7 +172,7 @@ std::vector<Value> lines_of(Machine& machine, const TextRef& text, bool keep_end
 Value joined(Machine& machine, const Text& separator, const std::vector<Value>& texts) {
   TextBuilder builder;
   for (size_t i = 0; i < texts.size(); ++i) {
-    if (!texts[i].is_text()) machine.fail("join wants texts, not {}", type_name(texts[i]));
+    if (!texts[i].is_text()) machine.fail("join takes strings, not {}", type_name(texts[i]));
     machine.step();
     machine.check_text_bytes(builder.num_bytes() + separator.bytes().size());
     if (i > 0) builder.append(separator);

@@ -1,4 +1,4 @@
-// Operations on texts that methods and filters share. Positions are bytes, but where they say so.
+// Text operations shared by methods and filters. Positions are in bytes unless stated otherwise.
 #pragma once
 
 #include <string_view>
@@ -9,18 +9,19 @@
 
 namespace quire::chat {
 
-// The bytes [begin, end).
+// Returns the bytes [begin, end).
 Value part_of(Machine& machine, const TextRef& text, size_t begin, size_t end);
-// Without the white space, or without the characters of `chars`, that it begins or ends with.
+// The ends of a text at which to strip.
 struct Sides {
   bool begin = true;
   bool end = true;
 };
+//  Removes white space, or the characters of `chars`, from the given ends.
 Value stripped(Machine& machine, const TextRef& text, Sides sides, const Text* chars = nullptr);
 Value replaced(Machine& machine, const Text& text, const Text& from, const Text& to, int64_t max_count);
 Value in_case(Machine& machine, const Text& text, CaseChange change);
-// The first letter of each word as a title, the others small. `after_letter`: words end where letters do, as
-// str.title has it; else where white space, a dash or an opening bracket stands, as the filter has it.
+// Where words begin for titled(). `letters`: after a character that is not a letter, as in str.title.
+// `spaces`: after white space, a dash or an opening bracket, as in the filter `title`.
 enum class TitleWords { letters, spaces };
 Value titled(Machine& machine, const Text& text, TitleWords words);
 Value capitalized(Machine& machine, const Text& text);

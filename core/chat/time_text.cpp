@@ -36,12 +36,12 @@ int64_t days_before_year(int32_t year) {
   return past * 365 + past / 4 - past / 100 + past / 400;
 }
 
-// 0 is a Sunday.
+// Returns the day of the week; 0 is Sunday.
 int32_t day_of_week(const LocalTime& time) {
   return static_cast<int32_t>((days_before_year(time.year) + day_of_year(time) + 1) % 7);
 }
 
-// Year and week of ISO 8601: weeks begin on Mondays, the first has a Thursday.
+// Year and week of ISO 8601: weeks begin on Monday, and week 1 contains the first Thursday.
 struct IsoWeek {
   int32_t year;
   int32_t week;
@@ -82,8 +82,7 @@ int32_t hour_of_12(const LocalTime& t) {
   return t.hour % 12 == 0 ? 12 : t.hour % 12;
 }
 
-// What a letter after a percent sign stands for; the sign and the letter themselves where it stands for
-// nothing.
+// Returns the expansion of a directive of strftime ('%' and a letter); unknown directives stay unchanged.
 std::string directive(const LocalTime& t, char letter, Padding padding) {
   const auto or_blank = [&](Padding wanted) { return padding == Padding::zero ? wanted : padding; };
   const auto weekday = static_cast<size_t>(day_of_week(t));
@@ -196,8 +195,8 @@ std::string time_text(const LocalTime& time, std::string_view format) {
 LocalTime parse_time(std::string_view text, std::string_view what) {
   LocalTime time;
   const auto fail = [&] {
-    throw Error(ErrorCode::invalid_argument, "{}: \"{}\" is no time such as 2025-07-26T14:05:09", what,
-                printable(text));
+    throw Error(ErrorCode::invalid_argument, "{}: \"{}\" is not a time; write it like 2025-07-26T14:05:09",
+                what, printable(text));
   };
   const auto read = [&](size_t pos, size_t length, int32_t min, int32_t max) {
     int32_t value = -1;

@@ -1,4 +1,4 @@
-// Times as text: strftime in the C locale, without a time zone.
+// strftime in the C locale, without a time zone.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace quire::chat {
 
 std::string time_text(const LocalTime& time, std::string_view format);
-// "2025-07-26" or "2025-07-26T14:05:09", with a blank in place of the T as well. Throws
+// Parses "2025-07-26" or "2025-07-26T14:05:09"; a space may replace the T. Throws
 // ErrorCode::invalid_argument, naming `what`.
 LocalTime parse_time(std::string_view text, std::string_view what);
 

@@ -1,4 +1,4 @@
-// Questions about code points, answered as Python's str does.
+// Properties of code points, defined as in Python's str.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +25,14 @@ bool is_cased(uint32_t code_point);
 
 enum class CaseChange { upper, lower, title, swap, fold };
 
-// One code point in the case asked for; capitals may have several.
+// Returns one code point in the requested case; upper and title case may have several code points.
 std::string change_case(uint32_t code_point, CaseChange change);
 
-// Bytes of white space that `text` begins and ends with.
+// Return the number of bytes of white space at the beginning and at the end of `text`.
 size_t leading_space(std::string_view text);
 size_t trailing_space(std::string_view text);
 
-// The code point that ends at `end`, and where it begins.
+// Returns where the code point that ends at `end` begins.
 size_t char_start_before(std::string_view text, size_t end);
 
 }  // namespace quire::chat

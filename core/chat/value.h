@@ -1,5 +1,5 @@
-// The values of a template. Numbers and truth values know, as text does, whether they were given as content:
-// a digit of a message must not become a part of a special token either.
+// The values of a chat template. Numbers and booleans record, like texts, whether they came as content: a
+// digit of a message must not become part of a special token either.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Dict;
 
 enum class Kind : uint8_t { undefined, none, boolean, integer, real, text, object };
 
-// Why a value is undefined, for the message of what fails on it.
+// Why a value is undefined, for error messages.
 enum class Absence : uint8_t { variable, attribute, item, parameter, forbidden };
 
 class Value {
@@ -48,14 +48,14 @@ class Value {
   bool is_undefined() const { return kind_ == Kind::undefined; }
   bool is_none() const { return kind_ == Kind::none; }
   bool is_boolean() const { return kind_ == Kind::boolean; }
-  // Truth values are numbers to Python.
+  // As in Python, booleans are integers.
   bool is_integer() const { return kind_ == Kind::integer || kind_ == Kind::boolean; }
   bool is_real() const { return kind_ == Kind::real; }
   bool is_number() const { return is_integer() || is_real(); }
   bool is_text() const { return kind_ == Kind::text; }
   bool is_content() const { return from_content_; }
 
-  // Each only where the kind allows it.
+  // Each is valid only for a value of that kind.
   bool boolean() const { return boolean_; }
   int64_t integer() const { return kind_ == Kind::boolean ? int64_t{boolean_} : integer_; }
   double number() const { return kind_ == Kind::real ? real_ : static_cast<double>(integer()); }
@@ -64,7 +64,7 @@ class Value {
   Absence absence() const { return absence_; }
   Object* object() const { return kind_ == Kind::object ? object_ : nullptr; }
 
-  // The object where it is of that type, else null.
+  // Returns the object if it has that type, otherwise null.
   template <typename T>
   T* as() const;
 
@@ -78,7 +78,7 @@ class Value {
     double real_;
     Object* object_;
   };
-  TextRef text_;  // the text; of an undefined value its name, or null
+  TextRef text_;  // the text; for an undefined value its name, or null
 };
 
 }  // namespace quire::chat

@@ -22,7 +22,7 @@ std::string spans_of(const RenderedChat& rendered) {
 std::string difference(const RenderedChat& rendered, const Json& item) {
   if (item.contains("error")) return "no error, but " + rendered.text;
   if (rendered.text != item["output"].get<std::string>()) {
-    return "rendered\n" + rendered.text + "\nwanted\n" + item["output"].get<std::string>();
+    return "rendered\n" + rendered.text + "\nexpected\n" + item["output"].get<std::string>();
   }
   if (item.contains("assistant_spans") && spans_of(rendered) != item["assistant_spans"].dump()) {
     return "spans " + spans_of(rendered) + ", wanted " + item["assistant_spans"].dump();

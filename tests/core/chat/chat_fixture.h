@@ -1,4 +1,4 @@
-// Templates and conversations for tests.
+// Chat templates and conversations for tests.
 #pragma once
 
 #include <string>
@@ -12,20 +12,21 @@ namespace quire::chat {
 
 using quire::testing::Json;
 
-// Renders `source` with the variables of a JSON object; messages are there in any case.
+// Renders `source` with the members of a JSON object as variables; adds `messages` if it is missing.
 RenderedChat render(std::string_view source, Json variables = Json::object(),
                     const TemplateLimits& limits = {});
 inline std::string text_of(std::string_view source, Json variables = Json::object()) {
   return render(source, std::move(variables)).text;
 }
-// The error that it ends with; a test fails where there is none.
+// Returns the error of a rendering; the test fails if there is none.
 TemplateError error_of(std::string_view source, Json variables = Json::object(),
                        const TemplateLimits& limits = {});
 
-// A file of golden outputs, of templates or of cases.
+// Reads a file of golden outputs, of templates or of cases.
 std::string read_golden(const std::string& path);
 
-// What a case of golden/templates has to give, compared with what it gives; empty where they are the same.
+// Compares a rendering with the expected output of a case of golden/templates; returns the difference, or an
+// empty string.
 std::string golden_difference(const ChatTemplate& chat, const Json& file, const Json& item);
 
 }  // namespace quire::chat

@@ -1,5 +1,5 @@
-// Outputs of transformers for real templates: a selection that is committed, and all where they lie beside
-// the tree.
+// Golden outputs of transformers for real chat templates: the committed selection, and all templates if the
+// shared directory exists.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ Count expect_folder(const std::string& folder) {
   return count;
 }
 
-TEST(GoldenTemplates, TheCommittedSelectionIsRenderedByteForByte) {
+TEST(GoldenTemplates, CommittedSelectionIsRenderedByteForByte) {
   const Count count = expect_folder(std::string(QUIRE_TEST_DATA) + "/templates");
   EXPECT_GE(count.num_templates, 10U);
   EXPECT_GE(count.num_cases, 200U);

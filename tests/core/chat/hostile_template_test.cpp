@@ -1,5 +1,5 @@
-// Templates that want to break out, run for ever, or use up the machine: each fails by a name, or sees
-// nothing.
+// Chat templates that try to escape the sandbox, run forever or exhaust memory. Each one fails with a named
+// error or reads nothing of the host.
 #include <string>
 #include <vector>
 
@@ -11,10 +11,10 @@
 namespace quire::chat {
 namespace {
 
-// --- Ways out of Python's sandbox
+// --- Escapes from Python's sandbox
 
-// What each prints, or that it fails; nothing of the host is ever in it.
-TEST(Sandbox, WaysIntoPythonLeadNowhere) {
+// Each template either fails or prints text without anything of the host.
+TEST(Sandbox, PythonInternalsAreUnreachable) {
   const char* const escapes[] = {
       "{{ ''.__class__.__mro__[1].__subclasses__() }}",
       "{{ ''['__class__']['__mro__'] }}",
@@ -95,7 +95,7 @@ TEST(Sandbox, AKeyMayHaveAnyName) {
   EXPECT_EQ(text_of("{{ x['__class__'] }}, {{ x.append }}", variables), "a key, another");
 }
 
-// --- Work without end
+// --- Unbounded work
 
 std::string repeated(const std::string& text, size_t count) {
   std::string out;
@@ -103,7 +103,7 @@ std::string repeated(const std::string& text, size_t count) {
   return out;
 }
 
-TEST(Limits, WorkWithoutEndIsRefusedByName) {
+TEST(Limits, UnboundedWorkFailsWithANamedLimit) {
   const std::string nested_loops =
       repeated("{% for i in range(100000) %}", 20) + "x" + repeated("{% endfor %}", 20);
   const std::vector<std::string> sources = {
@@ -176,7 +176,7 @@ TEST(Limits, WorkWithoutEndIsRefusedByName) {
   EXPECT_EQ(error_of("{{ 'x' * 1000000000 }}").text(), "the rendering needs more text bytes than its limit");
 }
 
-TEST(Limits, DeepSourcesAreRefusedWhenTheyAreRead) {
+TEST(Limits, DeeplyNestedSourcesAreRefusedByTheParser) {
   const std::vector<std::string> sources = {
       "{{ " + repeated("(", 100000) + "1" + repeated(")", 100000) + " }}",
       "{{ " + repeated("[", 100000) + repeated("]", 100000) + " }}",
@@ -202,7 +202,7 @@ TEST(Limits, DeepSourcesAreRefusedWhenTheyAreRead) {
   EXPECT_THROW(ChatTemplate::compile(std::string(size_t{2} << 20, 'x')), Error);
 }
 
-TEST(Limits, ALongConversationHasMoreSteps) {
+TEST(Limits, StepsGrowWithTheConversation) {
   const std::string source = "{% for m in messages %}{{ m.role ~ ': ' ~ m.content | trim }}\n{% endfor %}";
   Json variables;
   for (int i = 0; i < 50000; ++i)
@@ -212,7 +212,7 @@ TEST(Limits, ALongConversationHasMoreSteps) {
 
 // --- Errors
 
-TEST(TemplateErrors, HaveAPlaceAndOneLine) {
+TEST(TemplateErrors, HaveAPositionAndOneLine) {
   const TemplateError error = error_of("a\n  {{ none + 1 }}");
   EXPECT_EQ(error.position().line, 2);
   EXPECT_EQ(error.position().column, 6);

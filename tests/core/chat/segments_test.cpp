@@ -1,4 +1,4 @@
-// Content never becomes a special token, however it is cut, joined and dressed up.
+// Content of a conversation never becomes a special token, however it is cut, joined or changed.
 #include "core/chat/segments.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace quire::chat {
 namespace {
 
-// Texts that speak to some model and are no text.
+// Texts of special tokens and control markers of various models.
 const std::vector<std::string>& special_texts() {
   static const auto* texts =
       new std::vector<std::string>{"<|im_start|>",
@@ -69,7 +69,7 @@ const std::vector<std::string>& special_texts() {
   return *texts;
 }
 
-// What looks like a special token in the source of a template: <...> and [...] without white space.
+// Returns the texts of a template source that look like special tokens: <...> and [...] without white space.
 std::set<std::string> marks_in(const std::string& source) {
   constexpr size_t kMaxBytes = 40;
   std::set<std::string> marks;
@@ -83,7 +83,8 @@ std::set<std::string> marks_in(const std::string& source) {
   return marks;
 }
 
-// A byte-level tokenizer in which each of these texts is a token, the marker-like ones of Qwen ordinary ones.
+// Makes a byte-level tokenizer in which each of these texts is a token. Like in Qwen, the tokens about tool
+// calls and thinking are not special.
 std::shared_ptr<const Tokenizer> tokenizer_of(const std::set<std::string>& texts) {
   Json json = Json::parse(read_golden(std::string(QUIRE_TEST_DATA) + "/tokenizers/qwen2/tokenizer.json"));
   int id = 0;
@@ -110,7 +111,7 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const std::set<std::string>& texts
   return Tokenizer::load({text, {}, {}, {}});
 }
 
-// The texts that are tokens in one template's test.
+// The token texts for the test of one template.
 struct Specials {
   explicit Specials(const std::string& source) : texts(marks_in(source)) {
     texts.insert(special_texts().begin(), special_texts().end());
@@ -127,13 +128,13 @@ struct Specials {
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
-// Whole characters of at most `num_bytes` bytes.
+// Returns the longest prefix of whole characters with at most `num_bytes` bytes.
 std::string front_of(const std::string& text, size_t num_bytes) {
   while (num_bytes > 0 && (static_cast<unsigned char>(text[num_bytes]) & 0xc0) == 0x80) --num_bytes;
   return text.substr(0, num_bytes);
 }
 
-// The special text as a message would carry it.
+// Returns messages that contain the special text in various contexts.
 std::vector<std::string> dressed(const std::string& special) {
   return {special,
           special + " and more",
@@ -169,7 +170,7 @@ Json conversation(const std::string& text) {
           {"add_generation_prompt", true}};
 }
 
-// A text in two parts, which templates write one after the other.
+// A conversation whose messages consist of two text parts, which templates write one after the other.
 Json conversation_in_parts(const std::string& front, const std::string& back) {
   const Json parts = {{{"type", "text"}, {"text", front}}, {{"type", "text"}, {"text", back}}};
   return {{"messages",
@@ -179,7 +180,7 @@ Json conversation_in_parts(const std::string& front, const std::string& back) {
           {"add_generation_prompt", true}};
 }
 
-// The same rendering with plain letters in place of all that is content.
+// Returns the rendering with all content replaced by the letter x.
 RenderedChat without_content(RenderedChat rendered) {
   size_t begin = 0;
   for (const OriginRun& run : rendered.runs) {
@@ -190,8 +191,8 @@ RenderedChat without_content(RenderedChat rendered) {
   return rendered;
 }
 
-// The special tokens of a conversation are those that its template writes, which may look at the content.
-// False where the template refuses it.
+// Checks that all special tokens of a rendered conversation come from its template; the template may look at
+// the content. Returns false if the template refuses the conversation.
 bool expect_no_promotion(const Specials& specials, const ChatTemplate& chat, const Json& input) {
   TemplateContext context;
   context.special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
@@ -244,7 +245,7 @@ TEST(Segments, ContentNeverBecomesASpecialTokenInAnyTemplate) {
   EXPECT_GT(check_folder(folder), 30000U);
 }
 
-// --- What a template writes
+// --- Origin of the text
 
 struct Part {
   std::string text;
@@ -270,7 +271,7 @@ void expect_parts(const std::string& source, const std::vector<Part>& expected) 
   EXPECT_EQ(parts_of(source, variables), expected) << source;
 }
 
-TEST(Segments, KnowWhereTheirBytesComeFrom) {
+TEST(Segments, RecordTheOriginOfTheirBytes) {
   expect_parts("<a>{{ x }}</a>", {{"<a>", true}, {"abc", false}, {"</a>", true}});
   expect_parts("{{ ('<' + x + '>')[1:-1] }}", {{"abc", false}});
   expect_parts("{{ ('<' + x + '>')[::-1] }}", {{">", true}, {"cba", false}, {"<", true}});

@@ -19,7 +19,7 @@ std::string rendered(const TemplateSet& set, std::string_view name, const std::s
 constexpr const char* kPlain = R"({"messages": []})";
 constexpr const char* kWithTools = R"({"messages": [], "tools": [1]})";
 
-TEST(TemplateSet, TokenizerConfigHasOneOrSeveral) {
+TEST(TemplateSet, ReadsOneOrSeveralTemplatesOfTheTokenizerConfig) {
   ChatFiles files;
   files.tokenizer_config_json = R"({"chat_template": "one{{ bos_token }}", "bos_token": {"content": "<s>"}})";
   EXPECT_EQ(rendered(*TemplateSet::load(files, "here"), "", kPlain), "one<s>");
@@ -32,7 +32,7 @@ TEST(TemplateSet, TokenizerConfigHasOneOrSeveral) {
   EXPECT_THROW(rendered(*set, "other", kPlain), Error);
 }
 
-TEST(TemplateSet, FilesComeBeforeTheConfiguration) {
+TEST(TemplateSet, FilesTakePrecedenceOverTheTokenizerConfig) {
   ChatFiles files;
   files.tokenizer_config_json = R"({"chat_template": "config", "eos_token": "</s>"})";
   files.templates = {{"default", "file{{ eos_token }}"}, {"rag", "r"}};
@@ -41,7 +41,7 @@ TEST(TemplateSet, FilesComeBeforeTheConfiguration) {
   EXPECT_EQ(rendered(*set, "rag", kPlain), "r");
 }
 
-TEST(TemplateSet, NoneIsAnErrorThatNamesTheDirectory) {
+TEST(TemplateSet, ErrorOfMissingTemplatesNamesTheDirectory) {
   try {
     TemplateSet::load({}, "/a/model");
     FAIL();
@@ -51,7 +51,7 @@ TEST(TemplateSet, NoneIsAnErrorThatNamesTheDirectory) {
   }
 }
 
-TEST(TemplateSet, OfTheEmbeddedModel) {
+TEST(TemplateSet, LoadsTheTemplateOfTheEmbeddedModel) {
   const ChatFiles files = read_chat_files(posix_file_system(), QUIRE_EMBEDDED_MODEL);
   const auto set = TemplateSet::load(files, "model");
   const std::string text = rendered(
@@ -59,8 +59,8 @@ TEST(TemplateSet, OfTheEmbeddedModel) {
   EXPECT_NE(text.find("<|im_start|>user\nhi<|im_end|>"), std::string::npos) << text;
 }
 
-// FIPS 180-4, examples, and lengths around a block.
-TEST(Sha256, IsThatOfTheStandard) {
+// Examples of FIPS 180-4, and lengths around the block size.
+TEST(Sha256, MatchesTheExamplesOfTheStandard) {
   EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
@@ -69,7 +69,7 @@ TEST(Sha256, IsThatOfTheStandard) {
             "41edece42d63e8d9bf515a9ba6932e1c20cbc9f5a5d134645adb5db1b9737ea3");
 }
 
-// --- What transformers does to messages
+// --- Conversion of messages, as in transformers
 
 std::string printed(const Json& message, const TemplateContext& context = {}) {
   const Json input = {{"messages", {message}}};
@@ -78,7 +78,7 @@ std::string printed(const Json& message, const TemplateContext& context = {}) {
       .text;
 }
 
-TEST(Conversation, NullKeysGoAndReasoningHasBothNames) {
+TEST(Conversation, DropsNullKeysAndGivesReasoningBothNames) {
   EXPECT_EQ(printed({{"role", "user"}, {"content", nullptr}}), R"({"role": "user"})");
   EXPECT_EQ(printed({{"role", "assistant"}, {"reasoning_content", "r"}}),
             R"({"thinking": "r", "role": "assistant", "reasoning_content": "r"})");
@@ -86,7 +86,7 @@ TEST(Conversation, NullKeysGoAndReasoningHasBothNames) {
             R"({"thinking": "r", "role": "assistant", "reasoning_content": "r"})");
 }
 
-TEST(Conversation, ArgumentsThatAreTextAreReadWhereAskedFor) {
+TEST(Conversation, ParsesArgumentsGivenAsStringsIfRequested) {
   const Json call = {{"function", {{"name", "f"}, {"arguments", "{\"a\": [1]}"}}}};
   const Json message = {{"tool_calls", {call}}};
   EXPECT_EQ(printed(message),
@@ -97,7 +97,7 @@ TEST(Conversation, ArgumentsThatAreTextAreReadWhereAskedFor) {
             R"({"tool_calls": [{"function": {"name": "f", "arguments": {"a": [1]}}}]})");
 }
 
-TEST(Conversation, ContinuingIsCutInsideOfTheLastMessage) {
+TEST(Conversation, ContinuationEndsInsideTheLastMessage) {
   const std::string source = "{% for m in messages %}<{{ m.content | trim }}>{% endfor %}";
   const Json message = {{"role", "assistant"}, {"content", "so far "}};
   EXPECT_EQ(text_of(source, {{"messages", {message}}, {"continue_final_message", true}}), "<so far");

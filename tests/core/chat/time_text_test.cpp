@@ -7,8 +7,8 @@
 namespace quire::chat {
 namespace {
 
-// Python: datetime(...).strftime(...).
-TEST(TimeText, IsThatOfPython) {
+// Expected values from Python: datetime(...).strftime(...).
+TEST(TimeText, MatchesPython) {
   const LocalTime time{2025, 7, 26, 14, 5, 9};
   EXPECT_EQ(time_text(time, "%d %b %Y, %A %B %-d, %H:%M:%S"), "26 Jul 2025, Saturday July 26, 14:05:09");
   EXPECT_EQ(time_text(time, "%a %y %m %I %p %j %U %W %w %u %V %G"), "Sat 25 07 02 PM 207 29 29 6 6 30 2025");
