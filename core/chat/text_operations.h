@@ -16,7 +16,7 @@ struct Sides {
   bool begin = true;
   bool end = true;
 };
-//  Removes white space, or the characters of `chars`, from the given ends.
+// Removes white space, or the characters of `chars`, from the given ends.
 Value stripped(Machine& machine, const TextRef& text, Sides sides, const Text* chars = nullptr);
 Value replaced(Machine& machine, const Text& text, const Text& from, const Text& to, int64_t max_count);
 Value in_case(Machine& machine, const Text& text, CaseChange change);

@@ -26,7 +26,7 @@ const ArchitectureSpec* const kRows[] = {
     &kYi,         &kIndex,       &kCwm,        &kHelium,       &kArcee,       &kSeedOss,   &kSmolLm3,
 };
 
-// Families whose layers keep a recurrent state: known, and not yet run.
+// Families with recurrent state in their layers; recognized, but not supported yet.
 constexpr std::array<std::string_view, 20> kRecurrent = {
     "Qwen3NextForCausalLM",
     "Qwen3_5ForCausalLM",
@@ -57,7 +57,7 @@ const ArchitectureSpec* find_row(std::string_view ArchitectureSpec::*column, std
   return nullptr;
 }
 
-// Changes of single letters that make one name of the other.
+// Returns the edit distance of two names (Levenshtein).
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -98,13 +98,13 @@ std::string supported_architecture_names() {
 
 std::string unknown_architecture_hint(std::string_view name) {
   if (std::find(kRecurrent.begin(), kRecurrent.end(), name) != kRecurrent.end()) {
-    return "its layers keep a recurrent state, which this version does not run";
+    return "its layers have a recurrent state, which this version does not support";
   }
   const std::string_view start = name.substr(0, 128);
   const auto nearest = std::min_element(
       std::begin(kRows), std::end(kRows),
       [&](const auto* a, const auto* b) { return distance(start, a->name) < distance(start, b->name); });
-  return fmt::format("the nearest by name is {}", (*nearest)->name);
+  return fmt::format("the most similar name is {}", (*nearest)->name);
 }
 
 std::string layer_key(const ArchitectureSpec& spec, int32_t layer, std::string_view part) {

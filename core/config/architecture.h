@@ -1,5 +1,5 @@
-// The table of model families: one row says in which a family differs from the others. The rows stand in
-// core/config/families, one file for the families of one line.
+// The table of model families (architectures): each row describes how a family differs from the others. The
+// rows are in core/config/families, one file per group of related families.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@ namespace quire {
 
 class ModelReader;
 
-// Keys of a family's tensors. Those of a layer follow "LAYERS<number>."; an empty key: the family has none.
+// Tensor names of a family. Names of a layer follow "LAYERS<number>."; an empty name means that the family
+// has no such tensor.
 struct TensorKeys {
   std::string_view embedding = "model.embed_tokens";
-  std::string_view layers = "model.layers.";  // with the dot before the number
+  std::string_view layers = "model.layers.";  // including the dot before the number
   std::string_view attention_norm = "input_layernorm";
-  std::string_view qkv = {};  // one tensor for all three, or
+  std::string_view qkv = {};  // one tensor for all three; if empty, the next three
   std::string_view query = "self_attn.q_proj";
   std::string_view key = "self_attn.k_proj";
   std::string_view value = "self_attn.v_proj";
   std::string_view attention_output = "self_attn.o_proj";
-  std::string_view q_norm = "self_attn.q_norm";  // where the family has norms of q and k
+  std::string_view q_norm = "self_attn.q_norm";  // if the family normalizes q and k
   std::string_view k_norm = "self_attn.k_norm";
   std::string_view mlp_norm = "post_attention_layernorm";
-  std::string_view gate_up = {};  // one tensor for both, or
+  std::string_view gate_up = {};  // one tensor for both; if empty, the next two
   std::string_view gate = "mlp.gate_proj";
   std::string_view up = "mlp.up_proj";
   std::string_view down = "mlp.down_proj";
@@ -35,39 +36,39 @@ struct TensorKeys {
   std::string_view head = "lm_head";
 };
 
-// Whether matrices have a bias: never, always, or by a flag of config.json.
+// Whether matrices have a bias: never, always, or depending on a flag of config.json.
 struct BiasSwitch {
   enum class Kind : uint8_t { never, always, flag } kind = Kind::never;
   std::string_view flag = {};
   bool flag_default = false;
 };
 
-// Which layers look back over `sliding_window` tokens only.
+// Which layers use a sliding window of `sliding_window` tokens.
 enum class WindowRule : uint8_t {
   no_layer,
-  every_layer,      // wherever sliding_window is a number
-  by_layer_switch,  // only with use_sliding_window, on the layers that layer_types or max_window_layers name
-  by_layer_type,    // layer_types; where absent all but every n-th, n of sliding_window_pattern
+  every_layer,      // if sliding_window is a number
+  by_layer_switch,  // only with use_sliding_window, on the layers given by layer_types or max_window_layers
+  by_layer_type,    // by layer_types; if absent, all except every n-th, n = sliding_window_pattern
 };
 
 struct ArchitectureSpec {
-  std::string_view name;        // of config.json's `architectures`
-  std::string_view model_type;  // stands in where `architectures` is absent
+  std::string_view name;        // an entry of `architectures` in config.json
+  std::string_view model_type;  // used if `architectures` is absent
   TensorKeys keys = {};
   kernels::NormKind norm = kernels::NormKind::rms;
   bool norm_has_weight = true;
-  bool norm_has_bias = true;  // of layer norms
-  float norm_offset = 0.0f;   // added to the weights: Gemma's one
+  bool norm_has_bias = true;  // for layer norms
+  float norm_offset = 0.0f;   // added to the weights; 1 for Gemma
   bool gated_mlp = true;
-  bool has_dense_mlp = true;               // false: `refine` gives the feed-forward parts
-  int32_t default_intermediate_ratio = 0;  // to hidden_size; 0: the field must be there
+  bool has_dense_mlp = true;               // false: `refine` sets the feed-forward parts
+  int32_t default_intermediate_ratio = 0;  // times hidden_size; 0: intermediate_size is required
   kernels::RopeStyle rope_style = kernels::RopeStyle::neox_halves;
   BiasSwitch qkv_bias = {};
   BiasSwitch attention_output_bias = {};
   BiasSwitch mlp_bias = {};
   WindowRule window = WindowRule::no_layer;
   int32_t window_pattern = 2;
-  // What an absent field means, as in the family's own configuration class.
+  // Defaults of absent fields, as in the family's configuration class in transformers.
   bool tied_by_default = false;
   std::string_view default_activation = "silu";
   double default_norm_epsilon = 1e-6;
@@ -75,25 +76,26 @@ struct ArchitectureSpec {
   double default_partial_rotary = 1.0;
   int32_t default_max_positions = 2048;
   int32_t default_sliding_window = 0;  // 0: none
-  // What the family's class writes for tokens that were not told: beyond a smaller vocabulary it means none.
+  // The id that the family's class uses for special tokens that are not set; outside the vocabulary it means
+  // none.
   int32_t default_special_token = -1;
   int32_t default_head_dim = 0;  // 0: hidden_size / num_attention_heads
-  // Changes what was read by this row into what the family is; nullptr: nothing.
+  // Adjusts the model after it was read by the row's defaults; nullptr if nothing is to be done.
   void (*refine)(ModelReader& reader) = nullptr;
 };
 
 gsl::span<const ArchitectureSpec* const> supported_architectures();
 
-// nullptr where there is no such row. Rows live as long as the process.
+// Return nullptr if there is no such row. Rows live as long as the process.
 const ArchitectureSpec* find_architecture(std::string_view name);
 const ArchitectureSpec* find_architecture_by_model_type(std::string_view model_type);
 
-// "LlamaForCausalLM, MistralForCausalLM, ...".
+// Returns "LlamaForCausalLM, MistralForCausalLM, ...".
 std::string supported_architecture_names();
-// Words for the error about a name that has no row: what it is, or which row's name is nearest.
+// Returns a hint for the error about an unknown name: why it is not supported, or the most similar name.
 std::string unknown_architecture_hint(std::string_view name);
 
-// The full key of a part of a layer: layer_key(spec, 3, spec.keys.query).
+// Returns the full tensor name of a part of a layer: layer_key(spec, 3, spec.keys.query).
 std::string layer_key(const ArchitectureSpec& spec, int32_t layer, std::string_view part);
 
 }  // namespace quire

@@ -9,11 +9,12 @@ namespace {
 
 constexpr size_t kMaxTokenIds = 1024;
 
-// Objects whose fields count as if they stood at the top: the text part of several kinds of input; DBRX's.
+// Objects whose fields are treated like top-level fields: the text part of a multimodal model, and the parts
+// of DBRX.
 constexpr std::array<std::string_view, 4> kNested = {"text_config", "llm_config", "attn_config",
                                                      "ffn_config"};
 
-// "; other names of it are n_layers, n_layer"
+// Returns "; other names of it are n_layers, n_layer", for error messages.
 std::string other_names(const FieldNames& names) {
   std::string others;
   for (size_t i = 1; i < names.size() && !names[i].empty(); ++i)

@@ -1,5 +1,5 @@
-// Look-ups in config.json by any of the names that families give a field, at the top and in the objects
-// within.
+// Look-ups in config.json under any of the names that families use for a field, at the top level and in
+// nested objects such as text_config.
 #pragma once
 
 #include <array>
@@ -14,26 +14,26 @@
 
 namespace quire {
 
-// The names of one field, first hit wins; the unused ones are empty.
+// The names of one field; the first one present is used. Unused entries are empty.
 using FieldNames = std::array<std::string_view, 5>;
 
-// A whole number and its range.
+// The names of an integer field and its range.
 struct IntField {
   FieldNames names;
   int64_t min = 0;
   int64_t max = 0;
 };
 
-// Borrows the JSON value it is made of. All errors are ErrorCode::format and name the field.
+// Reads fields of config.json. Borrows the JSON value. All errors are ErrorCode::format and name the field.
 class ConfigFields {
  public:
   explicit ConfigFields(JsonView root);
 
   const std::string& where() const { return root_.where(); }
-  // The value of the first name that is there and not null.
+  // Returns the value of the first name that is present and not null.
   std::optional<JsonView> find(const FieldNames& names) const;
   std::optional<JsonView> find(std::string_view name) const { return find(FieldNames{name}); }
-  // True where the field is there as null.
+  // True if the field is present and null.
   bool is_null(std::string_view name) const;
 
   int32_t require_int(const IntField& field) const;
@@ -47,7 +47,7 @@ class ConfigFields {
   std::vector<JsonView> nested_;
 };
 
-// One token id or a list of them, each within the vocabulary.
+// Reads one token id or a list of them, each within the vocabulary.
 TokenIds read_token_ids(const JsonView& value, int32_t vocab_size);
 
 }  // namespace quire

@@ -9,7 +9,8 @@ namespace quire {
 namespace {
 
 constexpr JsonLimits kConfigLimits = {.max_bytes = 4U << 20, .max_depth = 32};
-// The text part of a checkpoint of several kinds of input: named by its own model_type.
+// Returns the row for the text part of a multimodal checkpoint, found by its model_type; null if there is
+// none.
 const ArchitectureSpec* find_text_part(const ConfigFields& fields) {
   const auto text = fields.find("text_config");
   const auto type = text ? text->find("model_type") : std::nullopt;
@@ -51,8 +52,7 @@ ModelSpec read_model(const ConfigFields& fields, const ArchitectureSpec& row, Mo
   return std::move(reader.model());
 }
 
-// From generation_config.json where it says something, else from config.json. A negative id, as some
-// exporters write for padding, means none.
+// Reads a token id. Negative ids, which some exporters write for padding, mean none.
 std::optional<TokenId> read_token(const std::optional<JsonView>& value, int32_t vocab_size) {
   if (!value) return std::nullopt;
   const int64_t id = value->as_int(-1, vocab_size - 1);

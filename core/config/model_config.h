@@ -1,4 +1,4 @@
-// config.json and generation_config.json as one description that the rest of the engine can rely on.
+// Reads config.json and generation_config.json into one validated description of the model.
 #pragma once
 
 #include <cstdint>
@@ -15,33 +15,33 @@
 
 namespace quire {
 
-// What config.json says, expanded: the model layer by layer, and what the engine asks about it as a whole.
-// Every number lies within the range that its field documents, and they fit each other: heads divide, rotary
-// dimensions are even. Whether the tensors agree is for the loader to check.
+// The configuration of a model, expanded layer by layer. All numbers are within their documented ranges and
+// consistent: head counts divide evenly and rotary dimensions are even. The loader checks the tensors against
+// it.
 struct ModelConfig {
-  const ArchitectureSpec* architecture = nullptr;  // never nullptr once read
+  const ArchitectureSpec* architecture = nullptr;  // never nullptr after reading
   int32_t num_layers = 0;                          // 1 to 1024
   int32_t hidden_size = 0;                         // 1 to 65536
   int32_t vocab_size = 0;                          // 1 to 4194304
-  int32_t max_positions = 0;                       // tokens the model was made for
+  int32_t max_positions = 0;                       // context length in tokens that the model was trained for
   kernels::HeadShape heads;                        // of most layers
   ModelSpec spec;
 
-  TokenIds eos_ids;  // ends a generation; may be empty
+  TokenIds eos_ids;  // tokens that end a generation; may be empty
   std::optional<TokenId> bos_id;
   std::optional<TokenId> pad_id;
 
   QuantizationConfig quantization;
 };
 
-// `generation_text` is empty where the directory has no generation_config.json; its token ids win over those
-// of config.json. `directory` is for messages. Throws ErrorCode::format naming the field, or
-// ErrorCode::unsupported naming what this build lacks. Nothing is allocated in proportion to a number before
-// its range was checked.
+// `generation_text` is empty if there is no generation_config.json; its token ids take precedence over those
+// of config.json. `directory` is used in messages. Throws ErrorCode::format naming the field, or
+// ErrorCode::unsupported naming the missing feature. Checks the range of every number before it allocates
+// memory in proportion to it.
 ModelConfig parse_model_config(std::string_view config_text, std::string_view generation_text = {},
                                const std::string& directory = {});
 
-// Both files of a model directory. Throws ErrorCode::not_found where config.json is missing.
+// Reads both files of a model directory. Throws ErrorCode::not_found if config.json is missing.
 ModelConfig read_model_config(const FileSystem& file_system, const std::string& directory);
 
 }  // namespace quire

@@ -73,7 +73,7 @@ JsonView layer_list(const JsonView& list, size_t num_layers) {
   throw Error(ErrorCode::format, "{} must be a list of {} entries", list.where(), num_layers);
 }
 
-// The name that transformers gives the settings of a kind of layers.
+// Returns the name under which transformers keeps the RoPE settings of a layer type.
 std::string_view settings_name(LayerType type) {
   return type == LayerType::full ? "full_attention" : "sliding_attention";
 }
@@ -304,7 +304,7 @@ void ModelReader::require_causal() const {
   throw Error(ErrorCode::unsupported, "{}: attention to later tokens is not supported", value->where());
 }
 
-// A word, or an object with it as its name.
+// Reads the activation: a string, or an object with a `name`.
 kernels::Activation ModelReader::read_activation() const {
   auto value = fields_.find({"hidden_activation", "hidden_act", "activation_function", "ffn_act_fn"});
   if (value && value->is_object()) value = value->at("name");
@@ -424,9 +424,8 @@ void finish_model(const ConfigFields& fields, ModelSpec& model) {
     const ExpertsPart& experts = *layer.feed_forward.experts;
     if (experts.num_chosen > experts.num_experts || experts.num_experts % experts.num_groups != 0 ||
         experts.chosen_groups > experts.num_groups) {
-      throw Error(ErrorCode::format, "{}: {} of {} experts in {} of {} groups cannot be chosen",
-                  fields.where(), experts.num_chosen, experts.num_experts, experts.chosen_groups,
-                  experts.num_groups);
+      throw Error(ErrorCode::format, "{}: cannot choose {} of {} experts in {} of {} groups", fields.where(),
+                  experts.num_chosen, experts.num_experts, experts.chosen_groups, experts.num_groups);
     }
   }
 }

@@ -1,5 +1,5 @@
-// What a family's row is expanded with: the fields of config.json on one side, the description of the model
-// on the other, and pieces that several families have in common.
+// Expands the row of a family: reads the fields of config.json, builds the ModelSpec, and offers parts that
+// several families share.
 #pragma once
 
 #include <functional>
@@ -16,20 +16,21 @@ namespace quire {
 
 enum class LayerType : uint8_t { full, sliding, chunked };
 
-// Parts of a key within a layer.
+// Tensor names within a layer.
 struct MlpKeys {
-  std::string gate_up;  // one tensor for both, or
-  std::string gate;     // empty where ungated
+  std::string gate_up;  // one tensor for both; if empty, gate and up
+  std::string gate;     // empty if the MLP has no gate
   std::string up;
   std::string down;
 };
 
-// "PREFIXgate_proj" and so on.
+// Returns the names "PREFIXgate_proj" and so on.
 MlpKeys mlp_keys(const std::string& prefix);
 
 class ModelReader {
  public:
-  // All borrowed. Reads the whole model by the row alone; what the family adds is for `refine`.
+  // Reads the whole model by the row's defaults; the row's `refine` then adjusts it. All arguments are
+  // borrowed.
   ModelReader(const ConfigFields& fields, const ArchitectureSpec& row);
 
   const ConfigFields& fields() const { return fields_; }
@@ -44,23 +45,23 @@ class ModelReader {
   kernels::Activation activation() const { return activation_; }
   LayerType layer_type(int32_t layer) const { return layer_types_[static_cast<size_t>(layer)]; }
 
-  // Numbers; all errors name the field.
+  // Typed reads of numbers; all errors name the field.
   int32_t require(std::string_view name, int64_t min, int64_t max) const;
   int32_t int_or(std::string_view name, int64_t fallback, int64_t min, int64_t max) const;
   float number_or(std::string_view name, double fallback, double min, double max) const;
   bool flag(std::string_view name, bool fallback = false) const { return fields_.bool_or(name, fallback); }
-  // One number for each layer out of a list; empty where the field is absent.
+  // Returns a list with one number per layer; empty if the field is absent.
   std::vector<int64_t> layer_numbers(std::string_view name) const;
-  // Which of two words a list has for a layer; nothing where the field is absent.
+  // Returns whether the list entry of a layer is `yes` or `no`; nothing if the field is absent.
   std::optional<bool> layer_is(std::string_view name, int32_t layer, std::string_view yes,
                                std::string_view no) const;
-  // Refuses a model whose tokens see later ones; only those of images may ("vision").
+  // Refuses models with bidirectional attention, except for image tokens ("vision").
   void require_causal() const;
 
-  // Parts, by the row's conventions.
+  // Make parts by the conventions of the row.
   std::string key(int32_t layer, std::string_view part) const;
   MatrixPart matrix(std::string key, int32_t num_in, int32_t num_out, BiasRule bias = BiasRule::none) const;
-  // The same within a layer.
+  // Makes a matrix within a layer.
   MatrixPart layer_matrix(int32_t layer, std::string_view part, int32_t num_in, int32_t num_out,
                           BiasRule bias = BiasRule::none) const;
   NormPart norm(const std::string& key, int32_t columns) const;
@@ -70,18 +71,19 @@ class ModelReader {
   BiasRule bias(const BiasSwitch& rule) const;
 
   void each_layer(const std::function<void(LayerSpec&, int32_t)>& change);
-  // Norms of q and k, weights by the row's keys.
+  // Adds q and k norms with the weights named by the row.
   void norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm what);
-  // Which layers have rotary angles of which settings.
+  // Sets or removes the RoPE of a layer.
   void set_rope(LayerSpec& layer, const RopeSpec& rope);
   static void drop_rope(LayerSpec& layer);
-  // Of models of which some layers have none: by a list of ones and zeros, or else all but every n-th.
+  // Returns whether a layer uses RoPE, for models with layers that do not: by a list of ones and zeros,
+  // otherwise all layers except every n-th.
   bool has_rope(int32_t layer) const;
-  // Head count and dimensions of one layer; its matrices follow.
+  // Sets the head counts and sizes of one layer and resizes its matrices.
   void set_heads(LayerSpec& layer, int32_t index, const kernels::HeadShape& heads);
-  // Multiplies what both blocks add to the residual stream.
+  // Scales the outputs of attention and MLP blocks.
   void scale_blocks(float factor);
-  // Replaces the dense feed-forward part.
+  // Replaces the dense MLP by experts.
   static void set_experts(LayerSpec& layer, ExpertsPart experts);
 
  private:
@@ -104,11 +106,11 @@ class ModelReader {
   std::vector<LayerType> layer_types_;
 };
 
-// Completes what follows from the rest (the kinds of keys and values), and checks that all fits.
+// Fills in derived data (the KV specs) and checks consistency.
 void finish_model(const ConfigFields& fields, ModelSpec& model);
 
-// Orders of outputs.
-// Of `blocks` blocks, each of the parts' sizes one after the other, to part after part.
+// Returns the column order that separates interleaved parts: from `blocks` blocks, each with parts of the
+// given sizes, to all of part 0, then all of part 1, and so on.
 ColumnOrder order_of_blocks(int32_t blocks, const std::vector<int32_t>& part_sizes);
 
 }  // namespace quire

@@ -14,7 +14,7 @@ constexpr uint32_t kMaxMatchSteps = 100'000;
 constexpr uint32_t kMaxMatchDepth = 1000;
 constexpr uint32_t kMaxHeapKib = 1024;
 
-// "a*b" as a pattern, of a module and of what lies in it.
+// Turns a wildcard "a*b" into a regular expression that matches a module and its submodules.
 std::string pattern_of_wildcard(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -32,7 +32,7 @@ std::string pattern_of_wildcard(std::string_view text) {
 
 }  // namespace
 
-// Anchored at the beginning, as Python's re.match.
+// A compiled pattern, anchored at the beginning like Python's re.match.
 class ModulePattern {
  public:
   ModulePattern(std::string_view text, std::string_view where) {

@@ -1,4 +1,4 @@
-// Lists of modules as quantization_config writes them: names, parts of names, patterns.
+// Module lists of quantization_config: names, parts of names, or patterns.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,30 @@ namespace quire {
 
 class ModulePattern;
 
-// How an entry of a list is held against the name of a module.
+// How a list entry is compared with a module name.
 enum class NameRule : uint8_t {
-  part,      // AWQ: anywhere in the name
-  exact,     // compressed-tensors: the whole name, or "re:" and a pattern from the name's beginning
-  wildcard,  // ModelOpt, gpt-oss: "*" stands for any text; a module covers what lies in it
+  part,      // AWQ: a substring of the name
+  exact,     // compressed-tensors: the whole name, or "re:" and a pattern anchored at the beginning
+  wildcard,  // ModelOpt, gpt-oss: "*" matches any text; a module includes its submodules
 };
 
-// Immutable once made, copied freely; any thread.
+// A list of modules. Immutable and cheap to copy; safe to use from any thread.
 class ModuleNames {
  public:
   ModuleNames() = default;
-  // Throws ErrorCode::format beginning with `where` where a pattern is malformed or longer than 1 KiB.
+  // Throws ErrorCode::format beginning with `where` if a pattern is malformed or longer than 1 KiB.
   ModuleNames(std::vector<std::string> entries, NameRule rule, std::string_view where);
 
   bool empty() const { return entries_.empty(); }
-  // Whether an entry names the module; patterns stop after a bounded number of steps, which counts as no
-  // match.
+  // Returns whether an entry matches the module. Matching of a pattern stops after a limited number of steps
+  // and then counts as no match.
   bool contains(std::string_view module) const;
-  // Whether an entry is exactly this word, such as the class "Linear".
+  // Returns whether an entry equals this word, such as the class "Linear".
   bool has_entry(std::string_view word) const;
 
  private:
   std::vector<std::string> entries_;
-  std::vector<std::shared_ptr<const ModulePattern>> patterns_;  // as entries_; null where it is a name
+  std::vector<std::shared_ptr<const ModulePattern>> patterns_;  // parallel to entries_; null for a plain name
   NameRule rule_ = NameRule::exact;
 };
 

@@ -25,7 +25,7 @@ int32_t read_group_size(const JsonView& settings, std::string_view name = "group
   return static_cast<int32_t>(size);
 }
 
-// A list of strings; absent or null: empty.
+// Reads a list of strings; absent or null gives an empty list.
 ModuleNames read_names(const JsonView& settings, std::string_view name, NameRule rule) {
   const auto value = settings.find(name);
   if (!value) return {};
@@ -66,7 +66,7 @@ QuantizationConfig read_gptq(const JsonView& settings) {
                 settings.where(), bits);
   }
   QuantizationConfig config = of_method(Method::gptq, static_cast<int32_t>(bits));
-  config.scheme.bits = 0;  // a model may have layers of both widths: their tensors tell
+  config.scheme.bits = 0;  // layers may have different widths; their tensors show which
   config.scheme.group_size = read_group_size(settings);
   config.gptq_act_order = settings.bool_or("desc_act", false);
   settings.bool_or("sym", true);
@@ -83,8 +83,8 @@ QuantizationConfig read_awq(const JsonView& settings) {
   }
   const std::string version = settings.string_or("version", "gemm");
   if (version != "gemm" && version != "GEMM") {
-    throw Error(ErrorCode::unsupported, "{}.version: \"{}\" packs otherwise and is not supported, only gemm",
-                settings.where(), printable(version, 32));
+    throw Error(ErrorCode::unsupported, "{}.version: \"{}\" is not supported, only gemm", settings.where(),
+                printable(version, 32));
   }
   QuantizationConfig config = of_method(Method::awq, 4);
   config.scheme.group_size = read_group_size(settings);
@@ -93,7 +93,7 @@ QuantizationConfig read_awq(const JsonView& settings) {
   return config;
 }
 
-// The pair [outputs, inputs] of that name; nothing said where it is absent or null.
+// Reads a pair [outputs, inputs]; does nothing if the field is absent or null.
 void read_block(const JsonView& settings, std::string_view name, QuantizationScheme& scheme) {
   const auto value = settings.find(name);
   if (!value) return;
@@ -129,8 +129,8 @@ QuantizationConfig read_mxfp4(const JsonView& settings) {
   return config;
 }
 
-// The class of its layers says what the scale does. Weights that are rounded in each step, and layers with a
-// norm of their own, would be other results.
+// The class of the layers determines the meaning of the scale. Refuses online quantization and layers with
+// their own norm, because the results would be wrong.
 QuantizationConfig read_bitnet(const JsonView& settings) {
   require_word(settings, "linear_class", "bitlinear", words("bitlinear", "autobitlinear"));
   require_word(settings, "quantization_mode", "offline", words("offline"));
@@ -145,7 +145,7 @@ QuantizationConfig read_bitnet(const JsonView& settings) {
   return config;
 }
 
-// What the weights of one of compressed-tensors' groups have in common.
+// Reads the scheme of the weights of one group in compressed-tensors.
 QuantizationScheme read_weights_of_group(const JsonView& weights) {
   require_word(weights, "type", "int", words("int", "float"));
   const bool is_float = weights.string_or("type", "int") == "float";
@@ -166,7 +166,7 @@ QuantizationScheme read_weights_of_group(const JsonView& weights) {
   return scheme;
 }
 
-// Rotations and other transforms of weights or activations: without them the results are others.
+// Refuses rotations and other transforms of weights or activations: ignoring them would give wrong results.
 void refuse_transforms(const JsonView& settings) {
   const auto transforms = settings.find("transform_config");
   if (!transforms || !transforms->is_object() || transforms->members().empty()) return;

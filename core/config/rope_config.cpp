@@ -46,7 +46,7 @@ std::string kind_names() {
 RopeKind read_kind(const JsonView& settings) {
   const auto modern = settings.find("rope_type");
   const auto legacy = settings.find("type");
-  // "mrope" stands beside "default" in the older spelling.
+  // The older spelling writes "mrope" next to "default".
   if (modern && legacy && modern->as_string() != legacy->as_string() && legacy->as_string() != "mrope") {
     throw Error(ErrorCode::format, "{} and {} disagree", modern->where(), legacy->where());
   }
@@ -127,7 +127,7 @@ void read_longrope(const JsonView& settings, const RopeDefaults& defaults, RopeC
   rope.magnitude = settings.number_or("long_mscale", rope.magnitude, 1e-6, kMaxFactor);
 }
 
-// One object of either spelling. `base` holds what stands outside of it.
+// Reads one settings object of either spelling. `base` holds the values outside of it.
 RopeConfig read_settings(const JsonView& settings, const RopeDefaults& defaults, RopeConfig base) {
   if (!settings.is_object()) throw Error(ErrorCode::format, "{} must be an object", settings.where());
   base.theta = settings.number_or("rope_theta", base.theta, kMinTheta, kMaxTheta);
@@ -167,12 +167,12 @@ bool is_by_layer_type(const JsonView& settings) {
   return false;
 }
 
-// The settings of a kind of layer, where there are such.
+// Returns the settings of a layer type, if the model distinguishes layer types.
 JsonView settings_of(const JsonView& settings, std::string_view layer_type) {
   return !layer_type.empty() && is_by_layer_type(settings) ? settings.at(layer_type) : settings;
 }
 
-// YaRN: the dimension whose frequency turns so often within the original context.
+// YaRN: returns the dimension whose frequency makes `turns` rotations within the original context.
 double correction_dim(const RopeConfig& rope, double turns, int32_t rotary_dim) {
   const double context = static_cast<double>(rope.original_max_positions);
   return rotary_dim * std::log(context / (turns * 2.0 * std::numbers::pi)) / (2.0 * std::log(rope.theta));
@@ -193,8 +193,9 @@ float mix_yarn(const RopeConfig& rope, float frequency, int32_t index, int32_t r
   return frequency / static_cast<float>(rope.factor) * (1.0f - kept) + frequency * kept;
 }
 
-// Frequencies that turn less than low_freq_factor times within the original context are divided by the
-// factor, those that turn more than high_freq_factor times stay, and between them it is interpolated.
+// Llama 3 scaling: frequencies with fewer than low_freq_factor rotations within the original context are
+// divided by the factor, frequencies with more than high_freq_factor stay, and those between are
+// interpolated.
 float smooth_llama3(const RopeConfig& rope, float frequency) {
   const auto context = static_cast<float>(rope.original_max_positions);
   const auto factor = static_cast<float>(rope.factor);
@@ -220,7 +221,7 @@ RopeConfig read_rope_config(const ConfigFields& fields, const RopeDefaults& defa
   const auto scaling = fields.find("rope_scaling");
   if (!parameters && !scaling) return base;
   RopeDefaults known = defaults;
-  // Phi keeps the original context beside the settings, not within them.
+  // Phi writes the original context next to the settings, not inside them.
   known.original_max_positions = fields.int_or({{"original_max_position_embeddings"}, 1, INT32_MAX}, 0);
   const JsonView chosen = settings_of(parameters ? *parameters : *scaling, layer_type);
   const RopeConfig rope = read_settings(chosen, known, base);
@@ -252,7 +253,8 @@ std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t rotary_di
   frequencies.reserve(static_cast<size_t>(rotary_dim) / 2);
   const double exponent_of_base = rotary_dim > 2 ? rotary_dim / (rotary_dim - 2.0) : 1.0;
   const double theta = rope.alpha > 0.0 ? rope.theta * std::pow(rope.alpha, exponent_of_base) : rope.theta;
-  const auto turning = static_cast<int32_t>(rope.partial_factor * rotary_dim / 2.0);  // proportional
+  const auto turning =
+      static_cast<int32_t>(rope.partial_factor * rotary_dim / 2.0);  // kind `proportional` only
   for (int32_t i = 0; i < rotary_dim; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(rotary_dim);
     float frequency = 1.0f / std::pow(static_cast<float>(theta), exponent);

@@ -1,5 +1,5 @@
-// Rotary embedding as a configuration describes it, in either of its two spellings.
-// RoPE and its scaling kinds.
+// Rotary position embedding (RoPE) and its scaling kinds, as config.json describes them in either spelling:
+// rope_parameters or rope_scaling.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace quire {
 
 enum class RopeKind : uint8_t {
-  plain,         // "default"; "mrope" of text, whose three positions are one
+  plain,         // "default"; also "mrope", whose three positions are equal for text
   linear,        // positions divided by a factor
-  llama3,        // low frequencies divided by a factor, high ones kept, smooth in between
-  yarn,          // the same by how often a frequency turns in the original context
-  longrope,      // each frequency divided by a factor of its own; "su"
-  dynamic,       // the base raised by a fixed alpha, else plain within the context
-  proportional,  // over all of a head, of which the first part turns
+  llama3,        // low frequencies divided by a factor, high ones kept, interpolated between
+  yarn,          // the same, by the number of rotations in the original context
+  longrope,      // a separate factor for each frequency; also called "su"
+  dynamic,       // the base multiplied by a fixed alpha; without alpha, plain within the context
+  proportional,  // angles span the whole head, but only its first part rotates
 };
 
 struct RopeConfig {
@@ -27,14 +27,14 @@ struct RopeConfig {
   double low_freq_factor = 1.0;        // llama3
   double high_freq_factor = 4.0;       // llama3
   int32_t original_max_positions = 0;  // llama3, yarn, longrope
-  double partial_factor = 1.0;         // share of a head's dimensions that turn
+  double partial_factor = 1.0;         // fraction of a head's dimensions that rotate
   double beta_fast = 32.0;             // yarn
   double beta_slow = 1.0;
   bool truncate = true;
   double alpha = 0.0;           // dynamic; 0: none
-  double mscale_all_dim = 0.0;  // yarn: DeepSeek's scale of attention
+  double mscale_all_dim = 0.0;  // yarn: scales attention in DeepSeek models
   double magnitude = 1.0;       // multiplies cosines and sines
-  // longrope, one for each frequency: of contexts beyond the original one, and within it.
+  // longrope: a factor per frequency, for contexts longer than the original one and for shorter ones.
   std::vector<float> factors;
   std::vector<float> short_factors;
   double short_magnitude = 1.0;
@@ -42,7 +42,7 @@ struct RopeConfig {
   bool operator==(const RopeConfig&) const = default;
 };
 
-// What stands outside of the settings and means something for them.
+// Values outside of the settings object that serve as defaults.
 struct RopeDefaults {
   double theta = 10000.0;
   double partial_factor = 1.0;
@@ -50,21 +50,21 @@ struct RopeDefaults {
   int32_t original_max_positions = 0;
 };
 
-// From `rope_parameters`, or from `rope_theta` with `rope_scaling`, whose kind is `rope_type` or `type`.
-// Where both spellings are there, they must agree. `layer_type` chooses among settings for kinds of layers
-// where there are such. Throws ErrorCode::unsupported naming a kind that is not listed above,
-// ErrorCode::format naming a field that is missing or out of range.
+// Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, whose kind is `rope_type` or `type`. If both
+// spellings are present, they must agree. `layer_type` selects settings if they differ by layer type. Throws
+// ErrorCode::unsupported naming a kind that is not listed above, and ErrorCode::format naming a field that is
+// missing or out of range.
 RopeConfig read_rope_config(const ConfigFields& fields, const RopeDefaults& defaults,
                             std::string_view layer_type = {});
 
-// Whether there are settings of their own for kinds of layers.
+// Returns whether the settings differ by layer type.
 bool has_rope_by_layer_type(const ConfigFields& fields);
 
-// What YaRN multiplies attention's scale by for `mscale_all_dim`; 1 without it.
+// Returns the factor by which YaRN scales attention for `mscale_all_dim`; 1 if it is not set.
 double yarn_attention_factor(const RopeConfig& rope);
 
-// [rotary_dim / 2] angles per position, in the float32 arithmetic of transformers' modeling_rope_utils.
-// `is_short`: of longrope, those of a context within the original one.
+// Returns [rotary_dim / 2] angles per position, in the float32 arithmetic of transformers'
+// modeling_rope_utils. `is_short`: for longrope, use the factors for contexts within the original one.
 std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t rotary_dim, bool is_short = false);
 
 }  // namespace quire

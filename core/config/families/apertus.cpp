@@ -1,4 +1,4 @@
-// Apertus: xIELU without a gate, its numbers among the tensors.
+// Apertus: an ungated MLP with the xIELU activation, whose parameters are tensors.
 #include "core/config/families/families.h"
 
 namespace quire::families {

@@ -1,4 +1,4 @@
-// BitNet: a squared ReLU, and norms of what the last matrix of each block reads.
+// BitNet: squared ReLU, and a norm before the output matrix of each block.
 #include "core/config/families/families.h"
 
 namespace quire::families {

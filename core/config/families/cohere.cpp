@@ -1,4 +1,5 @@
-// Command R: both blocks read one layer norm without bias; the head is the embedding, scaled.
+// Cohere Command R: parallel attention and MLP share one layer norm without bias; tied embeddings; scaled
+// logits.
 #include "core/config/families/families.h"
 
 namespace quire::families {
@@ -21,7 +22,7 @@ void cohere(ModelReader& reader) {
   });
 }
 
-// Layers that see everything have no rotary embedding.
+// Layers with full attention have no RoPE.
 void cohere2(ModelReader& reader) {
   cohere(reader);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {

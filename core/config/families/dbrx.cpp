@@ -1,4 +1,4 @@
-// DBRX: queries, keys and values are clipped; matrices of all experts lie one under the other.
+// DBRX (MoE): q, k and v are clipped; the matrices of all experts are stacked in one tensor.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 

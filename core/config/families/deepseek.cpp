@@ -1,3 +1,4 @@
+// DeepSeek V2, V3 and V3.2: multi-head latent attention (MLA), MoE and sparse attention by an indexer.
 #include "core/config/families/deepseek.h"
 
 #include <cmath>
@@ -7,7 +8,7 @@
 namespace quire::families {
 namespace {
 
-// Of each head [rest | rotary], to [rotary | rest].
+// Reorders each head from [other | rotary] to [rotary | other].
 ColumnOrder rotary_first(int32_t heads, int32_t rest, int32_t rotary) {
   auto order = std::make_shared<std::vector<int32_t>>();
   for (int32_t h = 0; h < heads; ++h) {
@@ -19,7 +20,7 @@ ColumnOrder rotary_first(int32_t heads, int32_t rest, int32_t rotary) {
 }
 
 struct LatentSizes {
-  int32_t query_rank;  // 0: queries are one product
+  int32_t query_rank;  // 0: queries are computed by one matrix
   int32_t rank;
   int32_t rest;
   int32_t rotary;
@@ -38,7 +39,7 @@ LatentSizes read_sizes(const ModelReader& reader) {
 
 NormPart latent_norm(const ModelReader& reader, int32_t layer, std::string_view part, int32_t columns) {
   NormPart norm = reader.norm(reader.key(layer, part), columns);
-  norm.epsilon = 1e-6f;  // whatever the other norms have
+  norm.epsilon = 1e-6f;  // independent of the epsilon of other norms
   return norm;
 }
 
@@ -76,7 +77,7 @@ void add_bias(MlpPart& part) {
   part.down.bias = BiasRule::required;
 }
 
-// The second version weighs by softmax, and a group counts as its best expert. Chosen experts have no biases.
+// DeepSeek V2 routes by softmax, scores a group by its best expert and has no bias for choosing experts.
 void deepseek_v2(ModelReader& reader) {
   make_latent(reader);
   const std::string method = reader.fields().string_or({"topk_method"}, "greedy");

@@ -1,4 +1,4 @@
-// DiffLlama: what the second half of the heads sees is taken from what the first half sees.
+// DiffLlama: differential attention; the second half of the heads is subtracted from the first half.
 #include <cmath>
 
 #include "core/config/families/families.h"
@@ -6,7 +6,8 @@
 namespace quire::families {
 namespace {
 
-// Values of KV head h: those of h and of h + half, for h of the first half and again for the second.
+// Value order: KV heads h and h + half side by side, for each h of the first half; then the same again for
+// the second half.
 ColumnOrder paired_values(int32_t kv_heads, int32_t dim) {
   auto order = std::make_shared<std::vector<int32_t>>();
   const int32_t half = kv_heads / 2;

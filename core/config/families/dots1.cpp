@@ -1,4 +1,4 @@
-// dots.llm1: Qwen's attention, DeepSeek's experts.
+// dots.llm1: the attention of Qwen 3 and the MoE of DeepSeek.
 #include "core/config/families/deepseek.h"
 #include "core/config/families/experts.h"
 

@@ -1,4 +1,4 @@
-// ERNIE 4.5.
+// ERNIE 4.5, dense and MoE.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 

@@ -1,4 +1,4 @@
-// EXAONE 4: norms after the blocks; layers that see everything have no rotary embedding.
+// EXAONE 4: norms after the blocks; layers with full attention have no RoPE.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 

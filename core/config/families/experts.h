@@ -1,4 +1,4 @@
-// Routed experts as most families have them.
+// Mixture of experts (MoE) in the forms that most families share.
 #pragma once
 
 #include "core/config/families/families.h"
@@ -6,18 +6,19 @@
 namespace quire::families {
 
 struct ExpertKeys {
-  std::string router;  // within a layer
-  std::string expert;  // what stands before the names of an expert's matrices, with "{}" for its number
-  bool mixtral_names = false;  // w1, w3, w2 for gate, up, down
+  std::string router;          // name within a layer
+  std::string expert;          // prefix of an expert's matrices, with "{}" for its number
+  bool mixtral_names = false;  // w1, w3, w2 instead of gate, up, down
 };
 
-// Numbers of experts by the fields that families use; softmax, nothing normalised, no shared expert.
+// Returns experts with counts from the usual config fields: softmax scores, weights not normalized, no shared
+// expert.
 ExpertsPart routed(ModelReader& reader, int32_t layer, const ExpertKeys& keys);
 
-// The width of an expert: moe_intermediate_size, or intermediate_size.
+// Returns the width of an expert: moe_intermediate_size, or intermediate_size.
 int32_t expert_width(const ModelReader& reader);
 
-// An expert of one stacked tensor for gate and up and one for down, [experts, out, in] or transposed.
+// Tensors that stack all experts, one for gate and up and one for down: [experts, out, in], or transposed.
 struct StackKeys {
   std::string gate_up;
   std::string down;
@@ -26,13 +27,15 @@ struct StackKeys {
 MlpPart stacked_expert(const ModelReader& reader, int32_t layer, const StackKeys& keys, int32_t num_experts,
                        int32_t width);
 
-// DeepSeek V3's way: sigmoid scores, a bias for the choice, groups, weights that sum to one and are scaled.
+// Sets DeepSeek V3 routing: sigmoid scores, a bias for the choice, groups, and weights that are normalized
+// and scaled.
 void route_by_sigmoid(ModelReader& reader, ExpertsPart& experts, const std::string& bias_name);
 
-// Experts from layer first_k_dense_replace on, or where mlp_layer_types says "sparse".
+// Returns whether the layer has experts: from layer first_k_dense_replace on, or if mlp_layer_types is
+// "sparse".
 bool is_sparse_layer(const ModelReader& reader, int32_t layer);
 
-// An expert that every token goes to: so many times as wide as a routed one.
+// Adds a shared expert of the given width, which processes every token.
 void add_shared(ModelReader& reader, int32_t layer, const std::string& prefix, int32_t width,
                 ExpertsPart& experts);
 

@@ -1,4 +1,5 @@
-// The rows of all families. To add one: its file, its name here, and its place in architecture.cpp.
+// The rows of all families. To add a family, add its file, declare its row here and list it in
+// architecture.cpp.
 #pragma once
 
 #include "core/base/error.h"
@@ -13,7 +14,7 @@ constexpr BiasSwitch by_flag(std::string_view flag, bool fallback = false) {
   return {BiasSwitch::Kind::flag, flag, fallback};
 }
 
-// A row like another, under other names.
+// Returns a copy of a row under other names.
 constexpr ArchitectureSpec renamed(ArchitectureSpec row, std::string_view name, std::string_view model_type) {
   row.name = name;
   row.model_type = model_type;

@@ -1,4 +1,4 @@
-// Gemma 1 to 3: embeddings times the root of their width, weights of norms less one, a tanh GELU.
+// Gemma 1 to 3: embeddings scaled by sqrt(hidden_size), norm weights stored minus one, tanh GELU.
 #include <cmath>
 
 #include "core/config/families/experts.h"
@@ -23,7 +23,7 @@ void cap(ModelReader& reader, double attention, double head) {
   reader.each_layer([&](LayerSpec& layer, int32_t) { layer.attention().softcap = softcap; });
 }
 
-// Norms before and after each block.
+// Sets norms before and after each block.
 void sandwich(ModelReader& reader) {
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     layer.attention_post_norm = reader.layer_norm(i, "post_attention_layernorm");
@@ -45,7 +45,7 @@ void vault_gemma(ModelReader& reader) {
   cap(reader, 50.0, 30.0);
 }
 
-// Windowed layers turn by a base of their own, which nothing stretches.
+// Sets unscaled RoPE with its own base for sliding-window layers.
 void ropes_by_layer(ModelReader& reader) {
   if (has_rope_by_layer_type(reader.fields())) return;
   RopeSpec local;

@@ -1,5 +1,5 @@
-// Gemma 3n and 4: keys and values shared by layers, embeddings of layers; 3n: several residual streams; 4:
-// two sizes of heads, experts beside a dense part.
+// Gemma 3n and 4: KV sharing across layers and per-layer embeddings. 3n has several residual streams (AltUp)
+// and LAuReL; 4 has two head sizes and experts beside the dense MLP.
 #include <cmath>
 
 #include "core/config/families/experts.h"
@@ -28,9 +28,9 @@ void common(ModelReader& reader) {
   });
 }
 
-// ---- Gemma 3n ----
+// --- Gemma 3n
 
-// The quantile of the standard normal distribution, by bisection of its integral.
+// Returns a quantile of the standard normal distribution, by bisection of its distribution function.
 float normal_quantile(double share) {
   double low = -10.0;
   double high = 10.0;
@@ -109,9 +109,9 @@ void gemma3n(ModelReader& reader) {
   add_layer_inputs(reader);
 }
 
-// ---- Gemma 4 ----
+// --- Gemma 4
 
-// Head sizes of a layer that differ from the others': per_layer_config, or the older names.
+// Returns the head sizes of a layer, which per_layer_config or older fields can override.
 kernels::HeadShape heads_of(const ModelReader& reader, int32_t layer) {
   kernels::HeadShape heads = reader.heads();
   const bool is_full = reader.layer_type(layer) == LayerType::full;
@@ -208,7 +208,8 @@ void share_keys(ModelReader& reader) {
     for (int32_t s = 0; s < first; ++s)
       if (reader.layer_type(s) == reader.layer_type(i)) part.kv_source = s;
     if (part.kv_source < 0) {
-      throw Error(ErrorCode::format, "{}.num_kv_shared_layers: layer {} has no layer of its kind before",
+      throw Error(ErrorCode::format,
+                  "{}.num_kv_shared_layers: layer {} has no earlier layer of its type to share with",
                   reader.fields().where(), i);
     }
     part.reads_cache_only = true;

@@ -1,4 +1,4 @@
-// GLM's line.
+// The GLM families.
 #include "core/config/families/deepseek.h"
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
@@ -38,7 +38,7 @@ void glm4_moe_lite(ModelReader& reader) {
   add_experts(reader);
 }
 
-// Layers of type "shared" take the keys that the last "full" one chose.
+// Layers of type "shared" reuse the keys chosen by the last "full" layer.
 void glm_moe_dsa(ModelReader& reader) {
   make_latent(reader);
   int32_t last = -1;

@@ -1,4 +1,4 @@
-// GPT-2 and those that came of it.
+// GPT-2 and its successors: GPT BigCode, GPT-NeoX, StarCoder 2 and gpt-oss.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 
@@ -19,7 +19,7 @@ constexpr TensorKeys gpt2_keys() {
   return keys;
 }
 
-// No rotary embedding: a vector of its own for each position.
+// Replaces RoPE by learned position embeddings.
 void learned_positions(ModelReader& reader) {
   reader.model().embedding.positions_key = "transformer.wpe";
   reader.model().embedding.num_positions = reader.max_positions();
@@ -27,13 +27,13 @@ void learned_positions(ModelReader& reader) {
   reader.each_layer([](LayerSpec& layer, int32_t) { ModelReader::drop_rope(layer); });
 }
 
-// Whether scores are divided by the root of a head's width.
+// Removes the division of attention scores by sqrt(head_dim) if scale_attn_weights is false.
 void scale_attention(ModelReader& reader) {
   if (reader.flag("scale_attn_weights", true)) return;
   reader.each_layer([](LayerSpec& layer, int32_t) { layer.attention().scale = 1.0f; });
 }
 
-// Its matrices are stored the other way round.
+// Its matrices are stored transposed.
 void gpt2(ModelReader& reader) {
   learned_positions(reader);
   scale_attention(reader);
@@ -47,7 +47,7 @@ void gpt2(ModelReader& reader) {
   });
 }
 
-// One head of keys and values, or as many as of queries, and then side by side head by head.
+// Multi-query attention (one KV head); otherwise q, k and v are interleaved per head.
 void gpt_bigcode(ModelReader& reader) {
   learned_positions(reader);
   const bool is_shared = reader.flag("multi_query", true);
@@ -97,7 +97,8 @@ constexpr TensorKeys neox_keys() {
   return keys;
 }
 
-// q, k and v head by head; both blocks read what came in, each through its own norm.
+// q, k and v are interleaved per head. With use_parallel_residual both blocks read the input of the layer,
+// each through its own norm.
 void gpt_neox(ModelReader& reader) {
   const int32_t dim = reader.heads().head_dim;
   const ColumnOrder order = order_of_blocks(reader.heads().num_heads, {dim, dim, dim});
@@ -115,7 +116,7 @@ constexpr TensorKeys starcoder2_keys() {
   return keys;
 }
 
-// Gate and up lie side by side column by column.
+// Columns of gate and up are interleaved.
 void gpt_oss(ModelReader& reader) {
   const int32_t width = reader.intermediate();
   const ColumnOrder order = order_of_blocks(width, {1, 1});

@@ -1,4 +1,4 @@
-// Granite: multipliers of the embedding, of attention, of what blocks add, and of the logits.
+// Granite: multipliers for the embedding, the attention scores, the block outputs and the logits.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 

@@ -1,4 +1,4 @@
-// Hunyuan: norms of heads after rotation.
+// Hunyuan: norms of q and k heads after RoPE.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 

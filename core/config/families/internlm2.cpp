@@ -1,4 +1,4 @@
-// InternLM 2: queries, keys and values of a KV head side by side in one matrix.
+// InternLM 2: one QKV matrix, grouped by KV head.
 #include "core/config/families/families.h"
 
 namespace quire::families {

@@ -1,4 +1,4 @@
-// JetMoe: experts that hold heads of attention, and experts of the feed-forward part.
+// JetMoE: MoE in the feed-forward part and in attention, where each expert holds query heads.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 
@@ -23,7 +23,7 @@ HeadExpertsPart head_experts(const ModelReader& reader, int32_t layer, const Exp
   return part;
 }
 
-// Each chosen expert brings as many heads of queries as there are KV heads.
+// Each chosen expert contributes as many query heads as there are KV heads.
 void jetmoe(ModelReader& reader) {
   const int32_t dim = reader.require("kv_channels", 2, 1024);
   const int32_t kv_heads = reader.require("num_key_value_heads", 1, 1024);

@@ -1,4 +1,4 @@
-// Llama, and those that differ from it by a switch.
+// Llama, and families that differ from it only by a switch.
 #include "core/config/families/families.h"
 
 namespace quire::families {

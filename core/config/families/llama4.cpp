@@ -1,4 +1,4 @@
-// Llama 4: layers that see their chunk, layers without rotary embedding, experts scaled at their input.
+// Llama 4: chunked attention, layers without RoPE (NoPE), and MoE that scales the input of experts.
 #include "core/config/families/experts.h"
 
 namespace quire::families {

@@ -1,4 +1,5 @@
-// MiMo V2 Flash: values narrower than keys; windowed layers have twice the KV heads, and sinks.
+// MiMo V2 Flash: value heads narrower than key heads; sliding-window layers have twice the KV heads and
+// attention sinks.
 #include "core/config/families/deepseek.h"
 #include "core/config/families/experts.h"
 

@@ -1,4 +1,4 @@
-// MiniCPM: Llama with a scaled embedding, blocks scaled by depth, and logits scaled by width.
+// MiniCPM: Llama with a scaled embedding, block outputs scaled by depth, and logits scaled by width.
 #include <cmath>
 
 #include "core/config/families/families.h"

@@ -1,4 +1,4 @@
-// MiniMax M2: norms over all heads of q and k, experts by sigmoid.
+// MiniMax M2: q and k norms over all heads together, MoE with sigmoid routing.
 #include "core/config/families/experts.h"
 
 namespace quire::families {

@@ -1,4 +1,4 @@
-// Mistral's line.
+// The Mistral families, including Mixtral (MoE).
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 
@@ -18,7 +18,7 @@ constexpr ArchitectureSpec ministral_row() {
   return row;
 }
 
-// Queries grow with the logarithm of their position, counted in original contexts.
+// Scales queries by the logarithm of their position in units of the original context.
 void scale_queries(ModelReader& reader) {
   const auto settings = reader.fields().find("rope_parameters");
   if (!settings || !settings->is_object()) return;

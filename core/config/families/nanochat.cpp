@@ -1,4 +1,4 @@
-// nanochat: norms without weights, also of the embedding; angles turn the other way round.
+// nanochat: norms without weights, also after the embedding; RoPE rotates in the opposite direction.
 #include "core/config/families/families.h"
 
 namespace quire::families {

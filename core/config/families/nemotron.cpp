@@ -1,4 +1,4 @@
-// Nemotron: layer norms whose weights are less one, a squared ReLU without a gate.
+// Nemotron: layer norms with weights stored minus one, ungated MLP with squared ReLU.
 #include "core/config/families/families.h"
 
 namespace quire::families {

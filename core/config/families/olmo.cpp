@@ -1,4 +1,4 @@
-// OLMo's line: norms without weights, then norms after the blocks.
+// The OLMo families: OLMo 1 has norms without weights, later ones have norms after the blocks.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 
@@ -20,7 +20,7 @@ void norm_after(ModelReader& reader) {
   });
 }
 
-// YaRN stretches the layers that see everything; windowed ones turn as they were trained.
+// YaRN scaling applies to layers with full attention; sliding-window layers use unscaled RoPE.
 void olmo3(ModelReader& reader) {
   norm_after(reader);
   if (has_rope_by_layer_type(reader.fields())) return;

@@ -1,4 +1,4 @@
-// Phi 1 to 3.5.
+// Phi 1 to 3.5, including Phi MoE.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 
@@ -17,7 +17,7 @@ constexpr TensorKeys phi_keys() {
   return keys;
 }
 
-// One norm, and both blocks read it.
+// Parallel attention and MLP share one norm.
 void phi(ModelReader& reader) {
   if (reader.flag("qk_layernorm")) {
     throw Error(ErrorCode::unsupported, "{}.qk_layernorm: norms of heads with biases are not supported",

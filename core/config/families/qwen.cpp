@@ -1,4 +1,4 @@
-// Qwen's line.
+// The Qwen families, dense and MoE.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 
@@ -17,7 +17,7 @@ void norm_heads(ModelReader& reader) {
       [&](LayerSpec& layer, int32_t i) { reader.norm_heads(layer, i, kernels::QkNorm::each_head); });
 }
 
-// Every decoder_sparse_step-th layer has experts, but for those that mlp_only_layers lists.
+// Returns whether a layer has experts: every decoder_sparse_step-th layer, except those in mlp_only_layers.
 bool has_experts(const ModelReader& reader, int32_t layer) {
   if (const auto dense = reader.fields().find("mlp_only_layers")) {
     for (const JsonView& entry : dense->items())

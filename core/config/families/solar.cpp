@@ -1,4 +1,4 @@
-// Solar Open: DeepSeek's experts in every layer.
+// Solar Open: the MoE of DeepSeek in every layer.
 #include "core/config/families/deepseek.h"
 
 namespace quire::families {

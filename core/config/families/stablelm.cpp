@@ -1,5 +1,5 @@
-// StableLM: layer norms and a quarter of each head that turns; where blocks are parallel, one norm serves
-// both.
+// StableLM: layer norms and partial RoPE (a quarter of each head). If the blocks are parallel, they share one
+// norm.
 #include "core/config/families/families.h"
 
 namespace quire::families {
@@ -7,7 +7,7 @@ namespace {
 
 void stablelm(ModelReader& reader) {
   if (reader.flag("qk_layernorm")) {
-    throw Error(ErrorCode::unsupported, "{}.qk_layernorm: a norm of its own for each head is not supported",
+    throw Error(ErrorCode::unsupported, "{}.qk_layernorm: separate norms for each head are not supported",
                 reader.fields().where());
   }
   if (!reader.flag("use_parallel_residual")) return;

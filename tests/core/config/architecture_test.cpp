@@ -19,7 +19,7 @@ TEST(Architecture, RowsAreFoundByEitherName) {
   EXPECT_EQ(find_architecture_by_model_type("LlamaForCausalLM"), nullptr);
 }
 
-TEST(Architecture, RowsAreWhole) {
+TEST(Architecture, RowsAreComplete) {
   std::set<std::string_view> names;
   for (const ArchitectureSpec* row : supported_architectures()) {
     const ArchitectureSpec& spec = *row;
@@ -37,7 +37,7 @@ TEST(Architecture, RowsAreWhole) {
   }
 }
 
-TEST(Architecture, KeysOfLayersHaveTheNumber) {
+TEST(Architecture, KeysOfALayerContainItsNumber) {
   const ArchitectureSpec& spec = *find_architecture("LlamaForCausalLM");
   EXPECT_EQ(layer_key(spec, 12, spec.keys.query), "model.layers.12.self_attn.q_proj");
 }

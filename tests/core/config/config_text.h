@@ -1,4 +1,4 @@
-// A small sound config.json that a test may bend.
+// A small valid config.json that tests modify.
 #pragma once
 
 #include <string>
@@ -32,7 +32,7 @@ inline const RopeConfig& rope_of(const ModelConfig& config) {
   return config.spec.ropes.at(0).config;
 }
 
-// Whether q, k and v; the result of attention; the feed-forward part have biases.
+// Return whether the q, k and v matrices, the attention output matrix and the MLP have biases.
 inline bool has_qkv_bias(const ModelConfig& config) {
   return attention_of(config).qkv.front().bias == BiasRule::required;
 }

@@ -1,4 +1,4 @@
-// Configurations as transformers and ExLlamaV2's converter write them.
+// Configurations written by transformers and by the converter of ExLlamaV2.
 #include <gtest/gtest.h>
 
 #include "core/config/model_config.h"
@@ -66,7 +66,7 @@ TEST(GoldenConfig, Qwen2) {
   EXPECT_EQ(windows_of(config), (std::vector<int32_t>{0, 0}));
 }
 
-TEST(GoldenConfig, OfTheStoryModels) {
+TEST(GoldenConfig, StoryModels) {
   const std::string models = std::string(QUIRE_SHARED_DIR) + "/models/";
   if (!posix_file_system().is_directory(models)) GTEST_SKIP() << models << " is absent";
   const auto& files = posix_file_system();
@@ -84,8 +84,9 @@ TEST(GoldenConfig, OfTheStoryModels) {
   EXPECT_FALSE(gptq.quantization.gptq_v2);
 }
 
-// The families with recurrent layers are refused, each with its name, and none by accident.
-TEST(GoldenConfig, OtherFamiliesAreRefusedByName) {
+// Families with recurrent layers are refused with a message that names the reason. No other family is
+// refused.
+TEST(GoldenConfig, RecurrentFamiliesAreRefusedByName) {
   const std::string families = std::string(QUIRE_SHARED_DIR) + "/golden/architectures";
   if (!posix_file_system().is_directory(families)) GTEST_SKIP() << families << " is absent";
   int refused = 0;

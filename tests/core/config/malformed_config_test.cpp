@@ -1,4 +1,5 @@
-// Every field of every family's config.json, bent: none is passed over, and each is refused by its name.
+// Replaces every field of every family's config.json by invalid values: no field is ignored, and each error
+// names its field.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -17,14 +18,14 @@ struct Family {
   Json config;
 };
 
-// A field somewhere in a family's config.json.
+// The position of a field in a family's config.json.
 struct Place {
   Json::json_pointer at;
-  std::string field;  // its last name that is no index of a list
+  std::string field;  // the last name on the path that is not a list index
 };
 
-// What the result of a model does not depend on: training, how it is computed, what the engine finds out by
-// itself.
+// Fields that do not affect the model's output: training, implementation choices, and settings that the
+// engine determines itself.
 const std::set<std::string> kIrrelevant = {"add_cross_attention",
                                            "altup_coef_clip",
                                            "attention_dropout",
@@ -64,7 +65,7 @@ const std::set<std::string> kIrrelevant = {"add_cross_attention",
                                            "transformers_version",
                                            "use_cache"};
 
-// FAMILY/FIELD where another field has said it already, or has switched it off.
+// FAMILY/FIELD for fields that another field overrides or disables.
 const std::set<std::string> kSettledByAnother = {"cwm/mlp_bias",
                                                  "dbrx/hidden_size",
                                                  "dbrx/kv_n_heads",
@@ -101,7 +102,8 @@ const std::set<std::string> kSettledByAnother = {"cwm/mlp_bias",
                                                  "qwen3_moe/sliding_window",
                                                  "smollm3/sliding_window"};
 
-// Those that lie beside the tests, and where the shared folder is there, all; without those that are refused.
+// Returns the families committed with the tests, plus those of the shared directory if it exists. Families
+// that the engine does not support are left out.
 std::vector<Family> families() {
   std::vector<Family> found;
   const FileSystem& files = posix_file_system();
@@ -125,7 +127,7 @@ bool is_index(const std::string& name) {
   return name.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// The values within `value` that are no objects and no lists.
+// Adds the positions of all scalars within `value`.
 void add_places(const Json& value, const Place& place, std::vector<Place>& places) {
   if (!value.is_structured()) return places.push_back(place);
   for (const auto& [key, item] : value.items()) {
@@ -148,7 +150,7 @@ Json bent(const Family& family, const Place& place, const Json& value) {
   return config;
 }
 
-// The words of the refusal; none where it is taken.
+// Returns the error message; empty if the configuration is accepted.
 std::string refusal(const Json& config) {
   try {
     parse_model_config(config.dump());
@@ -159,12 +161,12 @@ std::string refusal(const Json& config) {
   return {};
 }
 
-// A part that is switched on asks for fields that are not there.
+// Enabling a part can require fields that are absent.
 bool names_absent_field(const std::string& words) {
   return words.find(" is missing") != std::string::npos;
 }
 
-TEST(MalformedConfig, WhatIsRefusedIsRefusedByItsName) {
+TEST(MalformedConfig, ErrorsNameTheField) {
   const Json kNonsense[] = {-1,
                             0,
                             1000000000000LL,
@@ -187,7 +189,7 @@ TEST(MalformedConfig, WhatIsRefusedIsRefusedByItsName) {
   }
 }
 
-TEST(MalformedConfig, NoFieldIsPassedOver) {
+TEST(MalformedConfig, NoFieldIsIgnored) {
   for (const Family& family : families()) {
     for (const Place& place : places_of(family)) {
       if (kIrrelevant.count(place.field) > 0) continue;

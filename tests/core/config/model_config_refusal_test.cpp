@@ -1,4 +1,4 @@
-// Every number of a configuration has a range, and every refusal names its field.
+// Every number of a configuration has a range, and every error names its field.
 #include <cmath>
 #include <functional>
 
@@ -33,7 +33,7 @@ const IntRange kRanges[] = {
     {"vocab_size", 1, 1 << 22},       {"sliding_window", 1, 1 << 30}, {"max_position_embeddings", 1, 1 << 30},
 };
 
-TEST_P(ConfigRange, EverythingOutsideIsRefusedByName) {
+TEST_P(ConfigRange, ValuesOutsideAreRefusedByName) {
   const IntRange& range = GetParam();
   const Json kNonsense[] = {range.min - 1,    range.max + 1, -1,    INT64_MIN, INT64_MAX, UINT64_MAX,
                             1000000000000LL,  1.5,           1e300, -1e300,    "7",       true,
@@ -46,7 +46,7 @@ TEST_P(ConfigRange, EverythingOutsideIsRefusedByName) {
   }
 }
 
-TEST_P(ConfigRange, TheEndsAreTakenOrRefusedForAnotherReason) {
+TEST_P(ConfigRange, BothEndsAreInRange) {
   for (const int64_t value : {GetParam().min, GetParam().max}) {
     Json json = small_config("MistralForCausalLM");
     json[GetParam().field] = value;
@@ -146,7 +146,7 @@ const Bend kBends[] = {
 INSTANTIATE_TEST_SUITE_P(Table, BentConfig, ::testing::ValuesIn(kBends),
                          [](const auto& param) { return std::string(param.param.name); });
 
-TEST(ConfigText, IsRefusedWhereItIsNoSoundJson) {
+TEST(ConfigText, IsRefusedIfItIsNotValidJson) {
   const std::string good = small_config().dump();
   for (const std::string& text :
        {std::string(), std::string("[]"), std::string("null"), std::string("7"), good + "}",
@@ -166,8 +166,8 @@ TEST(ConfigText, EveryTruncationIsRefused) {
   }
 }
 
-// Whatever single byte changes, the text is refused in one line or gives a description within its ranges.
-TEST(ConfigText, AnyByteMayHoldAnything) {
+// If any single byte changes, the text is either refused with a message or gives a valid configuration.
+TEST(ConfigText, AnyChangedByteIsHandled) {
   Json json = small_config("MistralForCausalLM");
   json["rope_parameters"] = {{"rope_type", "llama3"},   {"rope_theta", 10000.0},
                              {"factor", 8.0},           {"low_freq_factor", 1.0},

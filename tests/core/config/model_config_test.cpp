@@ -62,7 +62,7 @@ TEST(ModelConfig, NullMeansAbsent) {
   EXPECT_EQ(parse(json).heads.num_kv_heads, 4);
 }
 
-TEST(ModelConfig, ReadsWhatIsThere) {
+TEST(ModelConfig, ReadsGivenFields) {
   Json json = small_config();
   json["num_key_value_heads"] = 2;
   json["head_dim"] = 32;
@@ -129,7 +129,7 @@ TEST(ModelConfig, Qwen2AppliesItsWindowOnlyWhenSwitchedOn) {
   json["sliding_window"] = 16;
   EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0, 0}));
   json["use_sliding_window"] = true;
-  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0, 0}));  // from layer 28 on
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0, 0}));  // the window applies from layer 28 on
   json["max_window_layers"] = 1;
   EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 16, 16}));
   json["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
@@ -182,7 +182,7 @@ TEST(ModelConfig, NeverLoadsAnUnknownFamilyAsAnother) {
   Json json = small_config();
   json.erase("architectures");
   expect_error(ErrorCode::format, {"config.json.architectures is missing"}, [&] { parse(json); });
-  expect_error(ErrorCode::unsupported, {"\"LlamaForCausalLm\"", "the nearest by name is LlamaForCausalLM;"},
+  expect_error(ErrorCode::unsupported, {"\"LlamaForCausalLm\"", "the most similar name is LlamaForCausalLM;"},
                [&] { parse(small_config("LlamaForCausalLm")); });
   expect_error(ErrorCode::unsupported, {"\"Lfm2ForCausalLM\"", "recurrent state"},
                [&] { parse(small_config("Lfm2ForCausalLM")); });
@@ -190,7 +190,7 @@ TEST(ModelConfig, NeverLoadsAnUnknownFamilyAsAnother) {
   expect_error(ErrorCode::unsupported, {"\"t5\""}, [&] { parse(json); });
 }
 
-TEST(ModelConfig, ReadsTheTextPartOfACheckpointOfSeveralKinds) {
+TEST(ModelConfig, ReadsTheTextPartOfAMultimodalCheckpoint) {
   Json text = small_config();
   text.erase("architectures");
   text["model_type"] = "gemma3_text";
@@ -216,14 +216,14 @@ Json small_latent_config(const std::string& architecture) {
   return json;
 }
 
-TEST(ModelConfig, LatentAttentionTurnsInPairsUnlessItSaysHalves) {
+TEST(ModelConfig, LatentAttentionRotatesPairsUnlessHalvesAreConfigured) {
   Json json = small_latent_config("DeepseekV3ForCausalLM");
   EXPECT_EQ(attention_of(parse(json)).rope, kernels::RopeStyle::gptj_pairs);
   json["rope_interleave"] = false;
   EXPECT_EQ(attention_of(parse(json)).rope, kernels::RopeStyle::neox_halves);
 }
 
-TEST(ModelConfig, DeepseekV2HasMlpBiasesInDenseAndSharedPartsAlone) {
+TEST(ModelConfig, DeepseekV2HasMlpBiasesOnlyInDenseAndSharedParts) {
   Json json = small_latent_config("DeepseekV2ForCausalLM");
   json["mlp_bias"] = true;
   const ModelConfig config = parse(json);
@@ -234,7 +234,7 @@ TEST(ModelConfig, DeepseekV2HasMlpBiasesInDenseAndSharedPartsAlone) {
   EXPECT_EQ(experts.expert.down.bias, BiasRule::none);
 }
 
-TEST(ModelConfig, ScoresOfGptAreDividedUnlessSwitchedOff) {
+TEST(ModelConfig, GptScalesScoresUnlessDisabled) {
   for (const char* name : {"GPT2LMHeadModel", "GPTBigCodeForCausalLM"}) {
     Json json = small_config(name);
     EXPECT_EQ(attention_of(parse(json)).scale, 0.25f) << name;
@@ -243,7 +243,7 @@ TEST(ModelConfig, ScoresOfGptAreDividedUnlessSwitchedOff) {
   }
 }
 
-TEST(ModelConfig, ScoresOfGpt2MayBeDividedByTheLayer) {
+TEST(ModelConfig, Gpt2CanScaleScoresByTheLayerIndex) {
   Json json = small_config("GPT2LMHeadModel");
   json["scale_attn_by_inverse_layer_idx"] = true;
   EXPECT_EQ(attention_of(parse(json), 0).scale, 0.25f);
@@ -257,7 +257,7 @@ std::vector<bool> layers_with_rope(const Json& json) {
   return turns;
 }
 
-TEST(ModelConfig, LayersWithoutRotaryEmbeddingAreListedOrEveryNth) {
+TEST(ModelConfig, LayersWithoutRopeAreListedOrEveryNth) {
   Json json = small_config("SmolLM3ForCausalLM");
   json["num_hidden_layers"] = 5;
   EXPECT_EQ(layers_with_rope(json), (std::vector<bool>{true, true, true, false, true}));
@@ -267,7 +267,7 @@ TEST(ModelConfig, LayersWithoutRotaryEmbeddingAreListedOrEveryNth) {
   EXPECT_EQ(layers_with_rope(json), (std::vector<bool>{false, true, true, false, true}));
 }
 
-TEST(ModelConfig, EveryNthLayerOfQwenHasExpertsButForThoseThatAreListed) {
+TEST(ModelConfig, EveryNthLayerOfQwenHasExpertsExceptListedOnes) {
   Json json = small_config("Qwen3MoeForCausalLM");
   json.update({{"num_hidden_layers", 4},
                {"num_experts", 4},
@@ -285,7 +285,7 @@ TEST(ModelConfig, EveryNthLayerOfQwenHasExpertsButForThoseThatAreListed) {
   EXPECT_EQ(has_experts(), (std::vector<bool>{false, false, false, true}));
 }
 
-TEST(ModelConfig, TextThatSeesLaterTokensIsRefused) {
+TEST(ModelConfig, BidirectionalAttentionOfTextIsRefused) {
   for (const char* name : {"GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"}) {
     Json json = small_config(name);
     for (const Json& harmless : {Json(nullptr), Json(false), Json("vision")}) {
@@ -299,7 +299,7 @@ TEST(ModelConfig, TextThatSeesLaterTokensIsRefused) {
   }
 }
 
-TEST(ModelConfig, AnActivationMayBeAnObjectWithAName) {
+TEST(ModelConfig, ActivationCanBeAnObjectWithAName) {
   Json json = small_config("LlamaForCausalLM");
   json["ffn_config"] = {{"ffn_act_fn", {{"name", "relu"}}}};
   EXPECT_EQ(mlp_of(parse(json)).activation, kernels::Activation::relu);
@@ -308,13 +308,13 @@ TEST(ModelConfig, AnActivationMayBeAnObjectWithAName) {
                [&] { parse(json); });
 }
 
-TEST(ModelConfig, AKindOfLayerThatNobodyKnowsIsRefused) {
+TEST(ModelConfig, UnknownLayerTypeIsRefused) {
   Json json = small_latent_config("DeepseekV3ForCausalLM");
   json["mlp_layer_types"] = {"dense", "mixed"};
   expect_error(ErrorCode::unsupported, {"config.json.mlp_layer_types[1]", "mixed"}, [&] { parse(json); });
 }
 
-TEST(ModelConfig, LayersOfOneKindShareTheirKindOfPages) {
+TEST(ModelConfig, LayersOfOneTypeShareAKvSpec) {
   Json json = small_config("Gemma2ForCausalLM");
   json["num_hidden_layers"] = 4;
   const ModelConfig config = parse(json);

@@ -33,7 +33,7 @@ TEST(QuantizationConfig, ReadsGptq) {
   EXPECT_EQ(read_quantization({{"quant_method", "gptq"}, {"group_size", -1}}).scheme.group_size, -1);
 }
 
-TEST(QuantizationConfig, ReadsExl2AsInformation) {
+TEST(QuantizationConfig, ReadsExl2) {
   const QuantizationConfig config =
       read_quantization({{"quant_method", "exl2"}, {"bits", 4.125}, {"head_bits", 6}, {"version", "0.3.2"}});
   EXPECT_EQ(config.method, QuantizationConfig::Method::exl2);
@@ -55,7 +55,7 @@ void expect_fp8(const Json& settings, int32_t block_out, int32_t block_in) {
   EXPECT_EQ(config.scheme.block_in, block_in) << settings;
 }
 
-TEST(QuantizationConfig, ReadsTheBlocksOfFp8) {
+TEST(QuantizationConfig, ReadsFp8Blocks) {
   expect_fp8({{"quant_method", "fp8"}, {"activation_scheme", "static"}}, 0, 0);
   expect_fp8({{"quant_method", "fp8"}, {"weight_block_size", nullptr}}, 0, 0);
   expect_fp8({{"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", {128, 64}}}, 128, 64);
@@ -63,7 +63,7 @@ TEST(QuantizationConfig, ReadsTheBlocksOfFp8) {
   expect_fp8({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}, 0, 0);
 }
 
-TEST(QuantizationConfig, ReadsFloatsOfCompressedTensors) {
+TEST(QuantizationConfig, ReadsFloatWeightsOfCompressedTensors) {
   const Json floats = {{"type", "float"}, {"num_bits", 8}, {"symmetric", true}, {"dynamic", false}};
   Json weights = floats;
   weights["strategy"] = "channel";
@@ -76,7 +76,7 @@ TEST(QuantizationConfig, ReadsFloatsOfCompressedTensors) {
   weights = floats;
   weights["group_size"] = 64;
   expect_fp8(compressed(weights), 1, 64);
-  // A group without weights is one of activations.
+  // A group without weights quantizes only activations.
   Json settings = compressed(floats);
   settings["config_groups"]["group_1"] = {{"targets", {"Attention"}}, {"weights", nullptr}};
   expect_fp8(settings, 0, 0);
@@ -99,7 +99,7 @@ Json mixed_precision() {
           {"ignore", {"lm_head", R"(re:model\.layers\.0\..*)"}}};
 }
 
-TEST(QuantizationConfig, HoldsEachModuleAgainstItsGroup) {
+TEST(QuantizationConfig, FindsTheGroupOfEachModule) {
   const QuantizationConfig config = read_quantization(mixed_precision());
   EXPECT_EQ(config.method, QuantizationConfig::Method::compressed);
   EXPECT_EQ(config.scheme_of("model.layers.1.mlp.up_proj").bits, 4);
@@ -110,12 +110,12 @@ TEST(QuantizationConfig, HoldsEachModuleAgainstItsGroup) {
   EXPECT_EQ(config.scheme_of("model.header").bits, 4);
 }
 
-TEST(QuantizationConfig, KeepsListsOfModulesAsEachMethodMeansThem) {
+TEST(QuantizationConfig, MatchesModuleListsByTheRulesOfEachMethod) {
   const ModuleNames exact = read_quantization(mixed_precision()).ignored;
   EXPECT_TRUE(exact.contains("lm_head"));
   EXPECT_FALSE(exact.contains("model.lm_head"));
   EXPECT_TRUE(exact.contains("model.layers.0.mlp.up_proj"));
-  EXPECT_FALSE(exact.contains("x.model.layers.0.mlp.up_proj"));  // a pattern begins where the name does
+  EXPECT_FALSE(exact.contains("x.model.layers.0.mlp.up_proj"));  // a pattern is anchored at the beginning
   const ModuleNames parts =
       read_quantization({{"quant_method", "awq"}, {"modules_to_not_convert", {"visual"}}}).ignored;
   EXPECT_TRUE(parts.contains("model.visual.blocks.0.qkv"));
@@ -130,7 +130,7 @@ TEST(QuantizationConfig, KeepsListsOfModulesAsEachMethodMeansThem) {
   EXPECT_TRUE(read_quantization({{"quant_method", "gptq"}}).ignored.empty());
 }
 
-TEST(QuantizationConfig, BoundsPatterns) {
+TEST(QuantizationConfig, LimitsPatterns) {
   Json settings = mixed_precision();
   settings["ignore"] = {"re:(a+)+$"};
   EXPECT_FALSE(read_quantization(settings).ignored.contains(std::string(200, 'a') + "b"));
@@ -163,8 +163,8 @@ TEST(QuantizationConfig, ReadsTheOtherMethods) {
   EXPECT_EQ(read_quantization({{"quant_method", "mxfp4"}}).method, Method::mxfp4);
 }
 
-// The class that is meant where none is said is the older one, as in transformers.
-TEST(QuantizationConfig, ReadsWhatTheScaleOfBitNetDoes) {
+// Without a class, the older one is assumed, as in transformers.
+TEST(QuantizationConfig, ReadsTheScaleOfBitNet) {
   EXPECT_EQ(read_quantization({{"quant_method", "bitnet"}}).bitnet_scale, BitNetScale::divides);
   EXPECT_EQ(read_quantization({{"quant_method", "bitnet"}}).method, QuantizationConfig::Method::bitnet);
   const QuantizationConfig config = read_quantization({{"quant_method", "bitnet"},
@@ -186,7 +186,7 @@ TEST(QuantizationConfig, ReadsWhatTheScaleOfBitNetDoes) {
   });
 }
 
-TEST(QuantizationConfig, SaysWhatItDoesNotRead) {
+TEST(QuantizationConfig, NamesUnsupportedSettings) {
   for (const int bits : {2, 3, 16}) {
     expect_error(ErrorCode::unsupported, {"c.quantization_config.bits", "only 4 and 8 bit"}, [&] {
       read_quantization({{"quant_method", "gptq"}, {"bits", bits}});
@@ -214,7 +214,7 @@ TEST(QuantizationConfig, SaysWhatItDoesNotRead) {
   });
 }
 
-TEST(QuantizationConfig, RefusesNonsense) {
+TEST(QuantizationConfig, RefusesInvalidFields) {
   const std::pair<Json, const char*> kNonsense[] = {
       {"gptq", "quantization_config must be an object"},
       {Json::object(), "quant_method is missing"},

@@ -39,7 +39,8 @@ TEST(RopeConfig, ReadsBothSpellingsAlike) {
   EXPECT_EQ(rope.original_max_positions, 8192);
   EXPECT_EQ(read({{"rope_theta", 500000.0}, {"rope_scaling", kLlama3}}), rope);
   EXPECT_EQ(read({{"rope_theta", 500000.0}, {"rope_scaling", legacy}}), rope);
-  EXPECT_EQ(read({{"rope_theta", 1.0}, {"rope_parameters", modern}}), rope);  // the inner one counts
+  EXPECT_EQ(read({{"rope_theta", 1.0}, {"rope_parameters", modern}}),
+            rope);  // the inner value takes precedence
   EXPECT_EQ(read({{"rope_parameters", modern}, {"rope_scaling", kLlama3}}), rope);
 }
 
@@ -53,7 +54,7 @@ TEST(RopeConfig, ReadsPlainAndLinear) {
   EXPECT_EQ(linear.factor, 4.0);
 }
 
-TEST(RopeConfig, NamesTheKindsThatAreNotSupported) {
+TEST(RopeConfig, NamesUnsupportedKinds) {
   for (const char* name : {"xpos", "", "Linear"}) {
     for (const char* key : {"type", "rope_type"}) {
       expect_error(
@@ -65,7 +66,7 @@ TEST(RopeConfig, NamesTheKindsThatAreNotSupported) {
   }
 }
 
-TEST(RopeConfig, ReadsSettingsOfAKindOfLayers) {
+TEST(RopeConfig, ReadsSettingsByLayerType) {
   const Json json = {{"rope_parameters",
                       {{"full_attention", {{"rope_type", "linear"}, {"factor", 8}, {"rope_theta", 1e6}}},
                        {"sliding_attention", {{"rope_theta", 500.0}}}}}};
@@ -78,7 +79,7 @@ TEST(RopeConfig, ReadsSettingsOfAKindOfLayers) {
                [&] { read_rope_config(fields, {}, "chunked_attention"); });
 }
 
-TEST(RopeConfig, RefusesSettingsThatDisagreeOrLack) {
+TEST(RopeConfig, RefusesContradictoryOrIncompleteSettings) {
   expect_error(ErrorCode::format, {"c.rope_scaling.rope_type", "c.rope_scaling.type", "disagree"}, [] {
     read({{"rope_scaling", {{"type", "linear"}, {"rope_type", "llama3"}, {"factor", 2}}}});
   });
@@ -126,9 +127,9 @@ TEST(InverseFrequencies, ArePowersOfTheBase) {
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(divided[i], plain[i] / 4.0f);
 }
 
-// Llama 3.1 in double precision, by the definition: the share of the unscaled frequency goes from 0 to 1 as
-// the turns within the original context go from low_freq_factor to high_freq_factor.
-TEST(InverseFrequencies, OfLlama3AreInterpolated) {
+// Llama 3.1 in double precision, by the definition: the weight of the unscaled frequency goes from 0 to 1 as
+// the rotations within the original context go from low_freq_factor to high_freq_factor.
+TEST(InverseFrequencies, AreInterpolatedForLlama3) {
   const RopeConfig rope = read({{"rope_theta", 500000.0}, {"rope_scaling", kLlama3}});
   const std::vector<float> frequencies = inverse_frequencies(rope, 128);
   ASSERT_EQ(frequencies.size(), 64U);
