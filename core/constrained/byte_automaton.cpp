@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-// The edges of [first, first + width), with that moved to 0.
+// Returns the edges within [first, first + width), shifted so that `first` becomes 0.
 LanguageEdges part_of(const LanguageEdges& edges, uint32_t first, uint32_t width) {
   LanguageEdges part;
   const uint32_t last = first + width - 1;
@@ -25,7 +25,7 @@ LanguageId rest_at(const LanguageEdges& edges, uint32_t value) {
   return LanguageStore::kNothing;
 }
 
-// What \ud may go on to: U+D000 to U+D7FF, or a pair of surrogates.
+// Returns the code points that can follow \ud: U+D000 to U+D7FF, or a surrogate pair.
 LanguageEdges after_d(const LanguageEdges& edges) {
   LanguageEdges kept;
   for (const LanguageEdge& edge : edges) {
@@ -180,7 +180,7 @@ void ByteAutomaton::make_row(ByteStateId id) {
   ++num_rows_;
 }
 
-// Classes all of whose characters lead back to the state.
+// Returns the byte classes of which every character leads back to the state itself.
 ByteClasses ByteAutomaton::loops_of(ByteStateId id, const ByteRow& row) const {
   ByteClasses others = 0;
   for (uint32_t byte = 0x20; byte < 0x80; ++byte) {
@@ -226,7 +226,7 @@ void ByteAutomaton::fill_lead(const State& state, const LanguageEdges& edges, By
                               uint32_t num_tail) {
   const uint32_t width = 1U << (6 * num_tail);
   const uint32_t first = (lead & (0x3FU >> num_tail)) << (6 * num_tail);
-  constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};  // shorter forms are not UTF-8
+  constexpr uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};  // overlong forms are not UTF-8
   LanguageEdges part = part_of(edges, first, width);
   if (first < kLeast[num_tail]) {
     const uint32_t skipped = kLeast[num_tail] - first;

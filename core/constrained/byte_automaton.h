@@ -1,5 +1,6 @@
-// Languages over code points, read byte by byte: as UTF-8, or as a JSON string with its quotes and every way
-// to escape a character. States and their rows are made when they are first needed.
+// Deterministic automata over bytes for languages over code points. A text is spelled either as UTF-8 or as a
+// JSON string with quotes and all escapes of a character. States and their transition rows are made on first
+// use.
 #pragma once
 
 #include <array>
@@ -18,49 +19,49 @@ using ByteRow = std::array<ByteStateId, 256>;
 
 enum class Spelling : uint32_t { utf8, json_string };
 
-// Not thread-safe. From every state but kDead an accepting one can be reached. ErrorCode::capacity where
-// there are more than max_states.
+// Automata over bytes. Not thread-safe. An accepting state is reachable from every state except kDead. Throws
+// ErrorCode::capacity if more than max_states are needed.
 class ByteAutomaton {
  public:
   static constexpr ByteStateId kDead = 0;
 
   ByteAutomaton(LanguageStore& languages, size_t max_states);
 
-  // kDead where the language is empty.
+  // Returns the start state; kDead if the language is empty.
   ByteStateId start(LanguageId language, Spelling spelling);
   ByteStateId next(ByteStateId state, uint8_t byte) { return row(state)[byte]; }
-  const ByteRow* known_row(ByteStateId state) const { return rows_[state].get(); }  // null: not made yet
+  const ByteRow* known_row(ByteStateId state) const { return rows_[state].get(); }  // null if not made yet
   const ByteRow& row(ByteStateId state) {
     if (rows_[state] == nullptr) make_row(state);
     return *rows_[state];
   }
-  // The byte that comes next where there is no choice but of spelling: a character that a JSON string may
-  // hold as it is, is not escaped. -1 where there is a choice, or nothing comes.
+  // Returns the only byte that can come next, apart from alternative escapes: a character that a JSON string
+  // can contain unescaped is not escaped. Returns -1 if several bytes or none can come next.
   int only_byte(ByteStateId state);
-  // What walks ask of each state, as bits.
+  // Bits that walks over the vocabulary test for each state.
   enum Trait : uint8_t {
     kAccepts = 1U << 0,
-    kLeadsOn = 1U << 1,  // whether any byte may follow; set for some where none does
+    kLeadsOn = 1U << 1,  // some byte may follow; also set for some states after which none can
   };
   uint8_t traits(ByteStateId state) const { return traits_[state]; }
   bool accepts(ByteStateId state) const { return (traits(state) & kAccepts) != 0; }
   bool leads_on(ByteStateId state) const { return (traits(state) & kLeadsOn) != 0; }
-  // Inside of a JSON string, classes whose characters may come in any order, as many as a plain token has. As
-  // far as that is known: more may be once the row is made.
+  // Returns byte classes whose characters can follow in any order inside a JSON string, up to the length of a
+  // plain token. A lower bound: more classes may be known once the row is made.
   ByteClasses free_classes(ByteStateId state) const { return free_classes_[state]; }
-  // Whether the state is inside the quotes of a JSON string, between two characters.
+  // Returns whether the state is inside the quotes of a JSON string, between two characters.
   bool in_json_text(ByteStateId state) const { return states_[state].kind == Kind::body; }
-  // Characters of a JSON string of which any may come next; 0 for other states.
+  // Returns how many arbitrary characters can come next in a JSON string; 0 for other states.
   uint32_t free_chars(ByteStateId state) const {
     return in_json_text(state) ? languages_.free_length(states_[state].language) : 0;
   }
-  // What is left between two characters of the text; nothing inside of a character, and of other states.
+  // The remaining language between two characters of a text; none inside a character and for other states.
   struct Place {
     LanguageId language = 0;
     bool in_text = false;
   };
   Place place(ByteStateId state) const;
-  // A state that tokens of up to `horizon` characters cannot tell from this one.
+  // Returns a state that texts of up to `horizon` characters cannot distinguish from this one.
   ByteStateId cut(ByteStateId state, uint32_t horizon);
 
   size_t num_states() const { return states_.size(); }
@@ -71,25 +72,25 @@ class ByteAutomaton {
     dead,
     done,
     text,       // UTF-8, between two characters
-    quote,      // before the first quote
-    body,       // of a JSON string, between two characters
+    quote,      // before the opening quote
+    body,       // in a JSON string, between two characters
     escape,     // after a backslash
     unicode,    // after \u
     unicode_d,  // after \ud
-    high,       // in a high surrogate: `count` digits to come
+    high,       // in a high surrogate: `count` digits left
     low_mark,   // before the backslash of a low surrogate
     low_u,
     low_d,
     low_c,  // before the second digit of a low surrogate
-    hex,    // `count` digits to come
-    tail    // `count` bytes of UTF-8 to come
+    hex,    // `count` digits left
+    tail    // `count` bytes of UTF-8 left
   };
   struct State {
     Kind kind = Kind::dead;
     Spelling spelling = Spelling::utf8;
     uint32_t count = 0;
-    LanguageId language = 0;  // where the kind is between characters
-    LanguageEdges edges;      // over what is left of the code point, else
+    LanguageId language = 0;  // if the kind is between characters
+    LanguageEdges edges;      // otherwise: edges over the rest of the code point
   };
 
   ByteStateId intern(State state);

@@ -1,4 +1,4 @@
-// Sets of Unicode scalar values, as ascending ranges that neither overlap nor touch.
+// Sets of Unicode scalar values, as sorted ranges that neither overlap nor touch.
 #pragma once
 
 #include <compare>
@@ -16,15 +16,15 @@ using CharSet = std::vector<CharRange>;
 
 constexpr uint32_t kMaxCodePoint = 0x10FFFF;
 
-// Every scalar value: all code points but surrogates.
+// Returns all scalar values: all code points except surrogates.
 CharSet all_chars();
-// Any ranges, made ascending and joined; surrogates fall out.
+// Sorts and merges arbitrary ranges; removes surrogates.
 CharSet normalized(CharSet ranges);
 CharSet complement(const CharSet& set);
 CharSet united(const CharSet& a, const CharSet& b);
 CharSet intersected(const CharSet& a, const CharSet& b);
 bool contains(const CharSet& set, uint32_t code_point);
-// With both cases of ASCII letters where the set has one of them.
+// Adds the other case of each ASCII letter in the set.
 CharSet with_both_cases(const CharSet& set);
 
 }  // namespace quire

@@ -1,4 +1,5 @@
-// A list that grows without moving what it has: no push waits for all of it, and addresses stay.
+// A list in chunks: growing never moves existing elements, so a push takes constant time and addresses stay
+// valid.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ class Chunked {
     grow_to(size_ + 1);
     (*this)[size_ - 1] = std::move(value);
   }
-  // Those that are new are as a T{} is.
+  // New elements are value-initialized.
   void grow_to(size_t size) {
     while (chunks_.size() * kChunk < size) chunks_.push_back(std::make_unique<std::array<T, kChunk>>());
     if (size > size_) size_ = size;

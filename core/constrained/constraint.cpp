@@ -13,9 +13,9 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxForcedBytes = 256;     // looked at for one call
-constexpr size_t kBytesBeforeForced = 64;   // that a tokenizer is shown before them
-constexpr size_t kMaxMaskBytes = 8U << 20;  // of masks kept by position
+constexpr size_t kMaxForcedBytes = 256;     // looked at in one call
+constexpr size_t kBytesBeforeForced = 64;   // context for the tokenizer
+constexpr size_t kMaxMaskBytes = 8U << 20;  // of masks cached by position
 constexpr size_t kMaxWalkBytes = 16U << 20;
 
 void join(gsl::span<uint32_t> into, const TokenBits& mask) {
@@ -70,13 +70,14 @@ size_t Constraint::held_bytes() const {
 
 void Constraint::spend(uint64_t steps) const {
   if (steps > making_.steps_left) {
-    throw Error(ErrorCode::capacity, "a mask of the constraint takes more than max_mask_steps = {} steps",
+    throw Error(ErrorCode::capacity,
+                "one token mask of the constraint needs more than max_mask_steps = {} steps",
                 limits_.max_mask_steps);
   }
   making_.steps_left -= steps;
 }
 
-// The loop that most of a mask is: tokens are noted without a branch, and rows are found by depth.
+// The main loop of a mask: records tokens without a branch, and finds transition rows by depth.
 void Constraint::walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, FoundTokens& found,
                             std::vector<uint32_t>& exits) const {
   const auto& [trie, begin, end, flag] = tree;
@@ -94,7 +95,7 @@ void Constraint::walk_nodes(const Subtree& tree, ByteStateId state, Marks marks,
       continue;
     }
     const bool has_children = node.end > i + 1;
-    // All below are whole characters of a string, and any of them may come.
+    // All tokens below are whole characters of a string, and any characters may come.
     if (has_children && flag == kPlainNode && (node.below & ~automaton.free_classes(next)) == 0) {
       for (; i < node.end; ++i) vocabulary_->note(trie.nodes[i], found);
       continue;
@@ -112,7 +113,7 @@ void Constraint::walk_nodes(const Subtree& tree, ByteStateId state, Marks marks,
   spend(steps);
 }
 
-// From a node on, its own bytes already read.
+// Walks the nodes below `node`; its own bytes are already read.
 void Constraint::walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
                       std::vector<uint32_t>& exits) const {
   const bool plain = (node & kPlainNode) != 0;
@@ -123,7 +124,7 @@ void Constraint::walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<u
   for (const TokenId token : found_.tokens()) set_bit(mask, token);
 }
 
-// What tokens cannot tell apart has one walk.
+// Maps states that no token can distinguish to one state, so that they share a walk.
 ByteStateId Constraint::cut(ByteStateId exact) const {
   const auto [known, is_new] = cuts_.emplace(exact, ByteAutomaton::kDead);
   if (is_new) known->second = machine_.automaton().cut(exact, vocabulary_->max_bytes());
@@ -194,7 +195,7 @@ bool Constraint::make_mask(const Position& position, std::string_view text, gsl:
   making_ = {limits_.max_mask_steps};
   Exits exits;
   const Walk* found = nullptr;
-  std::optional<std::pair<ByteStateId, Marks>> last;  // ways are sorted, and many have a state in common
+  std::optional<std::pair<ByteStateId, Marks>> last;  // ways are sorted, and many share a state
   for (const Way& way : position.ways) {
     if ((way.state & kTokenState) != 0) {
       making_.met_depth = making_.met_depth || machine_.closure(way.stack).is_cut;
@@ -224,8 +225,9 @@ void Constraint::mark_tokens(const TokenSet& set, gsl::span<uint32_t> mask) cons
   }
 }
 
-// Tokens with more than one lexeme, node by node: those below a node have higher numbers. What may depend on
-// the text is settled for it and the bytes that lead to the node.
+// Completes tokens that span several lexemes, node by node; nodes below a node have higher numbers. Stacks
+// that depend on the text are resolved with the text and the bytes on the path to the node. Returns whether
+// the result is independent of the text.
 bool Constraint::follow_exits(Exits todo, std::string_view text, gsl::span<uint32_t> mask) const {
   bool by_position_alone = true;
   std::string read(text);
@@ -250,7 +252,8 @@ bool Constraint::follow_exits(Exits todo, std::string_view text, gsl::span<uint3
   return by_position_alone;
 }
 
-// Those that there is a way on from; the token that ends at the node is one that may come then.
+// Resolves stacks with the text and sets those that cannot continue to kNoStack. If any continues, allows the
+// token that ends at the node.
 void Constraint::settle(uint32_t node, std::string_view read, gsl::span<StackId> stacks,
                         gsl::span<uint32_t> mask) const {
   JsonMachine::EndedItems items;
@@ -263,7 +266,7 @@ void Constraint::settle(uint32_t node, std::string_view read, gsl::span<StackId>
   if (goes_on && at.token >= 0) vocabulary_->mark(at, mask);
 }
 
-// From a node and a state on the walk is the same whatever comes after it.
+// Continues from a node with the lexemes of each stack. Stacks that share a state share the walk.
 void Constraint::follow(uint32_t node, gsl::span<const StackId> stacks, gsl::span<uint32_t> mask,
                         Exits& todo) const {
   std::unordered_map<uint64_t, std::vector<uint32_t>> walked;
@@ -308,8 +311,8 @@ std::string Matcher::limit_met() const {
   MutexLock lock(constraint_->mutex_);
   if (!constraint_->is_cut_by_depth(steps_.back().position, text_)) return {};
   return fmt::format(
-      "the text is max_depth = {} items of the stack deep, where nothing more opens: have it nest less, or "
-      "let no rule ask for another once its first part is there",
+      "the text is nested max_depth = {} items deep, the limit of the constraint: let it nest less, or "
+      "make the nested parts optional",
       JsonMachine::kMaxDepth);
 }
 
@@ -384,7 +387,7 @@ std::string Matcher::forced(size_t max_bytes) const {
   return look_ahead(max_bytes).bytes;
 }
 
-// About so many, from where a token begins.
+// Returns about the last `num_bytes` bytes of the text, beginning at a token boundary.
 std::string_view Matcher::last_tokens(size_t num_bytes) const {
   size_t begin = text_.size();
   for (auto step = steps_.rbegin(); step != steps_.rend() && text_.size() - begin < num_bytes; ++step)
@@ -396,7 +399,7 @@ std::string_view Matcher::last_tokens(size_t num_bytes) const {
 
 namespace {
 
-// One of each kind that tokenizers tell apart, of those that may come.
+// Returns one sample character of each kind that tokenizers distinguish, from the bytes that may come.
 std::vector<std::string> samples_of(const std::bitset<256>& bytes) {
   std::vector<std::string> samples;
   for (const auto& [first, last] : {std::pair{'a', 'z'}, {'A', 'Z'}, {'0', '9'}}) {

@@ -1,5 +1,5 @@
-// A compiled constraint over one vocabulary, and the matchers that follow texts through it.
-// Structured output, also called guided decoding.
+// Structured output (guided decoding): a compiled constraint (JSON Schema, regular expression, grammar) over
+// one vocabulary, and matchers that compute the token masks of a text.
 #pragma once
 
 #include <bitset>
@@ -22,30 +22,30 @@ namespace quire {
 
 enum class ConstraintKind { json_schema, json_object, regex, choice, gbnf, lark };
 
-// What follows from its source and the vocabulary alone: any thread may use it at any time. What it finds out
-// on the way (states, masks) it keeps, under a lock and within its limits.
+// A compiled constraint. It depends only on its source and the vocabulary; safe to use from any thread.
+// Computed states and masks are cached, under a lock and within the limits.
 class Constraint : public std::enable_shared_from_this<Constraint> {
  public:
-  // ErrorCode::format for a malformed source, ErrorCode::unsupported naming what is not supported,
-  // ErrorCode::capacity naming the limit that it goes beyond. The source of a choice is a JSON list of
-  // strings; that of a JSON object is not looked at.
+  // Throws ErrorCode::format for a malformed source, ErrorCode::unsupported naming the unsupported feature,
+  // and ErrorCode::capacity naming the exceeded limit. The source of a choice is a JSON list of strings; the
+  // source of json_object is ignored.
   static std::shared_ptr<const Constraint> compile(ConstraintKind kind, std::string_view source,
                                                    std::shared_ptr<const TokenVocabulary> vocabulary,
                                                    const ConstraintLimits& limits = {});
 
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
   size_t held_bytes() const;
-  // What a new text begins with: this, or one made anew of the same source where the texts so far have taken
-  // up half of what the limits leave, as lists whose items must differ do with each of their texts.
+  // Returns the constraint for a new text: this one, or one compiled again from the same source if past texts
+  // have used half of the limits. Lists with uniqueItems, for example, use up items with every text.
   std::shared_ptr<const Constraint> current() const;
 
  private:
   friend class Matcher;
-  // Tokens that stay within the lexeme they begin in, and the nodes at which it may be over.
+  // The tokens that stay within the lexeme they begin in, and the trie nodes at which the lexeme may end.
   struct Walk {
-    TokenBits mask;  // empty where `tokens` has them
+    TokenBits mask;  // empty if `tokens` is used instead
     TokenIds tokens;
-    std::vector<uint32_t> exits;  // nodes, those of the plain trie with kPlainNode
+    std::vector<uint32_t> exits;  // trie nodes; kPlainNode is set for nodes of the plain trie
   };
   static constexpr uint32_t kPlainNode = 0x80000000U;
 
@@ -55,7 +55,7 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
         machine_(limits),
         rows_by_depth_(vocabulary_->max_bytes() + size_t{2}) {}
 
-  // What the limits count.
+  // The quantities that the limits apply to.
   struct Held {
     size_t items = 0;
     size_t states = 0;
@@ -64,15 +64,16 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   bool is_used_up() const;
   void fill_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
       QUIRE_REQUIRES(mutex_);
-  // Into a mask that is empty; whether it holds for the position whatever the text was.
+  // Fills an empty mask. Returns whether the mask is valid for the position regardless of the text.
   bool make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
       QUIRE_REQUIRES(mutex_);
-  // A token with which a lexeme is over may have to wait until its stack is settled, or leads nowhere.
+  // When to allow a token that completes a lexeme: at once, or only after its stack is resolved with the text
+  // and found to continue.
   enum class Marks { now, later };
   Marks marks_for(StackId stack) const QUIRE_REQUIRES(mutex_) {
     return machine_.depends_on_text(stack) || !machine_.goes_on(stack) ? Marks::later : Marks::now;
   }
-  // What comes after the nodes at which a lexeme is over.
+  // Stacks that follow, by the trie node at which a lexeme may end.
   using Exits = std::map<uint32_t, std::vector<StackId>>;
   bool follow_exits(Exits todo, std::string_view text, gsl::span<uint32_t> mask) const QUIRE_REQUIRES(mutex_);
   void settle(uint32_t node, std::string_view read, gsl::span<StackId> stacks, gsl::span<uint32_t> mask) const
@@ -84,12 +85,12 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   const Walk& walk_from(ByteStateId state, Marks marks) const QUIRE_REQUIRES(mutex_);
   void walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
             std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
-  // Nodes of a trie that are siblings, with all below them.
+  // Sibling nodes of a trie, with all nodes below them.
   struct Subtree {
     const TokenTrie& trie;
     uint32_t begin;
     uint32_t end;
-    uint32_t flag;  // of its exits: kPlainNode or 0
+    uint32_t flag;  // added to exits: kPlainNode or 0
   };
   void walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, FoundTokens& found,
                   std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
@@ -97,10 +98,10 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   std::string path_to(uint32_t node) const;
   bool is_cut_by_depth(const Position& position, std::string_view text) const QUIRE_REQUIRES(mutex_);
 
-  // Of the mask that is being made.
+  // State of the mask being computed.
   struct Making {
     uint64_t steps_left = 0;
-    bool met_depth = false;  // a token came to where more would open, but the stack is as deep as may be
+    bool met_depth = false;  // a token would open another level, but the stack has its maximum depth
   };
   struct PositionHash {
     size_t operator()(const Position& position) const;
@@ -118,34 +119,35 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   mutable std::unordered_map<ByteStateId, ByteStateId> cuts_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<Position, TokenBits, PositionHash> masks_ QUIRE_GUARDED_BY(mutex_);
   mutable Making making_ QUIRE_GUARDED_BY(mutex_);
-  mutable FoundTokens found_ QUIRE_GUARDED_BY(mutex_);  // by one walk
+  mutable FoundTokens found_ QUIRE_GUARDED_BY(mutex_);  // by the current walk
   mutable std::vector<const ByteRow*> rows_by_depth_ QUIRE_GUARDED_BY(mutex_);
 };
 
-// One text on its way through a constraint. Not thread-safe; a copy goes on from the same place.
+// Follows one text through a constraint. Not thread-safe; a copy continues from the same position.
 class Matcher {
  public:
   explicit Matcher(const std::shared_ptr<const Constraint>& constraint);
 
   const Constraint& constraint() const { return *constraint_; }
-  // The tokens that may come next, one bit each; the tokens that end a text are among them where it may end.
-  // `mask` has TokenVocabulary::num_words() words.
+  // Sets the token mask: one bit for each token that may come next, including end tokens if the text may end
+  // here. `mask` has TokenVocabulary::num_words() words.
   void mask(gsl::span<uint32_t> mask) const;
-  // False, and no change, where the token may not come next.
+  // Returns false, without a change, if the token may not come next.
   bool accept(TokenId token);
   bool accept_text(std::string_view bytes);
-  // Takes back the last `num_steps` calls that accepted something.
+  // Undoes the last `num_steps` successful calls of accept and accept_text.
   void rollback(size_t num_steps);
   bool may_end() const { return steps_.back().position.ends; }
   bool has_ended() const { return steps_.back().ended; }
-  // Whether there is a way on at all.
+  // Returns whether the text can continue at all.
   bool can_go_on() const { return !steps_.back().position.ways.empty(); }
-  // Where a mask has no token: the limit that left none, and the way out. Empty where no limit did.
+  // If the mask is empty because of a limit, returns an error text with the limit and the way out; otherwise
+  // an empty string.
   std::string limit_met() const;
-  // The bytes that must come next, as far as there is no choice; at most max_bytes.
+  // Returns the bytes that must come next, until there is a choice; at most max_bytes.
   std::string forced(size_t max_bytes) const;
-  // Appends at most max_tokens tokens of that text, cut as the tokenizer cuts it and none that what comes
-  // after it might change; of a vocabulary without a tokenizer the longest.
+  // Appends up to max_tokens tokens of the forced text, split as the tokenizer splits it, and only tokens
+  // that no following text can change. A vocabulary without a tokenizer gives the longest tokens.
   void force(size_t max_tokens, TokenIds& out) const;
   size_t num_steps() const { return steps_.size() - 1; }
   const std::string& text() const { return text_; }
@@ -158,7 +160,7 @@ class Matcher {
   };
   struct Forced {
     std::string bytes;
-    std::bitset<256> next;  // what may come after them
+    std::bitset<256> next;  // the bytes that may come after them
   };
   bool advance(std::string_view bytes, Position position) QUIRE_REQUIRES(constraint_->mutex_);
   Forced look_ahead(size_t max_bytes) const;

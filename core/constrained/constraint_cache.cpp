@@ -26,7 +26,7 @@ std::shared_ptr<const Constraint> ConstraintCache::get(ConstraintKind kind, std:
   return made;
 }
 
-// Constraints grow while they are used, so all are counted anew.
+// Counts all entries again, because constraints grow while they are used.
 void ConstraintCache::shrink() {
   size_t bytes = 0;
   for (auto it = entries_.begin(); it != entries_.end();) {

@@ -1,4 +1,4 @@
-// Compiled constraints of one vocabulary, kept for whoever asks for the same again.
+// A cache of compiled constraints of one vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,15 @@
 
 namespace quire {
 
-// Any thread. Two threads that ask for the same at once may both compile it; one result is kept.
+// An LRU cache of constraints; safe to use from any thread. If two threads request the same constraint at
+// once, both may compile it; one result is kept.
 class ConstraintCache {
  public:
   ConstraintCache(std::shared_ptr<const TokenVocabulary> vocabulary, size_t max_bytes)
       : vocabulary_(std::move(vocabulary)), max_bytes_(max_bytes) {}
 
-  // As Constraint::compile. What was not asked for longest goes first where the bytes held are too many.
+  // Like Constraint::compile, but cached. If the cache holds too many bytes, the least recently requested
+  // entries are removed.
   std::shared_ptr<const Constraint> get(ConstraintKind kind, std::string_view source);
 
   size_t size() const;
@@ -36,7 +38,7 @@ class ConstraintCache {
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
   const size_t max_bytes_;
   mutable Mutex mutex_;
-  std::list<Entry> entries_ QUIRE_GUARDED_BY(mutex_);  // the last one asked for comes first
+  std::list<Entry> entries_ QUIRE_GUARDED_BY(mutex_);  // most recently requested first
 };
 
 }  // namespace quire

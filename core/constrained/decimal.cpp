@@ -20,7 +20,7 @@ int64_t read_exponent(std::string_view text) {
   int64_t exponent = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
   if (error != std::errc() || std::abs(exponent) > kMaxDigits) {
-    throw Error(ErrorCode::capacity, "a number with the exponent {}: more than {} digits",
+    throw Error(ErrorCode::capacity, "a number with the exponent {} has more than {} digits",
                 printable(text, 20), kMaxDigits);
   }
   return exponent;
@@ -82,9 +82,10 @@ NumberTest::NumberTest(Relation relation, Decimal operand)
   const std::string digits = operand_.whole + operand_.fraction;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), divisor_);
   if (error != std::errc() || divisor_ == 0 || divisor_ > kMaxDivisor || operand_.negative) {
-    throw Error(ErrorCode::unsupported,
-                "the schema keyword \"multipleOf\": {} is not supported: digits from 1 to {} are",
-                operand_.text(), kMaxDivisor);
+    throw Error(
+        ErrorCode::unsupported,
+        "the schema keyword \"multipleOf\": {} is not supported; without the point, it must be from 1 to {}",
+        operand_.text(), kMaxDivisor);
   }
 }
 
@@ -111,7 +112,7 @@ bool NumberTest::advance(NumberProgress& at, char symbol) const {
 bool NumberTest::begin_exponent(NumberProgress& at) const {
   const bool after_digits = at.phase == Phase::whole || at.phase == Phase::fraction;
   if (!after_digits || !at.one_digit || is_division()) return false;
-  // What the digits were counts no longer: states that differ in them alone become one.
+  // The digits no longer matter: drop them, so that states that differ only in them become one.
   NumberProgress next;
   next.phase = Phase::exponent;
   next.negative = at.negative;
@@ -134,7 +135,7 @@ bool NumberTest::advance_digit(NumberProgress& at, uint32_t digit) const {
       at.nonzero = at.nonzero || digit != 0;
       if (digit == 0) return true;
       if (relation_ == Relation::multiple) return false;
-      at.num_whole = 1;  // marks a number that has more places than any multiple
+      at.num_whole = 1;  // marks a number with more decimal places than any multiple has
       return true;
     }
     at.nonzero = at.nonzero || digit != 0;
@@ -158,9 +159,9 @@ bool NumberTest::passes_by_power(const NumberProgress& at) const {
   const Decimal ten{false, "10", ""};
   Decimal size = operand_;
   size.negative = false;
-  // Sizes are in (0, 1) with a negative exponent, and at least 10 with a positive one.
+  // The absolute value is in (0, 1) with a negative exponent, and at least 10 with a positive one.
   const bool same_sign = operand_.is_zero() || operand_.negative == at.negative;
-  int order = at.negative ? -1 : 1;  // of the value against the operand, where the signs decide
+  int order = at.negative ? -1 : 1;  // of the value and the operand, if their signs decide
   if (same_sign && !operand_.is_zero()) {
     if (at.small_exponent) {
       if (compare(size, one) < 0) return false;

@@ -1,4 +1,4 @@
-// Numbers as they are written in JSON, compared and divided exactly, digit by digit.
+// Numbers in their JSON spelling, compared and divided exactly, digit by digit.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// (-1)^negative * 0.digits... : `whole` without leading zeros and `fraction` without trailing ones.
+// (-1)^negative * whole.fraction: `whole` without leading zeros and `fraction` without trailing zeros.
 struct Decimal {
   bool negative = false;
   std::string whole;
@@ -18,14 +18,14 @@ struct Decimal {
   std::string text() const;
 };
 
-// Of the text of a JSON number; ErrorCode::capacity where its exponent makes it longer than 400 digits.
+// Parses a JSON number; throws ErrorCode::capacity if its exponent makes it longer than 400 digits.
 Decimal parse_decimal(std::string_view text);
 Decimal to_decimal(double value);
 int compare(const Decimal& a, const Decimal& b);
 
 enum class Relation : uint8_t { less, at_most, at_least, more, multiple, no_multiple };
 
-// How far the text of a number has come against one operand. A small value: it is part of the name of a
+// Progress of reading a number that is compared with one operand. A small value: it is part of the key of a
 // state.
 struct NumberProgress {
   enum class Phase : uint8_t {
@@ -41,25 +41,27 @@ struct NumberProgress {
   };
   Phase phase = Phase::start;
   bool negative = false;
-  bool nonzero = false;         // a digit that is not zero was read
+  bool nonzero = false;         // a non-zero digit was read
   bool small_exponent = false;  // the exponent is negative
-  bool one_digit = false;       // the whole part is one digit that is not zero
-  int8_t order = 0;             // of the digits so far against those of the operand, at the same places
-  uint16_t num_whole = 0;       // digits of the whole part, leading zero left out; stops past the operand's
-  uint16_t num_fraction = 0;    // stops past the operand's
-  uint64_t remainder = 0;       // of the digits so far, for multiples
+  bool one_digit = false;       // the whole part is one non-zero digit
+  int8_t order = 0;  // comparison of the digits so far with the operand's digits at the same places
+  uint16_t num_whole =
+      0;  // digits of the whole part without a leading zero; stops counting past the operand's
+  uint16_t num_fraction = 0;  // stops counting past the operand's
+  uint64_t remainder = 0;     // of the digits so far; for multiples
   bool operator==(const NumberProgress&) const = default;
 };
 
-// One operand and what a number has to be to it. Texts with an exponent are followed where they are written
-// as every printer writes them (one digit before the point, a power other than 0) and only where the power
-// alone decides; others are refused, never accepted wrongly.
+// A relation to one operand that a number must satisfy. Numbers with an exponent are accepted only in the
+// usual printed form (one digit before the point, a non-zero power) and only if the power alone decides;
+// others are rejected, never accepted wrongly.
 class NumberTest {
  public:
-  // For multiples the operand must be positive and its digits not too large (else ErrorCode::unsupported).
+  // For multiples, the operand must be positive and its digits not too large; otherwise throws
+  // ErrorCode::unsupported.
   NumberTest(Relation relation, Decimal operand);
 
-  // False where no number that begins so passes.
+  // Returns false if no number with this beginning satisfies the relation.
   bool advance(NumberProgress& progress, char symbol) const;
   bool passes(const NumberProgress& progress) const;
   bool operator==(const NumberTest&) const = default;
@@ -75,7 +77,7 @@ class NumberTest {
 
   Relation relation_;
   Decimal operand_;
-  uint64_t divisor_ = 0;  // the digits of the operand, for multiples
+  uint64_t divisor_ = 0;  // the digits of the operand as a number; for multiples
 };
 
 }  // namespace quire

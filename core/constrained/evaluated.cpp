@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxCases = 64;
-constexpr int kMaxDepth = 50;  // of schemas of one value in each other
+constexpr int kMaxDepth = 50;  // nesting of schemas that apply to one value
 
 using Cases = std::vector<Evaluated>;
 
@@ -21,7 +21,7 @@ class Collector {
   Collector(std::string_view keyword, SchemaDocument& document, LanguageStore& languages)
       : keyword_(keyword), document_(document), languages_(languages) {}
 
-  // Of all keywords but the one that asks.
+  // Collects from all keywords except the unevaluated keyword itself.
   Cases of_root(SchemaId schema) { return collect(schema, kMaxDepth); }
 
  private:
@@ -33,8 +33,8 @@ class Collector {
     const SchemaNode node = document_.node(schema);
     const JsonValue& value = *node.value;
     if (value.as_object() == nullptr) return {Evaluated{}};
-    if (depth == 0) refuse("where schemas of one value are in each other without end");
-    if (value.find("dependentSchemas") != nullptr) refuse("beside \"dependentSchemas\"");
+    if (depth == 0) refuse("where schemas for one value are nested too deep");
+    if (value.find("dependentSchemas") != nullptr) refuse("next to \"dependentSchemas\"");
     Cases cases = {own(node, depth == kMaxDepth)};
     for (const std::string_view reference : {"$ref", "$dynamicRef", "$recursiveRef"}) {
       const JsonValue* const target = value.find(reference);
@@ -59,7 +59,7 @@ class Collector {
     return *found->as_array();
   }
 
-  // What the keywords say that stand in the schema itself.
+  // Collects from the keywords of the schema itself, without subschemas.
   Evaluated own(const SchemaNode& node, bool is_root) {
     const JsonValue& value = *node.value;
     Evaluated found;
@@ -82,13 +82,13 @@ class Collector {
     const bool of_rest =
         items != nullptr && (items->as_array() == nullptr || (!is_2020 && has("additionalItems")));
     found.all_items = of_rest || (!is_root && has("unevaluatedItems"));
-    if (is_2020 && has("contains") && keyword_ == "unevaluatedItems") refuse("beside \"contains\"");
+    if (is_2020 && has("contains") && keyword_ == "unevaluatedItems") refuse("next to \"contains\"");
     return found;
   }
 
-  // Each of the one with each of the other.
+  // Combines each case of one list with each case of the other.
   void join(Cases& cases, const Cases& more) const {
-    if (cases.size() * more.size() > kMaxCases) refuse("beside so many branches");
+    if (cases.size() * more.size() > kMaxCases) refuse("next to so many branches");
     Cases joined;
     for (const Evaluated& left : cases) {
       for (const Evaluated& right : more) {

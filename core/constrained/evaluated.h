@@ -1,4 +1,4 @@
-// What the keywords beside "unevaluatedProperties" and "unevaluatedItems" have looked at.
+// JSON Schema: which members and items count as evaluated for "unevaluatedProperties" and "unevaluatedItems".
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace quire {
 
-// Of values that meet all conditions: members with these keys and the first items, or all of them.
+// For values that satisfy all conditions: the evaluated members (those with these keys) and leading items, or
+// all of them.
 struct Evaluated {
   std::vector<Literal> conditions;
   std::vector<LanguageId> keys;
@@ -20,9 +21,9 @@ struct Evaluated {
   bool all_items = false;
 };
 
-// One for each way in which the branches of a schema can be met; a value that meets the schema meets the
-// conditions of one of them at least. ErrorCode::unsupported, naming `keyword`, where what is evaluated
-// depends on single members or items, or on too many branches.
+// Returns one case for each way to satisfy the branches of a schema; a valid value satisfies the conditions
+// of at least one case. Throws ErrorCode::unsupported naming `keyword` if the evaluated members depend on
+// single members or items, or if there are too many branches.
 std::vector<Evaluated> evaluated_by(SchemaId schema, std::string_view keyword, SchemaDocument& document,
                                     LanguageStore& languages);
 

@@ -9,14 +9,14 @@
 namespace quire {
 namespace {
 
-// The tokens from a place in the text on; none where no token begins there.
+// Tokenizes a text and returns the tokens from byte `place` on; none if no token begins there.
 TokenIds tokens_from(const Tokenizer& tokenizer, std::string_view text, size_t place) {
   TokenIds tokens;
   size_t at = 0;
   bool is_first = true;
   for (const TokenId token : tokenizer.encode(text, {.parse_special = false, .add_special_tokens = false})) {
     std::string_view bytes = tokenizer.token_bytes(token);
-    // Some put a blank before every text.
+    // Some tokenizers put a space before every text.
     const bool has_blank = is_first && !bytes.empty() && bytes[0] == ' ' && text[0] != ' ';
     if (has_blank) bytes.remove_prefix(1);
     is_first = false;

@@ -1,4 +1,4 @@
-// Text that must come, cut as a tokenizer cuts it: what a model has been trained on.
+// Splits forced text into tokens as the tokenizer does, because models are trained on such splits.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace quire {
 
-// `before` ends where a token ended; `forced` comes after it, and then the text is over or goes on with one
-// of `next`, each a character. The tokens of the beginning of `forced` that are there whichever comes; none
-// where the tokenizer would not have ended a token there, or spells the text otherwise.
+// `before` ends at a token boundary; `forced` follows it; then the text ends or continues with one of the
+// characters `next`. Returns the leading tokens of `forced` that are the same in all these cases. Returns
+// none if the tokenizer would not end a token there, or does not reproduce the text.
 TokenIds cut_as_tokenizer(const Tokenizer& tokenizer, std::string_view before, std::string_view forced,
                           const std::vector<std::string>& next);
 

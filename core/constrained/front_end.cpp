@@ -52,7 +52,7 @@ Grammar parse_source(ConstraintKind kind, std::string_view source, LanguageStore
     case ConstraintKind::lark:
       return parse_lark(source, languages, vocabulary);
   }
-  throw Error(ErrorCode::invalid_argument, "a kind of constraint that is not known");
+  throw Error(ErrorCode::invalid_argument, "unknown kind of constraint");
 }
 
 std::shared_ptr<const Constraint> Constraint::compile(ConstraintKind kind, std::string_view source,

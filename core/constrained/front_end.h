@@ -1,4 +1,4 @@
-// Sources of constraints made into grammars.
+// Parses the sources of constraints (JSON Schema, regular expressions, GBNF, Lark) into grammars.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// See Constraint::compile for errors.
+// Throws the errors documented at Constraint::compile.
 Grammar parse_source(ConstraintKind kind, std::string_view source, LanguageStore& languages,
                      const TokenVocabulary& vocabulary);
 

@@ -78,7 +78,7 @@ class GbnfReader {
   std::string read_name() {
     const size_t begin = pos_;
     while (pos_ < text_.size() && is_name_char(text_[pos_])) ++pos_;
-    if (begin == pos_) malformed("a name is missing");
+    if (begin == pos_) malformed("missing name");
     return std::string(text_.substr(begin, pos_ - begin));
   }
 
@@ -103,7 +103,7 @@ class GbnfReader {
     skip_space();
     if (!take("::=")) malformed("::= is missing");
     const uint32_t rule = rule_idx(name);
-    if (!defined_.emplace(name, true).second) malformed("a rule is defined twice");
+    if (!defined_.emplace(name, true).second) malformed("duplicate rule");
     const ExpressionId body = read_choice(0);
     grammar_.rules[rule].body = body;
     skip_space();
@@ -158,17 +158,17 @@ class GbnfReader {
       if (!take(")")) malformed("missing )");
       return group;
     }
-    if (!is_name_char(symbol)) malformed("a character that means nothing here");
+    if (!is_name_char(symbol)) malformed("unexpected character");
     const std::string name = read_name();
     if (peek() == '(') unsupported("the macro " + name);
     return add_rule_reference(rule_idx(name));
   }
 
   uint32_t read_char() {
-    if (pos_ >= text_.size()) malformed("the text ends inside of quotes or brackets");
+    if (pos_ >= text_.size()) malformed("unterminated quotes or brackets");
     if (take("\\")) return read_escape();
     const Utf8Char next = decode_utf8(text_, pos_);
-    if (!next.valid) malformed("bytes that are not UTF-8");
+    if (!next.valid) malformed("invalid UTF-8");
     pos_ += next.length;
     return next.code_point;
   }
@@ -177,7 +177,7 @@ class GbnfReader {
     uint32_t value = 0;
     for (size_t i = 0; i < num_digits; ++i, ++pos_) {
       const int digit = hex_digit(peek());
-      if (digit < 0) malformed("a hexadecimal digit is missing");
+      if (digit < 0) malformed("missing hexadecimal digit");
       value = value * 16 + static_cast<uint32_t>(digit);
     }
     return value;
@@ -222,7 +222,7 @@ class GbnfReader {
         break;
     }
     if (std::string_view("\"'\\[]-^.?*+|(){}$/<>").find(symbol) == std::string_view::npos)
-      malformed("an escape that is not known");
+      malformed("unknown escape");
     return static_cast<uint8_t>(symbol);
   }
 
@@ -247,7 +247,7 @@ class GbnfReader {
       if (peek() == '-' && peek(1) != ']') {
         take("-");
         last = read_char();
-        if (last < first) malformed("a range of characters that runs backwards");
+        if (last < first) malformed("reversed character range");
       }
       set.push_back({first, last});
     }
@@ -267,7 +267,7 @@ class GbnfReader {
     if (name.size() > 4 && name[1] == '[') {
       id = 0;
       for (const char digit : name.substr(2, name.size() - 4)) {
-        if (digit < '0' || digit > '9' || id > 100'000'000) malformed("a token id that is no number");
+        if (digit < '0' || digit > '9' || id > 100'000'000) malformed("invalid token id");
         id = id * 10 + (digit - '0');
       }
     } else {
@@ -309,8 +309,8 @@ class GbnfReader {
         const auto min = read_number();
         auto max = min;
         if (take(",")) max = read_number().value_or(kNoMaximum);
-        if (!take("}") || (!min && !max)) malformed("counts of a repetition");
-        if (min.value_or(0) > *max) malformed("a repetition whose least count is more than its greatest");
+        if (!take("}") || (!min && !max)) malformed("invalid repetition counts");
+        if (min.value_or(0) > *max) malformed("minimum of a repetition exceeds its maximum");
         item = grammar_.add_repetition(item, min.value_or(0), *max);
       } else {
         return item;

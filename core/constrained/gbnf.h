@@ -1,4 +1,5 @@
-// llama.cpp's grammar notation. Also read: xgrammar's dialect of it, without lookahead and macros.
+// Parser for GBNF, llama.cpp's grammar notation. Also reads xgrammar's dialect (EBNF), without lookahead and
+// macros.
 #pragma once
 
 #include <string_view>
@@ -8,7 +9,7 @@
 
 namespace quire {
 
-// The root is the rule named so. Tokens: <name>, <[id]>, and !<...> for all others.
+// The start rule is named "root". Special tokens: <name>, <[id]>, and !<...> for all other tokens.
 Grammar parse_gbnf(std::string_view source, LanguageStore& languages, const TokenVocabulary& vocabulary);
 
 }  // namespace quire

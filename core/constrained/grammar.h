@@ -1,5 +1,5 @@
-// The form between front ends and the machine: expressions over lexemes, tokens and JSON values, and rules
-// that may refer to each other.
+// Context-free grammars: the form between the parsers and the push-down automaton. Expressions over lexemes,
+// tokens and JSON values, and rules that may refer to each other.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ using ExpressionId = uint32_t;
 struct Expression {
   enum class Kind : uint8_t { empty, nothing, language, tokens, sequence, choice, repetition, rule, json };
   Kind kind = Kind::empty;
-  uint32_t a = 0;    // language, set of tokens, part, rule, or schema
+  uint32_t a = 0;    // index of a language, token set, part, rule or schema
   uint32_t min = 0;  // of a repetition
   uint32_t max = 0;
   std::vector<ExpressionId> parts;
 };
 
-// Tokens by their ids, or all others.
+// Tokens with these ids, or all others.
 struct TokenSet {
   TokenIds ids;
   bool negated = false;
@@ -32,10 +32,10 @@ struct TokenSet {
 struct Rule {
   std::string name;
   ExpressionId body = 0;
-  bool shortest = false;  // of its texts only those of which no beginning is one too; it must be regular
+  bool shortest = false;  // lazy: only texts of which no proper prefix matches too; the rule must be regular
 };
 
-// Plain data. Expression 0 is the empty text.
+// A grammar as plain data. Expression 0 is the empty text.
 struct Grammar {
   std::vector<Expression> expressions = {Expression{}};
   std::vector<Rule> rules;
@@ -68,7 +68,7 @@ struct Grammar {
     expression.max = max;
     return add(std::move(expression));
   }
-  // The root of `other`, which becomes part of this one. Of the same languages.
+  // Adds `other` to this grammar and returns its root. Both must use the same LanguageStore.
   ExpressionId take_in(Grammar other);
 };
 

@@ -23,7 +23,8 @@ class Shaper {
     for (size_t i = 0; i < grammar_.rules.size(); ++i) {
       Rule& rule = grammar_.rules[i];
       if (rule.shortest && !rule_languages_[i]) {
-        throw Error(ErrorCode::unsupported, "the lazy rule \"{}\" is not regular, which is not supported",
+        throw Error(ErrorCode::unsupported,
+                    "the lazy rule \"{}\" is not regular; only regular rules can be lazy",
                     printable(rule.name));
       }
       rule.body = rule_languages_[i] ? grammar_.add_language(*rule_languages_[i]) : with_lexemes(rule.body);
@@ -37,7 +38,7 @@ class Shaper {
  private:
   Expression at(ExpressionId id) const { return grammar_.expressions[id]; }
 
-  // From the rules that refer to none upward: a rule that leads to itself never becomes regular.
+  // Works upward from rules without references; recursive rules are never regular.
   void find_regular_rules() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -96,7 +97,7 @@ class Shaper {
     }
     if (expression.kind != Kind::sequence && expression.kind != Kind::choice) return id;
     std::vector<ExpressionId> parts;
-    std::vector<LanguageId> regular;  // neighbours in a sequence, or all of a choice
+    std::vector<LanguageId> regular;  // adjacent parts of a sequence, or all of a choice
     const bool choice = expression.kind == Kind::choice;
     const auto flush = [&] {
       if (regular.empty()) return;
@@ -151,7 +152,7 @@ class Shaper {
     return grammar_.expressions[id].kind == Kind::rule && grammar_.expressions[id].a == rule;
   }
 
-  // a: a x | y  becomes  a: y x*
+  // Removes direct left recursion: `a: a x | y` becomes `a: y x*`.
   void turn_around(uint32_t rule) {
     const Expression body = at(grammar_.rules[rule].body);
     const std::vector<ExpressionId> branches =
@@ -161,7 +162,7 @@ class Shaper {
     for (const ExpressionId branch : branches) {
       const Expression sequence = at(branch);
       const bool itself = sequence.kind == Kind::sequence && is_rule(sequence.parts[0], rule);
-      if (is_rule(branch, rule)) continue;  // a: a says nothing
+      if (is_rule(branch, rule)) continue;  // `a: a` has no effect
       if (!itself) {
         firsts.push_back(branch);
         continue;
@@ -175,7 +176,7 @@ class Shaper {
         grammar_.add_group(Kind::sequence, {grammar_.add_group(Kind::choice, std::move(firsts)), more});
   }
 
-  // Rules that a text of the expression may begin with.
+  // Collects the rules that a text of the expression can begin with.
   void first_rules(ExpressionId id, std::vector<bool>& found) const {
     const Expression& expression = grammar_.expressions[id];
     if (expression.kind == Kind::rule) found[expression.a] = true;
@@ -204,7 +205,8 @@ class Shaper {
       }
       if (reached[i]) {
         throw Error(ErrorCode::unsupported,
-                    "the rule \"{}\" begins with itself by way of another, which is not supported",
+                    "the rule \"{}\" begins with itself through another rule (indirect left recursion), "
+                    "which is not supported",
                     printable(grammar_.rules[i].name));
       }
     }

@@ -1,13 +1,12 @@
-// What every grammar goes through before it runs: its regular parts become lexemes, and rules that begin with
-// themselves are turned around.
+// Normalizes a grammar before it runs: regular parts become lexemes, and direct left recursion is removed.
 #pragma once
 
 #include "core/constrained/grammar.h"
 
 namespace quire {
 
-// Rules that no text meets are left as they are: ways into them end. ErrorCode::unsupported where a rule
-// begins with itself other than directly.
+// Rules that match no text are kept; paths into them end there. Throws ErrorCode::unsupported for indirect
+// left recursion.
 void shape_grammar(Grammar& grammar, LanguageStore& languages);
 
 }  // namespace quire

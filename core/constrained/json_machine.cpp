@@ -1,4 +1,4 @@
-// Long file: what a schema is made into and how that runs are one idea, and each half explains the other.
+// Long file: compiling a schema and running the result belong together, and each part explains the other.
 
 #include "core/constrained/json_machine.h"
 
@@ -14,24 +14,25 @@
 namespace quire {
 namespace {
 
-constexpr size_t kTerm = 0;  // places in the facts
+constexpr size_t kTerm = 0;  // indexes into Facts
 constexpr size_t kCount = 1;
-constexpr size_t kFulfilled = 2;  // of objects
+constexpr size_t kFulfilled = 2;  // objects
 constexpr size_t kSeen = 3;
-constexpr size_t kCounts = 2;  // of arrays
+constexpr size_t kCounts = 2;  // arrays
 constexpr size_t kMaxObligations = 64;
 constexpr size_t kMaxKeyClasses = 4096;
 constexpr size_t kMaxCounts = 6;
 constexpr size_t kMaxPrograms = 200'000;
 
-// White space as printers leave it: nothing, a space, or a line end and what indents the next line.
+// White space as JSON printers write it: none, one space, or a line end with the indentation of the next
+// line.
 #define QUIRE_JSON_SPACE "([ \t]|\r?\n[ \t]{0,400})?"
 
 bool is_seen(const std::vector<uint64_t>& facts, uint32_t name) {
   return (facts[kSeen + name / 64] >> (name % 64) & 1) != 0;
 }
 
-// A JSON value in a form that only equal values share.
+// Returns a canonical form of a JSON value: equal values, and only those, have the same form.
 std::string canonical(const JsonValue& value) {
   if (value.is_null()) return "null";
   if (const bool* const flag = value.as_bool()) return *flag ? "true" : "false";
@@ -51,7 +52,8 @@ std::string canonical(const JsonValue& value) {
   return "{" + out + "}";
 }
 
-// Of the text of a value; one with a key twice, which the reader refuses, is only equal to the same text.
+// Returns the canonical form of a value's text. Text with a duplicate key, which parse_json refuses, is its
+// own form.
 std::string canonical_item(std::string_view text) {
   try {
     return canonical(parse_json(text, "item", {text.size(), JsonMachine::kMaxDepth}));
@@ -84,7 +86,7 @@ GoalId JsonMachine::add(const JsonValue& schema) {
   first_goal_ = static_cast<GoalId>(goals_.size());
   const size_t first_object = objects_.size();
   const GoalId root = compiler_->root();
-  // Programs name goals that have none yet; those come in turn.
+  // Making programs can add goals; the loop covers those as well.
   for (GoalId goal = 0; goal < compiler_->num_goals(); ++goal) {
     goals_.resize(global(static_cast<GoalId>(compiler_->num_goals())));
     goals_[global(goal)] = make_program(goal);
@@ -161,7 +163,7 @@ void JsonMachine::add_named_classes(const ObjectTerm& term, const std::vector<ui
           rule.name == names[i] || (rule.name == kNoName && languages_.contains(rule.keys, name));
       if (matches) goal = both(goal, rule.goal);
     }
-    std::vector<size_t> open;  // obligations that it may fulfil
+    std::vector<size_t> open;  // obligations that the member may fulfil
     size_t other_idx = 0;
     for (const KeyRule& rule : term.obligations) {
       if (rule.name == names[i]) goal = both(goal, rule.goal);
@@ -176,7 +178,7 @@ void JsonMachine::add_named_classes(const ObjectTerm& term, const std::vector<ui
   }
 }
 
-// Keys that are no name of the term, apart by the rules and obligations that they match.
+// Adds classes for all keys that the term does not name, split by the rules and obligations that they match.
 void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<uint32_t>& names,
                                     ObjectProgram& program) {
   struct Part {
@@ -211,8 +213,8 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
   for (const KeyRule& rule : term.obligations) {
     if (rule.name != kNoName) continue;
     if (other_idx >= kMaxObligations)
-      throw Error(ErrorCode::capacity, "a schema has more than {} obligations in one object",
-                  kMaxObligations);
+      throw Error(ErrorCode::capacity,
+                  "a schema has more than {} conditions on unnamed members in one object", kMaxObligations);
     split(rule.keys, [&](Part& part) { part.open.push_back(other_idx); });
     program.obligations |= uint64_t{1} << other_idx++;
   }
@@ -227,7 +229,7 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
 
 std::vector<JsonMachine::MemberOption> JsonMachine::options_of(const ObjectTerm& term, GoalId goal,
                                                                const std::vector<size_t>& obligations) {
-  std::vector<GoalId> goals;  // of the obligations that are no name's
+  std::vector<GoalId> goals;  // of the obligations without a name
   for (const KeyRule& rule : term.obligations) {
     if (rule.name == kNoName) goals.push_back(rule.goal);
   }
@@ -250,7 +252,8 @@ std::vector<JsonMachine::MemberOption> JsonMachine::options_of(const ObjectTerm&
 
 uint32_t JsonMachine::add_array(const ArrayTerm& term) {
   if (term.counts.size() > kMaxCounts) {
-    throw Error(ErrorCode::capacity, "a schema has more than max_counts = {} counts in one list", kMaxCounts);
+    throw Error(ErrorCode::capacity,
+                "a schema has more than max_counts = {} \"contains\" conditions in one array", kMaxCounts);
   }
   ArrayProgram program;
   program.min = term.min;
@@ -284,8 +287,8 @@ void JsonMachine::add_item_options(const ArrayTerm& term, uint32_t idx, std::vec
   for (ItemOption& option : options) option.goal = global(option.goal);
 }
 
-// The fewest levels that a value takes, or none where no value ends: from the leaves up, until nothing
-// changes.
+// Computes the minimum nesting depth of a value for each goal, or none if no finite value satisfies it.
+// Starts at the leaves and repeats until nothing changes.
 void JsonMachine::rank_goals(GoalId first) {
   ranks_.resize(goals_.size(), kNoMaximum);
   for (bool changed = true; changed;) {
@@ -369,7 +372,7 @@ uint32_t JsonMachine::rank_of(const ArrayProgram& program) const {
   return most + 1;
 }
 
-// Members that no value could follow, or whose coming would ask for such a one.
+// Removes members without a possible value, and members that require such a member.
 void JsonMachine::drop_unmeetable(ObjectProgram& program) const {
   for (KeyClass& key : program.classes) {
     std::erase_if(key.options,
@@ -389,8 +392,8 @@ void JsonMachine::drop_unmeetable(ObjectProgram& program) const {
                 [&](const KeyClass& key) { return key.options.empty() || asks_too_much(key); });
 }
 
-// What a value of the goal may open with, of the terms that can be met. Objects whose names must differ are
-// each on its own.
+// Adds the openings of a goal's values, for terms that can be satisfied. Objects whose names must differ get
+// an opening each.
 void JsonMachine::add_openings(GoalProgram& program) {
   Alternatives together;
   for (const uint32_t facts : program.objects) {
@@ -509,7 +512,7 @@ uint32_t JsonMachine::num_needed(const ObjectProgram& program, const Facts& fact
     if (key.name == kNoName || !needed[key.name]) continue;
     for (const MemberOption& option : key.options) open &= ~option.fulfils;
   }
-  // One member may fulfil several; at least one more is needed.
+  // One member may fulfil several obligations; at least one more member is needed.
   return count + (open != 0 ? 1 : 0);
 }
 
@@ -520,7 +523,7 @@ bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, cons
   });
 }
 
-// For what is needed beside the member.
+// Returns whether `max` leaves enough members for those still required after adding this one.
 bool JsonMachine::leaves_room(const ObjectProgram& program, const Facts& facts, const Member& member) const {
   if (program.max == kNoMaximum) return true;
   return facts[kCount] + 1 + num_needed(program, with_member(program, facts, member)) <= program.max;
@@ -533,8 +536,8 @@ bool JsonMachine::may_add_any(const ObjectProgram& program, const Facts& facts) 
   });
 }
 
-// A key is read once for all alternatives that have it. What its member leads to is worked out once it is
-// there: of many keys one comes.
+// Reads each key once for all alternatives that contain it. The states after the member are computed later,
+// because only one of many keys comes.
 void JsonMachine::add_keys(const StackNode& node, Closure& closure) {
   std::unordered_set<ByteStateId> keys;
   for (const uint32_t number : alternatives_[node.a]) {
@@ -554,7 +557,8 @@ void JsonMachine::add_keys(const StackNode& node, Closure& closure) {
   }
 }
 
-// Alternatives with one goal for the value go on together; those whose names must differ have no others.
+// Alternatives with the same goal for the value continue together. If names must differ, there is only one
+// alternative.
 void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
   std::map<GoalId, Alternatives> by_goal;
   for (const uint32_t number : alternatives_[node.a]) {
@@ -583,7 +587,7 @@ void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
 }
 
 JsonMachine::Facts JsonMachine::with_member(const ObjectProgram& program, Facts facts, const Member& member) {
-  // A count that can no longer matter stays as it is, so that states stay few.
+  // Stop counting once the count cannot matter any more, to keep the number of states small.
   const uint64_t last_count = program.max == kNoMaximum ? program.min : uint64_t{program.max};
   facts[kCount] = std::min(facts[kCount] + 1, last_count);
   facts[kFulfilled] |= member.option.fulfils;
@@ -656,8 +660,8 @@ void JsonMachine::add_items(const StackNode& node, Closure& closure) {
   }
 }
 
-// A language that lacks few texts has another one after every beginning: that an item is used is noticed
-// where it ends.
+// Removes used items from a language. Not needed for a language that contains almost all texts: it has an
+// unused text after every prefix, so a used item is detected when it ends.
 LanguageId JsonMachine::unused(LanguageId language, const Facts& facts, bool strings) {
   if (strings && languages_.is_cofinite(language)) return language;
   std::vector<LanguageId> parts = {language};

@@ -1,5 +1,5 @@
-// JSON values that meet a schema, as stacks and lexemes: members in any order, white space as printers leave
-// it.
+// Runs a JSON Schema as a push-down automaton: stacks and lexemes of the JSON values that satisfy it. Members
+// may come in any order, with the white space that JSON printers write.
 #pragma once
 
 #include <cstdint>
@@ -17,43 +17,44 @@
 
 namespace quire {
 
-// Not thread-safe.
+// Compiles schemas and expands their stacks. Not thread-safe.
 class JsonMachine {
  public:
-  // Depth of a stack beyond which nothing more is opened.
+  // Maximum depth of a stack; nothing more is opened at this depth.
   static constexpr uint32_t kMaxDepth = 600;
 
   JsonMachine(LanguageStore& languages, ByteAutomaton& automaton, StackStore& stacks);
 
-  // Makes a schema ready; the goal of its values.
+  // Compiles a schema; returns the goal of its values.
   GoalId add(const JsonValue& schema);
-  // Whether any value meets the goal.
+  // Returns whether any value satisfies the goal.
   bool can_meet(GoalId goal) const { return ranks_[goal] != kNoMaximum; }
 
   void expand(const StackNode& node, Closure& closure, std::vector<StackId>& more);
-  // A stack as it is after `text`: what depends on the place in the text is settled. kNoStack where the text
-  // cannot go on so.
+  // Resolves a stack that depends on the position in the text, after reading `text`. Returns kNoStack if the
+  // text cannot continue this way.
   static constexpr StackId kNoStack = UINT32_MAX;
   static bool depends_on_text(StackOp op) {
     return op == StackOp::unique_first || op == StackOp::unique_item || op == StackOp::unique_done ||
            op == StackOp::distinct_first || op == StackOp::distinct_key || op == StackOp::distinct_done;
   }
-  // Whether there is a way on from every stack with that on top: a key is read only where its member may
+  // Returns whether every stack with this operation on top can continue. A key is read only if its member may
   // come.
   static bool always_goes_on(StackOp op) { return op == StackOp::member_value; }
-  // The items and names that end where one text ends, by where they begin, so that each is read once.
+  // The canonical forms of items and names that end at the current position, by where they begin. Each is
+  // read only once.
   using EndedItems = std::unordered_map<uint32_t, std::string>;
   StackId settle(StackId stack, std::string_view text, EndedItems& items);
 
  private:
   struct MemberOption {
     GoalId goal = kAnyValue;
-    uint64_t fulfils = 0;  // of the obligations that are not a name's
+    uint64_t fulfils = 0;  // obligations without a name, as bits
   };
   struct KeyClass {
     ByteStateId key = 0;
-    uint32_t name = kNoName;  // its bit among the seen ones
-    LanguageId keys = 0;      // of a class that is no name's
+    uint32_t name = kNoName;  // index of its bit in Facts
+    LanguageId keys = 0;      // of a class without a name
     std::vector<MemberOption> options;
   };
   struct Member {
@@ -62,20 +63,21 @@ class JsonMachine {
   };
   struct ObjectProgram {
     std::vector<KeyClass> classes;
-    std::vector<uint32_t> required;  // names
+    std::vector<uint32_t> required;  // indexes of names
     std::vector<Implication> implications;
     uint32_t num_names = 0;
     uint64_t obligations = 0;
     uint32_t min = 0;
     uint32_t max = kNoMaximum;
-    // Whether a name that comes twice could be taken for two members, or undo what one fulfilled. To hold all
-    // objects to it makes masks three times as slow: no two places in a text are the same then.
+    // Whether names must differ, because a duplicate name could count as two members or undo a fulfilled
+    // obligation. Requiring it for all objects would make masks three times as slow, because no two positions
+    // in a text would be equal.
     bool distinct() const { return min > 1 || obligations != 0; }
   };
   struct Opening {
     ByteStateId mark = 0;
     StackOp op = StackOp::end;
-    uint32_t a = 0;  // of the op
+    uint32_t a = 0;  // operand of `op`
   };
   struct GoalProgram {
     bool ready = false;
@@ -83,13 +85,13 @@ class JsonMachine {
     LanguageId strings = 0;
     LanguageId numbers = 0;
     std::vector<ByteStateId> lexemes;
-    std::vector<uint32_t> arrays;  // empty facts of its terms
+    std::vector<uint32_t> arrays;  // initial facts of its array terms
     std::vector<uint32_t> objects;
     std::vector<Opening> openings;
   };
   struct ItemOption {
     GoalId goal = kAnyValue;
-    uint32_t counted = 0;  // by which counts; bits
+    uint32_t counted = 0;  // bits of the counts that it adds to
   };
   struct CountProgram {
     uint32_t from = 0;
@@ -97,23 +99,24 @@ class JsonMachine {
     uint32_t max = kNoMaximum;
   };
   struct ArrayProgram {
-    std::vector<std::vector<ItemOption>> options;  // by index; the last ones for all that follow
+    std::vector<std::vector<ItemOption>> options;  // by item index; the last entry applies to all later items
     std::vector<CountProgram> counts;
     uint32_t min = 0;
     uint32_t max = kNoMaximum;
     bool unique = false;
   };
-  // Facts: term, count, then of objects the fulfilled obligations and the bits of the names seen, of arrays
-  // the counts. Where items must differ, or names, the number of the list of those so far is the last.
+  // State of an object or array: term, count, then for objects the fulfilled obligations and the bits of
+  // names seen, for arrays the counts. If items or names must differ, the last entry is the number of the
+  // list of used ones.
   using Facts = std::vector<uint64_t>;
-  // Numbers of the facts of objects of which a text may be any; sorted, never none.
+  // Numbers of the facts of the object terms that the text may still be; sorted, never empty.
   using Alternatives = std::vector<uint32_t>;
 
-  // Brackets and what stands between, with the white space that may come with them.
+  // States of brackets and separators, with the white space around them.
   struct Marks {
     ByteStateId colon, comma, open_object, open_array;
     ByteStateId close_object, close_array;
-    ByteStateId close_object_now, close_array_now;  // right after they were opened
+    ByteStateId close_object_now, close_array_now;  // directly after the opening bracket
   };
 
   Marks make_marks() const;
@@ -137,7 +140,7 @@ class JsonMachine {
   void drop_unmeetable(ObjectProgram& program) const;
   void add_openings(GoalProgram& program);
   const ObjectProgram& program_of(uint32_t facts) const { return objects_[facts_[facts][0]]; }
-  // Whether their names must differ: then there is one alone.
+  // Returns whether names must differ; then there is only one alternative.
   bool are_distinct(const Alternatives& alternatives) const { return program_of(alternatives[0]).distinct(); }
   uint32_t number_of(Alternatives alternatives);
 
@@ -160,16 +163,16 @@ class JsonMachine {
   void add_item_options(const ArrayTerm& term, uint32_t idx, std::vector<ItemOption>& options);
   LanguageId unused(LanguageId language, const Facts& facts, bool strings);
   bool has_unused(GoalId goal, const Facts& facts);
-  // Notes that an item or a name has come; false where it has come before.
+  // Adds an item or a name to the used ones; returns false if it was used before.
   bool use(Facts& facts, const std::string& item);
 
   LanguageStore& languages_;
   ByteAutomaton& automaton_;
   StackStore& stacks_;
-  std::unique_ptr<SchemaCompiler> compiler_;  // of the schema being made ready; none else
+  std::unique_ptr<SchemaCompiler> compiler_;  // while compiling a schema; otherwise null
   GoalId first_goal_ = 0;                     // of that schema
   std::vector<GoalProgram> goals_;
-  std::vector<uint32_t> ranks_;  // levels that a value needs at least
+  std::vector<uint32_t> ranks_;  // minimum nesting depth of a value
   std::vector<ObjectProgram> objects_;
   std::vector<ArrayProgram> arrays_;
   Numbered<Facts> facts_;

@@ -20,7 +20,7 @@ uint32_t saturating_mul(uint32_t a, uint32_t b) {
   return a > kNoMaximum / b ? kNoMaximum : a * b;
 }
 
-// Neighbours that lead to the same rest, joined.
+// Appends an edge, and merges it with the last edge if they are adjacent and lead to the same language.
 void append_edge(LanguageEdges& edges, const LanguageEdge& edge) {
   if (edge.rest == LanguageStore::kNothing) return;
   if (!edges.empty() && edges.back().rest == edge.rest && edges.back().last + 1 == edge.first) {
@@ -30,7 +30,8 @@ void append_edge(LanguageEdges& edges, const LanguageEdge& edge) {
   }
 }
 
-// The elementary ranges of several lists of edges, each with the rests that lists have there.
+// The ranges on which all of several edge lists are constant, each with the languages that the lists have
+// there.
 struct Overlay {
   std::vector<uint32_t> starts;  // ascending; a range ends before the next start
   std::vector<std::vector<LanguageId>> rests;
@@ -132,7 +133,7 @@ void LanguageStore::measure_concat(Term& term) const {
   term.depth = static_cast<uint16_t>(1 + std::max(first.depth, first.nullable ? second.depth : uint16_t{0}));
   term.max_length = saturating_add(first.max_length, second.max_length);
   term.most_counted = std::max(first.most_counted, second.most_counted);
-  // A prefix of the first part is one of the whole where the second has any text at all.
+  // A prefix of the first part is a prefix of the whole, if the second part is not empty.
   term.free_length = second.may_be_empty ? 0 : first.free_length;
   if (second.cofinite_from == 0 && first.nullable) term.cofinite_from = 0;
 }
@@ -170,7 +171,7 @@ void LanguageStore::measure_boolean(Term& term) const {
   term.may_be_empty = true;
   term.max_length = any ? 0 : kNoMaximum;
   term.cofinite_from = any ? kNoMaximum : 0;
-  uint32_t bounded_free = kNoMaximum;  // the least of the parts that are not cofinite
+  uint32_t bounded_free = kNoMaximum;  // the minimum over the parts that are not cofinite
   size_t num_bounded = 0;
   for (const LanguageId part : term.operands) {
     const Term& operand = terms_[part];
@@ -197,7 +198,8 @@ void LanguageStore::measure_boolean(Term& term) const {
     term.may_be_empty = false;
     return;
   }
-  // One bounded repetition of any character among languages that hold all texts of its full length.
+  // Handles one bounded repetition of any character, intersected with languages that contain all texts of its
+  // full length.
   uint32_t others = 0;
   for (const LanguageId part : term.operands) {
     if (terms_[part].cofinite_from != kNoMaximum) others = std::max(others, terms_[part].cofinite_from);
@@ -222,7 +224,7 @@ LanguageId LanguageStore::chars(const CharSet& set) {
     key.push_back(range.last);
   }
   key.push_back(UINT32_MAX);
-  // The set's own number, found through a key that no term has.
+  // Finds the number of the set by a key that no term has.
   const auto [it, is_new] = by_key_.emplace(std::move(key), static_cast<uint32_t>(char_sets_.size()));
   if (is_new) char_sets_.push_back(set);
   return intern(Kind::chars, {it->second});
@@ -247,7 +249,7 @@ LanguageId LanguageStore::sequence(gsl::span<const LanguageId> parts) {
 }
 
 LanguageId LanguageStore::concat(LanguageId first, LanguageId second) {
-  std::vector<LanguageId> parts;  // of the first, which leans to the right
+  std::vector<LanguageId> parts;  // parts of `first`; concatenations nest to the right
   while (terms_[first].kind == Kind::concat) {
     parts.push_back(terms_[first].operands[0]);
     first = terms_[first].operands[1];

@@ -1,6 +1,5 @@
-// Regular languages over code points, closed under and, or, not. A language is a number; equal terms have
-// equal numbers, and the language that is left after a character is found by derivatives, when it is asked
-// for.
+// Regular languages over code points, closed under union, intersection and complement. A language is a
+// number, and equal terms have equal numbers. Transitions are computed on demand by Brzozowski derivatives.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +18,21 @@ using LanguageId = uint32_t;
 
 constexpr uint32_t kNoMaximum = UINT32_MAX;
 
-// After a character of [first, last] the language `rest` is left.
+// A transition: after a character in [first, last], the language `rest` remains.
 struct LanguageEdge {
   uint32_t first = 0;
   uint32_t last = 0;
   LanguageId rest = 0;
   bool operator==(const LanguageEdge&) const = default;
 };
-using LanguageEdges = std::vector<LanguageEdge>;  // ascending, none overlapping, none empty
+using LanguageEdges = std::vector<LanguageEdge>;  // sorted, disjoint, non-empty
 
-// Not thread-safe. Grows up to a number of terms; beyond it every call is ErrorCode::capacity.
+// Holds all languages of a constraint. Not thread-safe. Throws ErrorCode::capacity if there are more than
+// max_terms terms.
 class LanguageStore {
  public:
   static constexpr LanguageId kNothing = 0;   // no text at all
-  static constexpr LanguageId kEmpty = 1;     // the empty text
+  static constexpr LanguageId kEmpty = 1;     // only the empty text
   static constexpr LanguageId kAnything = 2;  // every text
 
   explicit LanguageStore(size_t max_terms);
@@ -51,19 +51,20 @@ class LanguageStore {
   const LanguageEdges& edges(LanguageId language);
   LanguageId after(LanguageId language, uint32_t code_point);
   bool contains(LanguageId language, std::string_view utf8);
-  // Whether no text is in the language. Exact; ErrorCode::capacity where the search takes too many terms.
+  // Returns whether the language contains no text. Exact; throws ErrorCode::capacity if the search needs too
+  // many terms.
   bool is_empty(LanguageId language);
-  // Up to how many characters, whichever they are, begin a text of the language: kNoMaximum where any do. A
-  // lower bound, found from the term alone.
+  // Returns a number n such that any n characters begin a text of the language; kNoMaximum if any text does.
+  // A lower bound, computed from the term alone.
   uint32_t free_length(LanguageId language) const { return terms_[language].free_length; }
-  // Whether no text of the language has more than free_length() characters.
+  // Returns whether no text of the language has more than free_length() characters.
   bool ends_after_free_length(LanguageId language) const {
     return terms_[language].max_length <= terms_[language].free_length;
   }
-  // Whether it has all texts from some length on; false where that is not known.
+  // Returns whether the language contains all texts from some length on; false if unknown.
   bool is_cofinite(LanguageId language) const { return terms_[language].cofinite_from != kNoMaximum; }
-  // The term with repetitions beyond `horizon` cut to it: the same as far as texts of up to `horizon`
-  // characters can tell whether they begin or are in the language.
+  // Returns the term with repetition counts reduced to `horizon`. For texts of up to `horizon` characters, it
+  // gives the same answers to whether they are in the language or begin a text of it.
   LanguageId cut(LanguageId language, uint32_t horizon);
 
   size_t num_terms() const { return terms_.size(); }
@@ -73,12 +74,12 @@ class LanguageStore {
   struct Term {
     Kind kind = Kind::nothing;
     bool nullable = false;
-    bool may_be_empty = false;            // is_empty() has to look
-    uint16_t depth = 0;                   // of the recursion that takes a derivative
+    bool may_be_empty = false;            // is_empty() must search
+    uint16_t depth = 0;                   // recursion depth of a derivative
     uint32_t max_length = 0;              // of a text; an upper bound
-    uint32_t cofinite_from = kNoMaximum;  // all texts of at least so many characters are in the language
+    uint32_t cofinite_from = kNoMaximum;  // all texts with at least this many characters are in the language
     uint32_t free_length = 0;
-    uint32_t most_counted = 0;  // the largest number that cut() could find in the term
+    uint32_t most_counted = 0;  // upper bound of the counts that cut() could reduce in the term
     std::vector<uint32_t> operands;
   };
   struct KeyHash {
@@ -107,7 +108,7 @@ class LanguageStore {
   std::vector<NumberProgress> number_states_;
   std::vector<LanguageEdges> edges_;
   std::vector<uint8_t> has_edges_;
-  std::vector<uint8_t> emptiness_;  // by language: 0 not known, 1 empty, 2 not
+  std::vector<uint8_t> emptiness_;  // by language: 0 unknown, 1 empty, 2 not empty
 };
 
 }  // namespace quire

@@ -23,7 +23,7 @@ struct CommonTerminal {
   std::string_view name;
   std::string_view pattern;
 };
-// Lark's module "common".
+// Terminals of Lark's module "common".
 constexpr CommonTerminal kCommon[] = {
     {"DIGIT", "[0-9]"},
     {"HEXDIGIT", "[0-9a-fA-F]"},
@@ -106,7 +106,7 @@ class LarkReader {
   void skip_blanks() {
     while (peek() == ' ' || peek() == '\t') ++pos_;
   }
-  // With ends of lines and comments.
+  // Also skips line ends and comments.
   void skip_lines() {
     for (;;) {
       skip_blanks();
@@ -119,7 +119,7 @@ class LarkReader {
       }
     }
   }
-  // Within a body a line that does not begin with | is a new statement.
+  // Skips white space within a body. A line that does not begin with | starts a new statement.
   void skip_in_body(int nesting) {
     skip_blanks();
     const size_t begin = pos_;
@@ -132,7 +132,7 @@ class LarkReader {
   std::string read_name() {
     const size_t begin = pos_;
     while (is_name_char(peek())) ++pos_;
-    if (begin == pos_) malformed("a name is missing");
+    if (begin == pos_) malformed("missing name");
     return std::string(text_.substr(begin, pos_ - begin));
   }
 
@@ -151,7 +151,7 @@ class LarkReader {
     return grammar_.add(std::move(expression));
   }
 
-  // Inside of a rule that is made of terminals, what is ignored may follow each.
+  // Returns a terminal followed by ignored text, unless inside a rule that is itself a terminal.
   ExpressionId lexeme(ExpressionId expression) {
     if (in_terminal_) return expression;
     return grammar_.add_group(Expression::Kind::sequence, {expression, reference(ignored_)});
@@ -173,7 +173,7 @@ class LarkReader {
 
   void read_import() {
     skip_blanks();
-    if (!take("common")) unsupported("an %import of another module than common");
+    if (!take("common")) unsupported("an %import from a module other than common");
     skip_blanks();
     if (take("(")) {
       do {
@@ -185,7 +185,7 @@ class LarkReader {
       if (!take(")")) malformed("missing )");
       return;
     }
-    if (!take(".")) malformed("a . is missing");
+    if (!take(".")) malformed("missing .");
     const std::string name = read_name();
     skip_blanks();
     if (!take("->")) return import(name, name);
@@ -203,13 +203,13 @@ class LarkReader {
 
   void define(const std::string& name, ExpressionId body) {
     const uint32_t rule = rule_idx(name);
-    if (!defined_.emplace(name, true).second) malformed("a rule is defined twice");
+    if (!defined_.emplace(name, true).second) malformed("duplicate rule");
     grammar_.rules[rule].body = body;
   }
 
   void read_rule() {
     const std::string name = read_name();
-    if (take(".")) read_count();  // a priority: which way a text is read makes no difference here
+    if (take(".")) read_count();  // a priority; it does not affect which texts are accepted
     bool lazy = false;
     std::optional<ExpressionId> suffix;
     if (take("[")) {
@@ -229,7 +229,7 @@ class LarkReader {
       if (!take("]")) malformed("missing ]");
     }
     skip_blanks();
-    if (!take(":")) malformed("a : is missing");
+    if (!take(":")) malformed("missing :");
     in_terminal_ = is_terminal_name(name) || lazy || suffix;
     ExpressionId body = read_choice(0);
     if (suffix) body = grammar_.add_group(Expression::Kind::sequence, {body, *suffix});
@@ -259,7 +259,7 @@ class LarkReader {
         break;
       if (take("->")) {
         skip_blanks();
-        read_name();  // of a node in a tree that nobody builds
+        read_name();  // an alias of a tree node; no tree is built
         continue;
       }
       parts.push_back(read_repeats(read_item(nesting), nesting));
@@ -276,17 +276,18 @@ class LarkReader {
     if (symbol == '%') return read_special();
     if (take("(")) return read_group(nesting, ")");
     if (take("[")) return grammar_.add_repetition(read_group(nesting, "]"), 0, 1);
-    if (!is_name_char(symbol)) malformed("a character that means nothing here");
+    if (!is_name_char(symbol)) malformed("unexpected character");
     const std::string name = read_name();
     const ExpressionId rule = reference(rule_idx(name));
     if (peek() == '{' && is_name_char(peek(1)) && (peek(1) < '0' || peek(1) > '9'))
-      unsupported("a template of rules");
-    // Rules that are terminals in all but name are known once they are read; they come first where it
-    // matters.
+      unsupported("a rule template");
+    // Lazy rules are terminals. A lazy rule that is used before its definition is found by its text in the
+    // source.
     return is_terminal_name(name) || is_lazy(name) ? lexeme(rule) : rule;
   }
 
-  // Whether the source says so anywhere: rules may be used before they are defined.
+  // Returns whether a rule is declared lazy anywhere in the source; rules may be used before they are
+  // defined.
   bool is_lazy(const std::string& name) const {
     if (lazy_.contains(name)) return true;
     const size_t at = text_.find("\n" + name + "[");
@@ -297,20 +298,20 @@ class LarkReader {
   ExpressionId read_group(int nesting, std::string_view end) {
     const ExpressionId group = read_choice(nesting + 1);
     skip_lines();
-    if (!take(end)) malformed("a bracket that is not closed");
+    if (!take(end)) malformed("unclosed bracket");
     return group;
   }
 
   std::string read_quoted() {
     const size_t begin = pos_++;
     while (pos_ < text_.size() && peek() != '"') pos_ += peek() == '\\' ? 2 : 1;
-    if (!take("\"")) malformed("a text without its end");
+    if (!take("\"")) malformed("unterminated string");
     std::string inside(text_.substr(begin + 1, pos_ - begin - 2));
     return inside;
   }
 
   LanguageId text_language(const std::string& inside, bool ignore_case) {
-    // What is in the quotes is a pattern in which only escapes mean anything.
+    // The quoted text is read as a pattern in which only escapes are special.
     std::string pattern;
     for (size_t i = 0; i < inside.size(); ++i) {
       if (inside[i] == '\\' && i + 1 < inside.size()) {
@@ -336,7 +337,7 @@ class LarkReader {
       const LanguageId high = text_language(read_quoted(), false);
       const LanguageEdges from = languages_.edges(low);
       const LanguageEdges to = languages_.edges(high);
-      if (from.size() != 1 || to.size() != 1) malformed("a range of more than two characters");
+      if (from.size() != 1 || to.size() != 1) malformed("a range must have single characters as ends");
       return lexeme(grammar_.add_language(languages_.chars(normalized({{from[0].first, to[0].first}}))));
     }
     const bool ignore_case = take("i");
@@ -352,7 +353,7 @@ class LarkReader {
       pos_ += peek() == '\\' ? 2 : 1;
     }
     const std::string_view pattern = text_.substr(begin, pos_ - begin);
-    if (!take("/")) malformed("a pattern without its end");
+    if (!take("/")) malformed("unterminated pattern");
     PatternOptions options;
     for (; peek() >= 'a' && peek() <= 'z'; ++pos_) {
       if (peek() == 'i') options.ignore_case = true;
@@ -388,7 +389,7 @@ class LarkReader {
     return grammar_.add(std::move(expression));
   }
 
-  // The braces of %json {...}, with what is in them.
+  // Returns the braces of %json {...} with their contents.
   std::string_view read_braces() {
     skip_lines();
     const size_t begin = pos_;
@@ -407,7 +408,7 @@ class LarkReader {
       }
       if (level == 0) break;
     }
-    if (pos_ >= text_.size()) malformed("a brace that is not closed");
+    if (pos_ >= text_.size()) malformed("unclosed brace");
     ++pos_;
     return text_.substr(begin, pos_ - begin);
   }
@@ -425,7 +426,7 @@ class LarkReader {
     unsupported("the item " + std::string(text_.substr(pos_, text_.find_first_of(" \n{", pos_) - pos_)));
   }
 
-  // Another grammar as a whole, in GBNF or in Lark's notation; its names are its own.
+  // Reads another whole grammar, in GBNF or Lark notation; its names are separate.
   ExpressionId read_grammar() {
     const JsonValue source = parse_json(read_braces(), "%grammar", {kMaxSourceBytes, 4});
     const JsonValue* const gbnf = source.find("gbnf");
@@ -433,19 +434,19 @@ class LarkReader {
       return take_in(parse_gbnf(*gbnf->as_string(), languages_, vocabulary_));
     const JsonValue* const lark = source.find("lark");
     if (lark == nullptr || lark->as_string() == nullptr) malformed("%grammar with neither gbnf nor lark");
-    if (place_ == Place::inner) unsupported("a %grammar within a %grammar");
+    if (place_ == Place::inner) unsupported("a nested %grammar");
     return take_in(LarkReader(*lark->as_string(), languages_, vocabulary_, Place::inner).read());
   }
 
   ExpressionId take_in(Grammar other) {
     for (Rule& rule : other.rules) {
-      rule.name = "%" + rule.name;  // as no rule is named
+      rule.name = "%" + rule.name;  // no rule can have such a name
       defined_[rule.name] = true;
     }
     return grammar_.take_in(std::move(other));
   }
 
-  // Any run of neighbours among the pieces of a text.
+  // Matches any run of adjacent pieces of a text.
   LanguageId read_substring() {
     const JsonValue options = parse_json(read_braces(), "%regex");
     std::vector<LanguageId> pieces;
@@ -453,7 +454,7 @@ class LarkReader {
     const JsonValue* const chars = options.find("substring_chars");
     if (chunks != nullptr && chunks->as_array() != nullptr) {
       for (const JsonValue& chunk : *chunks->as_array()) {
-        if (chunk.as_string() == nullptr) malformed("substring_chunks with something other than strings");
+        if (chunk.as_string() == nullptr) malformed("substring_chunks must be a list of strings");
         pieces.push_back(languages_.text(*chunk.as_string()));
       }
     } else if (chars != nullptr && chars->as_string() != nullptr) {
@@ -488,7 +489,7 @@ class LarkReader {
   }
 
   ExpressionId repeated(ExpressionId item, std::optional<uint32_t> min, std::optional<uint32_t> max) {
-    if (min && max && *min > *max) malformed("a repetition whose least count is more than its greatest");
+    if (min && max && *min > *max) malformed("minimum of a repetition exceeds its maximum");
     return grammar_.add_repetition(item, min.value_or(0), max.value_or(kNoMaximum));
   }
 
@@ -508,7 +509,7 @@ class LarkReader {
         take("{");
         const auto min = read_count();
         item = repeated(item, min, take(",") ? read_count() : min);
-        if (!take("}")) malformed("counts of a repetition");
+        if (!take("}")) malformed("invalid repetition counts");
       } else {
         return item;
       }

@@ -1,4 +1,4 @@
-// Lark's notation in the dialect that llguidance and xgrammar read.
+// Parser for Lark grammars, in the dialect of llguidance and xgrammar.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace quire {
 
-// The root is the rule "start". %ignore, %regex of substring, %json and %import of Lark's common terminals
-// are read, and %grammar {"gbnf": TEXT} or {"lark": TEXT}, another grammar as a whole; other statements are
-// ErrorCode::unsupported, named.
+// The start rule is named "start". Supports %ignore, %regex with substrings, %json, %import of Lark's common
+// terminals, and %grammar {"gbnf": TEXT} or {"lark": TEXT}, a whole other grammar. Other statements are
+// ErrorCode::unsupported, which names them.
 Grammar parse_lark(std::string_view source, LanguageStore& languages, const TokenVocabulary& vocabulary);
 
 }  // namespace quire

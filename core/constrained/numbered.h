@@ -1,4 +1,4 @@
-// Values that have a number each, so that equal ones are told by it.
+// Interning: maps equal values to the same number.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// Numbers are given in turn, from 0 on. Failure leaves everything as it was. Not thread-safe.
+// Numbers are assigned in order from 0. An exception leaves everything unchanged. Not thread-safe.
 template <typename Value>
 class Numbered {
  public:
@@ -23,12 +23,12 @@ class Numbered {
     return entry->second;
   }
   uint32_t size() const { return static_cast<uint32_t>(values_.size()); }
-  // Stays where it is.
+  // The address of the value never changes.
   const Value& operator[](uint32_t number) const { return *values_[number]; }
 
  private:
   std::map<Value, uint32_t> numbers_;
-  std::vector<const Value*> values_;  // keys of the map
+  std::vector<const Value*> values_;  // point to keys of the map
 };
 
 }  // namespace quire

@@ -56,9 +56,9 @@ class PatternReader {
     return true;
   }
   uint32_t take_char() {
-    if (at_end()) malformed("the pattern ends too early");
+    if (at_end()) malformed("unexpected end of the pattern");
     const Utf8Char next = decode_utf8(text_, pos_);
-    if (!next.valid) malformed("bytes that are not UTF-8");
+    if (!next.valid) malformed("invalid UTF-8");
     pos_ += next.length;
     return next.code_point;
   }
@@ -93,7 +93,7 @@ class PatternReader {
     return node;
   }
 
-  // Nothing where it was a group that says nothing, such as (?i).
+  // Reads one item; returns nothing for a group without content, such as (?i).
   std::optional<PatternNode> read_item(int nesting) {
     PatternNode node;
     switch (peek()) {
@@ -142,7 +142,7 @@ class PatternReader {
         unsupported("a back-reference");
       } else if (take("P<") || take("<")) {
         while (!at_end() && peek() != '>') ++pos_;
-        if (!take(">")) malformed("a group name without its end");
+        if (!take(">")) malformed("unterminated group name");
       } else if (take("(")) {
         unsupported("a conditional group");
       } else if (!take(":")) {
@@ -158,7 +158,7 @@ class PatternReader {
     return node;
   }
 
-  // (?i) and (?s), for the rest of the pattern; true where a group (?i: ...) begins.
+  // Reads (?i) and (?s), which apply to the rest of the pattern. Returns true if a group (?i: ...) begins.
   bool read_flags() {
     while (!at_end() && peek() != ')' && peek() != ':') {
       const char flag = text_[pos_++];
@@ -185,14 +185,14 @@ class PatternReader {
         min = 1;
       } else if (take("?")) {
         max = 1;
-        if (!first) continue;  // lazy: the same language
+        if (!first) continue;  // lazy: the language is the same
       } else if (!take("*") && !read_counts(min, max)) {
         return item;
       } else if (!first) {
         malformed("a repetition of a repetition");
       }
       const bool zero_width = item.kind == NodeKind::start || item.kind == NodeKind::end;
-      if (zero_width) malformed("an anchor repeated");
+      if (zero_width) malformed("a repeated anchor");
       PatternNode repeated;
       repeated.kind = NodeKind::repeat;
       repeated.min = min;
@@ -202,7 +202,7 @@ class PatternReader {
     }
   }
 
-  // {2}, {2,} or {2,3}, of Python {,3} too; anything else is text.
+  // Reads {2}, {2,} or {2,3}, and {,3} in Python's dialect; anything else is literal text.
   bool read_counts(uint32_t& min, uint32_t& max) {
     const size_t begin = pos_;
     if (!take("{")) return false;
@@ -217,7 +217,7 @@ class PatternReader {
     }
     min = *low;
     max = high ? *high : kNoMaximum;
-    if (min > max) malformed("a repetition whose least count is more than its greatest");
+    if (min > max) malformed("minimum of a repetition exceeds its maximum");
     return true;
   }
 
@@ -235,7 +235,7 @@ class PatternReader {
     uint32_t value = 0;
     for (size_t i = 0; i < num_digits; ++i, ++pos_) {
       const int digit = hex_digit(peek());
-      if (digit < 0) malformed("a hexadecimal digit is missing");
+      if (digit < 0) malformed("missing hexadecimal digit");
       value = value * 16 + static_cast<uint32_t>(digit);
     }
     return value;
@@ -246,7 +246,7 @@ class PatternReader {
       uint32_t value = 0;
       while (!take("}")) {
         value = value * 16 + read_hex(1);
-        if (value > kMaxCodePoint) malformed("a code point past U+10FFFF");
+        if (value > kMaxCodePoint) malformed("a code point above U+10FFFF");
       }
       return value;
     }
@@ -261,7 +261,7 @@ class PatternReader {
     std::string_view name;
     if (take("{")) {
       const size_t end = text_.find('}', pos_);
-      if (end == std::string_view::npos) malformed("a property without its end");
+      if (end == std::string_view::npos) malformed("unterminated property");
       name = text_.substr(pos_, end - pos_);
       pos_ = end + 1;
     } else {
@@ -322,7 +322,7 @@ class PatternReader {
         (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || (code >= '1' && code <= '9');
     if (letter) {
       --pos_;
-      malformed("an escape that is not known");
+      malformed("unknown escape");
     }
     return code;
   }
@@ -347,7 +347,7 @@ class PatternReader {
     return set_node({{code, code}});
   }
 
-  // A single character of a class, or the set that an escape stands for.
+  // Reads a single character of a class, or adds the set of an escape.
   std::optional<uint32_t> read_class_item(CharSet& set) {
     if (take("[:")) return read_named_class(set);
     if (!take("\\")) return take_char();
@@ -377,7 +377,7 @@ class PatternReader {
       set.insert(set.end(), named.set.begin(), named.set.end());
       return std::nullopt;
     }
-    pos_ -= 1;  // a bracket and then a colon
+    pos_ -= 1;  // not a named class: the bracket is literal, and the colon is read again
     return '[';
   }
 
@@ -387,7 +387,7 @@ class PatternReader {
     CharSet set;
     for (bool first = true;; first = false) {
       if (at_end()) malformed("missing ]");
-      // "[]" is empty in ECMA 262; elsewhere a ] that comes first is a character.
+      // "[]" is empty in ECMA 262; in other dialects a leading ] is a character.
       if (peek() == ']' && (!first || options_.dialect == PatternDialect::ecma262)) break;
       const auto low = read_class_item(set);
       if (!low) continue;
@@ -403,7 +403,7 @@ class PatternReader {
         set.push_back({'-', '-'});
         continue;
       }
-      if (*high < *low) malformed("a range of characters that runs backwards");
+      if (*high < *low) malformed("reversed character range");
       set.push_back({*low, *high});
     }
     take("]");
@@ -430,7 +430,7 @@ bool looks_around(const PatternNode& node) {
   return std::any_of(node.parts.begin(), node.parts.end(), looks_around);
 }
 
-// The language of a pattern followed by `tail`: what looks ahead sees it.
+// Computes the language of a pattern followed by `tail`; lookahead applies to the tail as well.
 class PatternLanguage {
  public:
   PatternLanguage(std::string_view text, LanguageStore& store) : text_(text), store_(store) {}
@@ -485,7 +485,7 @@ class PatternLanguage {
     return of_guarded_repeat(node, tail);
   }
 
-  // ((?!x)c)*: characters of c, and nowhere among them and what follows an x begins.
+  // Returns the language of ((?!x)c)*: characters of c, with no x beginning at any of them.
   LanguageId of_guarded_repeat(const PatternNode& node, LanguageId tail) {
     const PatternNode& body = node.parts[0];
     const bool known = body.kind == NodeKind::sequence && body.parts.size() == 2 && node.max == kNoMaximum &&
@@ -493,8 +493,8 @@ class PatternLanguage {
                        body.parts[1].kind == NodeKind::chars && !looks_around(body.parts[0].parts[0]) &&
                        tail == LanguageStore::kEmpty;
     if (!known) {
-      throw Error(ErrorCode::unsupported,
-                  "pattern \"{}\": what looks around inside a repetition is not supported", printable(text_));
+      throw Error(ErrorCode::unsupported, "pattern \"{}\": lookaround inside a repetition is not supported",
+                  printable(text_));
     }
     const LanguageId avoided = of(body.parts[0].parts[0], LanguageStore::kAnything, false);
     const LanguageId somewhere = store_.concat(LanguageStore::kAnything, avoided);

@@ -1,6 +1,6 @@
-// Regular expressions as users write them, by the rules of Python's re or of ECMA 262, made into languages.
-// Lookahead is supported; what no regular language can say (back-references) and what is not read here
-// (lookbehind, \b, atomic groups) is ErrorCode::unsupported, a malformed pattern ErrorCode::format.
+// Parser for regular expressions, by the rules of Python's re or of ECMA 262; results are regular languages.
+// Lookahead is supported. Features that are not regular (back-references) or not implemented (lookbehind, \b,
+// atomic groups) throw ErrorCode::unsupported; a malformed pattern throws ErrorCode::format.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,8 @@ namespace quire {
 
 struct PatternOptions {
   PatternDialect dialect = PatternDialect::python;
-  bool ignore_case = false;  // of ASCII letters
-  bool dot_all = false;      // '.' also takes line ends
+  bool ignore_case = false;  // for ASCII letters
+  bool dot_all = false;      // '.' also matches line ends
 };
 
 LanguageId parse_pattern(std::string_view pattern, const PatternOptions& options, LanguageStore& store);

@@ -31,10 +31,10 @@ constexpr Property kLongNames[] = {{"Letter", "L"},
                                    {"Alphabetic", "L"},
                                    {"Letter_Number", "Nl"}};
 
-// All characters of categories whose names begin so.
+// Returns all characters whose general category begins with one of these names.
 CharSet chars_of(std::initializer_list<std::string_view> categories) {
   CharSet set;
-  int last = -1;  // a category; neighbours often share their category
+  int last = -1;  // last category; adjacent characters often share it
   bool within = false;
   for (uint32_t code = 0; code <= kMaxCodePoint; ++code) {
     const auto scalar = static_cast<utf8proc_int32_t>(code);
@@ -70,13 +70,13 @@ CharSet digit_chars(PatternDialect dialect) {
   return category_chars("Nd");
 }
 
-// Python's str.isalnum() and the underscore.
+// Python's \w: str.isalnum() and the underscore.
 CharSet word_chars(PatternDialect dialect) {
   if (dialect == PatternDialect::ecma262) return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
   return united(chars_of({"L", "N"}), {{'_', '_'}});
 }
 
-// ECMA 262 counts the byte order mark among them, Python the separators of information and NEL.
+// ECMA 262's \s includes the byte order mark; Python's includes the information separators and NEL.
 CharSet space_chars(PatternDialect dialect) {
   const CharSet common = {{9, 13},          {' ', ' '},       {0xA0, 0xA0},
                           {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},

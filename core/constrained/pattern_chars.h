@@ -1,4 +1,4 @@
-// The characters that the classes of a pattern stand for, in each dialect.
+// The characters of each pattern class, in each dialect of regular expressions.
 #pragma once
 
 #include <string_view>
@@ -7,17 +7,18 @@
 
 namespace quire {
 
-// Whose rules a pattern follows where engines differ.
+// The dialect that decides where regular expression engines differ.
 enum class PatternDialect {
-  python,   // the module re, over str: classes are those of Unicode, and all of the text has to match
-  ecma262,  // JSON Schema's patterns: \d and \w are ASCII, and the pattern may match anywhere in the text
+  python,   // module re on str: Unicode classes, and the whole text must match
+  ecma262,  // JSON Schema: \d and \w are ASCII, and the pattern may match anywhere in the text
 };
 
 CharSet digit_chars(PatternDialect dialect);     // \d
 CharSet word_chars(PatternDialect dialect);      // \w
 CharSet space_chars(PatternDialect dialect);     // \s
-CharSet line_end_chars(PatternDialect dialect);  // what '.' does not take
-// Of a general category by its short or long name ("L", "Lu", "Letter"); empty where there is none.
+CharSet line_end_chars(PatternDialect dialect);  // characters that '.' does not match
+// Returns the characters of a general category by its short or long name ("L", "Lu", "Letter"); empty if
+// unknown.
 CharSet category_chars(std::string_view name);
 
 }  // namespace quire

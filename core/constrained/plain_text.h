@@ -1,5 +1,5 @@
-// Plain text: whole characters that a JSON string holds as they are. Its bytes are in classes, one bit each,
-// so that one comparison tells whether any byte below a node of the vocabulary can change a state.
+// Plain text: whole characters that a JSON string can contain unescaped. Its bytes are divided into classes,
+// one bit each, so that a single comparison shows whether any byte below a trie node can change a state.
 #pragma once
 
 #include <array>
@@ -7,13 +7,14 @@
 
 namespace quire {
 
-// Longer tokens than that count as not plain.
+// Tokens with more characters do not count as plain.
 constexpr uint32_t kMaxPlainChars = 32;
 
 using ByteClasses = uint32_t;
 
-// Small letters, capitals, digits and what is not ASCII are a class each; so is every other plain character,
-// but for five that share the last bit. Bytes that are not plain are in none.
+// Lower-case letters, upper-case letters, digits and non-ASCII bytes are one class each. Every other plain
+// character is its own class, except for five that share the last bit. Bytes that are not plain have no
+// class.
 constexpr std::array<ByteClasses, 256> make_byte_classes() {
   std::array<ByteClasses, 256> classes{};
   ByteClasses next = 1U << 4;

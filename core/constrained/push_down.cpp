@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxExpansions = 200'000;  // of stacks for one closure
+constexpr size_t kMaxExpansions = 200'000;  // stacks expanded for one closure
 using Kind = Expression::Kind;
 
 }  // namespace
@@ -47,7 +47,8 @@ void PushDown::finish(Position& position) const {
   std::sort(position.ways.begin(), position.ways.end());
   position.ways.erase(std::unique(position.ways.begin(), position.ways.end()), position.ways.end());
   if (position.ways.size() > limits_.max_ways) {
-    throw Error(ErrorCode::capacity, "the constraint can be read in more than max_ways = {} ways at once",
+    throw Error(ErrorCode::capacity,
+                "the constraint is too ambiguous: more than max_ways = {} ways to read a text",
                 limits_.max_ways);
   }
 }
@@ -125,7 +126,7 @@ void PushDown::expand(StackId stack, Closure& closure) {
     if (!seen.insert(id).second) continue;
     if (seen.size() > kMaxExpansions) {
       throw Error(ErrorCode::capacity,
-                  "the constraint goes through more than max_expansions = {} rules without a byte",
+                  "the constraint expands more than max_expansions = {} rules between two bytes",
                   kMaxExpansions);
     }
     const StackNode node = stacks_.at(id);
@@ -187,7 +188,7 @@ void PushDown::expand_expression(const StackNode& node, Closure& closure, std::v
   }
 }
 
-// The last part takes the place of the sequence, so that a rule that ends with itself needs no more stack.
+// The last part replaces the sequence on the stack, so that tail recursion does not grow the stack.
 void PushDown::expand_sequence(ExpressionId id, uint32_t done, StackId next, std::vector<StackId>& more) {
   const std::vector<ExpressionId>& parts = grammar_.expressions[id].parts;
   if (done >= parts.size()) {

@@ -1,5 +1,5 @@
-// The automaton of a constraint: ways to read a text, each with one lexeme on top of a stack of what is to
-// come.
+// The push-down automaton of a constraint. It follows all ways to read a text; each has one lexeme on top of
+// a stack of parts still to come.
 #pragma once
 
 #include <algorithm>
@@ -18,23 +18,24 @@
 namespace quire {
 
 struct ConstraintLimits {
-  size_t max_items = size_t{1} << 20;    // of stacks that are ever held, and alternatives that they name
-  size_t max_states = size_t{1} << 18;   // of languages, and as many of bytes
+  size_t max_items = size_t{1} << 20;    // stack items ever held, and the alternatives that they refer to
+  size_t max_states = size_t{1} << 18;   // states of languages, and the same number for bytes
   size_t max_ways = 20'000;              // ways to read a text at once
-  uint64_t max_mask_steps = 50'000'000;  // nodes of the vocabulary visited for one mask
+  uint64_t max_mask_steps = 50'000'000;  // vocabulary nodes visited for one mask
 };
 
-// A way waits for a token, not for bytes, where its state has this bit; the rest is the set's number.
+// If this bit is set in its state, a way expects a token, not bytes; the other bits are the number of the
+// token set.
 constexpr ByteStateId kTokenState = 0x80000000U;
 
-// Where a text stands: all ways to go on. Sorted.
+// A position in a text: all ways to continue, sorted.
 struct Position {
   std::vector<Way> ways;
   bool ends = false;  // the text may end here
   bool operator==(const Position&) const = default;
 };
 
-// Not thread-safe.
+// Runs a grammar. Not thread-safe.
 class PushDown {
  public:
   explicit PushDown(const ConstraintLimits& limits);
@@ -42,29 +43,31 @@ class PushDown {
   LanguageStore& languages() { return languages_; }
   ByteAutomaton& automaton() { return automaton_; }
   const Grammar& grammar() const { return grammar_; }
-  // Once; what of the grammar is regular becomes lexemes. ErrorCode::unsupported where a rule begins with
-  // itself in a way that cannot be turned around.
+  // Called once; regular parts of the grammar become lexemes. Throws ErrorCode::unsupported for indirect left
+  // recursion.
   void build(Grammar grammar);
 
   Position start();
-  // Where `byte` leads after `text`, the text read so far and the byte.
+  // Returns the position after `byte`. `text` is the text read so far, including the byte.
   Position after(const Position& from, uint8_t byte, std::string_view text);
   Position after_token(const Position& from, TokenId token);
-  // The byte that must come next; -1 where there is a choice, or none.
+  // Returns the byte that must come next; -1 if there is a choice or none.
   int only_byte(const Position& from);
-  // The bytes that may come next, as characters for those that are one; token sets are not looked at.
+  // Returns the bytes that may come next, ignoring token sets; a character outside ASCII counts by its first
+  // byte.
   std::bitset<256> next_bytes(const Position& from);
   const Closure& closure(StackId stack);
-  // Whether a text has a way on from it: none where it is so deep that nothing more opens.
+  // Returns whether the text can continue from this stack; false if the stack is too deep to open what must
+  // come.
   bool goes_on(StackId stack) {
     if (JsonMachine::always_goes_on(stacks_.at(stack).op)) return true;
     const Closure& then = closure(stack);
     return then.ends || !then.ways.empty();
   }
-  // What the limits count.
+  // The quantities that the limits apply to.
   size_t num_items() const { return stacks_.size(); }
   size_t num_states() const { return std::max(automaton_.num_states(), languages_.num_terms()); }
-  // Settled for the text read so far; JsonMachine::kNoStack where there is no way on.
+  // Resolves a stack with the text read so far; JsonMachine::kNoStack if the text cannot continue.
   StackId settle(StackId stack, std::string_view text, JsonMachine::EndedItems& items) {
     return depends_on_text(stack) ? json_.settle(stack, text, items) : stack;
   }

@@ -1,4 +1,4 @@
-// Long file: one function for each keyword of JSON Schema, as it is and negated.
+// Long file: one function for each keyword of JSON Schema, in plain and negated form.
 
 #include "core/constrained/schema_compiler.h"
 
@@ -16,7 +16,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxNesting = 400;  // of schemas that one value has to meet
+constexpr size_t kMaxNesting = 400;  // schemas that apply to one value
 constexpr std::string_view kDigitsAlone = "-?(0|[1-9][0-9]*)";
 constexpr uint32_t kMaxCount = 1'000'000'000;
 
@@ -65,7 +65,7 @@ JsonValue const_schema(const JsonValue& value) {
   return object_of({{"const", value}});
 }
 
-// A list or an object that equals `value`, said with other keywords.
+// Returns a schema that accepts exactly the list or object `value`, expressed with other keywords.
 JsonValue spelled_out(const JsonValue& value) {
   JsonValue::Array parts;
   if (const JsonValue::Array* const list = value.as_array()) {
@@ -89,7 +89,7 @@ JsonValue spelled_out(const JsonValue& value) {
 
 }  // namespace
 
-// The shapes of one schema's keywords, each as it is or negated.
+// Computes the shape of one schema from its keywords, in plain or negated form.
 class KeywordShapes {
  public:
   KeywordShapes(SchemaCompiler& compiler, SchemaId schema, bool negative)
@@ -130,7 +130,7 @@ class KeywordShapes {
   const JsonValue* find(std::string_view keyword) const { return node_.value->find(keyword); }
   bool is_modern() const { return node_.draft >= SchemaDraft::draft2019; }
 
-  // One more condition: all of them hold, or at least one does not.
+  // Adds one more condition: all must hold or, if negated, at least one must fail.
   void add(const Shape& condition) {
     result_ = negative_ ? algebra_.either(std::move(result_), condition) : algebra_.both(result_, condition);
   }
@@ -148,7 +148,8 @@ class KeywordShapes {
     return evaluated_by(schema_, keyword, compiler_.document_, languages_);
   }
 
-  // Values for which a closing condition counts that depends on what else they meet.
+  // Adds unevaluatedProperties or unevaluatedItems, whose condition depends on the other keywords that a
+  // value satisfies.
   template <typename Closed>
   void add_unevaluated(std::string_view keyword, Closed&& closed) {
     const JsonValue* const value = find(keyword);
@@ -161,7 +162,8 @@ class KeywordShapes {
     add(any);
   }
 
-  // What all that it stands for have to meet, or one of them.
+  // Returns the goal of a subschema: every affected value must satisfy it or, if negated, at least one must
+  // not.
   GoalId goal_for(const JsonValue& schema) { return negative_ ? opposite_of(schema) : goal_of(schema); }
 
   Shape without_more_members(const Evaluated& known, GoalId goal) {
@@ -238,7 +240,7 @@ class KeywordShapes {
     }
     Shape shape;
     for (size_t i = 0; i < literals.size(); ++i) {
-      // Only those that a value of this one could meet as well have to be kept out.
+      // Exclude only the other branches that can overlap with this one.
       std::vector<Literal> alone = {literals[i]};
       for (size_t j = 0; j < literals.size(); ++j) {
         if (j != i && !compiler_.surely_empty(compiler_.goal({literals[i], literals[j]}), 2)) {
@@ -302,7 +304,7 @@ class KeywordShapes {
     return shape;
   }
 
-  // The number as printers write it that use exponents: 9.5e+15.
+  // Returns the number as printers write it with an exponent: 9.5e+15.
   LanguageId with_exponent(const Decimal& number) {
     std::string digits = number.whole + number.fraction;
     const size_t first = digits.find_first_not_of('0');
@@ -351,12 +353,12 @@ class KeywordShapes {
     } else if (name == "any") {
       one = all;
     } else {
-      throw Error(ErrorCode::format, "the schema keyword \"type\": \"{}\" is no type", printable(name));
+      throw Error(ErrorCode::format, "the schema keyword \"type\": \"{}\" is not a type", printable(name));
     }
     return one;
   }
 
-  // In draft 4 a number with a fraction of zeros is none.
+  // In draft 4, a number with a fraction of zeros is not an integer.
   LanguageId integers() {
     if (node_.draft == SchemaDraft::draft4) return parse_pattern(kDigitsAlone, {}, languages_);
     return integer_language(languages_);
@@ -570,7 +572,7 @@ class KeywordShapes {
 
   void add_required(const JsonValue& value) {
     if (value.as_bool() != nullptr && node_.draft == SchemaDraft::draft4)
-      return;  // draft 3: says something of the parent
+      return;  // draft 3: refers to the parent
     ObjectTerm all;
     for (const JsonValue& name : list_of(value, "required")) {
       if (negative_) {
@@ -585,7 +587,7 @@ class KeywordShapes {
     if (!negative_) add_object(std::move(all));
   }
 
-  // properties, patternProperties and additionalProperties, which stands for the keys of neither.
+  // Adds properties, patternProperties and additionalProperties, which applies to all other keys.
   void add_members() {
     std::vector<KeyRule> rules;
     std::vector<LanguageId> keys;
@@ -709,7 +711,8 @@ GoalId SchemaCompiler::goal(std::vector<Literal> literals) {
   const auto [it, is_new] = by_literals_.emplace(std::move(kept), static_cast<GoalId>(goals_.size()));
   if (!is_new) return it->second;
   if (goals_.size() >= kMaxGoals)
-    throw Error(ErrorCode::capacity, "a schema needs more than max_goals = {} goals", kMaxGoals);
+    throw Error(ErrorCode::capacity, "a schema needs more than max_goals = {} combinations of subschemas",
+                kMaxGoals);
   goals_.push_back(it->first);
   return it->second;
 }
@@ -753,7 +756,7 @@ Shape SchemaCompiler::make_shape(GoalId goal) {
 std::shared_ptr<const Shape> SchemaCompiler::literal_shape(Literal literal) {
   const auto known = literal_shapes_.find(literal);
   if (known != literal_shapes_.end()) return known->second;
-  // A schema that means itself is met by nothing: no value is ever found to meet it.
+  // A schema that refers to itself for the same value accepts nothing, because no finite evaluation succeeds.
   if (!in_progress_.insert(literal).second) {
     ++num_cycles_;
     return std::make_shared<const Shape>();
@@ -773,8 +776,8 @@ bool SchemaCompiler::surely_empty(GoalId goal, int levels) {
   if (goal == kNoValue) return true;
   if (goal == kAnyValue || levels <= 0) return false;
   const size_t num_cycles = num_cycles_;
-  const Shape& found = shape(goal);  // stays as it is, but where a schema in progress was met
-  if (num_cycles_ != num_cycles) {   // it depends on one that is being made: nothing is known yet
+  const Shape& found = shape(goal);  // the reference stays valid unless a schema in progress was met
+  if (num_cycles_ != num_cycles) {   // the shape depends on a schema in progress: unknown yet
     num_cycles_ = num_cycles;
     return false;
   }

@@ -1,4 +1,4 @@
-// From schemas to shapes.
+// Compiles JSON Schemas to shapes.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace quire {
 
-// Not thread-safe. A keyword that is not supported is ErrorCode::unsupported, naming it; alternatives and
-// goals beyond a fixed number are ErrorCode::capacity.
+// Compiles one schema document. Not thread-safe. Throws ErrorCode::unsupported naming an unsupported keyword,
+// and ErrorCode::capacity if there are too many alternatives or goals.
 class SchemaCompiler {
  public:
   static constexpr size_t kMaxTerms = 4096;
@@ -34,15 +34,15 @@ class SchemaCompiler {
   LanguageId name_language(uint32_t idx) const { return names_[idx].language; }
   uint32_t name_idx(const std::string& name);
   LanguageStore& languages() { return languages_; }
-  LanguageId all_numbers() const { return all_numbers_; }  // of JSON
+  LanguageId all_numbers() const { return all_numbers_; }  // all JSON numbers
   size_t num_goals() const { return goals_.size(); }
-  // Whether nothing meets the goal, as far as a look a few levels down says.
+  // Returns true if no value satisfies the goal, as far as checking `levels` levels down can show.
   bool surely_empty(GoalId goal, int levels);
 
  private:
   friend class KeywordShapes;
 
-  // A schema has few names, and each in many terms: what it is as a language is made once.
+  // A member name. A schema has few names, but each is in many terms, so its language is made once.
   struct Name {
     std::string text;
     LanguageId language = 0;
@@ -62,7 +62,7 @@ class SchemaCompiler {
   std::map<Literal, std::shared_ptr<const Shape>> literal_shapes_;
   std::set<Literal> in_progress_;
   size_t num_cycles_ = 0;        // how often a schema in progress was met again
-  std::set<GoalId> unfinished_;  // made while such a schema was in progress: good for now only
+  std::set<GoalId> unfinished_;  // made while such a schema was in progress; must be made again
   std::vector<Name> names_;
   std::unordered_map<std::string, uint32_t> name_idx_;
 };

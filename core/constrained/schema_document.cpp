@@ -54,7 +54,7 @@ std::string without_dots(std::string_view path) {
   return out;
 }
 
-// Where the path of a URI begins, after scheme and authority.
+// Returns where the path of a URI begins, after scheme and authority.
 size_t path_begin(std::string_view uri) {
   size_t pos = has_scheme(uri) ? uri.find(':') + 1 : 0;
   if (uri.substr(pos, 2) == "//") pos = std::min(uri.find('/', pos + 2), uri.size());
@@ -220,13 +220,14 @@ SchemaId SchemaDocument::resolve(SchemaId from, std::string_view reference) {
       mark == std::string_view::npos ? "" : percent_decoded(reference.substr(mark + 1));
   auto resource = resources_.find(uri);
   if (resource == resources_.end()) {
-    throw Error(ErrorCode::unsupported, "$ref \"{}\": the schema it means is not in the document",
+    throw Error(ErrorCode::unsupported,
+                "$ref \"{}\": the referenced schema is not in the document; nothing is fetched",
                 printable(reference));
   }
   if (fragment.empty() || fragment[0] == '/') return resolve_pointer(resource->second, fragment, reference);
   const auto anchor = anchors_.find(uri + "#" + fragment);
   if (anchor == anchors_.end()) {
-    throw Error(ErrorCode::format, "$ref \"{}\": there is no such anchor", printable(reference));
+    throw Error(ErrorCode::format, "$ref \"{}\": the document has no such anchor", printable(reference));
   }
   return add(anchor->second);
 }
@@ -238,7 +239,8 @@ SchemaId SchemaDocument::resolve_pointer(const Place& resource, std::string_view
     const size_t end = std::min(pointer.find('/', pos + 1), pointer.size());
     const JsonValue* const next = step_into(*at.value, pointer_part(pointer.substr(pos + 1, end - pos - 1)));
     if (next == nullptr)
-      throw Error(ErrorCode::format, "$ref \"{}\": there is no such place", printable(reference));
+      throw Error(ErrorCode::format, "$ref \"{}\": the document has no value at this path",
+                  printable(reference));
     at.value = next;
     at = enter(*next, at);
     pos = end;

@@ -1,4 +1,4 @@
-// A JSON Schema with its identifiers and anchors: which schema a reference means.
+// A JSON Schema document with its identifiers and anchors; resolves references.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,25 @@ using SchemaId = uint32_t;
 
 struct SchemaNode {
   const JsonValue* value = nullptr;
-  std::string base;  // URI of the resource it lies in
+  std::string base;  // URI of the resource that contains it
   SchemaDraft draft = SchemaDraft::draft2020;
 };
 
-// Not thread-safe. Refers to the JSON it was made from. Nothing is ever fetched: a reference to what is not
-// in the document is ErrorCode::unsupported, naming it.
+// The schemas of one document. Not thread-safe. Borrows the JSON. Nothing is ever fetched: a reference
+// outside of the document throws ErrorCode::unsupported, which names it.
 class SchemaDocument {
  public:
   explicit SchemaDocument(const JsonValue& root);
 
   SchemaId root() const { return 0; }
   const SchemaNode& node(SchemaId id) const { return nodes_[id]; }
-  // A schema that lies under `parent`.
+  // Returns the id of a schema below `parent`.
   SchemaId child(SchemaId parent, const JsonValue& value);
-  // A schema that the compiler wrote itself.
+  // Adds a schema that the compiler made itself.
   SchemaId made(JsonValue value);
   SchemaId resolve(SchemaId from, std::string_view reference);
-  // The same for references whose target depends on the way that led to them; ErrorCode::unsupported where
-  // it does.
+  // Resolves $dynamicRef and $recursiveRef; throws ErrorCode::unsupported if the target depends on the path
+  // that led there.
   SchemaId resolve_dynamic(SchemaId from, std::string_view reference, std::string_view keyword);
 
  private:
@@ -61,7 +61,7 @@ class SchemaDocument {
   int num_recursive_anchors_ = 0;
 };
 
-// RFC 3986, section 5.2, without a fragment.
+// Resolves a reference by RFC 3986, section 5.2, without the fragment.
 std::string resolve_uri(std::string_view base, std::string_view reference);
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// What a JSON value has to be, type by type: a normal form of schemas in which alternatives are few plain
-// terms and "not" is gone.
+// Shapes: a normal form of JSON Schemas, by type of value. Alternatives are few plain terms, and "not" is
+// eliminated.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace quire {
 
-// Schemas, each as it is or negated, that one value has to meet together: a number for a sorted list.
+// Number of a sorted list of schemas, each plain or negated, that one value must satisfy together.
 using GoalId = uint32_t;
-constexpr GoalId kAnyValue = 0;  // no schema at all
-constexpr GoalId kNoValue = 1;   // cannot be met
+constexpr GoalId kAnyValue = 0;  // no condition
+constexpr GoalId kNoValue = 1;   // cannot be satisfied
 
-// A schema as it is (2 * id) or negated (2 * id + 1).
+// A schema in plain (2 * id) or negated form (2 * id + 1).
 using Literal = uint32_t;
 
 constexpr uint32_t kNoName = UINT32_MAX;
 
-// Members whose key is in a language, or is one name.
+// A condition on the members whose key is in a language, or has one name.
 struct KeyRule {
   LanguageId keys = 0;
-  uint32_t name = kNoName;  // where it is one name
+  uint32_t name = kNoName;  // if it is a single name
   GoalId goal = kAnyValue;
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   auto operator<=>(const KeyRule&) const = default;
 };
 
-// If the one is there, so is the other.
+// If the member `name` is present, `needed` must be present too.
 struct Implication {
   uint32_t name = 0;
   uint32_t needed = 0;
@@ -38,19 +38,19 @@ struct Implication {
 };
 
 struct ObjectTerm {
-  std::vector<KeyRule> rules;        // of every member that matches
-  std::vector<KeyRule> obligations;  // some member has to match and meet the goal
+  std::vector<KeyRule> rules;        // each matching member must satisfy the goal
+  std::vector<KeyRule> obligations;  // at least one member must match and satisfy the goal
   std::vector<Implication> implications;
   uint32_t min = 0;
   uint32_t max = kNoMaximum;
   bool operator==(const ObjectTerm&) const = default;
 };
 
-// At least min and at most max items from `from` on meet the goal.
+// Requires that at least min and at most max items from index `from` on satisfy the goal.
 struct ItemCount {
   uint32_t from = 0;
   GoalId goal = kAnyValue;
-  GoalId other = kAnyValue;  // the negation, which items that do not count have to meet where max is a limit
+  GoalId other = kAnyValue;  // the negation; the other items must satisfy it if max is a limit
   uint32_t min = 0;
   uint32_t max = kNoMaximum;
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
@@ -70,10 +70,10 @@ struct ArrayTerm {
 struct Shape {
   bool null = false;
   bool truth = false;  // the value true
-  bool lie = false;    // and false
+  bool lie = false;    // the value false
   LanguageId strings = LanguageStore::kNothing;
   LanguageId numbers = LanguageStore::kNothing;
-  std::vector<ArrayTerm> arrays;  // one of them
+  std::vector<ArrayTerm> arrays;  // alternatives: the value must match one of them
   std::vector<ObjectTerm> objects;
 };
 

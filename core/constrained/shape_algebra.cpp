@@ -9,7 +9,7 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kNumber = "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?([0-2]?[0-9]?[0-9]|30[0-7]))?";
-// Also those that printers write with an exponent: 1e+22, 1.5e+300.
+// Includes the spellings with an exponent that printers use: 1e+22, 1.5e+300.
 constexpr std::string_view kInteger =
     "-?(0|[1-9][0-9]*)(\\.0+)?|-?[1-9](\\.0)?[eE]\\+?([0-2]?[0-9]?[0-9]|30[0-7])|"
     "-?[1-9]\\.[0-9]{1,16}[eE]\\+?(1[7-9]|[2-9][0-9]|[12][0-9][0-9]|30[0-7])";

@@ -1,11 +1,11 @@
-// And, or of shapes.
+// Intersection and union of shapes.
 #pragma once
 
 #include "core/constrained/schema_compiler.h"
 
 namespace quire {
 
-// The language of all JSON numbers, and of those that are whole and that are not.
+// Return the languages of all JSON numbers, of the integers, and of the others.
 LanguageId number_language(LanguageStore& languages);
 LanguageId integer_language(LanguageStore& languages);
 LanguageId fraction_language(LanguageStore& languages);
@@ -19,9 +19,9 @@ class ShapeAlgebra {
   Shape both(const Shape& a, const Shape& b);
   Shape either(Shape a, const Shape& b);
 
-  // Each key by all that either says of it.
+  // Adds rules; two rules for the same keys become one that requires both goals.
   void join_rules(std::vector<KeyRule>& rules, const std::vector<KeyRule>& more);
-  // What a member of that name has to be by the rules of a term.
+  // Returns the goal of a member with this name by the rules of a term.
   GoalId goal_of_name(const ObjectTerm& term, uint32_t name);
 
  private:

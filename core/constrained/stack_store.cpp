@@ -42,7 +42,7 @@ void StackStore::check_room() const {
     throw Error(ErrorCode::capacity, "the constraint needs more than max_items = {} items", max_nodes_);
 }
 
-// Where the node is, or belongs. There is always a free place.
+// Returns the slot of the node, or the free slot for it. There is always a free slot.
 size_t StackStore::find(const Part& part, const StackNode& node, uint64_t hash) const {
   const size_t num_places = part.places.size();
   size_t place = (hash & UINT32_MAX) * num_places >> 32;
@@ -51,7 +51,7 @@ size_t StackStore::find(const Part& part, const StackNode& node, uint64_t hash) 
   return place;
 }
 
-// Parts begin with different sizes, so that they do not all widen at the same time.
+// Grows the table. Parts start with different sizes, so that they do not all grow at the same time.
 void StackStore::widen(Part& part) {
   const size_t first_places = parts_.size() + static_cast<size_t>(&part - parts_.data());
   Part wider{std::vector<StackId>(std::max(first_places, 2 * part.places.size())), part.num_nodes};

@@ -1,4 +1,4 @@
-// Stacks of what is still to come, shared by all that stand on the same rest.
+// Immutable stacks of the parts still to come; stacks share equal tails.
 #pragma once
 
 #include <array>
@@ -14,27 +14,27 @@ using StackId = uint32_t;
 
 enum class StackOp : uint32_t {
   end,
-  expression,    // a: the expression
-  sequence,      // a: the expression, b: how many parts are done
-  repetition,    // a: the expression, b: how many are done
-  value,         // a: the goal of a JSON value
-  member_value,  // a: the alternatives of the object before it, b: the state of its key; a colon comes first
-  object_first,  // a: the alternatives of the object
+  expression,    // a: expression
+  sequence,      // a: expression, b: number of parts done
+  repetition,    // a: expression, b: number of repetitions done
+  value,         // a: goal of a JSON value
+  member_value,  // a: alternatives of the object before it, b: state of its key; a colon comes first
+  object_first,  // a: alternatives of the object
   object_key,    // after a comma
   object_after,  // after a member
-  array_first,   // a: the facts of the array
+  array_first,   // a: facts of the array
   array_item,    // after a comma
   array_after,   // after an item
-  unique_first,  // as array_first, where items must differ; a: facts
+  unique_first,  // like array_first, if items must differ; a: facts
   unique_item,
-  unique_first_at,  // b: where in the text the item begins
+  unique_first_at,  // b: text position at which the item begins
   unique_item_at,
-  unique_done,     // b: where the item began
-  distinct_first,  // as object_first, where names must differ that the schema does not mention
+  unique_done,     // b: text position at which the item began
+  distinct_first,  // like object_first, if names that the schema does not mention must differ
   distinct_key,
-  distinct_first_at,  // b: where in the text the name begins
+  distinct_first_at,  // b: text position at which the name begins
   distinct_key_at,
-  distinct_done  // b: where the name began; its member_value comes next
+  distinct_done  // b: text position at which the name began; its member_value is next
 };
 
 struct StackNode {
@@ -45,7 +45,7 @@ struct StackNode {
   uint32_t depth = 0;
 };
 
-// One way on: a lexeme being read, and what follows it.
+// One way to continue: the lexeme being read, and the stack after it.
 struct Way {
   ByteStateId state = 0;
   StackId stack = 0;
@@ -53,14 +53,14 @@ struct Way {
   auto operator<=>(const Way&) const = default;
 };
 
-// What a stack begins with: all lexemes that may come next, and whether the text may end.
+// The expansion of a stack: all lexemes that may come next, and whether the text may end.
 struct Closure {
   std::vector<Way> ways;
   bool ends = false;
-  bool is_cut = false;  // more would open, but the stack is as deep as may be
+  bool is_cut = false;  // more would open, but the stack has its maximum depth
 };
 
-// Not thread-safe. Node 0 is the empty stack: nothing is to come.
+// Interns stack nodes. Not thread-safe. Node 0 is the empty stack.
 class StackStore {
  public:
   static constexpr StackId kEnd = 0;
@@ -69,7 +69,7 @@ class StackStore {
 
   StackId push(StackOp op, uint32_t a, uint32_t b, StackId next);
   const StackNode& at(StackId id) const { return nodes_[id]; }
-  // More that is held because of nodes, and counts as they do.
+  // Counts further items, held because of nodes, against the limit.
   void hold(size_t num) {
     num_more_ += num;
     check_room();
@@ -77,7 +77,7 @@ class StackStore {
   size_t size() const { return nodes_.size() + num_more_; }
 
  private:
-  // Of the index of nodes: a table with open addressing that widens by itself. kEnd is a free place.
+  // A part of the node index: a hash table with open addressing. kEnd marks a free slot.
   struct Part {
     std::vector<StackId> places;
     size_t num_nodes = 0;

@@ -12,7 +12,7 @@ struct Word {
   TokenId id;
 };
 
-// Characters of a plain text; 0 where it is not plain.
+// Returns the number of characters of a plain text; 0 if it is not plain.
 uint32_t plain_chars(std::string_view bytes) {
   uint32_t count = 0;
   for (size_t pos = 0; pos < bytes.size(); ++count) {
@@ -132,7 +132,7 @@ const TokenBits& TokenVocabulary::plain_up_to(uint32_t num_chars) const {
   return plain_masks_[std::min(num_chars, kMaxPlainChars)];
 }
 
-// One more than there are: what is noted without a branch may be none.
+// Reserves one more than `most`: recording without a branch may write an entry that does not count.
 void FoundTokens::begin(size_t most) {
   if (ids.size() <= most) ids.resize(most + 1);
   count = 0;
@@ -150,7 +150,7 @@ void TokenVocabulary::mark(const TrieNode& node, gsl::span<uint32_t> mask) const
 
 namespace {
 
-// Descends along `text` as far as there are tokens.
+// Descends along `text` as far as tokens match.
 void descend(const TokenTrie& trie, std::string_view text, TokenVocabulary::Longest& longest) {
   uint32_t node = 0;
   auto end = static_cast<uint32_t>(trie.nodes.size());

@@ -1,4 +1,4 @@
-// Lists of items that have come, where items must differ.
+// Sets of used items, for arrays with uniqueItems.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace quire {
 
-// Each list has a number; the empty one is 0. Items are texts that only equal ones share, in order, each
-// once. Not thread-safe.
+// Stores sorted lists of canonical texts, without duplicates. Each list has a number; the empty list is 0.
+// Not thread-safe.
 class UsedItems {
  public:
   UsedItems() { lists_.number_of({}); }
@@ -22,7 +22,7 @@ class UsedItems {
   bool has(uint32_t list, const std::string& item) const {
     return std::binary_search(of(list).begin(), of(list).end(), item);
   }
-  // The list with one item more.
+  // Returns the number of the list with one more item.
   uint32_t with(uint32_t list, const std::string& item) {
     const std::pair key(list, item);
     const auto known = after_.find(key);
@@ -34,7 +34,7 @@ class UsedItems {
 
  private:
   Numbered<std::vector<std::string>> lists_;
-  std::map<std::pair<uint32_t, std::string>, uint32_t> after_;  // by list and one more item
+  std::map<std::pair<uint32_t, std::string>, uint32_t> after_;  // by list number and added item
 };
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Vocabularies for tests of constraints, and what a constraint says of a whole text.
+// Vocabularies for tests of constraints, and checks of whole texts.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,18 @@ namespace quire {
 
 using testing::Json;
 
-// Ids 0 to 255 are single bytes; then come words that cross the borders of JSON's lexemes, and last the
-// special tokens <eos> and <think>.
+// Ids 0 to 255 are single bytes. Then come words that cross JSON lexemes, and last the special tokens <eos>
+// and <think>.
 std::shared_ptr<const TokenVocabulary> small_vocabulary();
 
 std::shared_ptr<const Constraint> compile(ConstraintKind kind, std::string_view source);
 
-// Whether all of the text is let through and may end there.
+// Returns whether the constraint accepts the whole text and allows it to end.
 bool accepts(const std::shared_ptr<const Constraint>& constraint, std::string_view text);
-// The same token by token: the longest tokens of the vocabulary first, each looked up in its mask.
+// Same check token by token: takes the longest tokens of the vocabulary and tests each against its mask.
 bool accepts_tokens(const std::shared_ptr<const Constraint>& constraint, std::string_view text);
 
-// A JSON value as other printers leave it: ", " and ": ".
+// Prints a JSON value as other printers do: with ", " and ": ".
 std::string spaced(const Json& value);
 
 Json read_json_file(const std::string& path);

@@ -1,4 +1,4 @@
-// Matchers: masks against steps, steps taken back, random texts under masks, limits.
+// Matchers: masks compared with steps, rollback, random texts under masks, limits.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -35,12 +35,12 @@ void expect_mask_of_what_steps_accept(const Matcher& matcher) {
   }
 }
 
-// A text of random tokens; it prefers to end, and then closing brackets, once it is long.
+// Generates a text of random tokens; once it is long, prefers to end or to close brackets.
 std::string random_text(const std::shared_ptr<const Constraint>& constraint, std::mt19937& random) {
   Matcher matcher(constraint);
   while (!matcher.has_ended()) {
     const std::vector<TokenId> tokens = allowed_tokens(matcher);
-    if (tokens.empty()) return matcher.text() + " (no way on)";
+    if (tokens.empty()) return matcher.text() + " (cannot continue)";
     TokenId token = tokens[random() % tokens.size()];
     if (matcher.num_steps() > 60) {
       if (matcher.may_end()) break;
@@ -112,7 +112,7 @@ TEST(Constraint, RandomTextsOfAGrammarBalance) {
   }
 }
 
-TEST(Constraint, TheMaskHasExactlyTheTokensThatAStepAccepts) {
+TEST(Constraint, MaskHasExactlyTheTokensThatAStepAccepts) {
   const auto constraint = compile(ConstraintKind::json_schema, R"({"type": "array", "uniqueItems": true,
       "items": {"type": ["object", "string"], "patternProperties": {"^a": {"type": "integer"}}}})");
   Matcher matcher(constraint);
@@ -124,8 +124,8 @@ TEST(Constraint, TheMaskHasExactlyTheTokensThatAStepAccepts) {
       << "an equal item cannot be closed";
 }
 
-// Steps go byte by byte, masks by walks over all tokens.
-TEST(Constraint, MasksHaveWhatStepsAcceptAlongRandomTexts) {
+// Steps read byte by byte; masks are computed by walks over all tokens.
+TEST(Constraint, MasksAgreeWithStepsAlongRandomTexts) {
   using Kind = ConstraintKind;
   const std::vector<std::pair<Kind, const char*>> sources = {
       {Kind::json_schema,
@@ -147,7 +147,7 @@ TEST(Constraint, MasksHaveWhatStepsAcceptAlongRandomTexts) {
       Matcher matcher(constraint);
       for (int step = 0; step < 25 && !matcher.has_ended(); ++step) {
         const std::vector<TokenId> allowed = allowed_tokens(matcher);
-        ASSERT_FALSE(allowed.empty()) << source << ": no way on after " << matcher.text();
+        ASSERT_FALSE(allowed.empty()) << source << ": cannot continue after " << matcher.text();
         ASSERT_NO_FATAL_FAILURE(expect_mask_of_what_steps_accept(matcher)) << source;
         ASSERT_TRUE(matcher.accept(allowed[random() % allowed.size()]));
       }
@@ -155,8 +155,8 @@ TEST(Constraint, MasksHaveWhatStepsAcceptAlongRandomTexts) {
   }
 }
 
-// Walks take whole branches of the vocabulary where no character of them changes the state.
-TEST(Constraint, MasksOfPatternsHaveWhatStepsAccept) {
+// Walks accept whole branches of the vocabulary if none of their characters changes the state.
+TEST(Constraint, MasksOfPatternsAgreeWithSteps) {
   std::vector<std::string> bytes = {"\"", "\\"};
   std::mt19937 random(5);
   const std::vector<std::string> chars = {"a", "b", "z", "A", "0", "9",  " ", "/",
@@ -186,8 +186,9 @@ TEST(Constraint, MasksOfPatternsHaveWhatStepsAccept) {
   }
 }
 
-// Whatever lexeme the stack is full behind: a token of its own, one that may go on, one with more before it.
-TEST(Constraint, WhereTheStackIsFullMasksOpenNothingMore) {
+// Reaches the maximum stack depth after various lexemes: a special token, one that can continue, one preceded
+// by another.
+TEST(Constraint, MasksOpenNothingMoreAtTheMaximumDepth) {
   const std::vector<std::pair<ConstraintKind, const char*>> sources = {
       {ConstraintKind::gbnf, R"g(root ::= term ([+*] term)*
           term ::= [a-z]+ | "(" root ")" | [a-z]+ " "? "(" (root ("," " "? root)*)? ")")g"},
@@ -208,15 +209,15 @@ TEST(Constraint, WhereTheStackIsFullMasksOpenNothingMore) {
   }
 }
 
-TEST(Constraint, WhereTheStackIsFullNothingMoreIsForced) {
+TEST(Constraint, NothingMoreIsForcedAtTheMaximumDepth) {
   Matcher matcher(compile(ConstraintKind::gbnf, R"g(root ::= "(" root ")")g"));
   const std::string forced = matcher.forced(5000);
   EXPECT_LT(forced.size(), 5000U);
   EXPECT_TRUE(matcher.accept_text(forced));
 }
 
-// The last level opens in parts: once it has begun, the rule after it is one too many.
-TEST(Constraint, ADeadEndSaysThatTheDepthIsWhy) {
+// The last level opens in several parts: after the first part, the next rule exceeds the depth.
+TEST(Constraint, ADeadEndNamesTheDepthLimit) {
   const std::vector<std::pair<const char*, const char*>> sources = {
       {R"g(root ::= "(" root ")")g", "("},
       {"root ::= \"(\" \"-\" item \")\"\nitem ::= \"b\" root | root", "(-"},
@@ -237,8 +238,8 @@ TEST(Constraint, ADeadEndSaysThatTheDepthIsWhy) {
   }
 }
 
-// A list whose items must differ, and that lets only one be.
-TEST(Constraint, ADeadEndOfAnotherKindIsNoLimit) {
+// The items of the list must differ, but only one value is possible.
+TEST(Constraint, OtherDeadEndsNameNoLimit) {
   Matcher matcher(compile(ConstraintKind::json_schema,
                           R"({"type": "array", "uniqueItems": true, "minItems": 2, "maxItems": 2,
                               "items": {"type": "array", "maxItems": 0}})"));
@@ -248,7 +249,7 @@ TEST(Constraint, ADeadEndOfAnotherKindIsNoLimit) {
   EXPECT_EQ(matcher.limit_met(), "");
 }
 
-TEST(Constraint, StepsTakenBackLeaveNoTrace) {
+TEST(Constraint, RollbackRestoresTheState) {
   const auto constraint =
       compile(ConstraintKind::json_schema, R"({"properties": {"a": {"type": "string"}}, "required": ["a"]})");
   std::mt19937 random(9);
@@ -269,8 +270,8 @@ TEST(Constraint, StepsTakenBackLeaveNoTrace) {
   }
 }
 
-// What a reader of the text makes of a name that comes twice is the last of them.
-TEST(Constraint, ANameThatComesTwiceIsNoSecondMember) {
+// JSON parsers keep only the last of several members with the same name.
+TEST(Constraint, ADuplicateNameIsNotASecondMember) {
   const auto says = [](const char* schema, std::string_view text) {
     const auto constraint = compile(ConstraintKind::json_schema, schema);
     EXPECT_EQ(accepts(constraint, text), accepts_tokens(constraint, text)) << text;
@@ -279,8 +280,8 @@ TEST(Constraint, ANameThatComesTwiceIsNoSecondMember) {
   const char* const two = R"({"type": "object", "minProperties": 2})";
   EXPECT_TRUE(says(two, R"({"a": 1, "b": 1})"));
   EXPECT_FALSE(says(two, R"({"a": 1, "a": 1})"));
-  EXPECT_FALSE(says(two, R"({"a": 1, "\u0061": 1})")) << "spelt otherwise";
-  EXPECT_TRUE(says(two, R"({"a": {"a": 1, "b": 2}, "b": {"c": 1, "a": 2}})")) << "of another object";
+  EXPECT_FALSE(says(two, R"({"a": 1, "\u0061": 1})")) << "escaped spelling";
+  EXPECT_TRUE(says(two, R"({"a": {"a": 1, "b": 2}, "b": {"c": 1, "a": 2}})")) << "names of different objects";
   EXPECT_FALSE(says(two, R"({"foo": 1,
     "foo": 1})"));
   const char* const named = R"({"type": "object", "minProperties": 3, "properties": {"foo": true}})";
@@ -288,7 +289,7 @@ TEST(Constraint, ANameThatComesTwiceIsNoSecondMember) {
   EXPECT_FALSE(says(named, R"({"a": 1, "foo": 2, "a": 1})"));
   const char* const some_text = R"({"type": "object", "not": {"additionalProperties": {"type": "number"}}})";
   EXPECT_TRUE(says(some_text, R"({"a": "x", "b": 1})"));
-  EXPECT_FALSE(says(some_text, R"({"a": "x", "a": 1})")) << "the text is gone";
+  EXPECT_FALSE(says(some_text, R"({"a": "x", "a": 1})")) << "the second member replaces the string";
   const char* const few =
       R"({"patternProperties": {"^[ab]$": true}, "additionalProperties": false, "minProperties": 2,
                               "type": "object"})";
@@ -296,10 +297,10 @@ TEST(Constraint, ANameThatComesTwiceIsNoSecondMember) {
   EXPECT_FALSE(says(few, R"({"b": 1, "a": 1, "b": 1})"));
   Matcher matcher(compile(ConstraintKind::json_schema, few));
   ASSERT_TRUE(matcher.accept_text("{\"b\":1,\""));
-  EXPECT_EQ(matcher.forced(9), "a\"") << "the other name is left";
+  EXPECT_EQ(matcher.forced(9), "a\"") << "only the other name is left";
 }
 
-TEST(Constraint, WhatIsForcedIsToldUpToAChoice) {
+TEST(Constraint, ForcedTextEndsAtAChoice) {
   const auto constraint = compile(ConstraintKind::json_schema, R"({"const": {"name": "x"}})");
   Matcher matcher(constraint);
   EXPECT_EQ(matcher.forced(100), "{");
@@ -307,7 +308,7 @@ TEST(Constraint, WhatIsForcedIsToldUpToAChoice) {
   EXPECT_EQ(Matcher(compile(ConstraintKind::regex, "abc")).forced(2), "ab");
 }
 
-TEST(Constraint, WhereOnlyTheSpellingIsOpenThePlainOneIsForced) {
+TEST(Constraint, PlainSpellingIsForcedIfOnlyTheSpellingIsOpen) {
   const auto forced_after = [](const char* schema, const char* text) {
     Matcher matcher(compile(ConstraintKind::json_schema, schema));
     EXPECT_TRUE(matcher.accept_text(text));
@@ -320,8 +321,8 @@ TEST(Constraint, WhereOnlyTheSpellingIsOpenThePlainOneIsForced) {
   EXPECT_EQ(forced_after(object, "{\"na"), "") << "two names";
   EXPECT_EQ(forced_after(object, "{\"nat"), "ion/\u00e4\"");
   EXPECT_EQ(forced_after(object, "{\"nat\\u0069"), "on/\u00e4\"");
-  EXPECT_EQ(forced_after(object, "{\"nat\\"), "u0069on/\u00e4\"") << "an escape that was begun";
-  EXPECT_EQ(forced_after(object, "{\"ne"), "w\\") << "what must be escaped has two ways";
+  EXPECT_EQ(forced_after(object, "{\"nat\\"), "u0069on/\u00e4\"") << "an escape that has begun";
+  EXPECT_EQ(forced_after(object, "{\"ne"), "w\\") << "an escaped character has two spellings";
   EXPECT_EQ(forced_after(object, "{\"s"), "ay\\");
   EXPECT_EQ(forced_after(R"({"enum": ["ab", "a\nb"]})", "\"a"), "");
   EXPECT_EQ(forced_after(R"({"enum": ["ab", "abc"]})", "\"a"), "b");
@@ -329,7 +330,7 @@ TEST(Constraint, WhereOnlyTheSpellingIsOpenThePlainOneIsForced) {
   EXPECT_EQ(forced_after(R"({"type": "string"})", "\""), "");
 }
 
-TEST(Constraint, TheLongestTokenIsThatOfAPlainSearch) {
+TEST(Constraint, LongestTokenMatchesALinearSearch) {
   const auto vocabulary = small_vocabulary();
   std::mt19937 random(7);
   const std::string letters = "\"{}:, 012abcefnotrue\n[]\xe6\x97\xa5";
@@ -352,7 +353,7 @@ TEST(Constraint, TheLongestTokenIsThatOfAPlainSearch) {
   EXPECT_EQ(vocabulary->longest("").token, -1);
 }
 
-TEST(Constraint, ForcedTokensAreTheLongestAndEndBeforeOneThatMayGrow) {
+TEST(Constraint, ForcedTokensAreTheLongestAndStopBeforeAnAmbiguousOne) {
   const auto tokens_of = [](const char* pattern) {
     TokenIds tokens;
     Matcher(compile(ConstraintKind::regex, pattern)).force(100, tokens);
@@ -363,7 +364,7 @@ TEST(Constraint, ForcedTokensAreTheLongestAndEndBeforeOneThatMayGrow) {
   };
   using Texts = std::vector<std::string>;
   EXPECT_EQ(tokens_of("\\{\"name\": (a|b)"), Texts({"{\"", "name", "\": "}));
-  EXPECT_EQ(tokens_of("xab(c|d)"), Texts({"x"})) << "abc may come";
+  EXPECT_EQ(tokens_of("xab(c|d)"), Texts({"x"})) << "may become abc";
   EXPECT_EQ(tokens_of("x12(3|4)"), Texts({"x"})) << "12 may become 123";
   EXPECT_EQ(tokens_of("[xy]abc"), Texts());
   EXPECT_EQ(tokens_of("xyz"), Texts({"x", "y", "z"}));
@@ -372,7 +373,7 @@ TEST(Constraint, ForcedTokensAreTheLongestAndEndBeforeOneThatMayGrow) {
   EXPECT_EQ(few.size(), 2U);
 }
 
-TEST(Constraint, ForcedTokensMayAllCome) {
+TEST(Constraint, ForcedTokensAreAllAllowed) {
   const auto constraint = compile(ConstraintKind::json_schema, R"({
     "type": "object", "required": ["foobar", "named12"], "additionalProperties": false,
     "properties": {"foobar": {"type": "boolean"}, "named12": {"enum": ["bartrue", "falsehood"]}}})");
@@ -401,7 +402,7 @@ TEST(Constraint, ForcedTokensMayAllCome) {
   EXPECT_GT(num_forced, 300U);
 }
 
-TEST(Constraint, SpecialTokensAreNoTextAndHaveNames) {
+TEST(Constraint, SpecialTokensHaveNamesAndAreNotText) {
   const auto constraint = compile(ConstraintKind::gbnf, "root ::= <think> \"a\"");
   const TokenId think = constraint->vocabulary().find_special("<think>");
   Matcher matcher(constraint);
@@ -421,7 +422,7 @@ void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode co
   }
 }
 
-TEST(Constraint, InDraft4AFractionOfZerosIsNoInteger) {
+TEST(Constraint, Draft4DoesNotAcceptAFractionOfZerosAsInteger) {
   const auto later = compile(ConstraintKind::json_schema, R"({"type": "integer"})");
   const auto draft4 =
       compile(ConstraintKind::json_schema,
@@ -431,7 +432,7 @@ TEST(Constraint, InDraft4AFractionOfZerosIsNoInteger) {
   EXPECT_FALSE(accepts(draft4, "45.0"));
 }
 
-TEST(Constraint, MembersThatNoBranchLookedAtAreUnevaluated) {
+TEST(Constraint, MembersOutsideTheTakenBranchAreUnevaluated) {
   const auto schema =
       compile(ConstraintKind::json_schema, R"({"type": "object", "unevaluatedProperties": false,
       "properties": {"kind": {"type": "string"}},
@@ -446,7 +447,7 @@ TEST(Constraint, MembersThatNoBranchLookedAtAreUnevaluated) {
   EXPECT_FALSE(accepts(schema, R"({"z": 1})"));
 }
 
-TEST(Constraint, WhatIsNotSupportedIsRefusedByName) {
+TEST(Constraint, UnsupportedFeaturesAreRefusedByName) {
   expect_refusal(ConstraintKind::json_schema,
                  R"({"unevaluatedProperties": false, "dependentSchemas": {"a": {"properties": {"b": {}}}}})",
                  ErrorCode::unsupported, "unevaluatedProperties");
@@ -458,7 +459,7 @@ TEST(Constraint, WhatIsNotSupportedIsRefusedByName) {
   expect_refusal(ConstraintKind::lark, "start: \"a\"\n%declare X", ErrorCode::unsupported, "%declare");
 }
 
-TEST(Constraint, SourcesWithoutEndMeetALimitWithAName) {
+TEST(Constraint, OversizedSourcesExceedANamedLimit) {
   expect_refusal(ConstraintKind::regex, std::string(500, '(') + std::string(500, ')'), ErrorCode::capacity,
                  "deeper");
   std::string all;
@@ -470,13 +471,13 @@ TEST(Constraint, SourcesWithoutEndMeetALimitWithAName) {
                  "max_alternatives");
 }
 
-TEST(Constraint, AHugeRepetitionTakesNoTimeToCompile) {
+TEST(Constraint, AHugeRepetitionCompilesFast) {
   const auto constraint = compile(ConstraintKind::regex, "(((a{100}){100}){100}){100}");
   EXPECT_FALSE(accepts(constraint, std::string(1000, 'a')));
   EXPECT_EQ(Matcher(constraint).forced(50), std::string(50, 'a'));
 }
 
-TEST(Constraint, ItHoldsForAnyNumberOfTexts) {
+TEST(Constraint, ServesAnyNumberOfTexts) {
   ConstraintLimits limits;
   limits.max_items = 2000;
   const auto constraint = Constraint::compile(
@@ -492,13 +493,13 @@ TEST(Constraint, ItHoldsForAnyNumberOfTexts) {
   for (int i = 1; i < 2000; ++i) too_long += fmt::format(", {}", i);
   try {
     Matcher(constraint).accept_text(too_long);
-    FAIL() << "one text is within the limits";
+    FAIL() << "one text stayed within the limits";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::capacity);
   }
 }
 
-// Each pair of names that may not come together doubles the ways to be such an object.
+// Each pair of mutually exclusive names doubles the number of object alternatives.
 Json object_without_pairs(int num_pairs) {
   Json schema = {{"type", "object"}, {"additionalProperties", false}, {"maxProperties", 6}};
   for (int i = 0; i < num_pairs; ++i) {
@@ -509,7 +510,7 @@ Json object_without_pairs(int num_pairs) {
   return schema;
 }
 
-TEST(Constraint, WaysToBeAnObjectAreReadTogether) {
+TEST(Constraint, ObjectAlternativesAreReadTogether) {
   ConstraintLimits limits;
   limits.max_ways = 100;
   limits.max_items = 60'000;
@@ -536,7 +537,7 @@ TEST(Constraint, WaysToBeAnObjectAreReadTogether) {
   EXPECT_GT(num_valid, 10);
 }
 
-TEST(Constraint, ManyThreadsShareOne) {
+TEST(Constraint, ManyThreadsCanShareOne) {
   const auto constraint =
       compile(ConstraintKind::json_schema, R"({"type": "object", "properties": {"a": {"maxLength": 5}}})");
   std::vector<std::thread> threads;
@@ -553,7 +554,7 @@ TEST(Constraint, ManyThreadsShareOne) {
   EXPECT_EQ(num_wrong, std::vector<int>(4));
 }
 
-TEST(ConstraintCache, TheSameSourceIsCompiledOnceAndTheOldestGoesFirst) {
+TEST(ConstraintCache, CompilesEachSourceOnceAndEvictsTheOldest) {
   ConstraintCache cache(small_vocabulary(), 1 << 20);
   const auto first = cache.get(ConstraintKind::regex, "a+");
   EXPECT_EQ(cache.get(ConstraintKind::regex, "a+"), first);

@@ -1,4 +1,4 @@
-// Text that must come, cut as the tokenizer of the embedded model cuts it.
+// Forced text, split into tokens as the tokenizer of the embedded model splits it.
 #include "core/constrained/forced_cut.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ TokenIds encode(const Tokenizer& tokenizer, const std::string& text) {
   return tokenizer.encode(text, {.parse_special = false, .add_special_tokens = false});
 }
 
-// Tokens by where they begin.
+// Maps the position at which each token begins to the token.
 std::map<size_t, TokenId> cut_of(const Tokenizer& tokenizer, const std::string& text) {
   std::map<size_t, TokenId> cut;
   size_t at = 0;
@@ -37,7 +37,7 @@ std::map<size_t, TokenId> cut_of(const Tokenizer& tokenizer, const std::string& 
   return cut;
 }
 
-TEST(ForcedCut, IsThatOfTheTokenizerWhicheverCharacterComes) {
+TEST(ForcedCut, MatchesTheTokenizerForEveryNextCharacter) {
   const auto tokenizer = embedded_tokenizer();
   const char* const words[] = {"additional", "_", "properties", "Prop", " ",  "name",   "\":",
                                "id",         ".", "4567",       "été",  "日", "vessel", "\n"};
@@ -68,7 +68,7 @@ TEST(ForcedCut, IsThatOfTheTokenizerWhicheverCharacterComes) {
   EXPECT_GT(num_cut, 6000U);
 }
 
-TEST(ForcedCut, ThereIsNoneWhereTheTokenizerEndsNoTokenOrACharacterIsCut) {
+TEST(ForcedCut, IsEmptyIfNoTokenEndsThereOrACharacterIsIncomplete) {
   const auto tokenizer = embedded_tokenizer();
   ASSERT_EQ(encode(*tokenizer, "there").size(), 1U);
   EXPECT_EQ(cut_as_tokenizer(*tokenizer, "th", "ere", {}), TokenIds());
@@ -77,7 +77,7 @@ TEST(ForcedCut, ThereIsNoneWhereTheTokenizerEndsNoTokenOrACharacterIsCut) {
   EXPECT_EQ(cut_as_tokenizer(*tokenizer, "", "\xa9", {}), TokenIds());
 }
 
-TEST(ForcedCut, NamesOfMembersAreForcedAsTheTokenizerCutsThem) {
+TEST(ForcedCut, MemberNamesAreSplitAsByTheTokenizer) {
   const auto tokenizer = embedded_tokenizer();
   const auto vocabulary = TokenVocabulary::of(tokenizer);
   const auto constraint = Constraint::compile(ConstraintKind::json_schema, R"({

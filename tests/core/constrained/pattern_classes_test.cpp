@@ -1,4 +1,4 @@
-// The classes of patterns against tables of the engines whose rules they follow (tests/golden/patterns).
+// Character classes of patterns, compared with tables from the reference engines (tests/golden/patterns).
 #include <gtest/gtest.h>
 
 #include "core/constrained/pattern.h"
@@ -13,7 +13,7 @@ CharSet char_set(const Json& ranges) {
   return normalized(std::move(set));
 }
 
-// The single characters that the pattern takes.
+// Returns the single characters that the pattern matches.
 CharSet chars_of(const std::string& pattern, PatternDialect dialect) {
   LanguageStore languages(10'000);
   PatternOptions options;
@@ -36,16 +36,16 @@ void compare(const char* name, PatternDialect dialect) {
   }
 }
 
-TEST(PatternClasses, ThoseOfSchemasAreThoseOfEcma262) {
+TEST(PatternClasses, SchemasFollowEcma262) {
   compare("ecma262", PatternDialect::ecma262);
 }
 
-TEST(PatternClasses, ThoseOfRegularExpressionsAndLarkAreThoseOfPython) {
+TEST(PatternClasses, RegularExpressionsAndLarkFollowPython) {
   compare("python", PatternDialect::python);
 }
 
-// Python's re reads a missing least count as 0; ECMA 262 takes such braces for text.
-TEST(PatternCounts, AreThoseOfTheirReference) {
+// Python's re reads a missing minimum as 0; ECMA 262 treats such braces as literal text.
+TEST(PatternCounts, FollowTheirReference) {
   struct Case {
     const char* pattern;
     const char* text;

@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-TEST(Numbered, EqualValuesHaveOneNumberAndStayWhereTheyAre) {
+TEST(Numbered, EqualValuesShareANumberAndKeepTheirAddress) {
   Numbered<std::string> texts;
   const std::string* first = nullptr;
   for (uint32_t i = 0; i < 1000; ++i) {
@@ -17,7 +17,7 @@ TEST(Numbered, EqualValuesHaveOneNumberAndStayWhereTheyAre) {
   EXPECT_EQ(texts[999], "999");
 }
 
-TEST(UsedItems, AListIsTheSameInWhateverOrderItsItemsCame) {
+TEST(UsedItems, ListsDoNotDependOnTheOrderOfItems) {
   UsedItems used;
   const uint32_t one = used.with(0, "1");
   const uint32_t both = used.with(one, "\"a\"");
