@@ -1,5 +1,6 @@
-// How a family of models writes an answer: which marks stand around reasoning and calls, and how a call's
-// name and arguments are written. Plain data; one automaton reads all of them (response_parser.h).
+// Dialects: how a family of models writes answers with reasoning and tool calls. Marks (marker strings such
+// as <tool_call>) surround reasoning and calls; a dialect also defines the syntax of a call's name and
+// arguments. Plain data; one parser reads all dialects (response_parser.h).
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 
 namespace quire {
 
-// A few values of a constant table.
+// A list of a few values for constant tables.
 template <typename T, size_t kCapacity>
 class ShortList {
  public:
@@ -32,41 +33,42 @@ class ShortList {
 using Marks = ShortList<std::string_view, 10>;
 
 enum class CallsInReasoning : uint8_t {
-  are_reasoning,  // a call that is thought about is a thought
-  end_it          // the model goes over to calls without the closing mark
+  are_reasoning,  // a call inside reasoning is part of the reasoning
+  end_it          // a call ends the reasoning, even without the closing mark
 };
 
 struct ReasoningSyntax {
-  Marks opens = {};   // the first is what the model writes
-  Marks closes = {};  // likewise
+  Marks opens = {};   // the model writes the first one
+  Marks closes = {};  // the model writes the first one
   CallsInReasoning calls = CallsInReasoning::are_reasoning;
 };
 
-// `<parameter=KEY>VALUE</parameter>`. Between key and value there may stand a hint of the value's type.
+// Syntax of a parameter: `<parameter=KEY>VALUE</parameter>`. A hint of the value's type may come between key
+// and value.
 struct ParameterSyntax {
   std::string_view begin = {};
   std::string_view key_end = {};
-  std::string_view value_begin = {};  // after the hint; empty: key_end is followed by the value
+  std::string_view value_begin = {};  // after the hint; empty: the value follows key_end directly
   std::string_view value_end = {};    // with kKeyHere in the place of the key
-  std::string_view string_hint =
-      {};                 // the hint that says that the value is text; any other known one: it is JSON
-  bool lines = false;     // the value stands on lines of its own
-  bool elements = false;  // lists and objects are elements again
-  bool python = false;    // lists and objects are written as Python does
+  // Type hint for text values; any other known hint means that the value is JSON.
+  std::string_view string_hint = {};
+  bool lines = false;     // the value is on its own lines
+  bool elements = false;  // lists and objects are nested elements
+  bool python = false;    // lists and objects are in Python syntax
 };
 constexpr char kKeyHere = '\x01';
 
 enum class ArgumentSyntax : uint8_t { json, parameters, python, loose };
 
-// A call whose name stands between marks. Unused by calls that are JSON objects.
+// A call whose name is between marks. Not used if calls are JSON objects.
 struct TaggedSyntax {
-  std::string_view begin = {};        // before the name; empty: the section's mark is followed by it
-  std::string_view name_prefix = {};  // that is no part of the name
-  char index_sign =
-      '\0';  // what follows it in the name is the number of the call; name and number are its id
-  std::string_view id_end = {};    // where an id stands before the name
-  std::string_view id_begin = {};  // where one stands between name and arguments
-  Marks body_begins = {};          // before the arguments; the first is what the model writes
+  std::string_view begin = {};        // before the name; empty: the name follows the section's mark
+  std::string_view name_prefix = {};  // not part of the name
+  // Separates the name from the index of the call; name and index together are the id.
+  char index_sign = '\0';
+  std::string_view id_end = {};    // ends an id before the name
+  std::string_view id_begin = {};  // begins an id between name and arguments
+  Marks body_begins = {};          // before the arguments; the model writes the first one
   ParameterSyntax parameter = {};
   Marks ends = {};
 };
@@ -74,20 +76,20 @@ struct TaggedSyntax {
 struct ObjectSyntax {
   std::string_view name = "name";
   std::string_view arguments = "arguments";
-  std::string_view id = {};  // empty: none
+  std::string_view id = {};  // empty: calls have no id
   bool name_is_key = false;  // {"NAME": {...}}
 };
 
 enum class CallBody : uint8_t { object, tagged, python };
 
-// One way to write calls: a section of them, between marks or not.
+// One syntax of calls: a section of calls, with or without marks around it.
 struct CallForm {
   CallBody body = CallBody::object;
-  Marks opens = {};  // of a section; the first is what the model writes
+  Marks opens = {};  // of a section; the model writes the first one
   Marks closes = {};
-  Marks separators = {};  // between calls, beside white space, commas and brackets
-  bool bare = false;      // `opens` are no marks of the dialect but how a call may begin in the midst of text
-  bool list = false;      // calls are written as a list, even one alone
+  Marks separators = {};  // between calls, in addition to white space, commas and brackets
+  bool bare = false;      // `opens` are not marks but the way a call begins within text
+  bool list = false;      // calls are written as a list, even a single one
   bool one_per_section = false;
   ArgumentSyntax arguments = ArgumentSyntax::json;
   ObjectSyntax object = {};
@@ -97,27 +99,26 @@ struct CallForm {
 enum class HeaderMeaning : uint8_t {
   text,
   reasoning,
-  call,          // the name is what follows `contains`; the message is the call's arguments
-  announcement,  // the name is what follows `contains`; the message has the call in a form of the dialect
+  call,          // a call: its name follows `contains`, and the body is its arguments
+  announcement,  // a call: its name follows `contains`, and the body is the call in a form of the dialect
   nothing
 };
 
-// What a header says where it has `contains`.
+// The meaning of a message whose header contains `contains`.
 struct HeaderRule {
   std::string_view contains = {};
   HeaderMeaning meaning = HeaderMeaning::text;
 };
 
-// Answers of several messages, each with a header that says what it is.
+// Syntax of answers that consist of several messages, each with a header that gives its type.
 struct MessageSyntax {
-  Marks header_begins = {};  // empty: the dialect has no messages
-  Marks header_starts = {};  // how a header goes on that the prompt has begun; empty: in any way
+  Marks header_begins = {};  // empty: answers are not split into messages
+  Marks header_starts = {};  // possible continuations of a header that the prompt has begun; empty: any
   std::string_view header_end = {};
   Marks body_ends = {};
-  ShortList<HeaderRule, 6> rules = {};  // the first that fits
-  // What the model writes, from where the prompt has ended on: the header of reasoning, of text and of a call
-  // (with kKeyHere in the place of the name), how a message of reasoning or a call ends, and how the next
-  // begins.
+  ShortList<HeaderRule, 6> rules = {};  // the first match counts
+  // The texts that the model writes, starting at the end of the prompt: the headers of reasoning, text and a
+  // call (with kKeyHere in place of the name), and the text between two messages.
   std::string_view write_reasoning = {};
   std::string_view write_text = {};
   std::string_view write_call = {};
@@ -127,11 +128,11 @@ struct MessageSyntax {
 
 struct Dialect {
   std::string_view name = {};
-  // The dialect of a template that has all marks of one of these.
+  // Marks to detect the dialect by: a template that contains all marks of one entry has this dialect.
   ShortList<Marks, 4> tells = {};
   ReasoningSyntax reasoning = {};
   ShortList<CallForm, 3> forms = {};
-  Marks noise = {};  // marks that say nothing
+  Marks noise = {};  // marks without a meaning
   MessageSyntax messages = {};
 };
 

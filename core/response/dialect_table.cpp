@@ -1,7 +1,7 @@
 // Long file: one table of data, a row for each dialect.
 //
-// Sources: the chat templates of the families (../shared/golden/templates), and what their models write
-// (../shared/golden/tool_calls). What a row leaves out is as in the declaration.
+// Sources: the chat templates of the families (../shared/golden/templates), and outputs of their models
+// (../shared/golden/tool_calls). Fields that a row omits have their declared defaults.
 #include "core/response/dialect_table.h"
 
 #include <string>
@@ -527,7 +527,7 @@ const Dialect& find_dialect(std::string_view name) {
     names += names.empty() ? "" : ", ";
     names += dialect->name;
   }
-  throw Error(ErrorCode::not_found, "there is no dialect \"{}\"; there are {}", name, names);
+  throw Error(ErrorCode::not_found, "there is no dialect \"{}\"; available: {}", name, names);
 }
 
 const Dialect& detect_dialect(std::string_view template_source) {

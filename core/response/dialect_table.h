@@ -1,4 +1,4 @@
-// The dialects that are known.
+// The table of known dialects.
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,15 @@
 
 namespace quire {
 
-// Not the name of one: that of the model's own.
+// Stands for the dialect of the model.
 constexpr std::string_view kAutoDialect = "auto";
 
-// In the order in which templates are compared with them.
+// Returns all dialects, in the order in which detect_dialect tries them.
 gsl::span<const Dialect* const> all_dialects();
-// ErrorCode::not_found, with the names there are.
+// Throws ErrorCode::not_found with the available names.
 const Dialect& find_dialect(std::string_view name);
-// The dialect whose marks the source of a chat template has; the one without calls where it has none.
+// Returns the dialect whose marks the source of a chat template contains; if there is none, the dialect
+// without calls.
 const Dialect& detect_dialect(std::string_view template_source);
 
 }  // namespace quire

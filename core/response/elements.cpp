@@ -22,8 +22,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
 }
 
-// Where the element that begins at the front of `text` ends: of its name, others may stand in it. npos:
-// nowhere.
+// Returns where the element at the beginning of `text` ends; elements of the same name may be nested in it.
+// Returns npos if it does not end.
 size_t find_end(std::string_view text, const std::string& begin, const std::string& end) {
   size_t depth = 0;
   for (size_t pos = 0;;) {
@@ -41,7 +41,7 @@ size_t find_end(std::string_view text, const std::string& begin, const std::stri
   }
 }
 
-// Empty: the text does not consist of elements alone.
+// Splits a text into elements; returns nothing if it has other contents.
 std::vector<Element> elements_of(std::string_view text, std::string_view open) {
   std::vector<Element> elements;
   for (text = trimmed(text); !text.empty(); text = trimmed(text)) {
@@ -58,7 +58,8 @@ std::vector<Element> elements_of(std::string_view text, std::string_view open) {
   return elements;
 }
 
-// The schema of a list's items or of an object's member, through the alternatives of the schema itself.
+// Returns the schema of a list's items or of an object's member, also from anyOf and oneOf; null if there is
+// none.
 const JsonValue* part_schema(const JsonValue* schema, std::string_view name, bool is_list) {
   if (schema == nullptr) return nullptr;
   const JsonValue* parts = schema->find(is_list ? "items" : "properties");

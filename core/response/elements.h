@@ -1,4 +1,4 @@
-// Values written as elements within elements, made into JSON.
+// Converts values written as nested elements (XML-like) to JSON.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace quire {
 
-// `open` begins each element: OPEN name>...OPEN/name>, where OPEN ends with '<'. Where the schema (null: not
-// known) allows neither lists nor objects, the text is a value as it stands.
+// Each element is OPEN name>...OPEN/name>, where OPEN ends with '<'. If the schema (null if unknown) allows
+// neither lists nor objects, the text is one plain value.
 std::string json_of_elements(std::string_view text, std::string_view open, const JsonValue* schema);
 
 }  // namespace quire

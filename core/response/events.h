@@ -1,4 +1,4 @@
-// What the bytes of an answer are.
+// The events that the parts of an answer are read as: text, reasoning and tool calls.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@ struct ResponseEvent {
     text = 1,  // the values of QUIRE_RESPONSE_*
     reasoning,
     call_begin,
-    arguments,  // a piece of the JSON of a call's arguments
+    arguments,  // a part of the JSON arguments of a call
     call_end,
-    markup  // marks, and the white space that belongs to them
+    markup  // marks and the white space around them
   };
   Kind kind = Kind::text;
-  uint32_t call_idx = 0;  // of call_begin, arguments and call_end, counted from 0
-  std::string text;       // of text, reasoning and arguments
-  std::string raw;   // the bytes of the answer that it covers; joined, those of all events are the answer
-  std::string name;  // of call_begin and call_end
-  std::string id;    // likewise, as far as known; empty: the dialect has none
+  uint32_t call_idx = 0;  // index from 0; for call_begin, arguments and call_end
+  std::string text;       // for text, reasoning and arguments
+  std::string raw;   // the bytes of the answer that the event covers; concatenated over all events, they are
+                     // the answer
+  std::string name;  // for call_begin and call_end
+  std::string id;    // for call_begin and call_end, if known; empty if the dialect has no ids
 
   bool is_of_call() const {
     return kind == Kind::call_begin || kind == Kind::arguments || kind == Kind::call_end;

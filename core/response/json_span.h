@@ -1,5 +1,5 @@
-// One JSON value as it is written, piece by piece: where it ends, and its text with what strict readers
-// refuse in strings escaped.
+// Reads one JSON value byte by byte: finds its end, and escapes characters in strings that strict parsers
+// refuse.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,12 @@ class JsonSpan {
  public:
   enum class Step {
     taken,   // the byte is part of the value
-    last,    // and the value is over with it
-    refused  // the byte is none of the value's: a value without brackets or quotes has ended, or is none
+    last,    // the byte is the last one of the value
+    refused  // the byte is not part of the value: a value without brackets or quotes has ended, or it is
+             // malformed
   };
 
-  // Appends what the byte stands for to `out`.
+  // Reads one byte and appends its JSON form to `out`.
   Step take(char byte, std::string& out);
   bool in_string() const { return in_string_; }
 
@@ -29,7 +30,7 @@ class JsonSpan {
   bool begun_ = false;
 };
 
-// Appends `bytes` as they stand inside of a JSON string.
+// Appends `bytes`, escaped for the inside of a JSON string.
 void append_json_text(std::string& out, std::string_view bytes);
 
 }  // namespace quire

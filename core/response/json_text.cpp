@@ -12,7 +12,7 @@ bool is_plain(char byte) {
 
 }  // namespace
 
-// No deeper than the parser lets values lie in each other.
+// The recursion is limited by the nesting limit of the JSON parser.
 std::string json_text(const JsonValue& value) {
   if (value.is_null()) return "null";
   if (const bool* flag = value.as_bool()) return *flag ? "true" : "false";

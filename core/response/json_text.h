@@ -1,4 +1,4 @@
-// Values and words as a grammar's source has them.
+// Literals for the source of a Lark grammar.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace quire {
 
-// As it was parsed, in one line.
+// Returns the value as JSON in one line.
 std::string json_text(const JsonValue& value);
-// In quotes.
+// Returns a quoted string literal.
 std::string lark_text(std::string_view text);
-// A pattern between slashes, whose own slashes are escaped.
+// Escapes slashes for a pattern between slashes.
 std::string lark_pattern(std::string_view pattern);
-// A pattern that is the text alone.
+// Returns a pattern that matches only this text.
 std::string pattern_of_text(std::string_view text);
 
 }  // namespace quire

@@ -12,8 +12,8 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kSpace = " \n\t\r";
-constexpr size_t kMaxKeyBytes = 64;    // that are looked through after a quote
-constexpr size_t kMaxSpaceBytes = 64;  // likewise
+constexpr size_t kMaxKeyBytes = 64;    // look-ahead after a quote
+constexpr size_t kMaxSpaceBytes = 64;  // look-ahead over white space
 
 bool is_space(char byte) {
   return kSpace.find(byte) != std::string_view::npos;
@@ -32,7 +32,7 @@ size_t skip_digits(std::string_view text, size_t pos) {
   return pos;
 }
 
-// As JSON has them.
+// Returns whether the text is a JSON number.
 bool is_number(std::string_view text) {
   size_t pos = !text.empty() && text[0] == '-' ? 1 : 0;
   const size_t whole = pos;
@@ -60,7 +60,7 @@ std::string_view json_word(std::string_view word) {
   return is_number(word) ? word : std::string_view();
 }
 
-// The number that `num_digits` hexadecimal digits are; -1 where they are none.
+// Returns the value of `num_digits` hexadecimal digits; -1 if there are not that many.
 int64_t hex_number(std::string_view text, size_t num_digits) {
   if (text.size() < num_digits) return -1;
   int64_t number = 0;
@@ -76,7 +76,7 @@ size_t hex_digits_of(char letter) {
   return letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
 }
 
-// What a letter after a backslash stands for; empty: nothing.
+// Returns the text of an escape with this letter; empty if there is no such escape.
 std::string_view plain_escape(char letter) {
   switch (letter) {
     case 'n':
@@ -140,7 +140,7 @@ size_t LooseReader::open_string(std::string_view text, MoreToCome more) {
   } else if (text.size() == 1 && more == MoreToCome::yes) {
     return 0;
   }
-  if (word_.size() == 1) word_.clear();  // r'...' and the like
+  if (word_.size() == 1) word_.clear();  // drop the prefix letter of r'...' and similar strings
   end_word();
   begin_item();
   json_ += '"';
@@ -173,7 +173,7 @@ bool LooseReader::closes_string(std::string_view after, MoreToCome more, bool& w
   const auto byte_at = [&](size_t pos) {
     if (pos < after.size()) return after[pos];
     wait = more == MoreToCome::yes;
-    return '\0';  // the end of the text ends a string too
+    return '\0';  // the end of the text also ends a string
   };
   size_t pos = 0;
   while (pos < kMaxSpaceBytes && is_space(byte_at(pos))) ++pos;
@@ -215,7 +215,7 @@ size_t LooseReader::advance_in_escape(std::string_view text, MoreToCome more) {
   if (num_digits > 0) {
     if (text.size() < 2 + num_digits && more == MoreToCome::yes) return 0;
     const int64_t number = hex_number(text.substr(2), num_digits);
-    if (number >= 0 && letter == 'u') {  // as JSON has it, halves of pairs included
+    if (number >= 0 && letter == 'u') {  // the same as in JSON, including halves of surrogate pairs
       json_ += text.substr(0, 2 + num_digits);
       return 2 + num_digits;
     }
@@ -265,10 +265,10 @@ void LooseReader::begin_item() {
     return;
   }
   const bool is_list = level.frame == Frame::list || level.frame == Frame::unknown;
-  if (!is_list && (level.key_open || level.has_value)) complete_item();  // nothing separates the two
+  if (!is_list && (level.key_open || level.has_value)) complete_item();  // the separator is missing
   if ((is_list || level.at_key) && level.num_items > 0) json_ += ", ";
   if (is_list || level.at_key) ++level.num_items;
-  if (level.at_key && level.frame == Frame::arguments && quote_.empty()) {  // a value without a name
+  if (level.at_key && level.frame == Frame::arguments && quote_.empty()) {  // a positional value
     json_ += fmt::format("\"{}\": ", level.num_items);
     level.at_key = false;
   }
@@ -308,7 +308,7 @@ void LooseReader::close() {
   over_ = levels_.back().frame == Frame::value;
 }
 
-// Of an object: the key is followed by a value, whatever the text has.
+// Completes a member of an object: a key without a value gets null.
 void LooseReader::complete_item() {
   Level& level = levels_.back();
   if (level.frame != Frame::arguments && level.frame != Frame::object) return;
@@ -344,7 +344,7 @@ void LooseReader::assign() {
   level.at_key = level.key_open = level.has_value = false;
 }
 
-// Keys are strings: one that is none becomes the text that it is.
+// Turns a key that is not a string into a string of its text.
 void LooseReader::quote_key(const Level& level) {
   if (json_[level.item_begin] == '"') return;
   const std::string key = json_.substr(level.item_begin);

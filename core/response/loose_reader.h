@@ -1,5 +1,5 @@
-// Values as programs write them, made into JSON while they come: the arguments of a call in Python, and JSON
-// whose keys and strings stand in quotes of a dialect's own.
+// Converts loosely written values to JSON as they arrive: arguments of Python calls, and JSON with a
+// dialect's own quotes around keys and strings.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,37 @@
 
 namespace quire {
 
-// Tolerant: what is read gives JSON, whatever it is. A quote inside of a string that nobody escaped is part
-// of the string where what follows it could not follow the string.
+// Tolerant: any input gives valid JSON. An unescaped quote inside a string is part of the string if the text
+// after it could not follow a string.
 class LooseReader {
  public:
   enum class Begin {
-    arguments,  // after the bracket of a call or an object: ends with the one that closes it
-    value       // ends with the value
+    arguments,  // after the opening bracket of a call or an object; ends with the closing bracket
+    value       // one value; ends with it
   };
-  // An empty `quote`: those of Python.
+  // If `quote` is empty, Python's quotes are used.
   LooseReader(Begin begin, std::string_view quote);
 
-  // How many bytes at the front of `text` are read; 0 where only what comes next decides, and once over.
+  // Reads from the front of `text`; returns the number of bytes read. Returns 0 if more text is needed to
+  // decide, and after the end.
   size_t advance(std::string_view text, MoreToCome more);
-  // The JSON that is certain by now and was not taken yet.
+  // Returns the JSON that is final so far and was not returned before.
   std::string take_json();
   bool over() const { return over_; }
-  // False where there was what no JSON stands for: a word that is none of the known ones.
+  // Returns false if the input had a part without a JSON equivalent, such as an unknown word.
   bool is_sound() const { return sound_; }
-  // What there is of a value that was cut off.
+  // Completes a value that was cut off.
   void finish();
 
  private:
   enum class Frame : unsigned char { arguments, object, list, unknown, value };
   struct Level {
     Frame frame = Frame::value;
-    size_t begin = 0;  // in json_, of the bracket
+    size_t begin = 0;  // of the bracket, in json_
     bool at_key = false;
-    bool key_open = false;   // a key without its value
-    bool has_value = false;  // after the key; of the newest item
-    size_t item_begin = 0;   // in json_, likewise
+    bool key_open = false;   // the key has no value yet
+    bool has_value = false;  // the newest item has a value after its key
+    size_t item_begin = 0;   // in json_
     size_t num_items = 0;
   };
 
@@ -60,7 +61,7 @@ class LooseReader {
   bool wants_key() const { return levels_.back().at_key; }
 
   std::string_view quote_;
-  std::string end_quote_;  // of the string that is being read; empty: none
+  std::string end_quote_;  // ends the string being read; empty outside of strings
   std::string json_;
   size_t num_taken_ = 0;
   std::string word_;

@@ -1,4 +1,4 @@
-// The longest of some marks that stands at the beginning of a text of which more may come.
+// Finds the longest of several marks at the beginning of a text that is still growing.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@ template <typename Meaning>
 class MarkSet {
  public:
   struct Found {
-    bool wait = false;  // only what comes next decides
+    bool wait = false;  // more text is needed to decide
     size_t size = 0;    // 0: no mark
     Meaning meaning = {};
   };
 
-  // Of two marks with the same words the first counts. The words must outlive the set.
+  // If two marks have the same words, the first one counts. The words must outlive the set.
   void add(std::string_view words, Meaning meaning) {
     if (!words.empty()) marks_.push_back({words, meaning});
   }
@@ -28,7 +28,7 @@ class MarkSet {
     for (const std::string_view words : list) add(words, meaning);
   }
   size_t size() const { return marks_.size(); }
-  // Whether the text, of which no more comes, is the beginning of a mark that means this.
+  // Returns whether the rest of the text, which ends here, is an incomplete mark with this meaning.
   bool is_cut(std::string_view text, Meaning meant) const {
     return std::any_of(marks_.begin(), marks_.end(), [&](const Mark& mark) {
       return mark.meaning == meant && mark.words.size() > text.size() &&

@@ -1,4 +1,4 @@
-// Calls: JSON objects, names and arguments between marks, and calls in Python.
+// Parses tool calls: JSON objects, names and arguments between marks, and Python calls.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -29,7 +29,7 @@ bool is_name_byte(char byte) {
          static_cast<unsigned char>(byte) >= 0x80;
 }
 
-// The text of a JSON string; as it stands where it is none.
+// Returns the text of a JSON string; other text is returned unchanged.
 std::string decoded(std::string_view json) {
   try {
     const JsonValue value = parse_json(json, "call");
@@ -47,7 +47,7 @@ bool is_object(std::string_view json) {
   }
 }
 
-// Arguments that came as a whole: an object, or a string that has one in it.
+// Returns arguments as an object, whether given as an object or as a string that contains one.
 std::string unwrapped(const std::string& json) {
   if (json == "null") return "{}";
   if (json.empty() || json.front() != '"') return json;
@@ -215,7 +215,7 @@ void ResponseParser::end_object() {
   }
 }
 
-// The next byte can be none of the object's.
+// Handles a byte that cannot continue the object.
 void ResponseParser::break_object() {
   if (call_.begun) {
     end_call();
@@ -255,7 +255,7 @@ bool ResponseParser::step_name() {
   return true;
 }
 
-// A name may have white space around it.
+// Reads one byte of a name, which may have white space around it.
 bool ResponseParser::take_name_byte() {
   const char byte = front();
   const bool ended = !call_.name.empty() && is_space(call_.name.back());
@@ -492,7 +492,7 @@ bool ResponseParser::step_value() {
   return true;
 }
 
-// Where a value can only be JSON, a mark inside of its strings is part of them.
+// Follows a value that can only be JSON: marks inside its strings are part of the strings.
 void ResponseParser::watch_json(char byte) {
   if (!value_.may_be_json) return;
   std::string ignored;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kSpace = "/\\n{0,2}/";
 constexpr std::string_view kAnyText = "/.*/s";
-// What an object that may be a call begins with in the midst of text.
+// The beginning of an object in text that may be a call.
 constexpr std::string_view kObjectPattern =
     "\\{[ \\t\\r\\n]*\"(name|arguments|parameters|type|id|tool_name|tool_call_id)\"";
 
@@ -29,7 +29,7 @@ struct Property {
   bool required = false;
 };
 
-// Of a tool, in the order of its schema; definitions go with each.
+// Returns the properties of a tool in the order of its schema; each includes the definitions of the schema.
 std::vector<Property> properties_of(const ToolSet::Tool& tool) {
   std::vector<Property> properties;
   const JsonValue* members = tool.parameters.find("properties");
@@ -67,7 +67,7 @@ std::string schema_text(const JsonValue& schema) {
   return schema.as_object() == nullptr ? "%json {}" : "%json " + json_text(schema);
 }
 
-// The whole of a tool's arguments as one object.
+// Returns the schema of a tool's arguments as one object.
 std::string object_schema(const ToolSet::Tool& tool) {
   const JsonValue& schema = tool.parameters;
   if (schema.as_object() == nullptr) return "%json {\"type\": \"object\"}";
@@ -102,7 +102,7 @@ class GrammarWriter {
     const auto found = special_.find(std::string(text));
     return found == special_.end() ? -1 : found->second;
   }
-  // Its longest special tokens as tokens, what lies between as text.
+  // Writes a mark: its special tokens (the longest match first) as tokens, the rest as text.
   std::string mark(std::string_view words) {
     std::string parts;
     std::string text;
@@ -125,7 +125,7 @@ class GrammarWriter {
     return parts.empty() ? "\"\"" : parts.substr(0, parts.size() - 1);
   }
 
-  // Also marks that are tokens: spelled in bytes they read the same.
+  // Excludes a mark in its spelling as text, even if it is a special token: both read the same.
   static void avoid(std::string& pattern, std::string_view words) {
     if (!words.empty()) pattern += (pattern.empty() ? "" : "|") + pattern_of_text(words);
   }
@@ -236,7 +236,8 @@ class GrammarWriter {
       const bool fits = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
                         (byte >= 'A' && byte <= 'Z') || byte == '_' || byte == '-' || byte == '.';
       if (!fits)
-        throw Error(ErrorCode::unsupported, "tools: \"{}\" is no name of letters, digits, _, - and .", name);
+        throw Error(ErrorCode::unsupported,
+                    "tools: \"{}\" is not a supported name; use only letters, digits, _, - and .", name);
     }
   }
 
@@ -315,8 +316,8 @@ class GrammarWriter {
     return fmt::format("{} {} \")\"", lark_text(tool.name + "("), separated(tool, "=", ", "));
   }
 
-  // Values with names before them, and separators between: rules for the place before the first one and
-  // after it.
+  // Writes named values with separators between them. Each step has two rules: before and after the first
+  // value.
   std::string separated(const ToolSet::Tool& tool, std::string_view assign, std::string_view separator) {
     std::string first = add_rule("\"\"");
     std::string rest = first;
@@ -339,7 +340,8 @@ class GrammarWriter {
       const bool fits = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
                         (byte >= 'A' && byte <= 'Z') || byte == '_';
       if (!fits)
-        throw Error(ErrorCode::unsupported, "tools: \"{}\" is no name of letters, digits and _", name);
+        throw Error(ErrorCode::unsupported,
+                    "tools: \"{}\" is not a supported name; use only letters, digits and _", name);
     }
   }
 
@@ -385,7 +387,7 @@ class GrammarWriter {
     return types.has(ValueTypes::kNumber) ? "number" : "boolean";
   }
 
-  // A schema that says types and words and nothing more of values.
+  // Returns whether the schema has only types, enum, const and annotations.
   static bool is_simple(const JsonValue& schema) {
     if (schema.as_object() == nullptr) return true;
     for (const JsonMember& member : *schema.as_object()) {
@@ -397,13 +399,14 @@ class GrammarWriter {
     return true;
   }
 
-  // A string without quotes, which ends where `end` stands.
+  // Writes an unquoted string that ends at `end`.
   std::string text_value(const Property& property, std::string_view end) {
     if (!is_simple(property.schema)) {
-      throw Error(ErrorCode::unsupported,
-                  "tools: the dialect {} writes \"{}\" without quotes; of such strings type, enum and const "
-                  "are supported",
-                  dialect_.name, property.name);
+      throw Error(
+          ErrorCode::unsupported,
+          "tools: the dialect {} writes \"{}\" without quotes; for such strings only type, enum and const "
+          "are supported",
+          dialect_.name, property.name);
     }
     std::string words;
     const JsonValue* one = property.schema.find("const");
@@ -423,7 +426,7 @@ class GrammarWriter {
     return text_without(avoided);
   }
 
-  // A string without quotes, or another value.
+  // Writes an unquoted string or another JSON value.
   std::string mixed_value(const Property& property, std::string_view end) {
     const bool free = is_simple(property.schema) && property.schema.find("enum") == nullptr &&
                       property.schema.find("const") == nullptr;

@@ -1,5 +1,5 @@
-// What an answer may be, as a grammar: reasoning, text, calls of the tools with their arguments by schema, in
-// the words of the dialect that the parser reads.
+// Builds the grammar of an answer for structured output: reasoning, text, and tool calls whose arguments
+// follow their schemas, in the dialect that the parser reads.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace quire {
 
 enum class ToolChoice : uint8_t { none, automatic, required };
 
-// By their texts.
+// Token ids by the text of the token.
 using SpecialTokens = std::unordered_map<std::string, TokenId>;
 
-// Text that is free until a trigger comes, with which one of the tags then has to begin.
+// Structural tags: free text until a trigger, which must then begin one of the tags.
 struct TagFormat {
   struct Tag {
     std::string begin;
-    std::string content;  // in Lark's notation; empty: any text without `end`
+    std::string content;  // in Lark notation; empty: any text without `end`
     std::string end;
   };
   std::vector<std::string> triggers;
@@ -40,17 +40,18 @@ struct ResponseRules {
   ToolSet tools;
   ToolChoice choice = ToolChoice::automatic;
   bool parallel = true;
-  std::optional<ReasoningStart> reasoning;  // absent: closed, where no prompt says otherwise
-  std::string format;                       // of what is text, in Lark's notation; empty: any
-  std::optional<TagFormat> tags;            // likewise, in place of `format`
+  std::optional<ReasoningStart> reasoning;  // absent: `closed`, unless the prompt has begun reasoning
+  std::string format;                       // grammar of the text, in Lark notation; empty: any text
+  std::optional<TagFormat> tags;            // alternative to `format`
 };
 
-// From a JSON object as OpenAI's requests have it: `dialect`, `tools`, `tool_choice`, `parallel_tool_calls`,
-// `response_format`, `reasoning`. ErrorCode::format where it is malformed, ErrorCode::unsupported naming what
-// cannot be kept to, ErrorCode::not_found for a dialect or tool that is not there. kAutoDialect is `own`.
+// Reads a JSON object with fields as in OpenAI's requests: `dialect`, `tools`, `tool_choice`,
+// `parallel_tool_calls`, `response_format`, `reasoning`. The dialect kAutoDialect means `own`. Throws
+// ErrorCode::format if the object is malformed, ErrorCode::unsupported naming what cannot be enforced, and
+// ErrorCode::not_found for an unknown dialect or tool.
 ResponseRules parse_response_rules(std::string_view json, const Dialect& own);
 
-// In Lark's notation. Marks that are special tokens are those tokens.
+// Returns the grammar in Lark notation. Marks that are special tokens are written as tokens.
 std::string response_grammar(const ResponseRules& rules, const SpecialTokens& special);
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Text, reasoning, messages and the sections in which calls stand. Calls themselves: read_calls.cpp.
+// Parses text, reasoning, messages and call sections. The calls themselves are in read_calls.cpp.
 #include "core/response/response_parser.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ size_t last_end(std::string_view text, const Marks& marks) {
   return end;
 }
 
-// The bytes at the end of an event's text that are the beginning of a character.
+// Returns how many bytes at the end of an event's text are an incomplete character.
 size_t cut_character(const ResponseEvent& event) {
   const std::string_view text = event.text;
   for (size_t size = 1; size <= 3 && size <= text.size(); ++size) {
@@ -149,8 +149,8 @@ bool ResponseParser::step() {
   return false;
 }
 
-// What ends reasoning, a value or a call, and what stands between messages: nothing else that begins so is
-// likely to stand there.
+// Covers only marks that end reasoning, a value, a call or a message; other text is unlikely to begin like
+// these marks at these positions.
 bool ResponseParser::ends_in_closing_mark() const {
   const auto is_cut = [&](const Set& set, std::initializer_list<Meaning> meanings) {
     return std::any_of(meanings.begin(), meanings.end(),
@@ -184,7 +184,7 @@ void ResponseParser::finish() {
   finish_held();
 }
 
-// A call whose name is known has begun, even where its arguments have not.
+// Begins a call whose name is complete, even if its arguments are missing.
 void ResponseParser::finish_name() {
   const bool in_object = mode_ == Mode::object || (mode_ == Mode::id && !call_.name.empty());
   const bool is_certain =
@@ -256,7 +256,7 @@ void ResponseParser::emit(Kind kind, std::string text) {
   input_.raw.clear();
 }
 
-// White space is text where text stands on both sides of it.
+// Reads a byte without a special meaning. White space is text only if there is text on both sides.
 bool ResponseParser::plain_byte(Kind kind) {
   const bool space = is_space(front());
   bool& begun = kind == Kind::text ? message_.text_begun : message_.reasoning_begun;
@@ -378,7 +378,7 @@ void ResponseParser::end_header() {
 void ResponseParser::begin_message_call(const std::string& name) {
   const bool known =
       tools_.tools().empty() || tools_.find(name) != nullptr || !dialect_->messages.header_starts.empty();
-  if (!is_name(name) || !known) {  // a text without a header
+  if (!is_name(name) || !known) {  // text without a header
     emit_raw(Kind::text);
     message_.text_begun = true;
     return;
@@ -420,7 +420,7 @@ void ResponseParser::begin_section(const Set::Found& found) {
   section_.of_message = false;
   section_.form = nullptr;
   build_section_marks();
-  if (found.meaning == Meaning::call) return;  // its mark begins the call too
+  if (found.meaning == Meaning::call) return;  // the mark also begins the call
   const bool is_first_byte = section_.candidates[0]->bare && mark.back() == '{';
   consume(found.size - (is_first_byte ? 1 : 0));
 }
@@ -468,7 +468,7 @@ bool ResponseParser::step_section() {
   return true;
 }
 
-// Whether the next byte is the first of a call.
+// Returns whether the next byte begins a call, and begins it.
 bool ResponseParser::begin_call_in(const CallForm& form) {
   const char byte = front();
   const bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';

@@ -1,4 +1,5 @@
-// One automaton that says what the bytes of an answer are, whatever the dialect.
+// Streaming parser of answers: splits the bytes of an answer into text, reasoning and tool calls, for any
+// dialect.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +19,35 @@
 namespace quire {
 
 enum class ReasoningStart : uint8_t {
-  closed,  // where the model opens it
+  closed,  // the model may open it
   open,    // the prompt has opened it
-  off      // reasoning and its marks are text
+  off      // reasoning and its marks are treated as text
 };
 
-// Tolerant: what is no call is text, and no byte is lost. The events are the same in whatever pieces the
-// bytes come, but for where texts are cut. Takes time and memory in proportion to the answer. A copy goes on
-// from the same place. Not thread-safe.
+// Tolerant: anything that is not a call is text, and no byte is lost. The events do not depend on how the
+// bytes are split, except for where text events are divided. Time and memory are linear in the answer. A copy
+// continues from the same state. Not thread-safe.
 class ResponseParser {
  public:
-  // The dialect is borrowed: one of the table.
+  // Borrows the dialect, which must be in the table.
   ResponseParser(const Dialect& dialect, ToolSet tools, ReasoningStart start);
 
-  // Goes on where this prompt ends: inside of reasoning or of a message where the prompt has begun one.
-  // Before the first byte.
+  // Takes over the state at the end of the prompt, which may have begun reasoning or a message. Call it
+  // before feed().
   void follow(std::string_view prompt);
   void feed(std::string_view bytes);
-  // There is no more. A call that was cut off has no end; what is left of a closing mark is markup.
+  // Ends the answer. A call that was cut off gets no end event; an incomplete closing mark becomes markup.
   void finish();
-  // Those since the last call; pieces of text that follow each other are one event, and none ends inside of a
-  // character that may yet come.
+  // Returns the events since the last call. Adjacent text is one event; a text event ends with an incomplete
+  // character only after finish().
   std::vector<ResponseEvent> take();
-  // Whether what comes next would be reasoning.
+  // Returns whether the next bytes would be reasoning.
   bool in_reasoning() const { return mode_ == Mode::reasoning; }
-  // Where reasoning begins in what comes next.
+  // Returns the state of reasoning for the rest of the answer.
   ReasoningStart reasoning() const { return in_reasoning() ? ReasoningStart::open : start_; }
-  // Whether what comes next would be text of the answer.
+  // Returns whether the next bytes would be text of the answer.
   bool in_text() const { return mode_ == Mode::text && !message_.is_over; }
-  // Whether a call has begun that has no end by now.
+  // Returns whether a call has begun and not ended yet.
   bool in_call() const { return call_.begun; }
   const Dialect& dialect() const { return *dialect_; }
 
@@ -56,8 +57,8 @@ class ResponseParser {
     text,
     reasoning,
     header,   // of a message
-    nothing,  // a message that says nothing
-    section,  // where a call may begin
+    nothing,  // a message without meaning
+    section,  // a call may begin
     object,   // a call that is a JSON object
     name,     // of a call between marks
     id,
@@ -92,46 +93,46 @@ class ResponseParser {
   enum class Part : uint8_t { key, colon, value, after_value };
   enum class Role : uint8_t { other, name, arguments, id };
 
-  // What the modes look for.
+  // The marks that each mode searches for.
   struct Marks {
     Set text, reasoning, header, start;
     Set message;  // that end a message
-    Set section;  // of the forms of the section
+    Set section;  // of the forms in the section
     Set name;     // of the form
     Set call, value;
-    // After an end of line, and with the key. Marks borrow it, those of copies too.
+    // Line end and closing mark of a value, with the key filled in. Marks refer to it, also those of copies.
     std::shared_ptr<const std::string> end_line;
   };
   struct Input {
-    std::string pending;  // bytes that no mode has read
+    std::string pending;  // bytes not read yet
     size_t num_read = 0;
-    std::string raw;  // bytes that are read and part of no event
+    std::string raw;  // bytes read that are not part of an event yet
     MoreToCome more = MoreToCome::yes;
   };
-  // The message that the answer is in.
+  // State of the current message of the answer.
   struct Message {
-    bool text_begun = false;  // white space belongs to the text
+    bool text_begun = false;  // white space is now part of the text
     bool reasoning_begun = false;
-    bool is_over = false;       // and the next has not begun
-    bool header_fresh = false;  // nothing of it has been seen
-    bool is_shown = false;      // its marks are text too
+    bool is_over = false;       // and the next message has not begun
+    bool header_fresh = false;  // no part of the header was read
+    bool is_shown = false;      // its marks are text as well
     std::string header;
-    std::string announced;  // the name of the call that it has
+    std::string announced;  // the name of the call in its body
   };
-  // Where calls may begin.
+  // A part of the answer in which calls may begin.
   struct Section {
-    Mode outer = Mode::text;  // where it began
+    Mode outer = Mode::text;  // the mode before it
     std::vector<const CallForm*> candidates;
     const CallForm* form = nullptr;
     bool has_call = false;
     bool of_message = false;
   };
   struct Call {
-    uint32_t num_begun = 0;  // of the answer
+    uint32_t num_begun = 0;  // in this answer
     bool begun = false;
     std::string name;
     std::string id;
-    std::optional<std::string> held_arguments;  // that came before the name
+    std::optional<std::string> held_arguments;  // arguments that came before the name
     size_t num_arguments = 0;
   };
   // A call that is a JSON object.
@@ -141,9 +142,9 @@ class ResponseParser {
     Role role = Role::other;
     size_t num_keys = 0;
     std::string capture;
-    bool streaming = false;  // the value goes out as it comes
+    bool streaming = false;  // the value is emitted as it arrives
   };
-  // Of an argument between marks.
+  // An argument between marks.
   struct Value {
     std::optional<LooseReader> reader;
     std::string key;
@@ -156,7 +157,8 @@ class ResponseParser {
     bool is_verbatim = false;
   };
 
-  // One of these for each mode: whether anything has changed.
+  // Processes some input in the current mode; returns false if it needs more. There is one function for each
+  // mode.
   bool step();
   void run();
   bool step_text();
@@ -185,7 +187,7 @@ class ResponseParser {
   void build_section_marks();
   bool begin_call_in(const CallForm& form);
   void leave_section();
-  // What was read since the section began is no call after all.
+  // Treats the bytes since the section began as text, because they are not a call.
   void fail();
 
   void begin_object();
@@ -213,7 +215,7 @@ class ResponseParser {
   void consume(size_t num_bytes);
   void emit(Kind kind, std::string text);
   void emit_raw(Kind kind) { emit(kind, input_.raw); }
-  // Whether the answer was cut off within a mark that would have ended something.
+  // Returns whether the answer ends inside an incomplete closing mark.
   bool ends_in_closing_mark() const;
   void finish_held();
   void finish_name();

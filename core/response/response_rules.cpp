@@ -1,4 +1,4 @@
-// Requests as OpenAI has them into rules.
+// Parses response rules in the form of OpenAI's requests.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ std::optional<ReasoningStart> reasoning_of(const JsonView& request) {
   if (name == "closed") return ReasoningStart::closed;
   if (name == "open") return ReasoningStart::open;
   if (name == "off") return ReasoningStart::off;
-  throw Error(ErrorCode::invalid_argument, "reasoning: \"{}\" is none of closed, open, off", name);
+  throw Error(ErrorCode::invalid_argument, "reasoning: \"{}\" is invalid; use closed, open or off", name);
 }
 
 void keep_tool(ToolSet& tools, const std::string& name) {
@@ -41,12 +41,13 @@ void read_choice(const JsonView& request, ResponseRules& rules) {
   }
   const std::string& name = choice->as_string();
   if (name != "none" && name != "auto" && name != "required") {
-    throw Error(ErrorCode::invalid_argument, "tool_choice: \"{}\" is none of none, auto, required", name);
+    throw Error(ErrorCode::invalid_argument, "tool_choice: \"{}\" is invalid; use none, auto or required",
+                name);
   }
   if (name == "none") rules.choice = ToolChoice::none;
   if (name == "required") rules.choice = ToolChoice::required;
   if (name == "required" && rules.tools.tools().empty()) {
-    throw Error(ErrorCode::invalid_argument, "tool_choice: required, and there are no tools");
+    throw Error(ErrorCode::invalid_argument, "tool_choice: required needs at least one tool");
   }
 }
 
@@ -54,7 +55,7 @@ std::string schema_format(const JsonView& schema) {
   return "%json {\"allOf\": [" + json_text(schema.raw()) + "]}";
 }
 
-// In Lark's notation; empty: any text.
+// Returns the format in Lark notation; empty for any text.
 std::string format_of(const JsonView& format) {
   const std::string& type = format.at("type").as_string();
   if (type == "text") return "";
@@ -72,11 +73,13 @@ std::string format_of(const JsonView& format) {
     for (const JsonView& item : format.at("choices").items()) {
       choices += (choices.empty() ? "" : " | ") + lark_text(item.as_string());
     }
-    if (choices.empty()) throw Error(ErrorCode::invalid_argument, "response_format: there are no choices");
+    if (choices.empty())
+      throw Error(ErrorCode::invalid_argument, "response_format: choices is empty; give at least one");
     return "(" + choices + ")";
   }
   throw Error(ErrorCode::unsupported,
-              "response_format: \"{}\" is none of text, json_object, json_schema, regex, choice, gbnf, lark, "
+              "response_format: \"{}\" is not supported; use text, json_object, json_schema, regex, choice, "
+              "gbnf, lark or "
               "structural_tag",
               type);
 }
@@ -92,8 +95,7 @@ TagFormat::Tag tag_of(const JsonView& structure) {
   tag.content =
       structure.has("schema") ? schema_format(structure.at("schema")) : format_of(structure.at("format"));
   if (tag.content.empty() && tag.end.empty()) {
-    throw Error(ErrorCode::invalid_argument, "{}: text that nothing ends; give it an \"end\"",
-                structure.where());
+    throw Error(ErrorCode::invalid_argument, "{}: the text has no end; give an \"end\"", structure.where());
   }
   return tag;
 }
@@ -105,8 +107,8 @@ void check_triggers(const TagFormat& format) {
   };
   for (const TagFormat::Tag& tag : format.tags) {
     if (has_trigger(tag)) continue;
-    throw Error(ErrorCode::invalid_argument, "response_format: no trigger stands where \"{}\" begins",
-                tag.begin);
+    throw Error(ErrorCode::invalid_argument,
+                "response_format: the structure \"{}\" begins with none of the triggers", tag.begin);
   }
   for (const std::string& trigger : format.triggers) {
     const auto begins = [&](const TagFormat::Tag& tag) { return begins_with(tag.begin, trigger); };
@@ -120,7 +122,7 @@ TagFormat tags_of(const JsonView& request) {
   TagFormat format;
   for (const JsonView& structure : request.at("structures").items()) format.tags.push_back(tag_of(structure));
   if (format.tags.empty())
-    throw Error(ErrorCode::invalid_argument, "response_format: there are no structures");
+    throw Error(ErrorCode::invalid_argument, "response_format: structures is empty; give at least one");
   for (const JsonView& trigger : request.at("triggers").items())
     format.triggers.push_back(trigger.as_string());
   format.at_least_one = request.bool_or("at_least_one", false);
@@ -151,7 +153,8 @@ ResponseRules parse_response_rules(std::string_view json, const Dialect& own) {
     }
   }
   if (rules.choice != ToolChoice::none && rules.dialect->forms.empty()) {
-    throw Error(ErrorCode::unsupported, "dialect: \"{}\" has no calls of tools", rules.dialect->name);
+    throw Error(ErrorCode::unsupported, "dialect: \"{}\" has no tool calls; choose another dialect",
+                rules.dialect->name);
   }
   return rules;
 }

@@ -81,7 +81,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-// The type of a value that is JSON as it stands; 0: it is none.
+// Returns the type of a text that is valid JSON; 0 if it is not.
 uint8_t type_of_json(std::string_view text) {
   if (text.empty() || std::string_view("{[\"-0123456789tfn").find(text.front()) == std::string_view::npos) {
     return 0;
@@ -130,7 +130,8 @@ ToolSet ToolSet::of(const JsonView& list) {
     return std::any_of(tools.begin(), tools.end(), [&](const Tool& tool) { return tool.name == name; });
   };
   const std::vector<JsonView> items = list.items();
-  if (items.size() > kMaxTools) throw Error(ErrorCode::capacity, "tools: more than {}", kMaxTools);
+  if (items.size() > kMaxTools)
+    throw Error(ErrorCode::capacity, "tools: more than the limit of {}", kMaxTools);
   for (const JsonView& item : items) {
     const JsonView function = item.has("function") ? item.at("function") : item;
     Tool tool;
@@ -138,7 +139,7 @@ ToolSet ToolSet::of(const JsonView& list) {
     for (const char* key : {"parameters", "input_schema"}) {
       if (const JsonValue* schema = function.raw().find(key)) tool.parameters = *schema;
     }
-    if (tool.name.empty()) throw Error(ErrorCode::format, "{}: the name is empty", function.where());
+    if (tool.name.empty()) throw Error(ErrorCode::format, "{}: name is empty", function.where());
     if (has(tool.name)) {
       throw Error(ErrorCode::format, "{}: there are two tools named \"{}\"", item.where(), tool.name);
     }

@@ -1,5 +1,5 @@
-// The tools of a request, as far as reading their calls needs them: which types an argument may have, and the
-// JSON of an argument that is written without them.
+// The tools of a request, as needed to parse their calls: the types that an argument may have, and the
+// conversion of arguments written without quotes to JSON.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// Types of JSON, a bit each.
+// A set of JSON types, one bit each.
 struct ValueTypes {
   static constexpr uint8_t kNull = 1;
   static constexpr uint8_t kBool = 2;
@@ -23,44 +23,44 @@ struct ValueTypes {
   static constexpr uint8_t kObject = 32;
   static constexpr uint8_t kAny = 63;
   uint8_t bits = kAny;
-  bool known = false;  // a schema said so
+  bool known = false;  // specified by a schema
 
   bool only_text() const { return known && bits == kString; }
   bool has(uint8_t type) const { return (bits & type) != 0; }
 };
 
-// Those that a schema allows, read from its own words alone: a reference allows all.
+// Returns the types that a schema allows by its own keywords; a reference allows all types.
 ValueTypes types_of(const JsonValue* schema);
 
 class ToolSet {
  public:
   struct Tool {
     std::string name;
-    JsonValue parameters;  // null: none were told
+    JsonValue parameters;  // null if not given
   };
 
   ToolSet() : ToolSet(std::vector<Tool>()) {}
   explicit ToolSet(std::vector<Tool> tools)
       : tools_(std::make_shared<const std::vector<Tool>>(std::move(tools))) {}
-  // A JSON list of tools as OpenAI has them ({"type": "function", "function": {...}}), or of the functions
-  // alone. ErrorCode::format where it is none, or two have one name.
+  // Parses a JSON list of tools in OpenAI's form ({"type": "function", "function": {...}}), or of the
+  // functions alone. Throws ErrorCode::format if it is malformed or two tools have the same name.
   static ToolSet parse(std::string_view json);
   static ToolSet of(const JsonView& list);
 
   const std::vector<Tool>& tools() const { return *tools_; }
   const Tool* find(std::string_view name) const;
-  // The schema of an argument; null where it is not known.
+  // Returns the schema of an argument; null if unknown.
   const JsonValue* argument_schema(std::string_view name, std::string_view argument) const;
 
  private:
-  std::shared_ptr<const std::vector<Tool>> tools_;  // also of copies
+  std::shared_ptr<const std::vector<Tool>> tools_;  // shared by copies
 };
 
-// JSON of a value that is written as it is, without quotes where it is a string.
+// Converts a value to JSON if its strings are written without quotes.
 struct PlainValue {
   ValueTypes types;
-  bool is_json = false;  // the dialect's hint says so
-  bool python = false;   // lists and words as Python has them count as JSON does
+  bool is_json = false;  // a type hint of the dialect marks it as JSON
+  bool python = false;   // also accept lists and words of Python
 };
 std::string json_of_plain(std::string_view text, const PlainValue& value);
 

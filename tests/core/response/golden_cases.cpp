@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = 16U << 20;
 
-// Of families, and of templates that are not beside the tree.
+// Dialects of families and templates that have no template file in the shared directory.
 const std::map<std::string, std::string>& known_dialects() {
   static const auto* const kDialects =
       new std::map<std::string, std::string>{{"ByteDance-Seed-OSS", "seed_oss"},
@@ -58,7 +58,7 @@ const std::map<std::string, std::string>& known_dialects() {
   return *kDialects;
 }
 
-// Whose parsers take what stands at the beginning for reasoning.
+// Returns whether the family's parser treats the beginning of an answer as reasoning.
 bool begins_with_reasoning(const Json& item) {
   const std::string family = item["family"];
   const std::string name = item["name"];
@@ -87,7 +87,7 @@ std::string text_or(const Json& object, const char* key, const char* fallback = 
   return object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : fallback;
 }
 
-// What the prompt of a continued message has of it already.
+// Adds the part of a continued message that is already in the prompt.
 void add_begun_message(GoldenCase& golden, const Json& item, const std::string& where) {
   const Json& message = item["messages"].back();
   golden.content_before = text_or(message, "content");

@@ -1,4 +1,4 @@
-// The cases of ../shared/golden/tool_calls, each as an answer and what it has to be read as.
+// The cases of ../shared/golden/tool_calls: each is an answer and the expected result of parsing it.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ struct GoldenCase {
   std::string name;
   Answer answer;
   Json expect;
-  Json expect_too;             // what the engine gives in its other mode; either will do
-  bool reads_calls = true;     // of a test of reasoning alone: calls are content
-  bool keeps_content = true;   // the engine drops text around calls
-  bool wants_started = false;  // calls that were cut off are expected too
-  std::string content_before;  // that the prompt has
+  Json expect_too;             // result of the engine's other mode, accepted as well
+  bool reads_calls = true;     // false in tests of reasoning alone: calls are content
+  bool keeps_content = true;   // false if the engine drops text around calls
+  bool wants_started = false;  // calls that were cut off are expected as well
+  std::string content_before;  // content that is already in the prompt
   std::string reasoning_before;
 };
 
-// One of llama_cpp.json, vllm.json, reasoning_vllm.json and roundtrip.json in a folder.
+// Loads one of llama_cpp.json, vllm.json, reasoning_vllm.json and roundtrip.json in a folder.
 std::vector<GoldenCase> load_golden_cases(const std::string& folder, const std::string& file);
-// What differs; empty: nothing.
+// Returns the difference from the expected result; empty if there is none.
 std::string golden_difference(const GoldenCase& golden);
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Every case of other engines and of the templates themselves, whole, in pieces and cut off.
+// All cases from other engines and from the templates themselves: whole, in pieces and cut off.
 #include <map>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kFiles[] = {"llama_cpp.json", "vllm.json", "reasoning_vllm.json", "roundtrip.json"};
 
-// Cases that are not read as the golden file has them, and why.
+// Cases with a different result than the golden file, and the reason.
 const std::map<std::string, std::string>& exceptions() {
   static const auto* const kExceptions = new std::map<std::string, std::string>{
       {"llama_cpp.json MiniMax-M3 test-chat.cpp:5793",
@@ -31,7 +31,7 @@ const std::map<std::string, std::string>& exceptions() {
       {"roundtrip.json MiniMax-M2 text_then_call",
        "the template writes an answer without reasoning without the mark that its generation prompt has "
        "opened"},
-      {"roundtrip.json MiniMax-M2 content_only", "likewise"},
+      {"roundtrip.json MiniMax-M2 content_only", "the same as text_then_call"},
       {"roundtrip.json openai-gpt-oss-120b text_then_call",
        "the template writes content beside a call as analysis, which is reasoning"}};
   return *kExceptions;
@@ -67,7 +67,8 @@ void expect_as_golden(const std::vector<GoldenCase>& cases) {
   }
 }
 
-// Those of all that are tried at every place: under a sanitizer, which takes many times as long, each fourth.
+// Tests every nth case at all positions: every case, but under a sanitizer, which is much slower, every
+// fourth.
 #ifdef QUIRE_SANITIZED
 constexpr size_t kOneOf = 4;
 #else
@@ -79,7 +80,7 @@ std::vector<GoldenCase> shared_cases_to_cut() {
   return some;
 }
 
-// Every split in two, every cut, and byte by byte.
+// Compares the events for every split in two and byte by byte with those of the whole text.
 void expect_same_in_pieces(const GoldenCase& golden) {
   const Answer& answer = golden.answer;
   const std::string whole = describe(events_of(answer));
@@ -98,17 +99,17 @@ void expect_whole_when_cut(const GoldenCase& golden) {
   }
 }
 
-TEST(GoldenResponses, TheCommittedSelectionIsReadAsExpected) {
+TEST(GoldenResponses, CommittedSelectionIsReadAsExpected) {
   const auto cases = all_cases(committed_folder());
   EXPECT_GE(cases.size(), 250U);
   expect_as_golden(cases);
 }
 
-TEST(GoldenResponses, TheCommittedSelectionIsReadTheSameInAllPieces) {
+TEST(GoldenResponses, CommittedSelectionIsReadTheSameInAnyPieces) {
   for (const GoldenCase& golden : all_cases(committed_folder())) expect_same_in_pieces(golden);
 }
 
-TEST(GoldenResponses, NoByteOfTheCommittedSelectionIsLostWhereItIsCut) {
+TEST(GoldenResponses, CommittedSelectionLosesNoByteIfCutOff) {
   for (const GoldenCase& golden : all_cases(committed_folder())) expect_whole_when_cut(golden);
 }
 
@@ -119,17 +120,17 @@ TEST(GoldenResponses, AllAreReadAsExpected) {
   expect_as_golden(cases);
 }
 
-TEST(GoldenResponses, AllAreReadTheSameInAllPieces) {
+TEST(GoldenResponses, AllAreReadTheSameInAnyPieces) {
   if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
   for (const GoldenCase& golden : shared_cases_to_cut()) expect_same_in_pieces(golden);
 }
 
-TEST(GoldenResponses, NoByteOfThemIsLostWhereTheyAreCut) {
+TEST(GoldenResponses, AllLoseNoByteIfCutOff) {
   if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
   for (const GoldenCase& golden : shared_cases_to_cut()) expect_whole_when_cut(golden);
 }
 
-TEST(GoldenResponses, TemplatesAreTakenForTheDialectsOfTheSelection) {
+TEST(GoldenResponses, DetectedDialectsMatchTheCommittedSelection) {
   if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
   std::map<std::string, std::string> dialects;
   for (const GoldenCase& golden : all_cases(shared_folder()))

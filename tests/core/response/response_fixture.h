@@ -1,4 +1,4 @@
-// Answers put together again from their events, for tests.
+// Answers reassembled from their events, for tests.
 #pragma once
 
 #include <string>
@@ -29,10 +29,10 @@ struct ReadResponse {
 };
 
 ReadResponse read_events(const std::vector<ResponseEvent>& events);
-// A line for each event, with neighbours of one kind joined.
+// Returns a line for each event; adjacent events of the same kind are joined.
 std::string describe(const std::vector<ResponseEvent>& events);
 
-// One text and all that its reading needs.
+// An answer and everything needed to parse it.
 struct Answer {
   const Dialect* dialect = nullptr;
   std::string tools;
@@ -44,8 +44,8 @@ struct Answer {
 };
 
 std::vector<ResponseEvent> events_of(const Answer& answer);
-// The events where the text comes in pieces of these sizes, the rest at last, and events are taken in
-// between.
+// Returns the events of a text that arrives in pieces of these sizes, followed by the rest. Events are taken
+// after each piece.
 std::vector<ResponseEvent> events_in_pieces(const Answer& answer, const std::vector<size_t>& sizes);
 
 }  // namespace quire

@@ -1,5 +1,5 @@
-// Answers drawn at random through the masks of a response's grammar are read back by the parser as what was
-// asked for.
+// Generates random answers through the token masks of a response grammar; the parser must read them as the
+// requested calls.
 #include "core/response/response_grammar.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr const char* kTools = R"([
 
 enum class Marks_ { as_bytes, as_tokens };
 
-// Single bytes, the marks of a dialect as special tokens where asked for, and <eos>.
+// Makes a vocabulary of single bytes, the given special tokens and <eos>.
 std::shared_ptr<const TokenVocabulary> vocabulary_of(const std::vector<std::string>& special) {
   std::vector<std::string> bytes;
   for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
@@ -95,7 +95,7 @@ class Walk {
     matcher_.emplace(Constraint::compile(ConstraintKind::lark, source, vocabulary_));
   }
 
-  // False where it does not come to an end.
+  // Returns false if the text does not end.
   bool run(int num_steps) {
     for (int step = 0; step < num_steps; ++step) {
       if (matcher_->may_end() && random_() % 8 == 0) return true;
@@ -218,7 +218,7 @@ void walk_dialect(const Dialect& dialect, int num_walks) {
   }
 }
 
-TEST(ResponseGrammar, WhatIsDrawnThroughTheMasksIsReadBackAsValidCalls) {
+TEST(ResponseGrammar, RandomMaskedAnswersAreReadAsValidCalls) {
   for (const Dialect* dialect : all_dialects()) {
     if (!dialect->forms.empty()) walk_dialect(*dialect, 36);
     if (::testing::Test::HasFatalFailure()) return;

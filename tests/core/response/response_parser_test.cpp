@@ -1,4 +1,4 @@
-// What the parser promises beside the golden cases.
+// Guarantees of the response parser beyond the golden cases.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::string arguments_of(std::string_view dialect, const std::string& text, cons
                                     : std::to_string(response.calls.size()) + " calls";
 }
 
-TEST(ResponseParser, AMarkThatIsNotFollowedByACallIsText) {
+TEST(ResponseParser, AMarkWithoutACallIsText) {
   for (const std::string text :
        {"Write <tool_call> around it", "a <tool_call>", "<tool_call>[]</tool", "{\"a\": 1}"}) {
     EXPECT_EQ(read_events(events_of(answer("hermes", text))).content, text);
@@ -33,7 +33,7 @@ TEST(ResponseParser, AMarkThatIsNotFollowedByACallIsText) {
   EXPECT_EQ(read_events(events_of(answer("pythonic", "[see](url) f(x)"))).content, "[see](url) f(x)");
 }
 
-TEST(ResponseParser, AClosingMarkThatTheEndCutsOffIsAMark) {
+TEST(ResponseParser, AnIncompleteClosingMarkAtTheEndIsMarkup) {
   const auto read = [](std::string_view dialect, const std::string& text) {
     return read_events(events_of(answer(dialect, text, kTools)));
   };
@@ -49,13 +49,13 @@ TEST(ResponseParser, AClosingMarkThatTheEndCutsOffIsAMark) {
             R"({"text": "42)");
 }
 
-TEST(ResponseParser, ABareCallOfAToolThatIsNotThereIsText) {
+TEST(ResponseParser, ABareCallOfAnUnknownToolIsText) {
   const std::string text = R"({"name": "other", "parameters": {}})";
   EXPECT_EQ(read_events(events_of(answer("llama3_json", text, kTools))).content, text);
   EXPECT_EQ(read_events(events_of(answer("pythonic", "[other(a=1)]", kTools))).content, "[other(a=1)]");
 }
 
-TEST(ResponseParser, TheSchemaSaysWhatIsAString) {
+TEST(ResponseParser, TheSchemaDecidesWhichValuesAreStrings) {
   const auto call = [](const std::string& key, const std::string& value) {
     return "<tool_call>go<arg_key>" + key + "</arg_key><arg_value>" + value + "</arg_value></tool_call>";
   };
@@ -81,7 +81,7 @@ TEST(ResponseParser, PythonValuesBecomeJson) {
   EXPECT_EQ(go("a=word, b="), R"({"a": "word", "b": null})");
 }
 
-TEST(ResponseParser, ArgumentsThatAreAStringWithAnObjectAreThatObject) {
+TEST(ResponseParser, ArgumentsGivenAsAStringWithAnObjectBecomeTheObject) {
   EXPECT_EQ(arguments_of("hermes", R"(<tool_call>{"name": "go", "arguments": "{\"a\": 1}"}</tool_call>)"),
             R"({"a": 1})");
   EXPECT_EQ(
@@ -90,13 +90,13 @@ TEST(ResponseParser, ArgumentsThatAreAStringWithAnObjectAreThatObject) {
   EXPECT_EQ(arguments_of("hermes", R"(<tool_call>{"name": "go"}</tool_call>)"), "{}");
 }
 
-TEST(ResponseParser, AStringArgumentComesWhileItIsWritten) {
+TEST(ResponseParser, StreamsStringArguments) {
   ResponseParser parser = answer("qwen3_coder", "", kTools).parser();
   parser.feed("<tool_call>\n<function=go>\n<parameter=text>\nhel");
   EXPECT_EQ(read_events(parser.take()).calls.at(0).arguments, "{\"text\": \"hel");
 }
 
-TEST(ResponseParser, ReasoningThatThePromptHasBegunIsReasoning) {
+TEST(ResponseParser, ContinuesReasoningThatThePromptHasBegun) {
   Answer open = answer("hermes", " it</think>yes");
   open.prompt = "<|im_start|>assistant\n<think>\nconsider";
   EXPECT_EQ(read_events(events_of(open)).reasoning, " it");
@@ -106,7 +106,7 @@ TEST(ResponseParser, ReasoningThatThePromptHasBegunIsReasoning) {
   EXPECT_EQ(read_events(events_of(open)).content, "it</think>yes");
 }
 
-TEST(ResponseParser, APieceOfTextEndsWithACharacter) {
+TEST(ResponseParser, TextEventsEndAtCharacterBoundaries) {
   ResponseParser parser = answer("plain", "").parser();
   parser.feed("a\xC3");
   EXPECT_EQ(read_events(parser.take()).content, "a");
@@ -118,13 +118,13 @@ TEST(ResponseParser, APieceOfTextEndsWithACharacter) {
   EXPECT_EQ(read_events(parser.take()).raw, "\xE6\x9D");
 }
 
-TEST(ResponseParser, TheNamesOfDialectsAreDifferentAndEachIsFound) {
+TEST(ResponseParser, DialectNamesAreUniqueAndFound) {
   for (const Dialect* dialect : all_dialects())
     EXPECT_EQ(&find_dialect(dialect->name), dialect) << dialect->name;
   EXPECT_THROW((void)find_dialect("Hermes"), Error);
 }
 
-TEST(ToolSet, WhatIsNoListOfToolsIsRefused) {
+TEST(ToolSet, MalformedToolListsAreRefused) {
   for (const char* text :
        {"{}", "[1]", R"([{"function": {}}])", R"([{"name": ""}])", R"([{"name": "a"}, {"name": "a"}])"}) {
     EXPECT_THROW((void)ToolSet::parse(text), Error) << text;
@@ -132,7 +132,7 @@ TEST(ToolSet, WhatIsNoListOfToolsIsRefused) {
   EXPECT_EQ(ToolSet::parse(R"([{"name": "a", "input_schema": {}}])").tools().size(), 1U);
 }
 
-// Texts that consist of the dialect's own marks and of what stands between them.
+// Text pieces made of the dialect's own marks and of the texts that come between them.
 std::vector<std::string> pieces_of(const Dialect& dialect) {
   std::vector<std::string> pieces = {" ",
                                      "\n",
@@ -179,7 +179,7 @@ std::vector<std::string> pieces_of(const Dialect& dialect) {
   return pieces;
 }
 
-TEST(ResponseParser, WhateverStandsWhereNoByteIsLostAndPiecesDoNotMatter) {
+TEST(ResponseParser, RandomInputLosesNoByteAndDoesNotDependOnPieces) {
   std::mt19937 random(7);
   for (const Dialect* dialect : all_dialects()) {
     const std::vector<std::string> pieces = pieces_of(*dialect);
@@ -200,8 +200,9 @@ bool writes_json(const CallForm& form) {
   return form.body != CallBody::python && form.arguments == ArgumentSyntax::json;
 }
 
-// Arguments of a call that has ended are an object, whatever stands between its marks, brackets and quotes.
-TEST(ResponseParser, WhatIsNotWrittenAsJsonBecomesJson) {
+// The arguments of a call that has ended are always a JSON object, whatever comes between its marks, brackets
+// and quotes.
+TEST(ResponseParser, OtherNotationsBecomeJson) {
   std::mt19937 random(11);
   for (const Dialect* dialect : all_dialects()) {
     if (dialect->forms.empty() || writes_json(dialect->forms[0])) continue;
