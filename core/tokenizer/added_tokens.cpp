@@ -36,9 +36,9 @@ void AddedTokenMatcher::add(const AddedToken& token, std::string_view text) {
 }
 
 void AddedTokenMatcher::split(std::string_view text, const SpecialRanges& special, Sink& sink) const {
-  size_t done = 0;  // everything before is with the sink
+  size_t done = 0;  // text before this was passed to the sink
   size_t pos = 0;
-  size_t white_end = 0;  // where the last white space that was swallowed ends: each run is looked at once
+  size_t white_end = 0;  // end of the last white space swallowed; each run is scanned only once
   const auto emit_text = [&](size_t end) {
     if (done < end) sink.text(text.substr(done, end - done), done);
   };
@@ -55,8 +55,8 @@ void AddedTokenMatcher::split(std::string_view text, const SpecialRanges& specia
     const TextRange range{pos, match.end};
     pos = match.end;
     if (match.token->single_word && touches_word(text, range)) continue;
-    // The white space that a token swallowed may hold another one, which is found as well, unless it swallows
-    // what comes before it: then nothing of it is left.
+    // White space that a token swallows can contain another added token, which is still found. The exception
+    // is a token that swallows the space before it: nothing of it would be left.
     size_t begin = range.begin;
     size_t end = range.end;
     if (match.token->lstrip) {
@@ -75,7 +75,7 @@ void AddedTokenMatcher::split(std::string_view text, const SpecialRanges& specia
   emit_text(text.size());
 }
 
-// The longest token that begins at `begin`.
+// Returns the longest token that begins at `begin`.
 AddedTokenMatcher::Match AddedTokenMatcher::match_at(std::string_view text, size_t begin,
                                                      const SpecialRanges& special) const {
   Match longest;

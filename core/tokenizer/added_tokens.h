@@ -1,4 +1,5 @@
-// Tokens that are found in the text before it is split: special ones, and ordinary ones that a file adds.
+// Added tokens: found in the text before pre-tokenization. They are special tokens, and ordinary tokens that
+// a file adds.
 #pragma once
 
 #include <functional>
@@ -16,39 +17,39 @@ namespace quire {
 struct AddedToken {
   std::string text;
   TokenId id = 0;
-  bool single_word = false;  // only where no word character touches it
-  bool lstrip = false;       // swallows the white space before it
-  bool rstrip = false;       // and after it
-  bool normalized = false;   // looked for in the normalized text, in its own normalized form
-  bool special = false;      // control, not text
+  bool single_word = false;  // matches only if no word character is next to it
+  bool lstrip = false;       // also removes the white space before it
+  bool rstrip = false;       // also removes the white space after it
+  bool normalized = false;   // matched in normalized text, in its own normalized form
+  bool special = false;      // a control token, not text
 };
 
-// A stretch of a text, by bytes.
+// A range of bytes in a text.
 struct TextRange {
   size_t begin = 0;
   size_t end = 0;
 };
 
-// Whether one of `ranges`, ascending and none overlapping, has all of `inner`.
+// Returns whether `inner` is entirely inside one of `ranges`, which are sorted and disjoint.
 bool is_inside(const TextRange& inner, gsl::span<const TextRange> ranges);
 
-// Where special tokens may be found in a text.
+// The parts of a text in which special tokens are recognized.
 struct SpecialRanges {
-  gsl::span<const TextRange> ranges;  // ascending, none overlapping
-  // Ordinary tokens that look like markers, such as "<tool_call>", may be found there alone as well.
+  gsl::span<const TextRange> ranges;  // sorted and disjoint
+  // If true, ordinary tokens that look like markers, such as "<tool_call>", are also found only there.
   bool guards_markers = false;
 };
 
-// "<x>", "[X]", "<|x": the spelling of what speaks to a model and is no text.
+// Returns whether a text is spelled like a control marker: "<x>", "[X]" or "<|x".
 bool looks_like_marker(std::string_view text);
 
-// A set of added tokens in one text; the leftmost match wins, and of those the longest. A special token is
-// only seen where the whole match lies in a range that allows special tokens; elsewhere its text is text.
-// (The library's encode_special_tokens passes over the text of a special token with all that overlaps it;
-// here, an ordinary added token inside it is found.)
+// Finds a set of added tokens in a text. The leftmost match wins; of several at the same place, the longest.
+// A special token matches only if the whole match is in a range that allows special tokens; elsewhere its
+// text is plain text. (With encode_special_tokens, the `tokenizers` library also skips all tokens that
+// overlap the text of a special token; here an ordinary added token inside it is found.)
 class AddedTokenMatcher {
  public:
-  // Takes what lies between the tokens, not empty, with its place in the text, and the tokens.
+  // Receives the non-empty texts between tokens with their positions, and the tokens.
   class Sink {
    public:
     virtual ~Sink() = default;
@@ -56,14 +57,14 @@ class AddedTokenMatcher {
     virtual void token(TokenId id) = 0;
   };
 
-  // Texts longer than this would make matching slow for every text.
+  // Longer token texts would make matching slow for every text.
   static constexpr size_t kMaxTokenBytes = 512;
 
-  // The text to look for is given apart from the token, since it may be normalized. One that is empty is
-  // never found; of two that are equal the first is.
+  // `text` is the text to match, which may be normalized. An empty text never matches; of equal texts the
+  // first one counts.
   void add(const AddedToken& token, std::string_view text);
 
-  // Time is linear in the text.
+  // Splits a text in linear time.
   void split(std::string_view text, const SpecialRanges& special, Sink& sink) const;
 
  private:
@@ -74,7 +75,7 @@ class AddedTokenMatcher {
   Match match_at(std::string_view text, size_t begin, const SpecialRanges& special) const;
 
   std::vector<AddedToken> tokens_;
-  std::vector<bool> is_marker_;  // of tokens_
+  std::vector<bool> is_marker_;  // parallel to tokens_
   ByteTrie trie_;
 };
 

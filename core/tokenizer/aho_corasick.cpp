@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-// All nodes but the root, ascending by depth, which is written to `depths`.
+// Returns all nodes except the root, sorted by depth; also writes the depths to `depths`.
 std::vector<int32_t> nodes_by_depth(const ByteTrie& trie, std::vector<uint32_t>& depths) {
   std::vector<int32_t> nodes;
   for (size_t node = 1; node < trie.num_nodes(); ++node) {
@@ -30,7 +30,7 @@ AhoCorasick::AhoCorasick(gsl::span<const std::string> strings) {
   depths_.assign(trie_.num_nodes(), 0);
   matches_[0] = trie_.value(0);
 
-  // By depth: a fallback is less deep than its node.
+  // In order of depth, because a node's fallback has a smaller depth.
   for (const int32_t node : nodes_by_depth(trie_, depths_)) {
     const auto idx = static_cast<size_t>(node);
     const int32_t parent = trie_.parent(node);

@@ -10,9 +10,9 @@
 namespace quire {
 namespace {
 
-// Pieces of up to this many tokens take the quadratic way, which is faster there.
+// Pieces of up to this many tokens use the quadratic algorithm, which is faster for them.
 constexpr size_t kShortTokens = 32;
-// Longer tokens are not looked up whole: the time to load stays linear in the file.
+// Longer tokens are not in the table of whole words, so that loading takes linear time.
 constexpr size_t kMaxWordBytes = 64;
 
 struct LaterFirst {
@@ -34,7 +34,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, Parts parts)
   fill_seams();
 }
 
-// What a piece must be to be this token.
+// Returns the text of a piece that is encoded as this token.
 std::string_view Bpe::key(TokenId id) const {
   const bool bytes = speller_.alphabet() == BpeSpeller::Alphabet::bytes;
   return bytes ? vocabulary_.bytes(id) : vocabulary_.text(id);
@@ -108,7 +108,7 @@ void Bpe::encode_part(std::string_view part, bool allow_special, BpeScratch& scr
   merge(allow_special, scratch, ids);
 }
 
-// Of scratch.tokens.
+// Merges scratch.tokens and appends the result to `ids`.
 void Bpe::merge(bool allow_special, BpeScratch& scratch, TokenIds& ids) const {
   if (scratch.tokens.size() <= kShortTokens) {
     merge_short(allow_special, scratch, ids);
@@ -125,7 +125,7 @@ Merge Bpe::find_merge(TokenId left, TokenId right, bool allow_special) const {
 
 void Bpe::merge_short(bool allow_special, BpeScratch& scratch, TokenIds& ids) const {
   TokenIds& tokens = scratch.tokens;
-  std::array<Merge, kShortTokens + 1> merges;  // of each token and the next; the last has none
+  std::array<Merge, kShortTokens + 1> merges;  // of each token with the next; the last has none
   size_t num_tokens = tokens.size();
   if (num_tokens == 0) return;
   for (size_t i = 0; i + 1 < num_tokens; ++i) merges[i] = find_merge(tokens[i], tokens[i + 1], allow_special);
@@ -157,8 +157,8 @@ void Bpe::push_candidate(int32_t left_idx, bool allow_special, BpeScratch& scrat
   ++scratch.num_steps;
 }
 
-// A list of symbols and a heap of candidates: O(n log n). A candidate whose symbols have changed since is
-// void.
+// Merges with a linked list of symbols and a heap of candidates: O(n log n). Candidates whose symbols have
+// changed since are ignored.
 void Bpe::merge_long(bool allow_special, BpeScratch& scratch, TokenIds& ids) const {
   auto& symbols = scratch.symbols;
   symbols.clear();

@@ -1,5 +1,5 @@
-// Byte-pair encoding: a piece starts as one token for each character, and the merge of least rank, the
-// leftmost of equals, is applied until none is left.
+// Byte-pair encoding (BPE). A piece starts as one token per character. The merge with the lowest rank, the
+// leftmost of equals, is applied until no merge is possible.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@
 
 namespace quire {
 
-// Working memory of one encoding thread.
+// Working memory of one encode call.
 struct BpeScratch {
   struct Symbol {
-    TokenId id = -1;  // -1 once merged into the symbol before
+    TokenId id = -1;  // -1 after it was merged into the previous symbol
     int32_t previous = -1;
     int32_t next = -1;
   };
@@ -32,10 +32,10 @@ struct BpeScratch {
     TokenId right = 0;
   };
 
-  TokenIds tokens;  // of a piece before merging
+  TokenIds tokens;  // tokens of a piece before merging
   std::vector<Symbol> symbols;
   std::vector<Candidate> queue;  // a heap
-  uint64_t num_steps = 0;        // queue operations and merges so far: the work, for tests and metrics
+  uint64_t num_steps = 0;        // queue operations and merges so far; for tests and metrics
 };
 
 class Bpe final : public SubwordModel {
@@ -43,7 +43,7 @@ class Bpe final : public SubwordModel {
   struct Parts {
     MergeTable merges;
     BpeSpeller speller;
-    bool ignore_merges = false;  // a piece that is in the vocabulary is taken whole
+    bool ignore_merges = false;  // a piece in the vocabulary becomes one token without merging
   };
 
   // `vocabulary` must outlive the model.
@@ -68,8 +68,8 @@ class Bpe final : public SubwordModel {
   MergeTable merges_;
   BpeSpeller speller_;
   bool ignore_merges_;
-  IdTable words_;    // by key: texts whose encoding is one token
-  SeamTable seams_;  // where a text may be cut without any difference to its tokens
+  IdTable words_;    // texts that are encoded as one token
+  SeamTable seams_;  // where a text can be split without changing its tokens
 };
 
 }  // namespace quire

@@ -13,7 +13,7 @@ BpeSpeller::BpeSpeller(const Vocabulary& vocabulary, Options options, std::strin
   for (size_t place = 0; place < tables_.size(); ++place) fill_table(vocabulary, place);
 }
 
-// Every token that is one character with what is put around it at that place.
+// Fills the table of a place with the tokens that are one character plus the affixes of that place.
 void BpeSpeller::fill_table(const Vocabulary& vocabulary, size_t place) {
   const std::string prefix = (place & kContinuing) != 0 ? options_.continuing_prefix : "";
   const std::string suffix = (place & kLast) != 0 ? options_.end_of_word_suffix : "";
@@ -41,7 +41,7 @@ std::string BpeSpeller::spelled(std::string_view character, size_t place) const 
 }
 
 void BpeSpeller::spell(std::string_view piece, TokenIds& tokens) const {
-  std::optional<TokenId> unknown;  // not with the tokens yet: more may be fused with it
+  std::optional<TokenId> unknown;  // not appended yet: more characters may be fused with it
   for (size_t pos = 0; pos < piece.size();) {
     Utf8Char next{byte_to_code_point(static_cast<uint8_t>(piece[pos])), 1, true, false};
     if (options_.alphabet == Alphabet::characters) next = decode_utf8(piece, pos);
@@ -62,8 +62,8 @@ void BpeSpeller::spell(std::string_view piece, TokenIds& tokens) const {
   if (unknown) tokens.push_back(*unknown);
 }
 
-// As in the `tokenizers` library, bytes that stand for a character do not end a run of unknown ones, which
-// comes after them.
+// Appends the byte tokens of a character, or notes it as unknown. As in the `tokenizers` library, byte tokens
+// do not end a run of unknown characters: the unknown token comes after them.
 void BpeSpeller::append_unknown(std::string_view character, TokenIds& tokens,
                                 std::optional<TokenId>& unknown) const {
   if (options_.byte_fallback && fallback_.append(character, tokens)) return;

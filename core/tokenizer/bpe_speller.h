@@ -1,4 +1,5 @@
-// How a byte-pair encoding begins: the tokens of single characters, and what stands for those without one.
+// The first step of BPE: maps single characters to tokens, with byte fallback or an unknown token for the
+// others.
 #pragma once
 
 #include <array>
@@ -12,36 +13,36 @@
 
 namespace quire {
 
-// Immutable; any thread.
+// Immutable; safe to use from any thread.
 class BpeSpeller {
  public:
-  // What the characters of a piece are: those of the text, or its bytes, for which the vocabulary has the
-  // characters of the byte alphabet.
+  // The characters of a piece: those of the text, or its bytes, which the vocabulary contains as characters
+  // of the byte alphabet.
   enum class Alphabet { characters, bytes };
 
   struct Options {
     Alphabet alphabet = Alphabet::characters;
     bool byte_fallback = false;
-    bool fuse_unknown = false;       // neighbouring unknowns become one token
-    std::string unknown;             // the token for them; empty where they are dropped
-    std::string continuing_prefix;   // put before every character but the first
-    std::string end_of_word_suffix;  // and after the last
+    bool fuse_unknown = false;       // adjacent unknown characters become one token
+    std::string unknown;             // the token for unknown characters; if empty, they are dropped
+    std::string continuing_prefix;   // put before every character except the first
+    std::string end_of_word_suffix;  // put after the last character
   };
 
   BpeSpeller() = default;
-  // ErrorCode::unsupported, naming `where`, may come later: where an unknown character needs a token that
-  // the vocabulary does not have.
+  // Encoding throws ErrorCode::unsupported naming `where` if an unknown character needs a token that the
+  // vocabulary does not have.
   BpeSpeller(const Vocabulary& vocabulary, Options options, std::string where);
 
-  // Appends the tokens of a piece.
+  // Appends the initial tokens of a piece.
   void spell(std::string_view piece, TokenIds& tokens) const;
 
   Alphabet alphabet() const { return options_.alphabet; }
-  // Whether a character's token depends on its place.
+  // Returns whether a character's token depends on its place in the piece.
   bool has_affixes() const {
     return !options_.continuing_prefix.empty() || !options_.end_of_word_suffix.empty();
   }
-  // A character's token, or CharTokens::kNone; only where it does not depend on its place.
+  // Returns a character's token or CharTokens::kNone. Only valid without affixes.
   TokenId token(uint32_t code_point) const { return tables_[0].find(code_point); }
 
  private:

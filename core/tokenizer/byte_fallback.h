@@ -1,4 +1,4 @@
-// The tokens "<0x00>" to "<0xFF>", which stand for the bytes of characters that have no token of their own.
+// Byte fallback: the tokens "<0x00>" to "<0xFF>" encode characters that have no token.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@ namespace quire {
 
 class ByteFallback {
  public:
-  // No byte has a token.
+  // Makes a table without tokens.
   ByteFallback() { tokens_.fill(-1); }
   explicit ByteFallback(const Vocabulary& vocabulary);
 
-  // Appends a token for each byte. False, and nothing appended, where one of them has none.
+  // Appends a token for each byte. If a byte has no token, appends nothing and returns false.
   bool append(std::string_view bytes, TokenIds& ids) const;
 
  private:
   std::array<TokenId, 256> tokens_;
 };
 
-// The byte that a token of this spelling stands for.
+// Returns the byte of a token with this spelling.
 std::optional<uint8_t> fallback_byte(std::string_view token);
 
 }  // namespace quire

@@ -27,7 +27,7 @@ bool ByteTrie::insert(std::string_view key, int32_t value) {
 }
 
 int32_t ByteTrie::add_child(int32_t node, unsigned char byte) {
-  if (nodes_.size() > kNodeMask) throw Error(ErrorCode::unsupported, "a vocabulary of too many bytes");
+  if (nodes_.size() > kNodeMask) throw Error(ErrorCode::unsupported, "the vocabulary has too many bytes");
   if (nodes_.size() * 2 > edges_.size()) grow();
   const auto next = static_cast<int32_t>(nodes_.size());
   nodes_.push_back({kNone, node, byte});

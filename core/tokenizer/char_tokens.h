@@ -1,4 +1,4 @@
-// The token of each single character, by code point.
+// The tokens of single characters, by code point.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace quire {
 
-// Pages of 256 code points, only those that have tokens. Immutable once filled: any thread may look up.
+// A table in pages of 256 code points; only pages with tokens exist. Immutable once filled; then safe to use
+// from any thread.
 class CharTokens {
  public:
   static constexpr TokenId kNone = -1;
@@ -32,7 +33,7 @@ class CharTokens {
  private:
   static constexpr int32_t kNoPage = -1;
 
-  std::vector<int32_t> pages_;  // where the page begins in tokens_
+  std::vector<int32_t> pages_;  // index of the page in tokens_
   std::vector<TokenId> tokens_;
 };
 

@@ -9,10 +9,10 @@
 namespace quire {
 namespace {
 
-// Longer entries would make normalizing slow for every text; real ones have some 30 bytes.
+// Longer entries would make normalization slow for every text; real entries have up to about 30 bytes.
 constexpr size_t kMaxMatchBytes = 512;
 
-// A unit of the trie: a label and an offset to the children, or a value.
+// A unit of the trie has a label and an offset to its children, or a value.
 bool has_leaf(uint32_t unit) {
   return ((unit >> 8) & 1) == 1;
 }
@@ -34,7 +34,7 @@ bool is_inside_character(char byte) {
 
 Charsmap::Charsmap(std::string_view blob, const std::string& where) {
   if (blob.empty()) return;
-  uint32_t num_trie_bytes = 0;  // little endian, as all machines that this runs on
+  uint32_t num_trie_bytes = 0;  // little endian, like all supported machines
   if (blob.size() >= sizeof num_trie_bytes) std::memcpy(&num_trie_bytes, blob.data(), sizeof num_trie_bytes);
   blob.remove_prefix(std::min(blob.size(), sizeof num_trie_bytes));
   if (num_trie_bytes == 0 || num_trie_bytes % sizeof(uint32_t) != 0 || num_trie_bytes > blob.size()) {
@@ -49,7 +49,7 @@ Charsmap::Charsmap(std::string_view blob, const std::string& where) {
   }
 }
 
-// What a damaged trie points to outside of itself is no match.
+// Links of a damaged trie that point outside of it count as no match.
 std::optional<Charsmap::Match> Charsmap::find(std::string_view text, size_t max_matches) const {
   std::optional<Match> match;
   if (units_.empty()) return match;

@@ -1,5 +1,4 @@
-// SentencePiece's precompiled replacements: a double-array trie of byte strings, each with what is put in its
-// place.
+// SentencePiece's precompiled_charsmap: a double-array trie of byte strings, each with its replacement.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +9,21 @@
 
 namespace quire {
 
-// Immutable; any thread.
+// Immutable; safe to use from any thread.
 class Charsmap {
  public:
   struct Match {
     std::string_view replacement;
-    size_t num_bytes = 0;  // of the text
+    size_t num_bytes = 0;  // length of the match in the text
   };
 
-  // No replacements.
+  // Makes an empty map.
   Charsmap() = default;
-  // `blob`: the bytes of the trie's size, the trie, and the replacements, each with a NUL after it.
-  // ErrorCode::format naming `where` for a malformed one.
+  // `blob` has the size of the trie, the trie, and the replacements, each terminated by NUL. Throws
+  // ErrorCode::format naming `where` if it is malformed.
   Charsmap(std::string_view blob, const std::string& where);
 
-  // The shortest and the longest string of the map that `text` begins with.
+  // Return the shortest and the longest entry that `text` begins with.
   std::optional<Match> shortest(std::string_view text) const { return find(text, 1); }
   std::optional<Match> longest(std::string_view text) const { return find(text, SIZE_MAX); }
 

@@ -1,5 +1,5 @@
-// Long file: tables. What the `tokenizers` library 0.23.3 answers for each code point, by its own steps
-// (BertNormalizer, StripAccents, Punctuation, UnicodeScripts) over all of them.
+// Long file: tables. Generated from the answers of the `tokenizers` library 0.23.3 for every code point
+// (BertNormalizer, StripAccents, Punctuation, UnicodeScripts).
 #include "core/tokenizer/code_point_classes.h"
 
 #include <algorithm>
@@ -361,7 +361,7 @@ constexpr ScriptRange kScripts[] = {
 };
 // clang-format on
 
-// The range that has the code point, or null. The ranges ascend.
+// Returns the range that contains the code point, or null. The ranges are sorted.
 template <typename Range>
 const Range* find_range(gsl::span<const Range> ranges, uint32_t code_point) {
   const auto it = std::lower_bound(ranges.begin(), ranges.end(), code_point,

@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxSteps = 16;  // of a Sequence: each piece passes through all of them
+constexpr size_t kMaxSteps = 16;  // steps of a Sequence; every piece passes through all of them
 
 int base64_value(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -24,7 +24,7 @@ int base64_value(char c) {
 void refuse_unknown_keys(const JsonView& object, std::initializer_list<std::string_view> known) {
   for (const JsonMember& member : object.members()) {
     if (std::find(known.begin(), known.end(), member.key) == known.end()) {
-      throw Error(ErrorCode::unsupported, "{}.{} is not a field this build knows", object.where(),
+      throw Error(ErrorCode::unsupported, "{}.{} is a field that this build does not support", object.where(),
                   printable(member.key));
     }
   }
@@ -43,7 +43,7 @@ std::vector<JsonView> flatten(const JsonView& json, std::string_view key) {
   if (type_of(json) != "Sequence") return {json};
   refuse_unknown_keys(json, {"type", key});
   std::vector<JsonView> steps;
-  for (const JsonView& item : json.at(key).items()) {  // nesting is bounded by the depth of the JSON
+  for (const JsonView& item : json.at(key).items()) {  // nesting is limited by the JSON depth
     for (const JsonView& step : flatten(item, key)) steps.push_back(step);
     if (steps.size() > kMaxSteps) {
       throw Error(ErrorCode::unsupported, "{}: more than {} steps", json.where(), kMaxSteps);

@@ -1,4 +1,4 @@
-// What the JSON of all parts of a tokenizer has in common: a type, known fields, sequences and patterns.
+// JSON helpers for all components of a tokenizer.json: types, known fields, sequences and patterns.
 #pragma once
 
 #include <initializer_list>
@@ -19,18 +19,18 @@ std::string type_of(const JsonView& json);
 // Throws ErrorCode::unsupported naming the type.
 [[noreturn]] void refuse_type(const JsonView& json);
 
-// The elements of nested Sequences, in order. `key` names the list in each Sequence.
+// Returns the elements of nested Sequences in order. `key` is the name of the list in each Sequence.
 std::vector<JsonView> flatten(const JsonView& json, std::string_view key);
 
-// {"String": ...}, where it is one and not empty.
+// Returns the text of {"String": ...}; nothing for another form. An empty text is an error.
 std::optional<std::string> literal_pattern(const JsonView& json);
-// {"Regex": ...}
+// Loads {"Regex": ...}.
 Regex load_regex(const JsonView& json);
 
-// A field that is one code point.
+// Returns the value of a field that must be one code point.
 std::string load_character(const JsonView& json);
 
-// Base64 to bytes; ErrorCode::format naming `where`.
+// Decodes Base64; throws ErrorCode::format naming `where`.
 std::string decode_base64(std::string_view text, const std::string& where);
 
 }  // namespace quire

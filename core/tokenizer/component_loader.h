@@ -1,5 +1,5 @@
-// The parts of a tokenizer.json that say what is done to text, each from its JSON. A "type" or a field that
-// is not known is ErrorCode::unsupported, naming it; a malformed one ErrorCode::format.
+// Loads the components of a tokenizer.json: normalizer, pre-tokenizer, post-processor and decoder. An unknown
+// "type" or field throws ErrorCode::unsupported naming it; a malformed one throws ErrorCode::format.
 #pragma once
 
 #include <memory>
@@ -16,10 +16,10 @@ namespace quire {
 std::unique_ptr<Normalizer> load_normalizer(const JsonView& json);
 
 struct LoadedPreTokenizer {
-  std::unique_ptr<PreTokenizer> pre_tokenizer;  // null where pieces are whole texts
-  bool byte_level = false;  // pieces are bytes that the model is to see in the byte alphabet
+  std::unique_ptr<PreTokenizer> pre_tokenizer;  // null if whole texts are pieces
+  bool byte_level = false;                      // the model gets the pieces as bytes in the byte alphabet
 };
-// `model_reads_bytes`: a last step of ByteLevel is left to the model.
+// If `model_reads_bytes` is true, a final ByteLevel step is left to the model.
 LoadedPreTokenizer load_pre_tokenizer(const JsonView& json, bool model_reads_bytes);
 
 // `vocabulary` must outlive the decoder.

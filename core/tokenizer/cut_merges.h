@@ -1,4 +1,5 @@
-// Merges of vocabularies that have no list of them: any two tokens whose texts together are a token merge.
+// BPE merges for vocabularies without a merge list (SentencePiece, tiktoken): two tokens merge if their texts
+// together are a token.
 #pragma once
 
 #include <gsl/gsl>
@@ -11,10 +12,10 @@ namespace quire {
 
 struct RankedToken {
   TokenId id = 0;
-  uint32_t rank = 0;  // of the merges that yield it
+  uint32_t rank = 0;  // of the merges that produce it
 };
 
-// The merges among `tokens`, which are of the vocabulary.
+// Returns all merges among `tokens`, which belong to the vocabulary.
 MergeTable merge_all_cuts(const Vocabulary& vocabulary, gsl::span<const RankedToken> tokens);
 
 }  // namespace quire

@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxTokenBytes = size_t{1} << 16;  // a step may make some 60 bytes of each
+constexpr size_t kMaxTokenBytes = size_t{1} << 16;  // a decoder step can turn each byte into about 60
 constexpr size_t kMaxBytes = size_t{256} << 20;
 
 }  // namespace
@@ -19,7 +19,7 @@ StepDecoder::StepDecoder(const Vocabulary& vocabulary, Steps steps)
     std::string token(vocabulary.shown_text(id));
     for (const auto& step : steps_) {
       if (token.size() > kMaxTokenBytes || bytes_.size() > kMaxBytes) {
-        throw Error(ErrorCode::unsupported, "the tokenizer's decoder makes too much text of token {}", id);
+        throw Error(ErrorCode::unsupported, "the tokenizer's decoder expands token {} to too much text", id);
       }
       step->apply_inside(token);
     }
@@ -28,7 +28,7 @@ StepDecoder::StepDecoder(const Vocabulary& vocabulary, Steps steps)
   places_.push_back(bytes_.size());
 }
 
-// What comes before a step, or after the last.
+// Passes text to step `idx`, or to the output after the last step.
 class StepDecoder::Link final : public TextSink {
  public:
   Link(const Steps& steps, size_t idx, DecodeState& state, std::string& out)

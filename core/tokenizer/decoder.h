@@ -1,4 +1,4 @@
-// From ids back to text, one token at a time.
+// Decoders: turn token ids back into text, one token at a time.
 #pragma once
 
 #include <memory>
@@ -13,28 +13,28 @@
 
 namespace quire {
 
-// Where the decoding of one sequence stands. A value: copies go on from the same place.
+// State of decoding one sequence. A copy continues from the same position.
 struct DecodeState {
   LossyUtf8 utf8;
   bool started = false;
-  std::vector<DecodeStepState> steps;  // of a StepDecoder, from its first token on
+  std::vector<DecodeStepState> steps;  // of a StepDecoder; set by its first token
 };
 
-// Immutable; any thread, each with its own state. Ids are of the vocabulary.
+// Immutable; safe to use from any thread with a separate state. Ids must be in the vocabulary.
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // Appends the text that `id` completes: whole code points.
+  // Appends the text that `id` completes, in whole code points.
   virtual void push(TokenId id, DecodeState& state, std::string& out) const = 0;
-  // Appends what is held: no more tokens come.
+  // Appends the held text, because no more tokens come.
   virtual void finish(DecodeState&, std::string&) const {}
-  // Bytes that wait for more tokens.
+  // Returns the number of bytes that wait for more tokens.
   virtual size_t num_held_bytes(const DecodeState&) const { return 0; }
-  // What `id` adds to the bytes of a text, before they are made valid UTF-8.
+  // Returns the bytes that `id` adds to a text, before they are made valid UTF-8.
   virtual std::string_view bytes(TokenId id) const = 0;
 };
 
-// Tokens spell bytes.
+// Decoder of byte-level BPE, whose tokens spell bytes.
 class ByteLevelDecoder final : public Decoder {
  public:
   explicit ByteLevelDecoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
@@ -49,7 +49,7 @@ class ByteLevelDecoder final : public Decoder {
   const Vocabulary& vocabulary_;
 };
 
-// What a file without a decoder means: the tokens as they are spelled, a space between any two.
+// The decoder of files without one: tokens as they are spelled, with spaces between them.
 class SpacedDecoder final : public Decoder {
  public:
   explicit SpacedDecoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
@@ -64,7 +64,7 @@ class SpacedDecoder final : public Decoder {
   const Vocabulary& vocabulary_;
 };
 
-// Steps one after the other.
+// A sequence of decoder steps.
 class StepDecoder final : public Decoder {
  public:
   using Steps = std::vector<std::unique_ptr<DecoderStep>>;
@@ -80,7 +80,7 @@ class StepDecoder final : public Decoder {
   const Vocabulary& vocabulary_;
   Steps steps_;
   std::string bytes_;           // of all tokens
-  std::vector<size_t> places_;  // where the bytes of each id begin; one more than there are ids
+  std::vector<size_t> places_;  // start of each id's bytes; one more entry than there are ids
 };
 
 }  // namespace quire

@@ -8,11 +8,11 @@
 namespace quire {
 namespace {
 
-constexpr int64_t kMaxStripped = 1024;  // what a stream may have to hold
+constexpr int64_t kMaxStripped = 1024;  // most characters that a stream may have to hold
 constexpr size_t kMaxReplacedBytes = 64;
 
-// Puts the steps together. Once tokens are joined, a step sees text and no tokens, and not all can do that in
-// a stream.
+// Builds the list of steps. After tokens are joined, a step sees text instead of tokens; not all steps can do
+// that on a stream.
 class StepLoader {
  public:
   void add(const JsonView& json) {
@@ -97,11 +97,12 @@ class StepLoader {
 
   void require_tokens(const JsonView& json) const {
     if (!joined_) return;
-    throw Error(ErrorCode::unsupported, "{}: after a step that joins the tokens this one is not supported",
+    throw Error(ErrorCode::unsupported, "{}: this step is not supported after a step that joins tokens",
                 json.where());
   }
 
-  // A stream holds what may be a pattern, and what replaces it must not make much of little.
+  // Limits the size of patterns and replacements: a stream holds text that may be a pattern, and replacements
+  // must not expand it much.
   static void require_short(const std::string& where, const std::string& text) {
     if (text.size() <= kMaxReplacedBytes) return;
     throw Error(ErrorCode::unsupported, "{}: {} bytes, more than {}", where, text.size(), kMaxReplacedBytes);
@@ -109,7 +110,7 @@ class StepLoader {
 
   static std::string filled(const JsonView& json) {
     if (json.as_string().empty()) {
-      throw Error(ErrorCode::unsupported, "{}: an empty text is not supported", json.where());
+      throw Error(ErrorCode::unsupported, "{}: an empty string is not supported", json.where());
     }
     return json.as_string();
   }

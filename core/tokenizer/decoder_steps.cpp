@@ -21,7 +21,7 @@ std::string replaced(std::string_view text, std::string_view pattern, std::strin
   return out;
 }
 
-// The bytes at the end of `text` that may be the beginning of `pattern`; less than all of it.
+// Returns how many bytes at the end of `text` could begin `pattern`; fewer than its length.
 size_t num_begun(std::string_view text, std::string_view pattern) {
   for (size_t length = std::min(text.size(), pattern.size() - 1); length > 0; --length) {
     if (text.ends_with(pattern.substr(0, length))) return length;
@@ -29,7 +29,7 @@ size_t num_begun(std::string_view text, std::string_view pattern) {
   return 0;
 }
 
-// English as it is written: no spaces before punctuation and contractions.
+// Removes the spaces before English punctuation and contractions.
 std::string cleaned_up(std::string text) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules = {
       {{" .", "."},
@@ -160,7 +160,7 @@ void StripStep::push(std::string_view text, DecodeStepState& state, TextSink& ne
   next.text(text.substr(0, end_without_stop(text)));
 }
 
-// num_done counts what was removed at the start, which is over with the first other character.
+// num_done counts the characters removed at the start; the start ends with the first other character.
 void StripStep::push_text(std::string_view text, DecodeStepState& state, TextSink& next) const {
   if (!state.started) {
     text = without_start(text, options_.start, state.num_done);
@@ -172,7 +172,7 @@ void StripStep::push_text(std::string_view text, DecodeStepState& state, TextSin
   state.held.erase(0, num_free);
 }
 
-// What is held are the characters that are removed at the end.
+// Drops the held text: it consists of the characters to remove at the end.
 void StripStep::finish(DecodeStepState& state, TextSink&) const {
   state.held.clear();
 }

@@ -1,5 +1,5 @@
-// The steps that a decoder is made of, each of which takes tokens as text and gives text. Streams: what a
-// step cannot decide before it sees more, it holds.
+// The steps of a decoder. Each takes and returns text, token by token. They work on a stream: a step holds
+// text that it cannot decode before it sees more.
 #pragma once
 
 #include <memory>
@@ -12,34 +12,34 @@
 
 namespace quire {
 
-// What a step remembers of one sequence. A value: copies go on from the same place.
+// State of a step for one sequence. A copy continues from the same position.
 struct DecodeStepState {
   LossyUtf8 utf8;
   std::string held;
-  size_t num_done = 0;  // tokens taken, or characters removed: as the step needs it
+  size_t num_done = 0;  // tokens read or characters removed, depending on the step
   bool started = false;
 };
 
-// Takes what a step gives.
+// Receives the text that a step produces.
 class TextSink {
  public:
   virtual ~TextSink() = default;
   virtual void text(std::string_view text) = 0;
 };
 
-// Immutable; any thread, each with its own state.
+// Immutable; safe to use from any thread with a separate state.
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;
-  // The next token, or for steps that come after tokens were joined, the next stretch of text.
+  // Processes the next token or, after tokens were joined, the next part of the text.
   virtual void push(std::string_view text, DecodeStepState& state, TextSink& next) const = 0;
-  // No more comes.
+  // Ends the text.
   virtual void finish(DecodeStepState&, TextSink&) const {}
-  // What the step makes of a token in the middle of a text, as bytes.
+  // Applies the step to a token in the middle of a text; the result is bytes.
   virtual void apply_inside(std::string& token) const = 0;
 };
 
-// Tokens spell bytes.
+// Tokens spell bytes in the byte alphabet.
 class ByteLevelStep final : public DecoderStep {
  public:
   void push(std::string_view text, DecodeStepState& state, TextSink& next) const override;
@@ -47,8 +47,8 @@ class ByteLevelStep final : public DecoderStep {
   void apply_inside(std::string& token) const override;
 };
 
-// "<0x0A>" is a byte. Bytes that are no UTF-8 are U+FFFD, one for each. (The library writes one for every
-// byte of a run that has any such byte; here, characters that are complete have gone out before it comes.)
+// "<0x0A>" is a byte. Each byte that is not valid UTF-8 becomes one U+FFFD. (The library replaces every byte
+// of a run that has an invalid byte; here, complete characters of the run were already output.)
 class ByteFallbackStep final : public DecoderStep {
  public:
   void push(std::string_view text, DecodeStepState& state, TextSink& next) const override;
@@ -56,7 +56,7 @@ class ByteFallbackStep final : public DecoderStep {
   void apply_inside(std::string& token) const override;
 };
 
-// Puts `content` in the place of every match within a token.
+// Replaces every match of a regular expression within a token by `content`.
 class ReplaceStep final : public DecoderStep {
  public:
   ReplaceStep(Regex pattern, std::string content)
@@ -69,10 +69,10 @@ class ReplaceStep final : public DecoderStep {
   std::string content_;
 };
 
-// Puts `content` in the place of every `pattern`.
+// Replaces every occurrence of `pattern` by `content`.
 class LiteralReplaceStep final : public DecoderStep {
  public:
-  enum class Over { token, text };  // text: also where it reaches from one stretch into the next
+  enum class Over { token, text };  // text: also across the boundaries of its parts
   LiteralReplaceStep(std::string pattern, std::string content, Over over)
       : pattern_(std::move(pattern)), content_(std::move(content)), over_(over) {}
   void push(std::string_view text, DecodeStepState& state, TextSink& next) const override;
@@ -85,7 +85,7 @@ class LiteralReplaceStep final : public DecoderStep {
   Over over_;
 };
 
-// Removes up to so many of one character from both ends of each token, or of the text.
+// Removes up to a given number of one character from both ends of each token, or of the text.
 class StripStep final : public DecoderStep {
  public:
   struct Options {
@@ -108,7 +108,8 @@ class StripStep final : public DecoderStep {
   Over over_;
 };
 
-// The mark is a space; in the first token it is nothing, if the first space was put there.
+// Replaces the mark by a space. In the first token the mark is dropped if the tokenizer added the first
+// space.
 class MetaspaceStep final : public DecoderStep {
  public:
   MetaspaceStep(std::string mark, bool drops_first) : mark_(std::move(mark)), drops_first_(drops_first) {}
@@ -120,7 +121,7 @@ class MetaspaceStep final : public DecoderStep {
   bool drops_first_;
 };
 
-// A space before every token but the first, unless it continues a word.
+// Puts a space before every token except the first and those that continue a word.
 class WordPieceStep final : public DecoderStep {
  public:
   WordPieceStep(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
@@ -128,11 +129,11 @@ class WordPieceStep final : public DecoderStep {
   void apply_inside(std::string& token) const override;
 
  private:
-  std::string prefix_;  // of tokens that continue one
-  bool cleanup_;        // no space before punctuation
+  std::string prefix_;  // prefix of tokens that continue a word
+  bool cleanup_;        // removes spaces before punctuation
 };
 
-// What ends a word is a space, but nothing in the last token.
+// Replaces the end-of-word suffix by a space; in the last token the suffix is dropped.
 class WordSuffixStep final : public DecoderStep {
  public:
   explicit WordSuffixStep(std::string suffix) : suffix_(std::move(suffix)) {}  // not empty
@@ -144,12 +145,12 @@ class WordSuffixStep final : public DecoderStep {
   std::string suffix_;
 };
 
-// Equal tokens in a row are one, the pad is nothing.
+// Removes repeated tokens and padding (CTC).
 class CtcStep final : public DecoderStep {
  public:
   struct Options {
     std::string pad;             // not empty
-    std::string word_delimiter;  // not empty; a space, with cleanup
+    std::string word_delimiter;  // not empty; replaced by a space if `cleanup` is true
     bool cleanup = true;
   };
   explicit CtcStep(Options options) : options_(std::move(options)) {}

@@ -1,4 +1,4 @@
-// Text as it is generated: token in, whole code points out.
+// Streaming detokenizer: takes tokens, returns whole code points.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace quire {
 
-// What all push() and finish() append is what Tokenizer::decode() makes of all the ids. A small value: a copy
-// goes on from the same place, so that a job can fork or go back. One thread at a time. The tokenizer must
-// outlive it.
+// The texts that push() and finish() append are, together, what Tokenizer::decode() returns for all ids. A
+// small value: a copy continues from the same position, so that a job can fork or go back. One thread at a
+// time. The tokenizer must outlive it.
 class Detokenizer {
  public:
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = true)
       : tokenizer_(&tokenizer), skip_special_(skip_special) {}
 
-  // Appends the whole code points that `id` completes. Held back are at most 3 bytes of an unfinished one,
-  // and what the decoder cannot decide yet: the text of one token, or of one pattern. Bytes that cannot
-  // become UTF-8 are U+FFFD at once. Ids without a token add nothing.
+  // Appends the whole code points that `id` completes. Holds back at most 3 bytes of an incomplete code
+  // point, and text that the decoder cannot decode yet: one token or one pattern. Invalid UTF-8 becomes
+  // U+FFFD at once. Ids without a token add nothing.
   void push(TokenId id, std::string& text);
-  // Appends what is held back, U+FFFD for an unfinished code point, and begins anew. True where something was
-  // appended.
+  // Appends the held text, with U+FFFD for an incomplete code point, and starts over. Returns whether
+  // anything was appended.
   bool finish(std::string& text);
 
   size_t num_held_bytes() const;

@@ -1,4 +1,4 @@
-// What one call to encode needs besides the tokenizer, which stays immutable.
+// Working memory of one encode call; the tokenizer itself is immutable.
 #pragma once
 
 #include "core/tokenizer/bpe.h"
@@ -14,7 +14,7 @@ struct EncodeScratch {
   RegexScratch regex;
   BpeScratch bpe;
   UnigramScratch unigram;
-  size_t max_normalized_bytes;  // what replacements may make of the text
+  size_t max_normalized_bytes;  // limit on the text after replacements
 };
 
 }  // namespace quire

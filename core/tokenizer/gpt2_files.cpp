@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-// One merge a line, after a line that says the version.
+// Converts merges.txt: a version line, then one merge per line.
 std::string merges_as_json(std::string_view text) {
   std::string list = "[";
   for (size_t line_number = 1; !text.empty(); ++line_number) {

@@ -1,4 +1,4 @@
-// Directories of before 2020: a byte-level BPE as vocab.json and merges.txt.
+// Loads byte-level BPE from vocab.json and merges.txt (GPT-2), as in model directories from before 2020.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace quire {
 
-// The tokenizer.json that says the same. ErrorCode::format where a file is malformed, naming it.
+// Returns the equivalent tokenizer.json. Throws ErrorCode::format naming the file if it is malformed.
 std::string tokenizer_json_of_gpt2_files(std::string_view vocab_json, std::string_view merges_txt);
 
 }  // namespace quire

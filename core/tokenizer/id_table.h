@@ -1,5 +1,5 @@
-// A hash table from strings to token ids that keeps no strings: the caller's function gives the string of an
-// id.
+// A hash table from strings to token ids that does not store strings: a function of the caller returns the
+// string of an id.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 
 namespace quire {
 
-// Open addressing, at most half full. Immutable once filled: any thread may look up.
+// Open addressing, at most half full. Immutable once filled; then safe to use from any thread.
 class IdTable {
  public:
   static constexpr TokenId kNone = -1;
@@ -19,7 +19,8 @@ class IdTable {
   IdTable() : IdTable(0) {}
   explicit IdTable(size_t max_entries) : slots_(std::bit_ceil(max_entries * 2 + 2), {0, kNone}) {}
 
-  // False, and no change, where a string equal to that of `id` is in the table. At most max_entries calls.
+  // Returns false, without a change, if a string equal to that of `id` is present. At most max_entries
+  // insertions.
   template <typename StringOf>
   bool insert(TokenId id, StringOf&& string_of) {
     const std::string_view key = string_of(id);
@@ -45,7 +46,7 @@ class IdTable {
     return static_cast<uint32_t>(hash ^ (hash >> 32));
   }
 
-  // Where `key` is, or would be.
+  // Returns the slot of `key`, or the slot where it would be inserted.
   template <typename StringOf>
   size_t find_slot(std::string_view key, StringOf&& string_of) const {
     const uint32_t hash = hash_of(key);

@@ -75,16 +75,16 @@ bool LossyUtf8::continues(unsigned char byte) const {
     switch (static_cast<unsigned char>(held_[0])) {
       case 0xe0:
         first = 0xa0;
-        break;  // below are overlong forms
+        break;  // smaller values are overlong forms
       case 0xed:
         last = 0x9f;
-        break;  // above are surrogates
+        break;  // larger values are surrogates
       case 0xf0:
         first = 0x90;
-        break;  // overlong
+        break;  // smaller values are overlong forms
       case 0xf4:
         last = 0x8f;
-        break;  // above U+10FFFF
+        break;  // larger values are above U+10FFFF
       default:
         break;
     }

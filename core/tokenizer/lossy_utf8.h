@@ -1,5 +1,5 @@
-// Bytes to valid UTF-8, in any segmentation: each maximal prefix of a character that does not go on, and each
-// byte that cannot start one, becomes one U+FFFD (Unicode 3.9, "substitution of maximal subparts").
+// Converts a stream of bytes to valid UTF-8. Each maximal incomplete prefix of a character, and each byte
+// that cannot start one, becomes one U+FFFD (Unicode 3.9, "substitution of maximal subparts").
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace quire {
 
-// A value: copies go on from the same state. The result does not depend on how the bytes were cut.
+// A copy continues from the same state. The result does not depend on how the bytes are split.
 class LossyUtf8 {
  public:
-  // Appends the characters that `bytes` complete; an unfinished one of at most 3 bytes is held.
+  // Appends the characters that `bytes` complete; holds an incomplete one of at most 3 bytes.
   void push(std::string_view bytes, std::string& out);
-  // Appends one U+FFFD for what is held. True where there was something.
+  // Appends one U+FFFD for the held bytes. Returns whether there were any.
   bool finish(std::string& out);
-  // The same with one U+FFFD for each byte of a broken character.
+  // Like the above, but with one U+FFFD for each byte of an invalid character.
   void push_each(char byte, std::string& out);
   bool finish_each(std::string& out);
   size_t num_held_bytes() const { return num_held_; }

@@ -1,4 +1,4 @@
-// The merges of a byte-pair encoding: which two neighbouring tokens become which one, and in what order.
+// The BPE merges: which two adjacent tokens become which token, and in which order.
 #pragma once
 
 #include <bit>
@@ -11,18 +11,18 @@
 namespace quire {
 
 struct Merge {
-  uint32_t rank = std::numeric_limits<uint32_t>::max();  // the least is applied first
+  uint32_t rank = std::numeric_limits<uint32_t>::max();  // the lowest rank is applied first
   TokenId result = -1;
   bool exists() const { return result >= 0; }
 };
 
-// Open addressing, at most half full. Immutable once filled: any thread may look up.
+// Open addressing, at most half full. Immutable once filled; then safe to use from any thread.
 class MergeTable {
  public:
   MergeTable() : MergeTable(0) {}
   explicit MergeTable(size_t max_entries) : slots_(std::bit_ceil(max_entries * 2 + 2)) {}
 
-  // A pair that is there already takes the new rank, as in the `tokenizers` library.
+  // A pair that is already present takes the new rank, as in the `tokenizers` library.
   void insert(TokenId left, TokenId right, Merge merge) {
     Slot& slot = slots_[find_slot(key_of(left, right))];
     slot = {key_of(left, right), merge};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxWordChars = int64_t{1} << 30;
 
-// "a b", or ["a", "b"] where a token may have a space in it.
+// Reads a merge: "a b", or ["a", "b"] if tokens may contain spaces.
 std::pair<std::string, std::string> read_merge(const JsonView& merges, size_t idx, bool as_pairs) {
   const JsonValue& item = merges.elements()[idx];
   const auto fail = [&](std::string_view expected) {
@@ -38,7 +38,7 @@ std::pair<std::string, std::string> read_merge(const JsonView& merges, size_t id
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-// `prefix`: of tokens that continue a word; the result of a merge has it once.
+// Loads the merges. `prefix` marks tokens that continue a word; the result of a merge has it only once.
 MergeTable load_merges(const JsonView& merges, std::string_view prefix, const Vocabulary& vocabulary) {
   const size_t num_merges = merges.elements().size();
   MergeTable table(num_merges);
@@ -84,7 +84,7 @@ std::unique_ptr<SubwordModel> load_bpe(const JsonView& model, bool byte_level, c
   return std::make_unique<Bpe>(vocabulary, std::move(parts));
 }
 
-// The second of each pair of "vocab", whose form was checked with the tokens.
+// Returns the second element of each pair of "vocab"; its form was checked when the tokens were loaded.
 std::vector<double> load_scores(const JsonView& vocab) {
   std::vector<double> scores;
   for (const JsonValue& item : vocab.elements()) {
@@ -137,7 +137,7 @@ std::unique_ptr<SubwordModel> load_word_level(const JsonView& model, const Vocab
   return std::make_unique<WordLevel>(vocabulary, load_unknown_word(model, "<unk>", vocabulary));
 }
 
-// Before 2020 the type was left out.
+// Returns the model type of a file from before 2020, which has no "type".
 ModelType type_by_fields(const JsonView& model) {
   if (model.has("merges")) return ModelType::bpe;
   if (model.at("vocab").is_array()) return ModelType::unigram;

@@ -1,4 +1,4 @@
-// The "model" of a tokenizer.json: how a piece of text becomes tokens.
+// Loads the "model" of a tokenizer.json: BPE, unigram, WordPiece or WordLevel.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,12 @@ namespace quire {
 
 enum class ModelType { bpe, unigram, word_piece, word_level };
 
-// By "type", or in files of before 2020 by the fields. ErrorCode::unsupported for any other.
+// Returns the type given by "type" or, in files from before 2020, by the fields. Throws
+// ErrorCode::unsupported for other types.
 ModelType model_type(const JsonView& model);
 
-// `vocabulary` must outlive the model. `byte_level`: pieces are bytes, for which the vocabulary has the
-// characters of the byte alphabet; BPE alone.
+// `vocabulary` must outlive the model. `byte_level` (BPE only): pieces are bytes, which the vocabulary
+// contains as characters of the byte alphabet.
 std::unique_ptr<SubwordModel> load_model(const JsonView& model, bool byte_level,
                                          const Vocabulary& vocabulary);
 

@@ -17,7 +17,7 @@
 namespace quire {
 namespace {
 
-constexpr uint32_t kFirstDecomposed = 0xa0;  // below it every normal form is the identity
+constexpr uint32_t kFirstDecomposed = 0xa0;  // code points below have no decomposition
 
 struct Mark {
   utf8proc_int32_t code_point;
@@ -31,8 +31,8 @@ bool is_hangul_syllable(uint32_t c) {
   return c >= 0xac00 && c <= 0xd7a3;
 }
 
-// True for a character that no normal form changes, and that combines with nothing before it. It may combine
-// with what follows. All second halves of compositions are marks but the Hangul ones.
+// Returns whether no normal form changes the character or combines it with text before it; it may combine
+// with text after it. All second parts of compositions are marks, except the Hangul ones.
 bool is_inert(uint32_t code_point, bool compose) {
   if (code_point < kFirstDecomposed) return true;
   if (is_hangul_syllable(code_point)) return compose;
@@ -50,7 +50,7 @@ void append_decomposed(uint32_t code_point, utf8proc_option_t options, std::vect
     marks.push_back({static_cast<utf8proc_int32_t>(code_point), 0});
     return;
   }
-  std::array<utf8proc_int32_t, 32> parts;  // the longest compatibility decomposition has 18
+  std::array<utf8proc_int32_t, 32> parts;  // the longest compatibility decomposition has 18 code points
   int boundary_class = 0;
   const auto num_parts =
       utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts.data(),
@@ -64,8 +64,8 @@ void append_decomposed(uint32_t code_point, utf8proc_option_t options, std::vect
   }
 }
 
-// The canonical order: each run of marks sorted by class, equals as they came. utf8proc's own sort is
-// quadratic in the length of a run.
+// Sorts marks into canonical order: each run by combining class, stable. utf8proc's own sort is quadratic in
+// the length of a run.
 void sort_marks(std::vector<Mark>& marks) {
   for (auto begin = marks.begin(); begin != marks.end();) {
     if (begin->combining_class == 0) {
@@ -106,8 +106,8 @@ void append_normalized(std::string_view text, bool compatible, bool compose, std
 
 }  // namespace
 
-// Only stretches that are not inert are taken apart, each with the inert character before it, which its first
-// mark may combine with.
+// Normalizes only the parts that are not inert, each together with the inert character before it, which may
+// combine with the first mark.
 std::string UnicodeNormalizer::normalize(std::string_view text, EncodeScratch&) const {
   const bool compatible = form_ == Form::nfkc || form_ == Form::nfkd;
   const bool compose = form_ == Form::nfc || form_ == Form::nfkc;
@@ -145,7 +145,7 @@ std::string LowercaseNormalizer::normalize(std::string_view text, EncodeScratch&
     pos += next.length;
     const utf8proc_int32_t small = utf8proc_tolower(static_cast<utf8proc_int32_t>(next.code_point));
     append_utf8(out, added_lower_case(static_cast<uint32_t>(small)));
-    if (next.code_point == 0x130) append_utf8(out, 0x307);  // the only character whose lower case is two
+    if (next.code_point == 0x130) append_utf8(out, 0x307);  // the only lower case of two code points
   }
   return out;
 }
@@ -162,7 +162,7 @@ std::string StripNormalizer::normalize(std::string_view text, EncodeScratch&) co
 
 namespace {
 
-// `text` with what `append` makes of each code point.
+// Returns the concatenated results of `append` for each code point of `text`.
 template <typename Append>
 std::string map_code_points(std::string_view text, Append append) {
   std::string out;
@@ -177,7 +177,7 @@ std::string map_code_points(std::string_view text, Append append) {
 
 void require_length(const std::string& text, const EncodeScratch& scratch) {
   if (text.size() <= scratch.max_normalized_bytes) return;
-  throw Error(ErrorCode::unsupported, "the tokenizer's replacements make the text more than {} bytes long",
+  throw Error(ErrorCode::unsupported, "the tokenizer's replacements make the text longer than {} bytes",
               scratch.max_normalized_bytes);
 }
 
@@ -254,7 +254,7 @@ namespace {
 
 constexpr size_t kMaxGraphemeBytes = 5;
 
-// Where the grapheme that begins at `begin` ends.
+// Returns the end of the grapheme that begins at `begin`.
 size_t grapheme_end(std::string_view text, size_t begin) {
   Utf8Char last = decode_utf8(text, begin);
   utf8proc_int32_t state = 0;

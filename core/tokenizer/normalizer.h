@@ -1,4 +1,5 @@
-// What is done to text before it is split: Unicode normal forms, lower case, accents, replacements.
+// Normalizers: change text before it is split, with Unicode normal forms, lower case, accents and
+// replacements.
 #pragma once
 
 #include <memory>
@@ -13,12 +14,12 @@ namespace quire {
 
 struct EncodeScratch;
 
-// Immutable; any thread, each with its own scratch. Time is linear in the text, but for sorting long runs of
-// combining marks.
+// Immutable; safe to use from any thread with a separate scratch. Time is linear in the text, except for
+// sorting long runs of combining marks.
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // `text` is valid UTF-8 and not empty; so is what is returned, which may be empty.
+  // `text` is non-empty valid UTF-8; the result is valid UTF-8 and may be empty.
   virtual std::string normalize(std::string_view text, EncodeScratch& scratch) const = 0;
 };
 
@@ -32,7 +33,7 @@ class UnicodeNormalizer final : public Normalizer {
   Form form_;
 };
 
-// Each code point by itself, without regard to its neighbours.
+// Converts each code point separately, without regard to its neighbors.
 class LowercaseNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
@@ -58,19 +59,19 @@ class StripNormalizer final : public Normalizer {
   bool right_;
 };
 
-// Removes marks, after a normal form that takes characters apart.
+// Removes combining marks; comes after a normal form that decomposes characters.
 class StripAccentsNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
 };
 
-// What SentencePiece's "nmt" rules do with control characters and white space.
+// Handles control characters and white space like SentencePiece's "nmt" rules.
 class NmtNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
 };
 
-// Each byte becomes a character of the byte alphabet.
+// Converts each byte to a character of the byte alphabet.
 class ByteAlphabetNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
@@ -91,8 +92,8 @@ class BertNormalizer final : public Normalizer {
   Options options_;
 };
 
-// Replacements of a charsmap as the `tokenizers` library makes them: for a grapheme of up to 5 bytes by the
-// shortest entry that it begins with, and else for each of its characters.
+// Applies a charsmap like the `tokenizers` library: for a grapheme of up to 5 bytes, replaces it by the
+// shortest entry that it begins with; otherwise replaces each of its characters.
 class PrecompiledNormalizer final : public Normalizer {
  public:
   explicit PrecompiledNormalizer(Charsmap map) : map_(std::move(map)) {}
@@ -102,7 +103,7 @@ class PrecompiledNormalizer final : public Normalizer {
   Charsmap map_;
 };
 
-// Puts `content` in the place of every `pattern`.
+// Replaces every occurrence of `pattern` by `content`.
 class LiteralReplaceNormalizer final : public Normalizer {
  public:
   LiteralReplaceNormalizer(std::string pattern, std::string content)
@@ -114,7 +115,7 @@ class LiteralReplaceNormalizer final : public Normalizer {
   std::string content_;
 };
 
-// Puts `content` in the place of every match.
+// Replaces every match by `content`.
 class ReplaceNormalizer final : public Normalizer {
  public:
   ReplaceNormalizer(Regex pattern, std::string content)

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxPrefixBytes = 512;  // every stretch between two added tokens gets one
+constexpr size_t kMaxPrefixBytes = 512;  // the prefix is added to every text between two added tokens
 
 std::unique_ptr<Normalizer> load_replace(const JsonView& json) {
   refuse_unknown_keys(json, {"type", "pattern", "content"});
@@ -38,7 +38,7 @@ std::unique_ptr<Normalizer> load_precompiled(const JsonView& json) {
       Charsmap(decode_base64(map->as_string(), map->where()), map->where()));
 }
 
-// Those that have nothing but a type.
+// Loads normalizers that have no options.
 std::unique_ptr<Normalizer> load_plain(const JsonView& json) {
   const std::string type = type_of(json);
   using Form = UnicodeNormalizer::Form;

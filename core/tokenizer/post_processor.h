@@ -1,4 +1,4 @@
-// The special tokens that a file puts around an encoded text.
+// The post-processor: puts special tokens such as BOS and EOS around an encoded text.
 #pragma once
 
 #include <vector>
@@ -7,19 +7,19 @@
 
 namespace quire {
 
-// Immutable; any thread.
+// Immutable; safe to use from any thread.
 class PostProcessor {
  public:
   struct Piece {
-    bool is_text = false;  // the encoded text, else `ids`
+    bool is_text = false;  // the encoded text; otherwise `ids`
     TokenIds ids;
   };
 
-  // The text alone.
+  // Adds nothing to the text.
   PostProcessor() = default;
   explicit PostProcessor(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {}
 
-  // What `inner` puts around a text, and this around that.
+  // Returns the post-processor that applies `inner` and then this one.
   PostProcessor around(const PostProcessor& inner) const {
     if (inner.pieces_.empty()) return *this;
     std::vector<Piece> pieces;

@@ -35,7 +35,8 @@ PostProcessor load_template(const JsonView& json, const Vocabulary& vocabulary) 
     const JsonView sequence = item.at("Sequence").at("id");
     if (sequence.as_string() != "A") throw Error(ErrorCode::format, "{} must be \"A\"", sequence.where());
     if (has_text)
-      throw Error(ErrorCode::unsupported, "{}: the text more than once", json.at("single").where());
+      throw Error(ErrorCode::unsupported, "{}: a template with the text more than once is not supported",
+                  json.at("single").where());
     pieces.push_back({true, {}});
     has_text = true;
   }
@@ -43,7 +44,7 @@ PostProcessor load_template(const JsonView& json, const Vocabulary& vocabulary) 
   return PostProcessor(std::move(pieces));
 }
 
-// ["[SEP]", 102]
+// Loads ["[SEP]", 102].
 PostProcessor::Piece load_pair(const JsonView& json, const Vocabulary& vocabulary) {
   const std::vector<JsonView> items = json.items();
   if (items.size() != 2) throw Error(ErrorCode::format, "{} must be a token and its id", json.where());
@@ -66,7 +67,7 @@ PostProcessor load_post_processor(const JsonView& json, const Vocabulary& vocabu
   for (const JsonView& step : flatten(json, "processors")) {
     const std::string type = type_of(step);
     if (type == "ByteLevel") {
-      // Moves offsets only.
+      // Affects only offsets.
       refuse_unknown_keys(step, {"type", "add_prefix_space", "trim_offsets", "use_regex"});
     } else if (type == "TemplateProcessing") {
       post_processor = load_template(step, vocabulary).around(post_processor);

@@ -11,17 +11,17 @@
 namespace quire {
 namespace {
 
-// Joins the stretches of a text, matches and gaps in turn, into pieces by one behaviour.
+// Joins the parts of a text, alternating matches and gaps, into pieces according to a split behavior.
 class Joiner {
  public:
   struct Rule {
     SplitBehavior behavior;
-    bool invert = false;  // the gaps are what the behaviour is about
+    bool invert = false;  // gaps take the role of matches
   };
 
   Joiner(const TextPiece& piece, Rule rule, PieceSink& sink) : piece_(piece), rule_(rule), sink_(sink) {}
 
-  // The next match; it begins at the end of the one before or later.
+  // Adds the next match, which begins at or after the end of the previous one.
   void match(size_t begin, size_t end) {
     if (done_ < begin) add(done_, begin, rule_.invert);
     add(begin, end, !rule_.invert);
@@ -44,7 +44,7 @@ class Joiner {
       case SplitBehavior::merged_with_previous:
         hold(begin, end, is_match && !previous_is_match_);
         break;
-      // Going backwards, a match joins what follows it unless that is a match as well.
+      // A gap is merged with the match before it; adjacent matches stay separate.
       case SplitBehavior::merged_with_next:
         hold(begin, end, previous_is_match_ && !is_match);
         break;
@@ -73,7 +73,7 @@ class Joiner {
   const TextPiece& piece_;
   Rule rule_;
   PieceSink& sink_;
-  size_t done_ = 0;                 // where the last match ended
+  size_t done_ = 0;                 // end of the last match
   std::optional<RegexMatch> held_;  // may still grow
   bool previous_is_match_ = false;
 };
@@ -198,7 +198,7 @@ void ByteAlphabetPreTokenizer::split(const TextPiece& piece, EncodeScratch&, Pie
 
 namespace {
 
-// Hands each piece of one step to the next.
+// Passes each piece of one step to the next step.
 class StepSink final : public PieceSink {
  public:
   StepSink(const std::vector<std::unique_ptr<PreTokenizer>>& steps, size_t next_idx, EncodeScratch& scratch,

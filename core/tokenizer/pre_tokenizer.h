@@ -1,4 +1,4 @@
-// How text is cut into the pieces that the model encodes one by one.
+// Pre-tokenizers: split text into pieces, which the model encodes one by one.
 #pragma once
 
 #include <memory>
@@ -14,38 +14,39 @@ struct EncodeScratch;
 
 struct TextPiece {
   std::string_view text;
-  bool begins_text = false;  // what the caller gave to encode begins here
+  bool begins_text = false;  // the piece begins at the start of the caller's text
 
-  // A part of it, from `begin` on.
+  // Returns the part from `begin` on.
   TextPiece part(size_t begin, size_t num_bytes) const {
     return {text.substr(begin, num_bytes), begins_text && begin == 0};
   }
 };
 
-// Takes the pieces of a text in order; none is empty. A view is valid during the call.
+// Receives the pieces of a text in order; none is empty. The view is valid during the call.
 class PieceSink {
  public:
   virtual ~PieceSink() = default;
   virtual void piece(const TextPiece& piece) = 0;
 };
 
-// Immutable; any thread, each with its own scratch. Each piece is cut without regard to its neighbours.
+// Immutable; safe to use from any thread with a separate scratch. Each piece is split without regard to its
+// neighbors.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const = 0;
 };
 
-// What becomes of the matches of a pattern.
+// How the matches of a pattern are treated.
 enum class SplitBehavior {
-  isolated,              // each is a piece
-  removed,               // none is part of any piece
-  merged_with_previous,  // each is added to the piece before
-  merged_with_next,      // each is added to the piece after
-  contiguous,            // neighbouring matches are one piece
+  isolated,              // each match is a piece
+  removed,               // matches are dropped
+  merged_with_previous,  // each match is added to the piece before it
+  merged_with_next,      // each match is added to the piece after it
+  contiguous,            // adjacent matches form one piece
 };
 
-// Cuts at the matches of a pattern; with `invert` at what lies between them.
+// Splits at the matches of a pattern or, with `invert`, at the gaps between them.
 class SplitPreTokenizer final : public PreTokenizer {
  public:
   SplitPreTokenizer(Regex pattern, SplitBehavior behavior, bool invert)
@@ -58,7 +59,7 @@ class SplitPreTokenizer final : public PreTokenizer {
   bool invert_;
 };
 
-// Cuts at the occurrences of one string.
+// Splits at the occurrences of a string.
 class LiteralSplitPreTokenizer final : public PreTokenizer {
  public:
   // `pattern` is not empty.
@@ -72,7 +73,7 @@ class LiteralSplitPreTokenizer final : public PreTokenizer {
   bool invert_;
 };
 
-// Cuts at each code point of a class.
+// Splits at each code point of a class.
 class CodePointSplitPreTokenizer final : public PreTokenizer {
  public:
   using IsMember = bool (*)(uint32_t code_point);
@@ -85,19 +86,19 @@ class CodePointSplitPreTokenizer final : public PreTokenizer {
   SplitBehavior behavior_;
 };
 
-// Runs of word characters and runs of other characters are pieces; white space is none.
+// Splits into runs of word characters and runs of other characters; drops white space.
 class WordsPreTokenizer final : public PreTokenizer {
  public:
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 };
 
-// Cuts where the script changes. Spaces before the first script are no part of any piece.
+// Splits where the script changes. Drops spaces before the first script.
 class ScriptsPreTokenizer final : public PreTokenizer {
  public:
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 };
 
-// Pieces of so many code points.
+// Splits into pieces of a fixed number of code points.
 class FixedLengthPreTokenizer final : public PreTokenizer {
  public:
   explicit FixedLengthPreTokenizer(size_t num_chars) : num_chars_(num_chars) {}  // above 0
@@ -107,14 +108,14 @@ class FixedLengthPreTokenizer final : public PreTokenizer {
   size_t num_chars_;
 };
 
-// Spaces become another character, and each piece of a text begins with one.
+// Replaces spaces by another character, and puts one before each piece of a text.
 class MetaspacePreTokenizer final : public PreTokenizer {
  public:
-  enum class Prepend { always, first, never };  // first: only where the text begins
+  enum class Prepend { always, first, never };  // first: only at the start of the text
   struct Options {
     std::string replacement;
     Prepend prepend = Prepend::always;
-    bool split = true;  // before each of them
+    bool split = true;  // split before each replaced space
   };
   explicit MetaspacePreTokenizer(Options options) : options_(std::move(options)) {}
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
@@ -129,13 +130,13 @@ class PrefixSpacePreTokenizer final : public PreTokenizer {
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 };
 
-// Writes the bytes of each piece in the byte alphabet.
+// Converts the bytes of each piece to the byte alphabet.
 class ByteAlphabetPreTokenizer final : public PreTokenizer {
  public:
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 };
 
-// Each step cuts the pieces of the step before.
+// Applies several steps; each splits the pieces of the step before it.
 class PreTokenizerSequence final : public PreTokenizer {
  public:
   explicit PreTokenizerSequence(std::vector<std::unique_ptr<PreTokenizer>> steps)
@@ -143,12 +144,12 @@ class PreTokenizerSequence final : public PreTokenizer {
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 
  private:
-  std::vector<std::unique_ptr<PreTokenizer>> steps_;  // few: split() nests as deep
+  std::vector<std::unique_ptr<PreTokenizer>> steps_;  // few, because calls of split() nest this deep
 };
 
-// The pattern that ByteLevel splits by unless told not to (GPT-2's).
+// Returns the default split pattern of ByteLevel (GPT-2).
 std::string_view byte_level_pattern();
-// One numeric character: of the categories Nd, Nl and No of Unicode 17.
+// Returns a pattern for one numeric character: categories Nd, Nl and No of Unicode 17.
 std::string_view digit_pattern();
 
 }  // namespace quire

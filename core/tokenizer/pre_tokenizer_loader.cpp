@@ -53,7 +53,7 @@ void load_digits(const JsonView& json, Steps& steps) {
       false));
 }
 
-// Files of before 2024 say by "add_prefix_space" what "prepend_scheme" says now.
+// Files from before 2024 have "add_prefix_space" instead of "prepend_scheme".
 MetaspacePreTokenizer::Prepend load_prepend(const JsonView& json) {
   using Prepend = MetaspacePreTokenizer::Prepend;
   const auto scheme = json.find("prepend_scheme");

@@ -24,7 +24,7 @@ bool ProtobufReader::next() {
       return true;
     case Wire::bytes:
       value_ = read_varint();
-      if (value_ > message_.size() - pos_) fail("a length beyond the end");
+      if (value_ > message_.size() - pos_) fail("a length past the end");
       bytes_ = message_.substr(pos_, value_);
       pos_ += value_;
       return true;
@@ -50,7 +50,7 @@ std::string_view ProtobufReader::bytes() const {
 uint64_t ProtobufReader::read_varint() {
   uint64_t value = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
-    if (pos_ == message_.size()) fail("a number cut off");
+    if (pos_ == message_.size()) fail("a truncated number");
     const auto byte = static_cast<unsigned char>(message_[pos_++]);
     value |= static_cast<uint64_t>(byte & 0x7f) << shift;
     if (byte < 0x80) return value;
@@ -59,7 +59,7 @@ uint64_t ProtobufReader::read_varint() {
 }
 
 uint64_t ProtobufReader::read_fixed(size_t num_bytes) {
-  if (message_.size() - pos_ < num_bytes) fail("a number cut off");
+  if (message_.size() - pos_ < num_bytes) fail("a truncated number");
   uint64_t value = 0;
   for (size_t i = 0; i < num_bytes; ++i) {
     value |= static_cast<uint64_t>(static_cast<unsigned char>(message_[pos_ + i])) << (8 * i);

@@ -1,5 +1,5 @@
-// Fields of a protobuf message, one after the other: what a SentencePiece model is written in. Strict: what
-// does not fit into the message is ErrorCode::format.
+// Reads the fields of a protobuf message in sequence; SentencePiece models are protobuf files. Strict: fields
+// that do not fit into the message throw ErrorCode::format.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@ class ProtobufReader {
   // `where` names the message in errors. Both must outlive the reader.
   ProtobufReader(std::string_view message, std::string_view where) : message_(message), where_(where) {}
 
-  // Goes to the next field; false at the end. Its value is read by one of those below, or passed over.
+  // Advances to the next field; returns false at the end. A value can be read by the functions below or
+  // skipped.
   bool next();
   uint32_t field() const { return field_; }
 
-  // Throw ErrorCode::format where the field has another wire type.
+  // Return the value; throw ErrorCode::format if the field has another wire type.
   uint64_t integer() const;
   bool flag() const { return integer() != 0; }
   float number() const;

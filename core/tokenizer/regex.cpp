@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxPatternBytes = 16384;
 constexpr uint32_t kMaxParentheses = 100;
 constexpr uint32_t kMaxDepth = 1000000;
-constexpr uint32_t kMaxHeapKib = 65536;  // of the interpreter
+constexpr uint32_t kMaxHeapKib = 65536;  // for the interpreter
 constexpr size_t kJitStackBytes = 32768;
 constexpr size_t kMaxJitStackBytes = 1U << 20;
 constexpr uint64_t kMinSteps = 1U << 20;
@@ -33,7 +33,7 @@ using Owned = std::unique_ptr<T, Deleter<kFree>>;
 
 template <typename T>
 T* require_memory(T* pointer) {
-  if (pointer == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a regular expression");
+  if (pointer == nullptr) throw Error(ErrorCode::out_of_memory, "out of memory for a regular expression");
   return pointer;
 }
 
@@ -129,9 +129,9 @@ std::optional<RegexMatch> Regex::find(std::string_view text, size_t from, RegexS
   return find_slowly(text, from, scratch);
 }
 
-// PCRE2 counts steps afresh at every place where a match may begin, so that its own search could take
-// kFreeSteps at each, and does not tell where it gave up. Place by place, with a limit that grows by a
-// constant factor and is charged each time, what is charged is the cost but for a constant.
+// Searches position by position. PCRE2 restarts its step count at every start position, so one search could
+// take kFreeSteps at each of them, and it does not report where it stopped. The limit grows by a constant
+// factor and each attempt is charged, so the charge is proportional to the actual cost.
 std::optional<RegexMatch> Regex::find_slowly(std::string_view text, size_t from,
                                              RegexScratch& scratch) const {
   for (size_t pos = from; pos <= text.size();) {

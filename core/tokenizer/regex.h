@@ -1,5 +1,5 @@
-// A compiled split pattern, and the work it may do. PCRE2 runs it, compiled to machine code where the system
-// allows that, else interpreted; the matches are Oniguruma's.
+// Compiled regular expressions of tokenizers, with limited work. PCRE2 runs them as machine code (JIT) if the
+// system allows it, otherwise interpreted. Matches are the same as those of Oniguruma.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,8 @@ struct RegexMatch {
   size_t end = 0;
 };
 
-// What matching needs besides the pattern: working memory, and a budget of backtracking steps that is
-// proportional to the text, so that no pattern takes more than linear time. One thread at a time; any
-// pattern.
+// Working memory for matching, and a budget of backtracking steps proportional to the text, so that every
+// pattern takes linear time. Usable with any pattern, by one thread at a time.
 class RegexScratch {
  public:
   explicit RegexScratch(size_t num_text_bytes);
@@ -25,10 +24,10 @@ class RegexScratch {
   RegexScratch(const RegexScratch&) = delete;
   RegexScratch& operator=(const RegexScratch&) = delete;
 
-  // Steps charged to the budget: those of matches that took more than kFreeSteps.
+  // Returns the steps charged to the budget: those of matches that took more than kFreeSteps.
   uint64_t num_steps() const { return num_steps_; }
 
-  // Every attempt to match at one place may take this many steps without being charged.
+  // Each attempt to match at a position may take this many steps without a charge.
   static constexpr uint32_t kFreeSteps = 1000;
   static constexpr uint64_t kStepsPerByte = 64;
 
@@ -41,21 +40,21 @@ class RegexScratch {
   uint64_t max_steps_;
 };
 
-// Immutable; any thread.
+// Immutable; safe to use from any thread.
 class Regex {
  public:
-  // `where` names the pattern in messages. ErrorCode::unsupported where a construct is not understood.
+  // `where` names the pattern in messages. Throws ErrorCode::unsupported if a construct is not supported.
   Regex(std::string_view oniguruma_pattern, std::string where);
   ~Regex();
   Regex(Regex&&) noexcept;
 
-  // The first match that begins at `from` or later; lookbehind sees the text before. `text` is valid UTF-8
-  // and `from` the start of a character or its end. ErrorCode::unsupported where the pattern needs more steps
-  // or memory than the budget has.
+  // Returns the first match that begins at `from` or later; lookbehind can see the text before. `text` is
+  // valid UTF-8, and `from` is the start of a character or the end. Throws ErrorCode::unsupported if the
+  // pattern exceeds its budget of steps or memory.
   std::optional<RegexMatch> find(std::string_view text, size_t from, RegexScratch& scratch) const;
 
   bool is_compiled_to_machine_code() const;
-  // The same without machine code, for systems that refuse it and for tests.
+  // Disables machine code, for systems that forbid it and for tests.
   void use_interpreter();
 
  private:
@@ -69,10 +68,11 @@ class Regex {
 
   std::string where_;
   std::unique_ptr<Code> anywhere_;  // finds the next match
-  std::unique_ptr<Code> here_;      // matches at one place only
+  std::unique_ptr<Code> here_;      // matches at one position only
 };
 
-// All matches in a text, in order, none overlapping. An empty match right after another is passed over.
+// Iterates over all matches in a text, in order and disjoint. Skips an empty match directly after another
+// match.
 class RegexMatches {
  public:
   RegexMatches(const Regex& regex, std::string_view text, RegexScratch& scratch)

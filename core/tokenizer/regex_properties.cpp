@@ -24,7 +24,7 @@ bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The names as PCRE2 spells them: a script by the Script property, not by Script_Extensions.
+// Returns the name as PCRE2 spells it. Scripts use the Script property, not Script_Extensions.
 std::optional<std::string> pcre2_name(std::string_view name) {
   if (contains(kCategories, name)) return std::string(name);
   if (contains(kScripts, name)) return fmt::format("sc:{}", name);

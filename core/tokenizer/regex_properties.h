@@ -1,4 +1,4 @@
-// Character properties of split patterns, spelled as items of a PCRE2 character class.
+// Unicode properties in split patterns, as items of a PCRE2 character class.
 #pragma once
 
 #include <optional>
@@ -7,18 +7,19 @@
 
 namespace quire {
 
-// \p{name}: a general category or one of the common scripts; nothing for any other name.
+// Returns the items of \p{name}, a general category or a common script; nothing for other names.
 std::optional<std::string> property_items(std::string_view name);
-// \P{name}.
+// Returns the items of \P{name}.
 std::optional<std::string> negated_property_items(std::string_view name);
 
-// White_Space, which PCRE2's \s takes to have U+180E as well.
+// Return the items of White_Space and its complement. PCRE2's \s also has U+180E.
 std::string_view space_items();
 std::string_view non_space_items();
-// Oniguruma's word characters: letters, marks, decimal digits, connectors and the digits of Latin-1.
+// Returns the items of Oniguruma's word characters: letters, marks, decimal digits, connectors and the digits
+// of Latin-1.
 std::string word_items();
 
-// Whether case folding leaves the property's set as it is in both libraries.
+// Returns whether case folding does not change the property's set in either library.
 bool is_case_closed(std::string_view name);
 
 }  // namespace quire

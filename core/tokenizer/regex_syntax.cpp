@@ -28,15 +28,15 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-// A literal that no context of PCRE2 reads as anything else.
+// Returns a spelling of a literal that PCRE2 reads the same way in every context.
 std::string literal(uint32_t code_point) {
   const auto c = static_cast<char>(code_point);
   if (code_point < 0x80 && (is_digit(c) || is_letter(c))) return std::string(1, c);
   return fmt::format("\\x{{{:x}}}", code_point);
 }
 
-// One pass over the pattern. Oniguruma's option switch "x(?i)ab|cd" reaches to the end of its group as
-// "x(?i:ab|cd)" does, and is written so.
+// Translates a pattern in one pass. Oniguruma's option switch "x(?i)ab|cd" applies to the end of its group,
+// like "x(?i:ab|cd)", and is written that way.
 class Translator {
  public:
   Translator(std::string_view pattern, std::string_view where) : pattern_(pattern), where_(where) {}
@@ -52,11 +52,11 @@ class Translator {
  private:
   struct Group {
     size_t out_start = 0;      // where its text begins in out_
-    size_t num_switches = 0;   // "(?i)" opened inside, each closed with the group
-    bool ignore_case = false;  // inside, now
-    bool repeatable = true;    // lookarounds are not
+    size_t num_switches = 0;   // "(?i)" groups opened inside; they are closed with the group
+    bool ignore_case = false;  // current value inside the group
+    bool repeatable = true;    // false for lookarounds
   };
-  // One member of a character class: a code point, which may start a range, or a set.
+  // A member of a character class: a code point, which may start a range, or a set.
   struct ClassMember {
     std::optional<uint32_t> code_point;
     std::string items;
@@ -130,7 +130,8 @@ class Translator {
     previous_letter_ = 0;
   }
 
-  // Without regard to case Oniguruma lets some pairs of letters match one ligature, PCRE2 never.
+  // Appends a literal. Ignoring case, Oniguruma matches some letter pairs with a ligature; PCRE2 never does,
+  // so those are refused.
   void literal_atom(uint32_t code_point) {
     const bool ignore_case = groups_.back().ignore_case;
     if (ignore_case && code_point >= 0x80) refuse("a letter outside of ASCII that ignores case");
@@ -172,7 +173,7 @@ class Translator {
       return push_group(group, opening);
     } else if (!take("(?:")) {
       if (peek(1) == '?' || peek(1) == '*') refuse("a special group");
-      ++pos_;  // nothing reads a capture
+      ++pos_;  // captures are not used
     }
     const bool same = group.ignore_case == groups_.back().ignore_case;
     push_group(group, same ? "(?:" : group.ignore_case ? "(?i:" : "(?-i:");
@@ -212,7 +213,7 @@ class Translator {
     }
   }
 
-  // {n}, {n,}, {n,m} and {,m}; anything else is a literal brace.
+  // Translates {n}, {n,}, {n,m} and {,m}; anything else is a literal brace.
   bool translate_interval() {
     size_t pos = pos_ + 1;
     const auto number = [&]() -> std::optional<uint32_t> {
@@ -234,7 +235,7 @@ class Translator {
       most = number();
     }
     if (pos >= pattern_.size() || pattern_[pos] != '}' || (!least && !most)) return false;
-    if (least && most && *least > *most) refuse("a repeat with its counts the wrong way round");
+    if (least && most && *least > *most) refuse("a repeat with reversed counts");
     pos_ = pos + 1;
     if (!atom_start_) refuse("a quantifier with nothing to repeat");
     if (!comma && peek() == '?') refuse("a lazy exact repeat");
@@ -246,8 +247,8 @@ class Translator {
     return true;
   }
 
-  // "x{n,m}+", which is no possessive in this syntax but "(?:x{n,m})+". Of one character, and with n at most
-  // 1, it means "x+" or "x*", written so because the loop of loops can take exponential time.
+  // Translates "x{n,m}+". In this syntax it is not possessive, but means "(?:x{n,m})+". If x is one character
+  // and n is at most 1, it is written as "x+" or "x*", because the nested loop can take exponential time.
   bool repeat_interval(uint32_t fewest, std::optional<uint32_t> most) {
     if (one_character_ && fewest <= 1 && most != 0U) {
       ++pos_;
@@ -289,7 +290,7 @@ class Translator {
     atom("[" + member.items + "]");
   }
 
-  // "{Name}", past a "\p" or "\P".
+  // Reads "{Name}" after a "\p" or "\P".
   std::string take_property_name() {
     const size_t end = pattern_.find('}', pos_);
     if (peek() != '{' || end == std::string_view::npos) refuse("an incomplete property");
@@ -298,7 +299,7 @@ class Translator {
     return name;
   }
 
-  // The name in "\P{Name}" or "\p{^Name}".
+  // Reads the name in "\P{Name}" or "\p{^Name}".
   std::string take_negated_property() {
     const bool caret = take("\\p");
     if (!caret) pos_ += 2;
@@ -323,7 +324,7 @@ class Translator {
     return word_items();
   }
 
-  // An escape that is valid inside a class and outside of one: one code point or a set of them.
+  // Reads an escape that is valid inside and outside of classes: one code point or a set.
   ClassMember take_escaped(Place place) {
     const bool in_class = place == Place::char_class;
     if (in_class && (starts_with("\\P") || starts_with("\\p{^"))) {
@@ -353,7 +354,7 @@ class Translator {
     return take_code_point();
   }
 
-  // \xH, \xHH (below 0x80: above it Oniguruma means a byte), \x{H..} and \uHHHH.
+  // Reads \xH, \xHH (below 0x80; above, Oniguruma means a byte), \x{H..} and \uHHHH.
   uint32_t take_numeric_escape() {
     const bool braces = starts_with("\\x{");
     const size_t max_digits = braces ? 8 : peek(1) == 'u' ? 4 : 2;
@@ -373,7 +374,7 @@ class Translator {
     return value;
   }
 
-  // "[...]" with pos_ at the '['. A positive class inside a class adds its members.
+  // Translates "[...]"; pos_ is at the '['. A positive class inside a class adds its members.
   std::string translate_class(size_t depth) {
     if (depth >= kMaxClassDepth) refuse("character classes nested too deep");
     ++pos_;
@@ -419,10 +420,10 @@ class Translator {
   std::string_view where_;
   size_t pos_ = 0;
   std::string out_;
-  std::vector<Group> groups_;         // the whole pattern is the first
-  std::optional<size_t> atom_start_;  // in out_: what a quantifier would repeat
-  bool one_character_ = false;        // whether that always matches one character
-  char previous_letter_ = 0;          // the literal just before, in lower case; 0 where there is none
+  std::vector<Group> groups_;         // the first is the whole pattern
+  std::optional<size_t> atom_start_;  // in out_: start of what a quantifier would repeat
+  bool one_character_ = false;        // whether it always matches one character
+  char previous_letter_ = 0;          // the preceding literal in lower case; 0 if there is none
 };
 
 }  // namespace

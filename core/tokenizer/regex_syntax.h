@@ -1,5 +1,5 @@
-// From the regular expressions of tokenizer.json (Oniguruma, Ruby syntax, Unicode 16) to PCRE2's with the
-// same matches. Only constructs whose meaning is the same, or can be spelled out, pass; every other is
+// Translates regular expressions of tokenizer.json (Oniguruma, Ruby syntax, Unicode 16) to PCRE2 with the
+// same matches. Constructs that have the same meaning or can be rewritten are accepted; all others are
 // refused.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace quire {
 
-// Throws ErrorCode::unsupported, naming `where`, the construct and its byte offset. The one known difference:
-// inside a character class, \P{..} and \p{C} go by the Unicode version of PCRE2.
+// Throws ErrorCode::unsupported naming `where`, the construct and its byte offset. The only known difference:
+// inside a character class, \P{..} and \p{C} use the Unicode version of PCRE2.
 std::string oniguruma_to_pcre2(std::string_view pattern, std::string_view where);
 
 }  // namespace quire

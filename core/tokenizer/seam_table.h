@@ -1,4 +1,4 @@
-// Where a text may be cut before it is merged, so that long texts without spaces need no long merges.
+// Finds where a text can be split before BPE merging, so that long texts without spaces need no long merges.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace quire {
 
-// The pairs of neighbouring characters that occur in any token which merging yields. Between two others no
-// merge can reach. Immutable once filled: any thread.
+// The pairs of adjacent characters that occur in any token that merging can produce. No merge crosses any
+// other pair. Immutable once filled; then safe to use from any thread.
 class SeamTable {
  public:
   SeamTable() : pairs_(kMinPlaces) {}
 
-  // `text` is a token, valid UTF-8.
+  // `text` is the text of a token, valid UTF-8.
   void add_token(std::string_view text);
-  // Whether some token has the two next to each other.
+  // Returns whether some token has the two characters next to each other.
   bool joins(uint32_t left, uint32_t right) const { return pairs_[find_place(key_of(left, right))] != 0; }
 
  private:
   static constexpr size_t kMinPlaces = 64;
 
-  // Never 0, which is a free place.
+  // Never 0, which marks a free slot.
   static uint64_t key_of(uint32_t left, uint32_t right) {
     return (static_cast<uint64_t>(left) << 32 | right) + 1;
   }

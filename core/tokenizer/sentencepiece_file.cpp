@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// Numbers of the fields in sentencepiece_model.proto.
+// Field numbers of sentencepiece_model.proto.
 enum ModelField : uint32_t { kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3, kDenormalizerSpec = 5 };
 enum PieceField : uint32_t { kText = 1, kScore = 2, kType = 3 };
 enum TrainerField : uint32_t {
@@ -30,7 +30,7 @@ enum NormalizerField : uint32_t {
 
 using File = SentencePieceFile;
 
-constexpr size_t kMaxPieceBytes = 512;  // longer ones would make encoding slow for every text
+constexpr size_t kMaxPieceBytes = 512;  // longer pieces would make encoding slow for every text
 
 std::string read_text(const ProtobufReader& reader, const std::string& where) {
   const std::string_view text = reader.bytes();
@@ -51,7 +51,7 @@ File::Piece read_piece(std::string_view message, const std::string& where) {
     }
     piece.type = static_cast<File::PieceType>(reader.integer());
   }
-  if (piece.text.empty()) throw Error(ErrorCode::format, "{}: a piece without text", where);
+  if (piece.text.empty()) throw Error(ErrorCode::format, "{}: a piece has no text", where);
   if (piece.text.size() > kMaxPieceBytes) {
     throw Error(ErrorCode::unsupported, "{}: a piece of {} bytes, more than {}", where, piece.text.size(),
                 kMaxPieceBytes);

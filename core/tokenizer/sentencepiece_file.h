@@ -1,4 +1,4 @@
-// The contents of a SentencePiece model (tokenizer.model), as far as encoding and decoding need them.
+// The contents of a SentencePiece model (tokenizer.model) that encoding and decoding need.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ struct SentencePieceFile {
   std::vector<Piece> pieces;  // by id
   Algorithm algorithm = Algorithm::unigram;
   bool byte_fallback = false;
-  int32_t bos_id = 1;  // -1 where there is none
+  int32_t bos_id = 1;  // -1 if there is none
   int32_t eos_id = 2;
   int32_t pad_id = -1;
-  std::string unknown_surface = " \xe2\x81\x87 ";  // what the unknown piece decodes to
+  std::string unknown_surface = " \xe2\x81\x87 ";  // text that the unknown piece decodes to
   std::string charsmap;
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
 };
 
-// ErrorCode::format where the file is malformed, ErrorCode::unsupported where it asks for what this build
-// cannot do; both name `where`.
+// Throws ErrorCode::format if the file is malformed, and ErrorCode::unsupported if it needs something that
+// this build does not support; both name `where`.
 SentencePieceFile read_sentencepiece_file(std::string_view contents, const std::string& where);
 
 }  // namespace quire

@@ -20,7 +20,7 @@ using PieceType = SentencePieceFile::PieceType;
 constexpr std::string_view kSpace = "\xe2\x96\x81";
 constexpr size_t kMaxLeadingSpaces = 1024;
 
-// Whether text is cut into such pieces; the others stand for what is no text.
+// Returns whether text is encoded as such pieces; other pieces do not stand for text.
 bool is_text(const SentencePieceFile::Piece& piece) {
   return piece.type == PieceType::normal || piece.type == PieceType::user_defined;
 }
@@ -33,8 +33,8 @@ std::vector<Vocabulary::Entry> entries_of(const SentencePieceFile& file) {
   return entries;
 }
 
-// Those of the other files, and the control pieces, which are found in a text that may hold special tokens.
-// All are looked for in the text as it comes: normalized, each would begin with a space.
+// Returns the added tokens of the other files and the control pieces, which are found where special tokens
+// are allowed. All are matched in the raw text: normalized, each would begin with a space.
 std::vector<AddedToken> added_tokens_of(const SentencePieceFile& file, const TokenizerJson& json,
                                         const std::vector<Vocabulary::Entry>& entries) {
   std::vector<AddedToken> added = load_added_tokens(json, entries);
@@ -60,7 +60,7 @@ std::string unknown_piece(const SentencePieceFile& file, const std::string& wher
   for (const auto& piece : file.pieces) {
     if (piece.type == PieceType::unknown) return piece.text;
   }
-  throw Error(ErrorCode::format, "{}: no piece is the unknown one", where);
+  throw Error(ErrorCode::format, "{}: the model has no unknown piece", where);
 }
 
 std::unique_ptr<Normalizer> make_normalizer(const SentencePieceFile& file, const std::string& where) {
@@ -76,7 +76,7 @@ std::unique_ptr<Normalizer> make_normalizer(const SentencePieceFile& file, const
   return std::make_unique<SentencePieceNormalizer>(std::move(options));
 }
 
-// The best score merges first, equal ones from the left.
+// Returns the merges: the best score first, equal scores from the left.
 MergeTable merges_of(const SentencePieceFile& file, const Vocabulary& vocabulary) {
   std::vector<float> scores;
   for (const auto& piece : file.pieces) {
@@ -106,7 +106,7 @@ std::unique_ptr<SubwordModel> make_bpe(const SentencePieceFile& file, const Voca
   return std::make_unique<Bpe>(vocabulary, std::move(parts));
 }
 
-// A user-defined piece scores so that it is always taken.
+// Gives user-defined pieces a score so high that they are always used.
 std::vector<double> scores_of(const SentencePieceFile& file) {
   float most = std::numeric_limits<float>::min();
   for (const auto& piece : file.pieces) {
@@ -148,8 +148,8 @@ std::unique_ptr<Decoder> make_decoder(const SentencePieceFile& file, const Vocab
   return std::make_unique<StepDecoder>(vocabulary, std::move(steps));
 }
 
-// Which tokens a text begins and ends with is not in the model itself: the class of the tokenizer decides,
-// and most of those with a beginning put it there.
+// The model itself does not define BOS and EOS; the tokenizer class decides, and most classes with BOS add
+// it.
 PostProcessor make_post_processor(const TokenizerJson& json, const TokenizerParts& parts) {
   const std::string type = json.config ? json.config->string_or("tokenizer_class", "") : "";
   const bool ends = type.starts_with("T5") || type.starts_with("MT5");

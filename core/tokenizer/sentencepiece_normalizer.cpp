@@ -6,8 +6,8 @@
 
 namespace quire {
 
-// What the text begins with, and what stands for it: a kept text, the longest that is replaced, or one
-// character.
+// Returns the next part of the text with its replacement: a kept text, the longest entry of the charsmap, or
+// one character.
 Charsmap::Match SentencePieceNormalizer::next(std::string_view text) const {
   size_t num_kept = 0;
   int32_t node = 0;
@@ -26,8 +26,8 @@ std::string SentencePieceNormalizer::normalize(std::string_view text, EncodeScra
   const bool removes = options_.remove_extra_whitespaces;
   std::string out;
   out.reserve(text.size() + text.size() / 2);
-  bool after_space = removes;  // the next space is one too many
-  bool empty = removes;        // nothing but spaces so far
+  bool after_space = removes;  // the next space is superfluous
+  bool empty = removes;        // only spaces so far
   if (!empty && options_.add_dummy_prefix) out += space();
   for (size_t pos = 0; pos < text.size();) {
     const Charsmap::Match match = next(text.substr(pos));
@@ -46,8 +46,7 @@ std::string SentencePieceNormalizer::normalize(std::string_view text, EncodeScra
     }
     if (!part.empty()) after_space = removes && part.ends_with(' ');
     if (out.size() > scratch.max_normalized_bytes) {
-      throw Error(ErrorCode::unsupported,
-                  "the tokenizer's replacements make the text more than {} bytes long",
+      throw Error(ErrorCode::unsupported, "the tokenizer's replacements make the text longer than {} bytes",
                   scratch.max_normalized_bytes);
     }
   }

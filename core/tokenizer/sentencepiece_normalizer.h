@@ -1,4 +1,4 @@
-// What SentencePiece does to a text before it is cut: replacements, and spaces that become visible.
+// The normalizer of SentencePiece models: replacements, and spaces written as a visible character.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ class SentencePieceNormalizer final : public Normalizer {
  public:
   struct Options {
     Charsmap map;
-    ByteTrie kept;                         // texts that are not replaced: user-defined pieces
-    bool add_dummy_prefix = true;          // a space before the text
-    bool remove_extra_whitespaces = true;  // at the ends, and all but one elsewhere
-    bool escape_whitespaces = true;        // a space is written as U+2581
+    ByteTrie kept;                         // user-defined pieces, which are not replaced
+    bool add_dummy_prefix = true;          // adds a space before the text
+    bool remove_extra_whitespaces = true;  // removes spaces at the ends, and all but one elsewhere
+    bool escape_whitespaces = true;        // writes a space as U+2581
   };
   explicit SentencePieceNormalizer(Options options) : options_(std::move(options)) {}
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;

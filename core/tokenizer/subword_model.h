@@ -1,4 +1,4 @@
-// The seam between splitting and ids: a model turns one piece of text into tokens.
+// The interface of tokenizer models (BPE, unigram, ...), which turn one piece of text into tokens.
 #pragma once
 
 #include <string_view>
@@ -9,12 +9,12 @@ namespace quire {
 
 struct EncodeScratch;
 
-// Immutable; any thread, each with its own scratch.
+// Immutable; safe to use from any thread with a separate scratch.
 class SubwordModel {
  public:
   virtual ~SubwordModel() = default;
-  // Appends the ids of one piece that the pre-tokenizer left, not empty. Without allow_special none of them
-  // is a special token, as far as the vocabulary has another way to spell the piece.
+  // Appends the ids of one non-empty piece of the pre-tokenizer. Without allow_special, none of them is a
+  // special token, if the vocabulary can spell the piece in another way.
   virtual void encode(std::string_view piece, bool allow_special, EncodeScratch& scratch,
                       TokenIds& ids) const = 0;
 };

@@ -14,18 +14,18 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxTokenBytes = 512;  // merges are told by every way to cut a token in two
+constexpr size_t kMaxTokenBytes = 512;  // loading tries every split of a token for merges
 
 struct NamedToken {
   std::string_view text;
   TokenId id;
 };
 
-// A file of ranks says neither how a text is split nor which special tokens there are: both belong to the
-// family, which is known by the number of ranks, the name of the file or the class of the tokenizer.
+// A rank file contains neither the split pattern nor the special tokens. Both depend on the model family,
+// which is recognized by the number of ranks, the file name or the tokenizer class.
 struct Family {
-  std::string_view file_name;        // what the name of the file begins with
-  std::string_view tokenizer_class;  // of tokenizer_config.json
+  std::string_view file_name;        // beginning of the file name
+  std::string_view tokenizer_class;  // from tokenizer_config.json
   size_t num_ranks;
   std::string_view pattern;
   std::array<NamedToken, 6> special;
@@ -96,12 +96,12 @@ const Family& find_family(size_t num_ranks, const TokenizerJson& json, std::stri
   if (it != families().end()) return *it;
   throw Error(
       ErrorCode::unsupported,
-      "{}: {} ranks and tokenizer_class \"{}\" are of no known family, and the file does not say how text is "
-      "split; convert it to a tokenizer.json",
+      "{}: {} ranks and tokenizer_class \"{}\" match no known family, and the file has no split pattern; "
+      "convert it to a tokenizer.json",
       name, num_ranks, printable(type));
 }
 
-// A line: the bytes of a token in base64, a space, its rank.
+// Reads a line: the bytes of a token in Base64, a space, its rank.
 Vocabulary::Entry read_line(std::string_view line, const std::string& where) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos) throw Error(ErrorCode::format, "{}: no rank", where);
@@ -113,7 +113,7 @@ Vocabulary::Entry read_line(std::string_view line, const std::string& where) {
     throw Error(ErrorCode::format, "{}: \"{}\" is not a rank", where, printable(rank));
   }
   if (bytes.empty() || bytes.size() > kMaxTokenBytes) {
-    throw Error(ErrorCode::format, "{}: a token of {} bytes; 1 to {} may be", where, bytes.size(),
+    throw Error(ErrorCode::format, "{}: a token of {} bytes; it must have 1 to {}", where, bytes.size(),
                 kMaxTokenBytes);
   }
   entry.text = to_byte_alphabet(bytes);
@@ -136,7 +136,7 @@ std::vector<Vocabulary::Entry> read_ranks(std::string_view text, const std::stri
 std::vector<AddedToken> added_tokens_of(const Family& family, const TokenizerJson& json,
                                         const std::vector<Vocabulary::Entry>& entries) {
   std::vector<AddedToken> added = load_added_tokens(json, entries);
-  if (entries.size() != family.num_ranks) return added;  // the family's own ids are those of its own ranks
+  if (entries.size() != family.num_ranks) return added;  // the ids of the family fit only its own ranks
   for (const NamedToken& named : family.special) {
     const auto same = [&](const AddedToken& token) {
       return token.id == named.id || token.text == named.text;

@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// The way of one text through the parts: added tokens, normalizer, added tokens again, pieces, ids.
+// Encodes one text: raw added tokens, normalizer, normalized added tokens, pre-tokenizer, model.
 class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
  public:
   Encoding(const TokenizerParts& parts, const SpecialRanges& special, size_t num_text_bytes)
@@ -27,7 +27,7 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
   }
 
  private:
-  // Takes what lies between the added tokens of normalized text.
+  // Receives the texts between the added tokens of normalized text.
   class NormalizedSink final : public AddedTokenMatcher::Sink {
    public:
     NormalizedSink(Encoding& encoding, bool allow_special, bool begins_text)
@@ -48,7 +48,7 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
   void text(std::string_view segment, size_t offset) override {
     const TextRange range{offset, offset + segment.size()};
     std::string normalized;
-    bool moved = false;  // whether places in the segment are no longer places in the text
+    bool moved = false;  // positions in the segment differ from those in the text
     if (parts_.normalizer) {
       normalized = parts_.normalizer->normalize(segment, scratch_);
       moved = normalized != segment;
@@ -59,8 +59,8 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
     parts_.normalized_tokens.split(segment, {allowed, guards_markers_}, sink);
   }
 
-  // Where the segment allows special tokens. Text that the normalizer changed allows them as a whole or not
-  // at all: what a user wrote must not become one by way of it.
+  // Returns the ranges of the segment that allow special tokens. Text that the normalizer changed is either
+  // allowed entirely or not at all, so that normalization never turns a user's text into a special token.
   std::vector<TextRange> allowed_in(const TextRange& range, size_t num_bytes, bool moved) const {
     if (is_inside(range, allowed_)) return {{0, num_bytes}};
     std::vector<TextRange> inside;

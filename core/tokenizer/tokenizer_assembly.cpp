@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-// What is looked for in a text. Of two tokens with one normalized text the first wins.
+// Adds the tokens to match in a text. If two tokens have the same normalized text, the first one wins.
 void add_matchers(const std::vector<AddedToken>& added, TokenizerParts& parts) {
   for (const AddedToken& token : added) {
     if (token.text.empty()) continue;

@@ -1,4 +1,4 @@
-// What the loaders of all file formats share: from files and lists of tokens to the parts of a tokenizer.
+// Shared by the loaders of all file formats: builds the parts of a tokenizer from files and token lists.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// Keeps the parsed files alive while the views into them are used.
+// Keeps the parsed files alive while views of them are used.
 class ParsedTokenizerFiles {
  public:
   explicit ParsedTokenizerFiles(const TokenizerFiles& files)
@@ -47,15 +47,15 @@ class ParsedTokenizerFiles {
   std::optional<JsonValue> added_tokens_;
 };
 
-// The tokens of the model, and those that are added.
+// Makes the vocabulary from the tokens of the model and the added tokens.
 Vocabulary make_vocabulary(std::vector<Vocabulary::Entry> entries, const std::vector<AddedToken>& added,
                            const std::string& where);
 
-// What follows from the vocabulary and the normalizer, which are there: what is looked for in a text, and the
-// tokens with a role.
+// Fills in the parts that depend on the vocabulary and the normalizer, which must be set: the added token
+// matchers, and the ids of BOS, EOS and similar tokens.
 void finish_parts(const TokenizerJson& json, const std::vector<AddedToken>& added, TokenizerParts& parts);
 
-// A SentencePiece model, and a file of ranks as tiktoken has it.
+// Load a SentencePiece model, and a rank file of tiktoken.
 std::unique_ptr<const TokenizerParts> load_sentencepiece_parts(const TokenizerFiles& files);
 std::unique_ptr<const TokenizerParts> load_tiktoken_parts(const TokenizerFiles& files);
 

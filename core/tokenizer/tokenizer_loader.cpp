@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 void check_top_level(const JsonView& json) {
-  // Truncation and padding are a caller's choice, not part of what tokens a text has.
+  // Truncation and padding are the caller's choice and do not affect the tokens of a text.
   refuse_unknown_keys(json, {"version", "truncation", "padding", "added_tokens", "normalizer",
                              "pre_tokenizer", "post_processor", "decoder", "model"});
   const std::string version = json.string_or("version", "1.0");
@@ -21,7 +21,7 @@ void check_top_level(const JsonView& json) {
   }
 }
 
-// A list of scores is Unigram's, a map of ids that of all others.
+// Checks the form of the vocabulary: unigram has a list with scores, the other models have a map to ids.
 void require_vocabulary(const JsonView& model) {
   const JsonView vocab = model.at("vocab");
   const bool wants_list = model_type(model) == ModelType::unigram;
@@ -68,9 +68,9 @@ std::unique_ptr<const TokenizerParts> load_tokenizer_json(const TokenizerFiles& 
 std::unique_ptr<const TokenizerParts> load_tokenizer_parts(const TokenizerFiles& files) {
   if (!files.tokenizer_json.empty()) return load_tokenizer_json(files);
   if (files.model.empty()) {
-    throw Error(ErrorCode::format, "the tokenizer is empty: neither a tokenizer.json nor a model of one");
+    throw Error(ErrorCode::format, "the tokenizer is empty: give a tokenizer.json or a tokenizer.model");
   }
-  // A message begins with the tag of its first piece, which no line of base64 does.
+  // A SentencePiece model begins with the tag of its first piece, a line end; a Base64 line never does.
   return files.model[0] == '\n' ? load_sentencepiece_parts(files) : load_tiktoken_parts(files);
 }
 

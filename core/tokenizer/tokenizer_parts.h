@@ -1,4 +1,4 @@
-// What a tokenizer is made of; the loader puts it together. Private to this folder.
+// The parts of a tokenizer, which the loader creates. Private to this folder.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ namespace quire {
 struct TokenizerParts {
   Vocabulary vocabulary;
   TokenIds special_ids;
-  AddedTokenMatcher raw_tokens;                 // looked for in the text as it comes
-  AddedTokenMatcher normalized_tokens;          // and in what the normalizer leaves of the rest
+  AddedTokenMatcher raw_tokens;                 // matched in the raw text
+  AddedTokenMatcher normalized_tokens;          // matched in the normalized rest
   std::unique_ptr<Normalizer> normalizer;       // may be null
   std::unique_ptr<PreTokenizer> pre_tokenizer;  // may be null
   std::unique_ptr<SubwordModel> model;

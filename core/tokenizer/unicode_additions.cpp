@@ -12,7 +12,7 @@ struct CodePointRange {
   uint32_t last;
 };
 
-// What Unicode 15.0, 15.1 and 16.0 add to 14.0.
+// Additions of Unicode 15.0, 15.1 and 16.0 to 14.0.
 constexpr CodePointAddition kAdditions[] = {
     {"Lu", 0x1c89, 0x1c89},           {"Lu", 0xa7cb, 0xa7cc},         {"Lu", 0xa7da, 0xa7da},
     {"Lu", 0xa7dc, 0xa7dc},           {"Lu", 0x10d50, 0x10d65},       {"Ll", 0x1c8a, 0x1c8a},
@@ -78,7 +78,7 @@ constexpr CodePointRange kNotNormalized[] = {
     {0x1e4ec, 0x1e4ef}, {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9},
 };
 
-// Capital letters of Unicode 15.1, 16.0 and 17.0, each with the distance to its small letter.
+// Upper-case letters of Unicode 15.1, 16.0 and 17.0, with the distance to the lower-case letter.
 struct CapitalRange {
   uint32_t first;
   uint32_t last;

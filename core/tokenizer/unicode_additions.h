@@ -1,6 +1,5 @@
-// Code points that Unicode 15 and 16 assigned. The `tokenizers` library classifies by Unicode 16, while the
-// PCRE2 this is linked with may know no more than Unicode 14; split patterns name these ranges besides
-// \p{..}.
+// Code points that Unicode 15 and 16 assigned. The `tokenizers` library classifies by Unicode 16, but the
+// linked PCRE2 may only support Unicode 14, so split patterns name these ranges in addition to \p{..}.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +15,14 @@ struct CodePointAddition {
   uint32_t last;
 };
 
-// Grouped by property, ascending in each.
+// Returns the additions, grouped by property and sorted within each.
 gsl::span<const CodePointAddition> unicode_additions();
 
-// True for a code point that the library's normal forms leave as it is, and treat as no combining mark.
+// Returns whether the library's normal forms leave the code point unchanged and do not treat it as a
+// combining mark.
 bool is_never_normalized(uint32_t code_point);
 
-// The small letter of a capital that utf8proc may not know; any other code point itself.
+// Returns the lower case of a letter that utf8proc may not have; other code points unchanged.
 uint32_t added_lower_case(uint32_t code_point);
 
 }  // namespace quire

@@ -27,7 +27,7 @@ bool is_word_category(utf8proc_category_t category) {
   }
 }
 
-// Alphabetic symbols: the circled Latin letters and the squared ones.
+// Returns whether it is an alphabetic symbol: a circled or squared Latin letter.
 bool is_alphabetic_symbol(uint32_t c) {
   return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
          (c >= 0x1f170 && c <= 0x1f189);

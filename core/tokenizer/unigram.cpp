@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-constexpr double kUnknownPenalty = 10.0;  // what an unknown character scores below the worst token
+constexpr double kUnknownPenalty = 10.0;  // how much an unknown character scores below the worst token
 constexpr TokenId kNowhere = -1;
 
 }  // namespace
@@ -66,8 +66,8 @@ void Unigram::encode(std::string_view piece, bool allow_special, EncodeScratch& 
   }
 }
 
-// As in the `tokenizers` library, a token that has no single character at some place leaves that character
-// to the unknown token there.
+// Finds the best split of a piece (Viterbi). As in the `tokenizers` library, a position at which no token
+// matches exactly one character gets the unknown token for that character.
 void Unigram::find_best(std::string_view piece, bool allow_special, UnigramScratch& scratch) const {
   auto& nodes = scratch.nodes;
   nodes.assign(piece.size() + 1, {0.0, 0, kNowhere});
@@ -100,7 +100,8 @@ void Unigram::find_best(std::string_view piece, bool allow_special, UnigramScrat
   }
 }
 
-// A run of unknown characters may be a token all the same, where some of them have none alone.
+// Appends a run of unknown characters. The run as a whole can still be a token, even if its characters are
+// not.
 void Unigram::append_unknown(std::string_view text, TokenIds& ids) const {
   if (const auto id = vocabulary_.find(text);
       id && vocabulary_.in_model(*id) && !vocabulary_.is_special(*id)) {

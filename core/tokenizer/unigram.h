@@ -1,4 +1,4 @@
-// Unigram: of all ways to cut a piece into tokens, the one whose scores add up to most.
+// Unigram model: splits a piece into tokens with the highest total score.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,35 @@
 
 namespace quire {
 
-// Working memory of one encoding thread.
+// Working memory of one encode call.
 struct UnigramScratch {
-  // The best way to cut what comes before a place in the piece.
+  // The best split of the text before a position in the piece.
   struct Node {
     double score = 0.0;
-    uint32_t begin = 0;  // of its last token
-    TokenId id = -1;     // of that, or kNowhere
+    uint32_t begin = 0;  // of the last token
+    TokenId id = -1;     // the last token, or kNowhere
   };
 
   std::vector<Node> nodes;  // by byte of the piece
   TokenIds reversed;
-  std::vector<uint32_t> begins;  // of each in `reversed`
-  uint64_t num_steps = 0;        // bytes looked at so far: the work, for tests and metrics
+  std::vector<uint32_t> begins;  // start of each token in `reversed`
+  uint64_t num_steps = 0;        // bytes read so far; for tests and metrics
 };
 
 class Unigram final : public SubwordModel {
  public:
-  // A longer token would make encoding slow for every text.
+  // Longer tokens would make encoding slow for every text.
   static constexpr size_t kMaxTokenBytes = 512;
 
   struct Parts {
-    std::vector<double> scores;     // by id; minus infinity for tokens that no text is cut into
-    bool single_precision = false;  // sums are rounded to float, as SentencePiece's are
+    std::vector<double> scores;     // by id; minus infinity for tokens that text is never encoded as
+    bool single_precision = false;  // rounds sums to float, as SentencePiece does
     std::optional<TokenId> unknown;
     bool byte_fallback = false;
     std::string where;  // names the model in messages
   };
 
-  // `vocabulary` must outlive the model. ErrorCode::unsupported for a token above kMaxTokenBytes.
+  // `vocabulary` must outlive the model. Throws ErrorCode::unsupported for a token above kMaxTokenBytes.
   Unigram(const Vocabulary& vocabulary, Parts parts);
 
   void encode(std::string_view piece, bool allow_special, EncodeScratch& scratch,

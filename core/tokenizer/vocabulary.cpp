@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// Gaps between ids are legal, but what is stored by id stays in proportion to the number of tokens.
+// Ids may have gaps, but tables by id must stay proportional to the number of tokens.
 size_t max_table_size(size_t num_tokens) {
   return 4 * num_tokens + 4096;
 }

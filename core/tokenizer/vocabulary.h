@@ -1,4 +1,4 @@
-// Every token of a tokenizer: its id, the text the file spells it with, and the bytes it decodes to.
+// The vocabulary: for every token its id, its text in the file, and the bytes it decodes to.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,35 @@
 
 namespace quire {
 
-// Immutable once loaded (mark_special and show_as belong to loading); any thread.
+// Immutable once loaded (mark_special and show_as are for loading); then safe to use from any thread.
 class Vocabulary {
  public:
   struct Entry {
     TokenId id = 0;
     std::string text;
-    bool in_model = false;  // the model itself may yield it, not only the added tokens
+    bool in_model = false;  // the model can produce it, not only the added tokens
   };
 
   Vocabulary() = default;
-  // Throws ErrorCode::format, naming `where`, for two tokens with one id or one text, and for an id so large
-  // that a table by id would not be in proportion to the file.
+  // Throws ErrorCode::format naming `where` if two tokens have the same id or text, or if an id is so large
+  // that a table by id would be much larger than the file.
   Vocabulary(const std::vector<Entry>& entries, const std::string& where);
 
-  size_t size() const { return texts_.size(); }  // the largest id and 1
+  size_t size() const { return texts_.size(); }  // the largest id plus 1
   bool contains(TokenId id) const { return id >= 0 && static_cast<size_t>(id) < size() && present(id); }
   bool in_model(TokenId id) const { return (flags_[static_cast<size_t>(id)] & kInModel) != 0; }
   bool is_special(TokenId id) const { return (flags_[static_cast<size_t>(id)] & kSpecial) != 0; }
   void mark_special(TokenId id) { flags_[static_cast<size_t>(id)] |= kSpecial; }
 
-  // Of an id that contains() knows. Valid as long as the vocabulary.
+  // Returns the text of an existing id. Valid as long as the vocabulary.
   std::string_view text(TokenId id) const { return texts_[static_cast<size_t>(id)].of(arena_); }
-  // The bytes that the text spells in the byte alphabet, or else the text's own.
+  // Returns the bytes that the text spells in the byte alphabet, otherwise the bytes of the text itself.
   std::string_view bytes(TokenId id) const { return bytes_[static_cast<size_t>(id)].of(arena_); }
-  // Whether bytes() are spelled: false for an added token such as "a b".
+  // Returns whether bytes() are spelled in the byte alphabet; false for an added token such as "a b".
   bool is_spelled(TokenId id) const { return (flags_[static_cast<size_t>(id)] & kSpelled) != 0; }
 
-  // What the decoder takes the token for: an added token that is looked for in normalized text decodes to its
-  // normalized form, every other to itself.
+  // Sets the text that the decoder uses. An added token that is matched in normalized text decodes to its
+  // normalized form, every other token to itself.
   void show_as(TokenId id, std::string_view text);
   std::string_view shown_text(TokenId id) const { return shown_texts_[static_cast<size_t>(id)].of(arena_); }
   std::string_view shown_bytes(TokenId id) const { return shown_bytes_[static_cast<size_t>(id)].of(arena_); }

@@ -14,7 +14,7 @@ constexpr int64_t kMaxId = INT32_MAX - 1;
 constexpr std::array<std::string_view, 7> kNames = {"bos_token", "eos_token", "pad_token", "unk_token",
                                                     "sep_token", "cls_token", "mask_token"};
 
-// The tokens found so far, and those of the model.
+// The added tokens found so far, and the tokens of the model.
 class AddedTokenList {
  public:
   explicit AddedTokenList(const std::vector<Vocabulary::Entry>& model) {
@@ -22,7 +22,7 @@ class AddedTokenList {
     for (const Vocabulary::Entry& entry : model) model_ids_.emplace(entry.text, entry.id);
   }
 
-  // A token known already takes the new flags; its id must be the same, as far as one is known.
+  // Adds a token, or updates the flags of a known one; its id must match if it is already known.
   void put(AddedToken token, const std::string& where) {
     if (token.text.size() > AddedTokenMatcher::kMaxTokenBytes) {
       throw Error(ErrorCode::unsupported, "{}: a token of {} bytes, more than {}", where, token.text.size(),
@@ -48,7 +48,7 @@ class AddedTokenList {
     return std::nullopt;
   }
 
-  // Marks the token special, as far as there is such a token.
+  // Marks a token as special, if it exists.
   void mark_special(const std::string& text, const std::string& where) {
     if (const auto place = places_.find(text); place != places_.end()) {
       tokens_[place->second].special = true;
@@ -65,7 +65,7 @@ class AddedTokenList {
 
  private:
   std::unordered_map<std::string, TokenId> model_ids_;
-  std::unordered_map<std::string, size_t> places_;  // in tokens_, by text
+  std::unordered_map<std::string, size_t> places_;  // index in tokens_, by text
   std::vector<AddedToken> tokens_;
 };
 
@@ -94,7 +94,7 @@ void read_tokenizer_list(const JsonView& list, AddedTokenList& tokens) {
   }
 }
 
-// {"5": {"content": ...}}
+// Reads {"5": {"content": ...}}.
 void read_config_list(const JsonView& list, AddedTokenList& tokens) {
   for (const auto& [key, member] : list.members()) {
     TokenId id = -1;
@@ -107,7 +107,7 @@ void read_config_list(const JsonView& list, AddedTokenList& tokens) {
   }
 }
 
-// {"<token>": 5}: only names and ids, of tokens that may be known already.
+// Reads {"<token>": 5}: names and ids only; the tokens may be known already.
 void read_plain_list(const JsonView& list, AddedTokenList& tokens) {
   for (const auto& [key, member] : list.members()) {
     const JsonView value(member, list.where() + "." + printable(key));
@@ -120,7 +120,7 @@ void read_plain_list(const JsonView& list, AddedTokenList& tokens) {
   }
 }
 
-// A token as text or as {"content": ...}.
+// Returns the text of a token given as a string or as {"content": ...}.
 std::optional<std::string> token_name(const JsonView& value) {
   if (value.is_object()) return value.at("content").as_string();
   return value.as_string();
@@ -137,7 +137,7 @@ void mark_named_tokens(const JsonView& file, AddedTokenList& tokens) {
   for (const JsonView& value : more->items()) tokens.mark_special(*token_name(value), value.where());
 }
 
-// {"token": id}
+// Reads {"token": id}.
 std::vector<Vocabulary::Entry> read_token_map(const JsonView& vocab) {
   std::vector<Vocabulary::Entry> entries;
   entries.reserve(vocab.members().size());
@@ -152,7 +152,7 @@ std::vector<Vocabulary::Entry> read_token_map(const JsonView& vocab) {
   return entries;
 }
 
-// [["token", score]], the id is the place.
+// Reads [["token", score]]; the id is the index.
 std::vector<Vocabulary::Entry> read_token_list(const JsonView& vocab) {
   std::vector<Vocabulary::Entry> entries;
   entries.reserve(vocab.elements().size());

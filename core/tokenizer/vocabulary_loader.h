@@ -1,4 +1,4 @@
-// The tokens of a model: its own vocabulary, and those added to it by any of the tokenizer's files.
+// Loads the tokens of a model: its vocabulary, and the added tokens of all tokenizer files.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace quire {
 
-// The JSON of a tokenizer's files, those that are there.
+// The parsed tokenizer files; absent if the file does not exist.
 struct TokenizerJson {
   std::optional<JsonView> tokenizer;
   std::optional<JsonView> config;
@@ -19,15 +19,16 @@ struct TokenizerJson {
   std::optional<JsonView> added_tokens;
 };
 
-// The entries of "model"."vocab", a map to ids or a list with scores, in the order of the file.
+// Returns the entries of "model"."vocab", a map to ids or a list with scores, in the order of the file.
 std::vector<Vocabulary::Entry> load_model_tokens(const JsonView& vocab);
 
-// Every added token, with its id. tokenizer_config.json may change what tokenizer.json says of one, and what
-// it names as the beginning, end, padding and so on is special. A token's ids must agree in all files.
+// Returns all added tokens with their ids. tokenizer_config.json can override the flags of tokenizer.json;
+// tokens that it names as BOS, EOS, padding and so on are special. The ids of a token must agree in all
+// files.
 std::vector<AddedToken> load_added_tokens(const TokenizerJson& json,
                                           const std::vector<Vocabulary::Entry>& model);
 
-// The token that one of the files names as, say, "bos_token".
+// Returns the token that one of the files gives for a name such as "bos_token".
 std::optional<std::string> named_token(const TokenizerJson& json, std::string_view name);
 
 }  // namespace quire

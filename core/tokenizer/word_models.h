@@ -1,4 +1,4 @@
-// Models that know words: whole ones, or a longest beginning and then longest continuations.
+// Word models: WordLevel (whole words) and WordPiece (longest prefix, then longest continuations).
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 
 namespace quire {
 
-// What stands for a word that a model does not know. Immutable.
+// The token for unknown words. Immutable.
 class UnknownWord {
  public:
   UnknownWord(const Vocabulary& vocabulary, std::string text, std::string where);
-  // ErrorCode::unsupported where the vocabulary has no such token.
+  // Throws ErrorCode::unsupported if the vocabulary has no such token.
   TokenId id() const;
 
  private:
@@ -38,18 +38,18 @@ class WordLevel final : public SubwordModel {
   UnknownWord unknown_;
 };
 
-// Greedy from the left: the longest token that the rest of the word begins with. A word that cannot be cut so
-// is unknown as a whole.
+// Splits greedily from the left: takes the longest token that the rest of the word begins with. A word that
+// cannot be split this way is unknown as a whole.
 class WordPiece final : public SubwordModel {
  public:
   static constexpr size_t kMaxTokenBytes = 512;
 
   struct Parts {
-    std::string continuing_prefix;  // of tokens that do not begin a word
+    std::string continuing_prefix;  // prefix of tokens that continue a word
     size_t max_word_chars = 100;    // longer words are unknown
   };
 
-  // `vocabulary` must outlive the model. ErrorCode::unsupported, naming `where`, for a token above
+  // `vocabulary` must outlive the model. Throws ErrorCode::unsupported naming `where` for a token above
   // kMaxTokenBytes.
   WordPiece(const Vocabulary& vocabulary, Parts parts, UnknownWord unknown, const std::string& where);
   void encode(std::string_view piece, bool allow_special, EncodeScratch& scratch,

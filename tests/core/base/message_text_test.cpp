@@ -26,8 +26,7 @@ TEST(MessageText, PrintableEscapesAndCuts) {
                       "b"),
             "a\\u{202e}b");
   EXPECT_EQ(printable("abcdef", 3), "abc...");
-  EXPECT_EQ(printable("\xe4\xb8\xad\xe4\xb8\xad", 4),
-            "\xe4\xb8\xad\xe4\xb8\xad");  // characters are not split
+  EXPECT_EQ(printable("\xe4\xb8\xad\xe4\xb8\xad", 4), "\xe4\xb8\xad\xe4\xb8\xad");  // characters stay whole
 }
 
 TEST(MessageText, AMessageSetForACodeIsOneLine) {

@@ -39,8 +39,7 @@ TEST(RopeConfig, ReadsBothSpellingsAlike) {
   EXPECT_EQ(rope.original_max_positions, 8192);
   EXPECT_EQ(read({{"rope_theta", 500000.0}, {"rope_scaling", kLlama3}}), rope);
   EXPECT_EQ(read({{"rope_theta", 500000.0}, {"rope_scaling", legacy}}), rope);
-  EXPECT_EQ(read({{"rope_theta", 1.0}, {"rope_parameters", modern}}),
-            rope);  // the inner value takes precedence
+  EXPECT_EQ(read({{"rope_theta", 1.0}, {"rope_parameters", modern}}), rope);  // the inner value wins
   EXPECT_EQ(read({{"rope_parameters", modern}, {"rope_scaling", kLlama3}}), rope);
 }
 

@@ -1,4 +1,4 @@
-// The two merge routines against the definition, written down plainly.
+// Both merge algorithms of BPE, compared with a plain implementation of the definition.
 #include <map>
 #include <random>
 
@@ -53,7 +53,7 @@ TEST(ByteLevelBpe, MergesAsDefined) {
   for (int round = 0; round < 200; ++round) {
     const auto merges = random_merges(random, 1 + random() % 20);
     const auto tokenizer = load_json(tiny_tokenizer(merges));
-    for (const size_t max_length : {8U, 32U, 33U, 200U}) {  // around where the routine changes
+    for (const size_t max_length : {8U, 32U, 33U, 200U}) {  // around the switch between the algorithms
       std::string text;
       for (size_t i = random() % (max_length + 1); i-- > 0;) text += static_cast<char>('a' + random() % 3);
       EXPECT_EQ(encode(*tokenizer, text), merge_plainly(text, merges)) << text;
@@ -61,22 +61,22 @@ TEST(ByteLevelBpe, MergesAsDefined) {
   }
 }
 
-TEST(ByteLevelBpe, ALaterMergeOfTheSamePairCounts) {
+TEST(ByteLevelBpe, LaterMergeOfTheSamePairWins) {
   const auto tokenizer = load_json(tiny_tokenizer({{"a", "b"}, {"b", "c"}, {"a", "b"}}));
   EXPECT_EQ(encode(*tokenizer, "abc"), (std::vector<std::string>{"a", "bc"}));
 }
 
 TEST(ByteLevelBpe, IgnoreMergesTakesKnownPiecesWhole) {
   Json json = tiny_tokenizer({{"a", "b"}});
-  json["model"]["vocab"]["abc"] = 300;  // no merge leads there
+  json["model"]["vocab"]["abc"] = 300;  // no merge produces it
   EXPECT_EQ(encode(*load_json(json), "abc"), (std::vector<std::string>{"ab", "c"}));
   json["model"]["ignore_merges"] = true;
   EXPECT_EQ(encode(*load_json(json), "abc"), (std::vector<std::string>{"abc"}));
   EXPECT_EQ(encode(*load_json(json), "abcabc"), (std::vector<std::string>{"ab", "c", "ab", "c"}));
 }
 
-// As the `tokenizers` library 0.23 encodes with the same files.
-TEST(ByteLevelBpe, AByteWithoutTokenIsDroppedOrUnknown) {
+// Expected values from the `tokenizers` library 0.23 with the same files.
+TEST(ByteLevelBpe, ByteWithoutTokenIsDroppedOrUnknown) {
   Json json = tiny_tokenizer({{"a", "b"}});
   for (const char* byte : {"x", "y"}) json["model"]["vocab"].erase(byte);
   EXPECT_EQ(encode(*load_json(json), "axbxyz"), (std::vector<std::string>{"ab", "z"}));
@@ -85,7 +85,7 @@ TEST(ByteLevelBpe, AByteWithoutTokenIsDroppedOrUnknown) {
   EXPECT_EQ(encode(*load_json(json), "axbxyz"), (std::vector<std::string>{"a", "?", "b", "?", "?", "z"}));
   json["model"]["fuse_unk"] = true;
   EXPECT_EQ(encode(*load_json(json), "axbxyz"), (std::vector<std::string>{"a", "?", "b", "?", "z"}));
-  const std::string around = std::string(40, 'a') + "x" + std::string(40, 'b');  // beyond the short routine
+  const std::string around = std::string(40, 'a') + "x" + std::string(40, 'b');  // uses the long algorithm
   EXPECT_EQ(encode(*load_json(json), around).size(), 81U);
 }
 

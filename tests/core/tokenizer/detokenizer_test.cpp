@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// Maximal subparts, from the table of well-formed sequences (Unicode, table 3-7), on a whole text.
+// Replaces maximal subparts in a whole text, by the table of well-formed sequences (Unicode, table 3-7).
 std::string lossy_reference(const std::string& bytes) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(i < bytes.size() ? bytes[i] : 0); };
   const auto tail = [&](size_t i) { return at(i) >= 0x80 && at(i) <= 0xbf && i < bytes.size(); };
@@ -47,7 +47,7 @@ std::string random_bytes(std::mt19937& random) {
   return bytes;
 }
 
-TEST(LossyUtf8, AnySegmentationGivesTheSame) {
+TEST(LossyUtf8, ResultDoesNotDependOnSegmentation) {
   std::mt19937 random(5);
   for (int round = 0; round < 100000; ++round) {
     const std::string bytes = random_bytes(random);
@@ -65,8 +65,8 @@ TEST(LossyUtf8, AnySegmentationGivesTheSame) {
   }
 }
 
-// Two characters of each length, every way to cut them, byte tokens and longer ones.
-TEST(Detokenizer, EverySplitOfMultiByteText) {
+// Two characters of each length, split in every way, with byte tokens and longer ones.
+TEST(Detokenizer, HandlesEverySplitOfMultiByteText) {
   const auto tokenizer = load_json(tiny_tokenizer());
   std::u32string alphabet = U"a\u0000\u00e9\u07ff\u0800\u4e2d\ufffd\uffff\U00010000\U0001f600\U0010ffff";
   for (const char32_t first : alphabet) {
@@ -88,7 +88,7 @@ TEST(Detokenizer, EverySplitOfMultiByteText) {
   }
 }
 
-TEST(Detokenizer, RandomIdsGiveWhatTheirBytesGive) {
+TEST(Detokenizer, RandomIdsDecodeLikeTheirBytes) {
   std::mt19937 random(9);
   for (const auto& kind : byte_level_kinds()) {
     const auto tokenizer = load_golden(kind);
@@ -96,7 +96,7 @@ TEST(Detokenizer, RandomIdsGiveWhatTheirBytesGive) {
       TokenIds ids;
       std::string bytes;
       for (size_t i = random() % 20; i-- > 0;) {
-        // Half of them single bytes, which are mostly half characters.
+        // Half of the ids are single bytes, which are mostly incomplete characters.
         const size_t num_ids = random() % 2 == 0 ? 300 : tokenizer->vocab_size() + 5;
         const auto id = static_cast<TokenId>(random() % num_ids);
         ids.push_back(id);
@@ -116,7 +116,7 @@ TEST(Detokenizer, RandomIdsGiveWhatTheirBytesGive) {
   }
 }
 
-TEST(Detokenizer, CopiesGoOnFromTheSamePlace) {
+TEST(Detokenizer, CopiesContinueFromTheSameState) {
   const auto tokenizer = load_json(tiny_tokenizer());
   Detokenizer detokenizer(*tokenizer);
   std::string out;
@@ -130,7 +130,7 @@ TEST(Detokenizer, CopiesGoOnFromTheSamePlace) {
   EXPECT_EQ(out, utf8(U"\u4e2d"));
 }
 
-TEST(Detokenizer, FinishFlagsAnUnfinishedTail) {
+TEST(Detokenizer, FinishReplacesAnIncompleteTail) {
   const auto tokenizer = load_json(tiny_tokenizer());
   Detokenizer detokenizer(*tokenizer);
   std::string out;
@@ -142,7 +142,7 @@ TEST(Detokenizer, FinishFlagsAnUnfinishedTail) {
   EXPECT_FALSE(detokenizer.finish(out));
 }
 
-TEST(Detokenizer, ALiteralReplacementCharacterPassesAtOnce) {
+TEST(Detokenizer, PassesALiteralReplacementCharacter) {
   const auto tokenizer = load_json(tiny_tokenizer());
   Detokenizer detokenizer(*tokenizer);
   std::string out;

@@ -1,4 +1,5 @@
-// SentencePiece models and tiktoken ranks: ids and texts of those libraries, and files that must not load.
+// SentencePiece models and tiktoken ranks: ids and texts from those libraries, and files that must be
+// refused.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -38,7 +39,7 @@ void expect_cases(const Tokenizer& tokenizer, const Json& cases) {
   }
 }
 
-TEST(SentencePieceModel, EveryIdAndText) {
+TEST(SentencePieceModel, EveryIdAndTextMatches) {
   ASSERT_EQ(golden_models()["sentencepiece"].size(), 12U);
   for (size_t i = 0; i < 12; ++i) {
     SCOPED_TRACE(::testing::Message() << "model " << i);
@@ -46,7 +47,7 @@ TEST(SentencePieceModel, EveryIdAndText) {
   }
 }
 
-TEST(SentencePieceModel, SpecialTokensAndWhatATextBeginsWith) {
+TEST(SentencePieceModel, SpecialTokensAndTheBeginningOfATextMatch) {
   const auto tokenizer = load_model_file(sentencepiece_bytes(0));
   EXPECT_EQ(tokenizer->unk_id(), 0);
   EXPECT_EQ(tokenizer->bos_id(), 1);
@@ -78,7 +79,7 @@ TEST(SentencePieceModel, EveryTruncationIsAnErrorOrATokenizer) {
   EXPECT_GT(num_refused, bytes.size() / 37 / 2);
 }
 
-TEST(Gpt2Files, EveryIdAndText) {
+TEST(Gpt2Files, EveryIdAndTextMatches) {
   const Json file = Json::parse(read_golden("gpt2/tokenizer.json"));
   std::string merges = "#version: 0.2\r\n";
   for (const Json& merge : file["model"]["merges"]) {
@@ -103,7 +104,7 @@ TEST(Gpt2Files, EveryIdAndText) {
   EXPECT_THROW(tokenizer_json_of_gpt2_files("{}", "a b c"), Error);
 }
 
-TEST(Tiktoken, EveryIdAndText) {
+TEST(Tiktoken, EveryIdAndTextMatches) {
   const auto ranks = golden_models()["ranks"].get<std::string>();
   ASSERT_EQ(golden_models()["tiktoken"].size(), 4U);
   for (const Json& variant : golden_models()["tiktoken"]) {
@@ -134,7 +135,7 @@ TEST(Tiktoken, MalformedLinesAreNamed) {
   expect_refused("IQ== 2000000000\n", "too large");
 }
 
-TEST(Tiktoken, AnUnknownFamilyIsRefusedByName) {
+TEST(Tiktoken, UnknownFamilyIsRefusedByName) {
   try {
     load_model_file("IQ== 0\n", R"({"tokenizer_class": "OddTokenizer"})");
     ADD_FAILURE() << "no error";

@@ -24,7 +24,7 @@ std::string normalize(Form form, std::string_view text) {
   return normalize(UnicodeNormalizer(form), text);
 }
 
-// utf8proc's own, which sorts marks in quadratic time.
+// Normalizes with utf8proc itself, which sorts marks in quadratic time.
 std::string reference(Form form, const std::string& text) {
   int options = UTF8PROC_STABLE;
   options |= form == Form::nfc || form == Form::nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
@@ -64,7 +64,7 @@ TEST(UnicodeNormalizer, AgreesWithUtf8proc) {
   }
 }
 
-TEST(UnicodeNormalizer, EveryCodePointAlone) {
+TEST(UnicodeNormalizer, AgreesForEveryCodePointAlone) {
   for (char32_t code_point = 1; code_point < 0x110000; ++code_point) {
     if ((code_point >= 0xd800 && code_point < 0xe000) || is_never_normalized(code_point)) continue;
     const std::string text = utf8(std::u32string(1, code_point));
@@ -74,8 +74,8 @@ TEST(UnicodeNormalizer, EveryCodePointAlone) {
   }
 }
 
-// The reference library's tables are those of Unicode 9.
-TEST(UnicodeNormalizer, LeavesNewerCodePointsAlone) {
+// The tables of the reference library are from Unicode 9.
+TEST(UnicodeNormalizer, KeepsNewerCodePoints) {
   for (const Form form : {Form::nfc, Form::nfd, Form::nfkc, Form::nfkd}) {
     EXPECT_EQ(normalize(form, utf8(U"\u32ff")), utf8(U"\u32ff"));
     EXPECT_EQ(normalize(form, utf8(U"\U00011935\U00011930")), utf8(U"\U00011935\U00011930"));
@@ -83,7 +83,7 @@ TEST(UnicodeNormalizer, LeavesNewerCodePointsAlone) {
   }
 }
 
-TEST(UnicodeNormalizer, LongRunsOfMarks) {
+TEST(UnicodeNormalizer, HandlesLongRunsOfMarks) {
   std::u32string above_and_below;
   for (int i = 0; i < 100000; ++i) above_and_below += i % 2 == 0 ? U'\u0301' : U'\u0323';
   const std::string expected = utf8(std::u32string(50000, U'\u0323') + std::u32string(50000, U'\u0301'));
@@ -93,25 +93,25 @@ TEST(UnicodeNormalizer, LongRunsOfMarks) {
   EXPECT_EQ(composed.size(), 3 + expected.size() - 2);
 }
 
-TEST(LowercaseNormalizer, TakesCodePointsOneByOne) {
+TEST(LowercaseNormalizer, ConvertsCodePointsSeparately) {
   EXPECT_EQ(normalize(LowercaseNormalizer(), utf8(U"AbC\u0130\u03a3\u1c89\u00c9\u1e9e")),
             utf8(U"abci\u0307\u03c3\u1c8a\u00e9\u00df"));
 }
 
-TEST(StripNormalizer, TakesWhiteSpaceOffTheEnds) {
+TEST(StripNormalizer, RemovesWhiteSpaceFromTheEnds) {
   const std::string text = utf8(U" \u3000\u180e a \n");
   EXPECT_EQ(normalize(StripNormalizer(true, false), text), utf8(U"\u180e a \n"));
   EXPECT_EQ(normalize(StripNormalizer(false, true), text), utf8(U" \u3000\u180e a"));
   EXPECT_EQ(normalize(StripNormalizer(true, true), " \t "), "");
 }
 
-TEST(ReplaceNormalizer, PutsTheContentInPlace) {
+TEST(ReplaceNormalizer, ReplacesMatches) {
   EXPECT_EQ(normalize(ReplaceNormalizer(Regex(" {2,}", "p"), "_"), "a  b c   d"), "a_b c_d");
   EXPECT_EQ(normalize(ReplaceNormalizer(Regex("(a)", "p"), "$1"), "ab"), "$1b");
   EXPECT_EQ(normalize(ReplaceNormalizer(Regex("x*", "p"), "-"), "axxb"), "-a-b-");
 }
 
-TEST(ReplaceNormalizer, CannotBlowATextUp) {
+TEST(ReplaceNormalizer, LimitsTheLengthOfTheResult) {
   std::vector<std::unique_ptr<Normalizer>> steps;
   for (int i = 0; i < 10; ++i) {
     steps.push_back(std::make_unique<ReplaceNormalizer>(Regex("a", "p"), std::string(1000, 'a')));

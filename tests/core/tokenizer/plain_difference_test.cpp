@@ -1,5 +1,5 @@
-// Random models, texts and tokens beside a plain implementation of the same definitions.
-// QUIRE_TOKENIZER_ROUNDS asks for more of them.
+// Random models, texts and tokens, compared with plain implementations of the same definitions.
+// QUIRE_TOKENIZER_ROUNDS sets the number of rounds.
 #include <cstdlib>
 #include <functional>
 #include <random>
@@ -25,7 +25,7 @@ int num_rounds() {
   return given != nullptr ? std::atoi(given) : 300;
 }
 
-// Few characters, so that tokens overlap and compete; some of them never get a token.
+// Few characters, so that tokens overlap and compete; some never get a token.
 const std::vector<std::string>& alphabet() {
   static const auto* characters =
       new std::vector<std::string>{"a", "b", "c", "\xc3\xa9", "\xe4\xb8\xad", "x", "\xf0\x9f\x98\x80"};
@@ -36,7 +36,7 @@ constexpr size_t kNumKnown = 5;  // of the alphabet
 std::string random_text(std::mt19937& random, size_t max_length) {
   std::string text;
   for (size_t i = 1 + random() % max_length; i-- > 0;) {
-    // Unknown characters are rare, so that long merges come about.
+    // Unknown characters are rare, so that long merges occur.
     const size_t idx = random() % 8 == 0 ? random() % alphabet().size() : random() % kNumKnown;
     text += alphabet()[idx];
   }
@@ -137,19 +137,19 @@ void compare(const Json& model, std::mt19937& random) {
   }
 }
 
-TEST(PlainDifference, Bpe) {
+TEST(PlainDifference, BpeMatches) {
   std::mt19937 random(21);
   for (int round = 0; round < num_rounds() && !HasFatalFailure(); ++round)
     compare(random_bpe(random), random);
 }
 
-TEST(PlainDifference, Unigram) {
+TEST(PlainDifference, UnigramMatches) {
   std::mt19937 random(22);
   for (int round = 0; round < num_rounds() && !HasFatalFailure(); ++round)
     compare(random_unigram(random), random);
 }
 
-TEST(PlainDifference, WordPiece) {
+TEST(PlainDifference, WordPieceMatches) {
   std::mt19937 random(23);
   for (int round = 0; round < num_rounds() && !HasFatalFailure(); ++round)
     compare(random_word_piece(random), random);
@@ -203,8 +203,8 @@ Json decoding_vocabulary() {
   return vocab;
 }
 
-// What comes out token by token, from a copy half-way as well, is what the list as a whole decodes to.
-TEST(PlainDifference, StreamsOfAllDecoders) {
+// The text decoded token by token, also by a copy made half-way, equals the decoded list.
+TEST(PlainDifference, StreamsOfAllDecodersMatch) {
   std::mt19937 random(24);
   const Json vocab = decoding_vocabulary();
   for (const std::string& text : decoders()) {

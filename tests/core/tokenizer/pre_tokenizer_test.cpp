@@ -26,8 +26,8 @@ Pieces split(const std::string& pattern, SplitBehavior behavior, bool invert, st
   return split(SplitPreTokenizer(Regex(pattern, "pattern"), behavior, invert), text);
 }
 
-// What the reference library gives.
-TEST(Split, Behaviors) {
+// Expected values from the reference library.
+TEST(Split, FollowsEachBehavior) {
   using enum SplitBehavior;
   const std::string text = "--a-b--c-z-";
   const std::string pattern = "-+|z";
@@ -46,7 +46,7 @@ TEST(Split, Behaviors) {
   EXPECT_EQ(split("-", merged_with_next, false, "--a-b--c"), (Pieces{"-", "-a", "-b", "-", "-c"}));
 }
 
-TEST(Split, EmptyMatches) {
+TEST(Split, HandlesEmptyMatches) {
   using enum SplitBehavior;
   EXPECT_EQ(split("", isolated, false, "ab"), (Pieces{"a", "b"}));
   EXPECT_EQ(split("", removed, true, "ab"), Pieces{});
@@ -64,7 +64,7 @@ TEST(Sequence, EachStepSeesOnlyItsPiece) {
   EXPECT_EQ(split(PreTokenizerSequence(std::move(steps)), "a-b"), (Pieces{" ", "a", " ", "-", " ", "b"}));
 }
 
-TEST(PrefixSpace, OnlyWhereThereIsNone) {
+TEST(PrefixSpace, IsAddedOnlyIfMissing) {
   EXPECT_EQ(split(PrefixSpacePreTokenizer(), "ab"), Pieces{" ab"});
   EXPECT_EQ(split(PrefixSpacePreTokenizer(), " ab"), Pieces{" ab"});
   EXPECT_EQ(split(PrefixSpacePreTokenizer(), "\tab"), Pieces{" \tab"});

@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// The pieces that splitting at every match leaves, joined by '|'; as the reference library gives them.
+// Splits a text at every match and joins the pieces with '|'; expected values are from the reference library.
 std::string pieces(const std::string& pattern, const std::string& text) {
   const Regex regex(pattern, "pattern");
   RegexScratch scratch(text.size());
@@ -28,7 +28,7 @@ std::string pieces(const std::string& pattern, const std::string& text) {
   return out;
 }
 
-TEST(RegexSyntax, MatchesAsOniguruma) {
+TEST(RegexSyntax, MatchesLikeOniguruma) {
   EXPECT_EQ(pieces("^a", "a\na\n"), "a|\n|a|\n");
   EXPECT_EQ(pieces("a$", "ab\na"), "ab\n|a");
   EXPECT_EQ(pieces(R"(\s+$)", "a  \n b  "), "a|  |\n b|  ");
@@ -58,7 +58,7 @@ TEST(RegexSyntax, MatchesAsOniguruma) {
   EXPECT_EQ(pieces(R"([^\S\n]+)", "a \n b"), "a| |\n| |b");
 }
 
-TEST(RegexSyntax, ClassesGoByUnicode16) {
+TEST(RegexSyntax, ClassesFollowUnicode16) {
   EXPECT_EQ(pieces(R"(\s)", utf8(U"a\u180eb\u3000c\u0085")), utf8(U"a\u180eb|\u3000|c|\u0085"));
   EXPECT_EQ(pieces(R"(\p{S}+)", utf8(U"a\U0001fae8\U0001fae9b")), utf8(U"a|\U0001fae8\U0001fae9|b"));
   EXPECT_EQ(pieces(R"(\P{L}+)", utf8(U"1\U00031350 2")), utf8(U"1|\U00031350| 2"));
@@ -68,7 +68,7 @@ TEST(RegexSyntax, ClassesGoByUnicode16) {
   EXPECT_EQ(pieces(R"(\p{Han})", utf8(U"\u4e00\u3007\u3001")), utf8(U"\u4e00|\u3007|\u3001"));
 }
 
-TEST(RegexSyntax, RefusesWhatWouldNotMatchTheSame) {
+TEST(RegexSyntax, RefusesConstructsThatMatchDifferently) {
   for (const std::string pattern :
        {"(a",       "a)",          "*a",        "a**",           "a++b)",       "a+{2}",
         "a{2}?",    "a{3,1}",      "a{1001}",   "(?=a)*",        "\\",          "\\q",
@@ -89,7 +89,7 @@ TEST(RegexSyntax, RefusesWhatWouldNotMatchTheSame) {
   }
 }
 
-// Characters that mean something to one of the two libraries only, each as a literal.
+// Characters that are special in only one of the two libraries, each as a literal.
 TEST(RegexSyntax, LiteralsStayLiterals) {
   for (int c = 1; c < 128; ++c) {
     const std::string text(1, static_cast<char>(c));

@@ -57,8 +57,8 @@ TEST(Regex, InterpreterAndMachineCodeAgree) {
   }
 }
 
-// Place by place, with limits that grow, is found what one search finds.
-TEST(Regex, LongRunsTakeTheSlowWayToTheSameMatches) {
+// The search by position with growing limits finds the same matches as a single search.
+TEST(Regex, SlowSearchOfLongRunsFindsTheSameMatches) {
   for (const bool interpret : {false, true}) {
     Regex regex(R"(\s*[\r\n]+|\s+(?!\S)|\s+|\S+)", "pattern");
     if (interpret) regex.use_interpreter();
@@ -73,7 +73,7 @@ TEST(Regex, LongRunsTakeTheSlowWayToTheSameMatches) {
   }
 }
 
-// Patterns that take exponential or quadratic time end in an Error once the budget is used.
+// Patterns with exponential or quadratic time end in an Error once the budget is used up.
 TEST(Regex, RunawayPatternsAreStopped) {
   for (const std::string pattern :
        {"(?:a+)+[bc]", "(?:a|a)*[bc]", "(?:a*)*[bc]", "(?:a?){30}(?:a){30}[bc]"}) {
@@ -93,7 +93,7 @@ TEST(Regex, RunawayPatternsAreStopped) {
   }
 }
 
-TEST(Regex, DeepGroupsUseBoundedMemory) {
+TEST(Regex, DeepGroupsUseLimitedMemory) {
   for (const bool interpret : {false, true}) {
     Regex regex("(?:ab|a)+", "field");
     if (interpret) regex.use_interpreter();
@@ -102,7 +102,7 @@ TEST(Regex, DeepGroupsUseBoundedMemory) {
     const auto match = regex.find(text, 0, scratch);
     ASSERT_TRUE(match);
     EXPECT_EQ(match->end, text.size());
-    const std::string long_text(5000000, 'a');  // either all of it or a clean refusal
+    const std::string long_text(5000000, 'a');  // matches everything or is refused
     RegexScratch long_scratch(long_text.size());
     try {
       EXPECT_EQ(regex.find(long_text, 0, long_scratch)->end, long_text.size());
@@ -112,7 +112,7 @@ TEST(Regex, DeepGroupsUseBoundedMemory) {
   }
 }
 
-TEST(Regex, EmptyTextAndEmptyMatches) {
+TEST(Regex, HandlesEmptyTextAndEmptyMatches) {
   EXPECT_EQ(all_ends(Regex("a*", "p"), ""), std::vector<size_t>{0});
   EXPECT_EQ(all_ends(Regex("a+", "p"), ""), std::vector<size_t>{});
   EXPECT_EQ(all_ends(Regex("a*", "p"), "baab"), (std::vector<size_t>{0, 3, 4}));

@@ -15,12 +15,12 @@ namespace {
 using Strings = std::vector<std::string>;
 
 struct Found {
-  std::string text;  // before the match, or all
+  std::string text;  // text before the match, or the whole text
   bool stopped = false;
   std::string match;
 };
 
-// The definition: the smallest end, then the longest string.
+// Searches by the definition: the smallest end, then the longest string.
 Found search_plainly(const Strings& stops, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::string longest;
@@ -50,7 +50,7 @@ Found search_in_pieces(const Strings& stops, const Strings& pieces) {
     if (!stopped) {
       EXPECT_EQ(found.text.size() + matcher.num_held_bytes(), num_pushed);
     }
-    EXPECT_EQ(find_invalid_utf8(found.text), found.text.size());  // pieces are whole characters
+    EXPECT_EQ(find_invalid_utf8(found.text), found.text.size());  // output consists of whole characters
   }
   matcher.finish(found.text);
   found.stopped = matcher.stopped();
@@ -83,7 +83,7 @@ Strings random_pieces(std::mt19937& random, const std::string& text) {
   return pieces;
 }
 
-TEST(StopMatcher, AnySegmentationAndOrderGivesTheDefinition) {
+TEST(StopMatcher, MatchesTheDefinitionForAnySegmentationAndOrder) {
   std::mt19937 random(21);
   size_t num_stopped = 0;
   for (int round = 0; round < 200000; ++round) {
@@ -104,7 +104,7 @@ TEST(StopMatcher, AnySegmentationAndOrderGivesTheDefinition) {
   EXPECT_LT(num_stopped, 180000U);
 }
 
-TEST(StopMatcher, TheFirstToEndWins) {
+TEST(StopMatcher, MatchThatEndsFirstWins) {
   for (const Strings& stops : {Strings{"abcX", "b"}, Strings{"b", "abcX"}}) {
     const Found found = search_in_pieces(stops, {"ab"});
     EXPECT_EQ(found.text, "a");
@@ -112,7 +112,7 @@ TEST(StopMatcher, TheFirstToEndWins) {
   }
 }
 
-TEST(StopMatcher, NothingComesAfterAMatch) {
+TEST(StopMatcher, OutputsNothingAfterAMatch) {
   StopMatcher matcher(Strings{"stop"});
   std::string out;
   EXPECT_FALSE(matcher.push("one st", out));
@@ -125,7 +125,7 @@ TEST(StopMatcher, NothingComesAfterAMatch) {
   EXPECT_EQ(matcher.matched(), 0U);
 }
 
-TEST(StopMatcher, HeldTextComesOutAtTheEnd) {
+TEST(StopMatcher, OutputsHeldTextAtTheEnd) {
   StopMatcher matcher(Strings{"stop"});
   std::string out;
   matcher.push("sto", out);
@@ -135,7 +135,7 @@ TEST(StopMatcher, HeldTextComesOutAtTheEnd) {
   EXPECT_FALSE(matcher.stopped());
 }
 
-TEST(StopMatcher, CopiesGoOnByThemselves) {
+TEST(StopMatcher, CopiesAreIndependent) {
   StopMatcher matcher(Strings{"abc"});
   std::string out;
   matcher.push("ab", out);
@@ -147,7 +147,7 @@ TEST(StopMatcher, CopiesGoOnByThemselves) {
   EXPECT_EQ(out, "");
 }
 
-TEST(StopMatcher, WithoutStopStringsAllPasses) {
+TEST(StopMatcher, PassesAllTextWithoutStopStrings) {
   for (StopMatcher matcher : {StopMatcher(), StopMatcher(Strings{})}) {
     std::string out;
     EXPECT_FALSE(matcher.push("text", out));
@@ -156,14 +156,15 @@ TEST(StopMatcher, WithoutStopStringsAllPasses) {
   }
 }
 
-TEST(StopMatcher, RefusesWhatCannotBeAStopString) {
+TEST(StopMatcher, RefusesInvalidStopStrings) {
   EXPECT_THROW(StopMatcher(Strings{"a", ""}), Error);
   EXPECT_THROW(StopMatcher(Strings{"\xe4\xb8"}), Error);
   EXPECT_THROW(StopMatcher(Strings{std::string((1U << 20) + 1, 'a')}), Error);
 }
 
-// The longest string that almost matches everywhere: held back, never more than it may be, and all let out.
-TEST(StopMatcher, LongNearMatches) {
+// A long stop string that almost matches everywhere: never holds more than allowed, and outputs all text in
+// the end.
+TEST(StopMatcher, HandlesLongNearMatches) {
   const Strings stops = {std::string(4000, 'a') + "b"};
   StopMatcher matcher(stops);
   std::string out;

@@ -1,4 +1,4 @@
-// Tokenizers for tests: those of tests/golden, and small ones put together in memory.
+// Tokenizers for tests: those of tests/golden, and small ones made in memory.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ using testing::Json;
 
 inline constexpr EncodeOptions kBare{.parse_special = true, .add_special_tokens = false};
 
-// A file below tests/golden/tokenizers.
+// Reads a file below tests/golden/tokenizers.
 std::string read_golden(const std::string& name);
 std::shared_ptr<const Tokenizer> load_golden(const std::string& kind);
 
-// Those whose tokens spell bytes, and all.
+// Kinds whose tokens spell bytes, and all kinds.
 inline const std::vector<std::string>& byte_level_kinds() {
   static const auto* kinds =
       new std::vector<std::string>{"gpt2", "llama3", "qwen2", "o200k", "deepseek", "digits"};
@@ -34,14 +34,14 @@ inline const std::vector<std::string>& golden_kinds() {
   return *kinds;
 }
 
-// The JSON of a byte-level BPE: ids 0 to 255 are the bytes in the order of their values, then come the
-// results of `merges` (pairs of spellings), in order. Nothing is split unless a test puts a pre-tokenizer in.
+// Returns the JSON of a byte-level BPE: ids 0 to 255 are the byte values, followed by the results of `merges`
+// (pairs of spellings) in order. There is no pre-tokenizer.
 Json tiny_tokenizer(const std::vector<std::pair<std::string, std::string>>& merges = {});
 Json added_token(int id, const std::string& content, bool special);
 
 std::shared_ptr<const Tokenizer> load_json(const Json& json);
 
-// The text of code points.
+// Converts code points to UTF-8.
 std::string utf8(std::u32string_view code_points);
 
 }  // namespace quire

@@ -14,7 +14,7 @@ constexpr EncodeOptions kWithTemplate{.parse_special = true, .add_special_tokens
 
 class GoldenKind : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(GoldenKind, EveryIdAndText) {
+TEST_P(GoldenKind, EveryIdAndTextMatches) {
   const auto tokenizer = load_golden(GetParam());
   const Json cases = Json::parse(read_golden(GetParam() + "/golden.json"));
   ASSERT_GE(cases.size(), 200U);
@@ -46,7 +46,7 @@ void expect_case(const Tokenizer& tokenizer, const Json& item, const std::string
   EXPECT_EQ(tokenizer.decode(ids, true), item.contains("shown") ? item["shown"].get<std::string>() : decoded);
 }
 
-// The golden tokenizer of a variant with its changes put in.
+// Returns the golden tokenizer of a variant with its changes applied.
 Json variant_json(const Json& variant) {
   Json json = Json::parse(read_golden(variant["base"].get<std::string>() + "/tokenizer.json"));
   for (const auto& field : variant["fields"].items()) json[field.key()] = field.value();
@@ -60,8 +60,8 @@ Json variant_json(const Json& variant) {
   return json;
 }
 
-// Normalizers, split behaviours, patterns, added tokens with every flag and templates, mixed at random.
-TEST(GoldenVariants, EveryIdAndText) {
+// Normalizers, split behaviors, patterns, added tokens with every flag, and templates, mixed at random.
+TEST(GoldenVariants, EveryIdAndTextMatches) {
   const Json file = Json::parse(read_golden("variants.json"));
   ASSERT_GE(file["variants"].size(), 40U);
   for (size_t i = 0; i < file["variants"].size(); ++i) {
@@ -73,7 +73,7 @@ TEST(GoldenVariants, EveryIdAndText) {
 
 // Every kind of model, normalizer, pre-tokenizer, decoder, post-processor and added token, mixed at random by
 // make_parts.py.
-TEST(GoldenParts, EveryIdAndText) {
+TEST(GoldenParts, EveryIdAndTextMatches) {
   const Json file = Json::parse(read_golden("parts.json"));
   ASSERT_GE(file["variants"].size(), 120U);
   const std::string charsmap = file["charsmap"];
@@ -92,7 +92,7 @@ TEST(GoldenParts, EveryIdAndText) {
   }
 }
 
-TEST(GoldenModel, StoryPrompts) {
+TEST(GoldenModel, StoryPromptsMatch) {
   const std::string folder = std::string(QUIRE_SHARED_DIR) + "/models/story-15m/";
   const FileSystem& files = posix_file_system();
   if (!files.is_file(folder + "tokenizer.json")) GTEST_SKIP() << "no " << folder;
@@ -109,7 +109,7 @@ TEST(GoldenModel, StoryPrompts) {
     if (!item.value().is_object()) continue;  // the model's perplexity
     ++num_prompts;
     const auto ids = item.value()["ids"].get<TokenIds>();
-    EXPECT_EQ(tokenizer->encode(item.key()), ids);  // begins with the template's token
+    EXPECT_EQ(tokenizer->encode(item.key()), ids);  // begins with the template's BOS token
     TokenIds all = ids;
     for (const Json& id : item.value()["greedy"]) all.push_back(id.get<TokenId>());
     EXPECT_EQ(tokenizer->decode(all, true), item.value()["text"].get<std::string>());
@@ -117,8 +117,8 @@ TEST(GoldenModel, StoryPrompts) {
   EXPECT_EQ(num_prompts, 3U);
 }
 
-// A real vocabulary, which lacks 21 bytes; the folder is what tools/real_model.sh of the shared files makes.
-TEST(GoldenModel, SmolLm2Prompts) {
+// A real vocabulary without tokens for 21 bytes; tools/real_model.sh of the shared files makes the folder.
+TEST(GoldenModel, SmolLm2PromptsMatch) {
   const FileSystem& files = posix_file_system();
   const char* const named = std::getenv("QUIRE_SMOLLM2_DIR");
   const std::string folder = named != nullptr ? named : std::string(QUIRE_SHARED_DIR) + "/models/smollm2";

@@ -1,4 +1,4 @@
-// Files that must not load, each with one clear line; and what may be left out.
+// Files that must be refused, each with one clear line, and parts that may be missing.
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -376,7 +376,7 @@ TEST(TokenizerLoader, RefusesOtherFilesThatDisagree) {
   }
 }
 
-TEST(TokenizerLoader, OldFilesAndSmallGapsLoad) {
+TEST(TokenizerLoader, LoadsOldFilesAndSmallGaps) {
   Json json = tiny_tokenizer({{"h", "e"}});
   json["model"].erase("type");
   json["model"]["merges"] = {"h e"};
@@ -398,7 +398,7 @@ TEST(TokenizerLoader, BytesThatCannotOccurMayBeMissing) {
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text), false), text);
 }
 
-// Cutting a good file anywhere gives an Error, never a crash.
+// A valid file that is cut anywhere gives an Error, never a crash.
 TEST(TokenizerLoader, EveryPrefixIsRefused) {
   const std::string text = tiny_tokenizer({{"h", "e"}}).dump();
   for (size_t length = 0; length < text.size(); length += 7) {

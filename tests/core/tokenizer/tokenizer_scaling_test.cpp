@@ -1,5 +1,5 @@
-// Hostile texts take work in proportion to their length. Work is counted, never timed: steps of the merge
-// routines, and the places that PCRE2 passes in a pattern while its interpreter matches.
+// Hostile texts take work proportional to their length. Work is counted, not timed: steps of the merge
+// algorithms, and pattern items that PCRE2's interpreter passes while matching.
 #include <gtest/gtest.h>
 #include <pcre2.h>
 
@@ -56,7 +56,7 @@ std::string repeat(const Hostile& hostile, size_t num_units) {
   return text + hostile.tail;
 }
 
-// Patterns of the golden tokenizers, in PCRE2's syntax.
+// Patterns of the golden tokenizers, in PCRE2 syntax.
 std::vector<std::string> golden_patterns() {
   std::vector<std::string> patterns;
   for (const auto& kind : byte_level_kinds()) {
@@ -77,7 +77,7 @@ int count_callout(pcre2_callout_block*, void* counter) {
   return 0;
 }
 
-// How many items of the pattern are passed until the text is split to its end.
+// Returns how many pattern items are passed until the text is split completely.
 uint64_t count_steps(const std::string& pattern, const std::string& text) {
   int error = 0;
   size_t offset = 0;
@@ -131,8 +131,8 @@ TEST(Scaling, MergesTakeNearlyLinearSteps) {
   }
 }
 
-// Text that is slow wherever a step looks back, ahead or across more than once: it would take minutes.
-TEST(Scaling, TrapsOfEveryPartGoThrough) {
+// Text that would take minutes if any step looked back, ahead or across it more than once.
+TEST(Scaling, HostileTextsOfEveryPartAreEncoded) {
   constexpr size_t kNum = 1U << 19;
   Json strips = added_token(300, "\n", false);
   strips["rstrip"] = true;
@@ -158,8 +158,8 @@ TEST(Scaling, TrapsOfEveryPartGoThrough) {
   EXPECT_EQ(load_json({{"model", pieces}})->encode(std::string(kNum / 8, 'a')).size(), kNum / 8);
 }
 
-// A megabyte of each goes through, and back.
-TEST(Scaling, LongTextsComeBack) {
+// A megabyte of each hostile text is encoded and decoded.
+TEST(Scaling, LongTextsSurviveARoundTrip) {
   for (const std::string kind : {"llama3", "o200k"}) {
     const auto tokenizer = load_golden(kind);
     for (const Hostile& hostile : hostile_texts()) {

@@ -1,4 +1,4 @@
-// Special tokens must not come from a user's text.
+// Text from users never becomes a special token.
 #include <gtest/gtest.h>
 
 #include "core/tokenizer/tokenizer.h"
@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-// The only special token that a model yields for a text.
+// Returns whether it is the unknown token, the only special token that a model produces for a text.
 bool is_unknown(const Tokenizer& tokenizer, TokenId id) {
   return tokenizer.token_text(id) == "<unk>" || tokenizer.token_text(id) == "[UNK]";
 }
@@ -21,9 +21,9 @@ size_t count_special(const Tokenizer& tokenizer, const TokenIds& ids) {
 constexpr EncodeOptions kPlain{.parse_special = false, .add_special_tokens = false};
 constexpr EncodeOptions kParsed{.parse_special = true, .add_special_tokens = false};
 
-TEST(SpecialTokens, AreTextUnlessAskedFor) {
+TEST(SpecialTokens, AreTextUnlessParsed) {
   for (const auto& kind : golden_kinds()) {
-    if (kind == "mistral_metaspace") continue;  // its byte tokens are special, and spell what has no token
+    if (kind == "mistral_metaspace") continue;  // its byte tokens are special but spell text
     const auto tokenizer = load_golden(kind);
     const bool spells_all = kind != "unigram" && kind != "wordpiece";
     ASSERT_GE(tokenizer->special_ids().size(), 3U);
@@ -44,7 +44,7 @@ TEST(SpecialTokens, AreTextUnlessAskedFor) {
   }
 }
 
-// The same with a vocabulary that could spell the special token by its merges or as a whole.
+// The vocabulary could spell the special token by its merges or as a whole.
 TEST(SpecialTokens, AreNotSpelledByTheModel) {
   for (const bool ignore_merges : {false, true}) {
     Json json = tiny_tokenizer({{"e", "n"}, {"en", "d"}, {"end", "s"}});
@@ -55,11 +55,11 @@ TEST(SpecialTokens, AreNotSpelledByTheModel) {
     EXPECT_EQ(tokenizer->encode("end", kPlain), (TokenIds{256, 'd'}));
     EXPECT_EQ(tokenizer->encode("weekend", kPlain), (TokenIds{'w', 'e', 'e', 'k', 256, 'd'}));
     EXPECT_EQ(tokenizer->encode(std::string(40, 'x') + "end", kPlain).back(),
-              'd');  // the other merge routine
+              'd');  // the other merge algorithm
   }
 }
 
-TEST(SpecialTokens, DoNotComeOutOfNormalization) {
+TEST(SpecialTokens, AreNotCreatedByNormalization) {
   Json json = tiny_tokenizer();
   Json token = added_token(256, "<end>", true);
   token["normalized"] = true;
@@ -71,10 +71,10 @@ TEST(SpecialTokens, DoNotComeOutOfNormalization) {
   EXPECT_EQ(count_special(*tokenizer, tokenizer->encode(wide, kPlain)), 0U);
   const TextSpan spans[] = {{"<end>", true}, {wide, false}, {"<end>", true}};
   EXPECT_EQ(count_special(*tokenizer, tokenizer->encode_spans(spans, false)),
-            0U);  // the text moved as a whole
+            0U);  // the text changed as a whole
 }
 
-TEST(SpecialTokens, OrdinaryAddedTokensAreAlwaysFound) {
+TEST(SpecialTokens, DoNotHideOrdinaryAddedTokens) {
   Json json = tiny_tokenizer();
   json["added_tokens"] =
       Json::array({added_token(256, "<think>", false), added_token(257, "<think><end>", true)});
@@ -94,7 +94,7 @@ TEST(TextSpans, OrdinaryTokensThatLookLikeMarkersAreTextInContent) {
   EXPECT_EQ(tokenizer->encode_spans(spans, false), expected);
 }
 
-TEST(TextSpans, AreOneText) {
+TEST(TextSpans, AreEncodedAsOneText) {
   const auto tokenizer = load_golden("llama3");
   const std::string text = "<|im_start|>user\nHello there,   world<|im_end|>\n";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
@@ -117,7 +117,7 @@ TEST(TextSpans, SpecialTokensNeedSpansThatParseThem) {
     EXPECT_EQ(ids.back(), end);
     EXPECT_EQ(count_special(*tokenizer, ids), 2U) << special;
   }
-  // Half of it the user's.
+  // Half of the special token is from the user.
   const TextSpan halves[] = {{"<|im_", true}, {"end|>", false}, {"<|im_end|>", true}};
   EXPECT_EQ(count_special(*tokenizer, tokenizer->encode_spans(halves, false)), 1U);
   const TextSpan other_halves[] = {{"<|im_", false}, {"end|>", true}};

@@ -30,14 +30,14 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
   error_of(ErrorCode::encoding, [&] { tokenizer->encode("\xe4\xb8"); });
 }
 
-TEST(Tokenizer, NulIsData) {
+TEST(Tokenizer, TreatsNulAsText) {
   const auto tokenizer = load_json(tiny_tokenizer());
   const std::string text("a\0b", 3);
   EXPECT_EQ(tokenizer->encode(text), (TokenIds{'a', 0, 'b'}));
   EXPECT_EQ(tokenizer->decode(TokenIds{'a', 0, 'b'}, true), text);
 }
 
-TEST(Tokenizer, EmptyText) {
+TEST(Tokenizer, EncodesEmptyText) {
   for (const auto& kind : golden_kinds()) {
     const auto tokenizer = load_golden(kind);
     EXPECT_EQ(tokenizer->encode(""), TokenIds{});
@@ -45,7 +45,7 @@ TEST(Tokenizer, EmptyText) {
   }
 }
 
-TEST(Tokenizer, LooksTokensUp) {
+TEST(Tokenizer, FindsTokens) {
   Json json = tiny_tokenizer({{"h", "e"}});
   json["added_tokens"] = Json::array({added_token(300, "<end>", true), added_token(301, "a b", false)});
   const auto tokenizer = load_json(json);
@@ -64,7 +64,7 @@ TEST(Tokenizer, LooksTokensUp) {
   EXPECT_EQ(tokenizer->special_ids(), TokenIds{300});
 }
 
-TEST(Tokenizer, IdsWithoutATokenAreNothing) {
+TEST(Tokenizer, IgnoresIdsWithoutAToken) {
   Json json = tiny_tokenizer();
   json["added_tokens"] = Json::array({added_token(300, "<end>", true)});
   const auto tokenizer = load_json(json);
@@ -103,7 +103,7 @@ TEST(Tokenizer, ReadsNamesFromTheOtherFiles) {
   EXPECT_EQ(tokenizer->encode("<s>x<more>", {true, false}), (TokenIds{257, 'x', 260}));
 }
 
-TEST(Tokenizer, PutsTheTemplateAround) {
+TEST(Tokenizer, AppliesThePostProcessorTemplate) {
   Json json = tiny_tokenizer();
   json["added_tokens"] = Json::array({added_token(256, "<s>", true)});
   json["post_processor"] = Json::parse(R"({"type": "TemplateProcessing",
@@ -118,14 +118,14 @@ TEST(Tokenizer, PutsTheTemplateAround) {
   EXPECT_EQ(tokenizer->encode("x", {false, false}), TokenIds{'x'});
 }
 
-TEST(Tokenizer, WithoutADecoderTokensStandApart) {
+TEST(Tokenizer, SeparatesTokensBySpacesWithoutADecoder) {
   Json json = tiny_tokenizer();
   json["decoder"] = nullptr;
   const auto tokenizer = load_json(json);
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("a b"), false), utf8(U"a \u0120 b"));
 }
 
-TEST(Tokenizer, ManyThreadsShareOne) {
+TEST(Tokenizer, CanBeSharedByManyThreads) {
   const auto tokenizer = load_golden("llama3");
   const Json cases = Json::parse(read_golden("llama3/golden.json"));
   std::vector<std::thread> threads;
