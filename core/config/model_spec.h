@@ -1,5 +1,5 @@
-// A model as a list of layers: what each is, in numbers, and the tensors that hold its weights. A family's
-// reader expands config.json into it; the builder and the passes over a model know nothing else.
+// The specification of a model: a list of layers with their sizes and the names of their weight tensors. The
+// reader of a family expands config.json into it; the builder and the forward passes use only this.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,35 @@
 
 namespace quire {
 
-// Output j of a matrix is stored output order[j]; a stored output may be given several times.
+// Order of the columns of a matrix: output j is the stored output order[j]. A stored output may occur several
+// times.
 using ColumnOrder = std::shared_ptr<const std::vector<int32_t>>;
 
 enum class BiasRule : uint8_t { none, required };
 
-// One stored matrix. "{}" in its key stands for the number of an expert.
+// One stored matrix. "{}" in its key is replaced by the number of an expert.
 struct MatrixPart {
-  std::string key;  // of its tensors, without the suffix of a format
+  std::string key;  // tensor name without the suffix of a quantization format
   int32_t num_in = 0;
   int32_t num_out = 0;  // as stored
   BiasRule bias = BiasRule::none;
   bool transposed = false;  // stored as [in, out]
-  int32_t num_slabs = 0;    // stacked for so many experts; 0: not stacked
+  int32_t num_slabs = 0;    // number of experts stacked in one tensor; 0: not stacked
   ColumnOrder order;        // nullptr: as stored
   float prescale = 1.0f;    // multiplies the matrix and its bias
 
   int32_t outputs() const { return order ? static_cast<int32_t>(order->size()) : num_out; }
 };
 
-// Parts that share their input, side by side.
+// Matrices with the same input, evaluated together.
 using MatrixParts = std::vector<MatrixPart>;
 
 struct VectorPart {
-  std::string name;  // of the tensor; empty: there is none
+  std::string name;  // tensor name; empty: there is no vector
   int32_t count = 0;
-  float offset = 0.0f;          // added to each: Gemma's one
-  float scale = 1.0f;           // multiplies each after that
-  ColumnOrder order = nullptr;  // the elements that are taken of it; nullptr: all
+  float offset = 0.0f;          // added to each element; 1 for Gemma
+  float scale = 1.0f;           // multiplies each element after the offset
+  ColumnOrder order = nullptr;  // selected elements; nullptr: all
 };
 
 struct NormPart : kernels::NormSpec {
@@ -50,48 +51,49 @@ struct NormPart : kernels::NormSpec {
   VectorPart bias;
 };
 
-// A feed-forward part: down(act(gate) * up).
+// A dense feed-forward part (MLP): down(act(gate) * up).
 struct MlpPart : kernels::MlpSpec {
   MatrixParts gate_up;
   MatrixPart down;
   std::optional<NormPart> sub_norm;
-  // The numbers of xIELU, where they are tensors: alpha of positive and of negative numbers.
+  // Tensors with the parameters of xIELU: alpha for positive and for negative inputs. Empty if they are not
+  // tensors.
   std::string xielu_key;
-  ShardColumns activated;  // that down reads
-  ShardColumns outputs;    // of down
+  ShardColumns activated;  // columns that `down` reads
+  ShardColumns outputs;    // columns that `down` writes
 };
 
-// Routed experts; `expert` is what each of them is.
+// Routed experts (MoE); `expert` describes each of them.
 struct ExpertsPart : kernels::RouterSpec {
   MatrixPart router;
-  std::optional<NormPart> router_norm;  // of the residual stream, for the router alone
+  std::optional<NormPart> router_norm;  // norm of the residual stream for the router alone
   VectorPart choice_bias;
   VectorPart expert_scale;
   MlpPart expert;
   std::optional<MlpPart> shared;
-  std::optional<MatrixPart> shared_gate;  // one output: sigmoid of it multiplies what the shared one gives
+  std::optional<MatrixPart> shared_gate;  // its sigmoid (one output) scales the shared expert
   VectorPart output_bias;
 };
 
-// Keys and values out of a product of low rank, as DeepSeek has them.
+// Multi-head latent attention (MLA): low-rank keys and values, as in DeepSeek.
 struct LatentPart {
-  std::optional<MatrixPart> query_down;  // nullptr: queries are one product
+  std::optional<MatrixPart> query_down;  // nullopt: queries are computed by one matrix
   std::optional<NormPart> query_norm;
   MatrixPart query;
-  MatrixPart latent;  // the latent, then the rotary part of the keys
+  MatrixPart latent;  // the latent, followed by the rotary part of the keys
   NormPart latent_norm;
   MatrixPart expand;
 };
 
-// Chooses the keys that attention looks at.
+// The indexer of sparse attention: chooses the keys to attend to.
 struct IndexerPart : kernels::IndexerSpec {
-  MatrixPart query;  // of the normalised low-rank query
+  MatrixPart query;  // reads the normalized low-rank query
   MatrixPart key;
   NormPart key_norm;
   MatrixPart weights;
 };
 
-// Experts that hold heads: queries and outputs are theirs, keys and values are shared.
+// Mixture of attention heads (JetMoE): experts have their own queries and outputs, but share keys and values.
 struct HeadExpertsPart : kernels::RouterSpec {
   MatrixPart router;
   MatrixPart query;
@@ -99,7 +101,7 @@ struct HeadExpertsPart : kernels::RouterSpec {
   VectorPart output_bias;
 };
 
-// The difference of two attentions: heads of the second half are taken from those of the first.
+// Differential attention: the heads of the second half are subtracted from those of the first.
 struct DifferentialPart {
   VectorPart query_1, key_1, query_2, key_2;
   float initial = 0.0f;
@@ -107,9 +109,9 @@ struct DifferentialPart {
 };
 
 struct AttentionPart : kernels::AttentionSpec {
-  int32_t rope_idx = -1;   // of ModelSpec::ropes; -1: none
-  int32_t kv_idx = 0;      // of ModelSpec::kvs
-  int32_t kv_source = -1;  // the layer whose keys and values it reads; -1: its own
+  int32_t rope_idx = -1;   // index into ModelSpec::ropes; -1: no RoPE
+  int32_t kv_idx = 0;      // index into ModelSpec::kvs
+  int32_t kv_source = -1;  // the layer whose keys and values it uses (KV sharing); -1: its own
   MatrixParts qkv;
   MatrixPart output;
   VectorPart q_norm;
@@ -118,11 +120,11 @@ struct AttentionPart : kernels::AttentionSpec {
   std::optional<NormPart> sub_norm;
   std::optional<LatentPart> latent;
   std::optional<IndexerPart> indexer;
-  int32_t selection_source = -1;  // the layer whose chosen keys it takes; -1: its own, if any
+  int32_t selection_source = -1;  // the layer whose chosen keys it uses; -1: its own, if any
   std::optional<HeadExpertsPart> head_experts;
   std::optional<DifferentialPart> differential;
-  ShardColumns results;  // that the output matrix reads; see AttentionBlockParams
-  ShardColumns outputs;  // of the output matrix
+  ShardColumns results;  // columns that the output matrix reads; see AttentionBlockParams
+  ShardColumns outputs;  // columns that the output matrix writes
 };
 
 // Layers with recurrent state will be a second alternative.
@@ -138,14 +140,15 @@ struct FeedForwardPart {
   std::optional<NormPart> experts_post_norm;
 };
 
-// A second, low-rank way around attention, as Gemma 3n has it.
+// LAuReL of Gemma 3n: a low-rank path parallel to attention.
 struct LaurelPart {
   MatrixPart left;
   MatrixPart right;
   NormPart norm;
 };
 
-// Several residual streams, of which the blocks see one: the others are predicted and corrected.
+// AltUp of Gemma 3n: several residual streams. The blocks process one of them; the others are predicted and
+// corrected.
 struct StreamsPart {
   MatrixPart router;
   NormPart router_norm;
@@ -154,7 +157,7 @@ struct StreamsPart {
   VectorPart output_scale;
 };
 
-// What the token's own embedding for this layer adds at its end.
+// Per-layer embedding of Gemma 3n and 4: added at the end of the layer.
 struct LayerInputPart {
   MatrixPart gate;
   kernels::Activation activation = kernels::Activation::gelu_tanh;
@@ -169,12 +172,12 @@ struct LayerSpec {
   NormPart feed_forward_norm;
   FeedForwardPart feed_forward;
   std::optional<NormPart> feed_forward_post_norm;
-  bool parallel = false;     // both blocks read what came into the layer
-  bool shares_norm = false;  // and the first norm serves both
+  bool parallel = false;     // attention and MLP both read the input of the layer
+  bool shares_norm = false;  // attention and MLP share the first norm
   std::optional<LayerInputPart> layer_input;
   std::optional<LaurelPart> laurel;
   std::optional<StreamsPart> streams;
-  VectorPart output_scale;  // one number that multiplies the stream at the layer's end
+  VectorPart output_scale;  // a scalar that multiplies the residual stream at the end of the layer
 
   const AttentionPart& attention() const { return std::get<AttentionPart>(mixer); }
   AttentionPart& attention() { return std::get<AttentionPart>(mixer); }
@@ -188,22 +191,22 @@ struct RopeSpec {
   bool operator==(const RopeSpec&) const = default;
 };
 
-// The keys and values of a layer: layers of one kind share pages.
+// The keys and values of a layer. Layers with equal specs share a kind of KV pages.
 struct KvSpec {
   int32_t num_heads = 0;
   int32_t head_dim = 0;
   int32_t value_dim = 0;
   int32_t index_dim = 0;
-  int32_t window = 0;  // tokens that are still seen; 0: all
+  int32_t window = 0;  // sliding window in tokens; 0: unlimited
 
   bool operator==(const KvSpec&) const = default;
 };
 
-// Embeddings of their own for every layer, mixed with a product of the token's first one.
+// Per-layer embeddings, mixed with a projection of the token embedding.
 struct LayerInputsPart {
   std::string table;  // tensor [vocabulary, layers * columns]
   int32_t vocab_size = 0;
-  int32_t columns = 0;  // of one layer
+  int32_t columns = 0;  // per layer
   float table_scale = 1.0f;
   MatrixPart projection;
   float projection_scale = 1.0f;
@@ -215,21 +218,21 @@ struct EmbeddingPart {
   std::string key;
   float scale = 1.0f;
   std::optional<NormPart> norm;
-  // Learned positions: a tensor [rows, hidden] that is added; the position plus an offset is the row.
+  // Learned positions: a tensor [rows, hidden] that is added; the row is the position plus an offset.
   std::string positions_key;
   int32_t num_positions = 0;
   int32_t position_offset = 0;
   std::optional<LayerInputsPart> layer_inputs;
-  MatrixParts stream_projections;  // of the streams beside the first
+  MatrixParts stream_projections;  // of the residual streams after the first
 };
 
 struct HeadPart {
   NormPart norm;
   MatrixPart projection;
-  bool tied = false;  // the head is the embedding, unless the files hold a head of its own
+  bool tied = false;  // the head is the embedding, unless the files have a separate head
   float scale = 1.0f;
   float softcap = 0.0f;
-  bool unit_rows = false;  // rows of the matrix are divided by their length
+  bool unit_rows = false;  // rows of the matrix are divided by their norm
   MatrixParts stream_projections;
   ShardColumns vocabulary;
 };
