@@ -11,11 +11,11 @@
 
 namespace quire {
 
-// Cancellation flag, safe to use from any thread.
+// One-shot cancellation flag, safe to use from any thread.
 class CancelSwitch {
  public:
-  // Runs `action` once, when the switch is turned on, on the thread that turns it on; at once if it is on
-  // already. The action must not throw, wait or use the switch.
+  // An action that runs once, when the switch is turned on, on the thread that turns it on. It runs at once
+  // if the switch is on already. The action must not throw, wait or use the switch.
   class Listener {
    public:
     // A null switch never turns on.

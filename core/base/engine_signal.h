@@ -8,7 +8,8 @@
 
 namespace quire {
 
-// Any thread may notify; one thread waits. A notification that arrives while no thread waits is kept.
+// A signal that any thread may send and one thread waits for. A notification that arrives while no thread
+// waits is kept.
 class EngineSignal {
  public:
   void notify() noexcept {

@@ -11,8 +11,8 @@
 
 namespace quire {
 
-// Values equal the QUIRE_ERROR_* constants of capi/include/quire/error.h, which is checked in error.cpp of
-// the C API.
+// Error codes. The values equal the QUIRE_ERROR_* constants of capi/include/quire/error.h; capi/src/error.cpp
+// checks this.
 enum class ErrorCode : int32_t {
   ok = 0,
   invalid_argument = 1,  // an argument; the message names it and its range

@@ -11,8 +11,8 @@
 
 namespace quire {
 
-// Builds the value from parser events. Rejects too deep nesting and duplicate keys, which nlohmann's own DOM
-// parser does not.
+// Builder of a value from parser events. It rejects too deep nesting and duplicate keys, which nlohmann's own
+// DOM parser does not.
 class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonBuilder(std::string_view source, size_t max_depth) : source_(source), max_depth_(max_depth) {}

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-// Blocks every signal during its lifetime; a thread started meanwhile inherits the mask.
+// Guard that blocks every signal during its lifetime; a thread started meanwhile inherits the mask.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -48,7 +48,7 @@ class Interpreter final {
   class TestedItems;
   class Recursion;
 
-  // Sets a variable to a value and restores the old value at the end of the scope.
+  // Guard that sets a variable to a value and restores the old value at the end of the scope.
   template <typename T>
   class Replaced {
    public:

@@ -5,7 +5,7 @@
 
 namespace quire::chat {
 
-// Renders the body of a recursive loop over other items.
+// Interface to render the body of a recursive loop over other items.
 class LoopRecursion {
  public:
   virtual ~LoopRecursion() = default;

@@ -61,7 +61,7 @@ class Machine {
   // Fails because an operation does not accept an undefined value.
   [[noreturn]] void fail_undefined(const Value& value) const;
 
-  // Counts one level of nesting of statements, expressions, calls or values during its lifetime.
+  // Guard that counts one level of nesting of statements, expressions, calls or values during its lifetime.
   class Level {
    public:
     explicit Level(Machine& machine) : machine_(machine) {

@@ -146,7 +146,7 @@ class ScopeNames {
   std::unordered_set<std::string> stored_;
 };
 
-// First pass over a scope: collects the names that it reads and sets. Does not enter nested scopes.
+// First pass over a scope: collection of the names that it reads and sets. Does not enter nested scopes.
 class NameCollector {
  public:
   explicit NameCollector(ScopeNames& names) : names_(names) {}
@@ -214,7 +214,7 @@ class NameCollector {
   Branch branch_ = Branch::none;
 };
 
-// Second pass: assigns slots to the variables of a scope, then resolves the nested scopes.
+// Second pass: assignment of slots to the variables of a scope, then of its nested scopes.
 class NameResolver {
  public:
   void run(Syntax& syntax) {

@@ -85,7 +85,7 @@ struct Range final : Object {
   int64_t size;
 };
 
-// Yields values one by one, once, like a Python generator.
+// A source of values, one by one and only once, like a Python generator.
 struct Iterator : Object {
   static constexpr ObjectType kType = ObjectType::iterator;
   Iterator() : Object(kType) {}

@@ -68,7 +68,7 @@ class Parser {
   }
 
  private:
-  // Counts one level of nesting of blocks and expressions.
+  // Guard that counts one level of nesting of blocks and expressions.
   class Level {
    public:
     explicit Level(Parser& parser) : parser_(parser) {

@@ -93,7 +93,7 @@ void append_quoted(Machine& machine, TextBuilder& out, const Text& text) {
   out.append(std::string(1, quote), from_template);
 }
 
-// Brackets and commas printed for a list or a dict have the origin of that list or dict.
+// Printer of repr(). Brackets and commas of a list or a dict have the origin of that list or dict.
 class Printer {
  public:
   Printer(Machine& machine, TextBuilder& out) : machine_(machine), out_(out) {}

@@ -16,9 +16,9 @@ namespace {
 
 // --- Lazy filters
 
-// Applies a step to each item of a source, on demand.
+// A lazy iterator that applies a step to each item of a source.
 struct Stream final : Iterator {
-  // Replaces an item by its result; returns false to skip it.
+  // A function that replaces an item by its result, or returns false to skip it.
   using Step = std::function<bool(Machine& machine, Value& item)>;
   Stream(Iterator* the_source, Step the_step) : source(the_source), step(std::move(the_step)) {}
   bool next(Machine& machine, Value& out) override {

@@ -25,7 +25,7 @@ struct Slot {
   uint32_t idx = 0;
 };
 
-// How a variable is initialized on entry to its scope: looked up among the input variables, copied from an
+// Initialization of a variable on entry to its scope: looked up among the input variables, copied from an
 // outer scope, or undefined.
 struct Load {
   enum class Kind : uint8_t { look_up, copy, undefine };

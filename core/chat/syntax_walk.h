@@ -7,7 +7,7 @@
 
 namespace quire::chat {
 
-// Combines one lambda for each alternative of a variant into a visitor.
+// A visitor that combines one lambda for each alternative of a variant.
 template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;

@@ -20,7 +20,7 @@ struct Sides {
 Value stripped(Machine& machine, const TextRef& text, Sides sides, const Text* chars = nullptr);
 Value replaced(Machine& machine, const Text& text, const Text& from, const Text& to, int64_t max_count);
 Value in_case(Machine& machine, const Text& text, CaseChange change);
-// Where words begin for titled(). `letters`: after a character that is not a letter, as in str.title.
+// The beginnings of words for titled(). `letters`: after a character that is not a letter, as in str.title.
 // `spaces`: after white space, a dash or an opening bracket, as in the filter `title`.
 enum class TitleWords { letters, spaces };
 Value titled(Machine& machine, const Text& text, TitleWords words);

@@ -14,7 +14,7 @@ struct Dict;
 
 enum class Kind : uint8_t { undefined, none, boolean, integer, real, text, object };
 
-// Why a value is undefined, for error messages.
+// The reason why a value is undefined, for error messages.
 enum class Absence : uint8_t { variable, attribute, item, parameter, forbidden };
 
 class Value {

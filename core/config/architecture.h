@@ -36,14 +36,14 @@ struct TensorKeys {
   std::string_view head = "lm_head";
 };
 
-// Whether matrices have a bias: never, always, or depending on a flag of config.json.
+// The rule for biases of matrices: never, always, or depending on a flag of config.json.
 struct BiasSwitch {
   enum class Kind : uint8_t { never, always, flag } kind = Kind::never;
   std::string_view flag = {};
   bool flag_default = false;
 };
 
-// Which layers use a sliding window of `sliding_window` tokens.
+// The layers that use a sliding window of `sliding_window` tokens.
 enum class WindowRule : uint8_t {
   no_layer,
   every_layer,      // if sliding_window is a number

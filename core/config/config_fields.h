@@ -24,7 +24,8 @@ struct IntField {
   int64_t max = 0;
 };
 
-// Reads fields of config.json. Borrows the JSON value. All errors are ErrorCode::format and name the field.
+// A reader of fields in config.json. It borrows the JSON value. All errors are ErrorCode::format and name the
+// field.
 class ConfigFields {
  public:
   explicit ConfigFields(JsonView root);

@@ -11,7 +11,7 @@ namespace quire {
 
 class ModulePattern;
 
-// How a list entry is compared with a module name.
+// The comparison of a list entry with a module name.
 enum class NameRule : uint8_t {
   part,      // AWQ: a substring of the name
   exact,     // compressed-tensors: the whole name, or "re:" and a pattern anchored at the beginning

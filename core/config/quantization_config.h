@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// How a group of modules is quantized, as far as config.json specifies it.
+// Quantization of a group of modules, as far as config.json specifies it.
 struct QuantizationScheme {
   int32_t bits = 0;        // 0: unspecified
   int32_t group_size = 0;  // inputs that share a scale; -1: all; 0: unspecified
@@ -27,7 +27,7 @@ struct QuantizedGroup {
   QuantizationScheme scheme;
 };
 
-// How the scale of a BitNet matrix applies to its values -1, 0 and 1.
+// The use of the scale of a BitNet matrix with its values -1, 0 and 1.
 enum class BitNetScale : uint8_t { none, multiplies, divides };
 
 // Quantization settings. The tensors determine the format of each matrix; this has the settings that the

@@ -42,7 +42,7 @@ struct RopeConfig {
   bool operator==(const RopeConfig&) const = default;
 };
 
-// Values outside of the settings object that serve as defaults.
+// Default values that config.json has outside of the settings object.
 struct RopeDefaults {
   double theta = 10000.0;
   double partial_factor = 1.0;

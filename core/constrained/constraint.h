@@ -67,13 +67,13 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   // Fills an empty mask. Returns whether the mask is valid for the position regardless of the text.
   bool make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
       QUIRE_REQUIRES(mutex_);
-  // When to allow a token that completes a lexeme: at once, or only after its stack is resolved with the text
-  // and found to continue.
+  // The time to allow a token that completes a lexeme: at once, or only after its stack is resolved with the
+  // text and found to continue.
   enum class Marks { now, later };
   Marks marks_for(StackId stack) const QUIRE_REQUIRES(mutex_) {
     return machine_.depends_on_text(stack) || !machine_.goes_on(stack) ? Marks::later : Marks::now;
   }
-  // Stacks that follow, by the trie node at which a lexeme may end.
+  // The stacks that follow, by the trie node at which a lexeme may end.
   using Exits = std::map<uint32_t, std::vector<StackId>>;
   bool follow_exits(Exits todo, std::string_view text, gsl::span<uint32_t> mask) const QUIRE_REQUIRES(mutex_);
   void settle(uint32_t node, std::string_view read, gsl::span<StackId> stacks, gsl::span<uint32_t> mask) const
@@ -123,7 +123,7 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   mutable std::vector<const ByteRow*> rows_by_depth_ QUIRE_GUARDED_BY(mutex_);
 };
 
-// Follows one text through a constraint. Not thread-safe; a copy continues from the same position.
+// The state of one text under a constraint. Not thread-safe; a copy continues from the same position.
 class Matcher {
  public:
   explicit Matcher(const std::shared_ptr<const Constraint>& constraint);

@@ -7,7 +7,8 @@
 
 namespace quire {
 
-// (-1)^negative * whole.fraction: `whole` without leading zeros and `fraction` without trailing zeros.
+// A decimal number (-1)^negative * whole.fraction: `whole` without leading zeros, `fraction` without trailing
+// zeros.
 struct Decimal {
   bool negative = false;
   std::string whole;

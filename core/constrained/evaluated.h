@@ -11,8 +11,8 @@
 
 namespace quire {
 
-// For values that satisfy all conditions: the evaluated members (those with these keys) and leading items, or
-// all of them.
+// The evaluated members (those with these keys, or all) and leading items (or all) of values that satisfy all
+// conditions.
 struct Evaluated {
   std::vector<Literal> conditions;
   std::vector<LanguageId> keys;

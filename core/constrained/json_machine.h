@@ -17,7 +17,7 @@
 
 namespace quire {
 
-// Compiles schemas and expands their stacks. Not thread-safe.
+// The schemas of a constraint, compiled, and the expansion of their stacks. Not thread-safe.
 class JsonMachine {
  public:
   // Maximum depth of a stack; nothing more is opened at this depth.
@@ -109,7 +109,8 @@ class JsonMachine {
   // names seen, for arrays the counts. If items or names must differ, the last entry is the number of the
   // list of used ones.
   using Facts = std::vector<uint64_t>;
-  // Numbers of the facts of the object terms that the text may still be; sorted, never empty.
+  // A set of alternatives: numbers of the facts of the object terms that the text may still be. Sorted, never
+  // empty.
   using Alternatives = std::vector<uint32_t>;
 
   // States of brackets and separators, with the white space around them.

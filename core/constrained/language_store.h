@@ -27,8 +27,8 @@ struct LanguageEdge {
 };
 using LanguageEdges = std::vector<LanguageEdge>;  // sorted, disjoint, non-empty
 
-// Holds all languages of a constraint. Not thread-safe. Throws ErrorCode::capacity if there are more than
-// max_terms terms.
+// The languages of a constraint. Not thread-safe. Throws ErrorCode::capacity if there are more than max_terms
+// terms.
 class LanguageStore {
  public:
   static constexpr LanguageId kNothing = 0;   // no text at all

@@ -8,7 +8,8 @@
 
 namespace quire {
 
-// Numbers are assigned in order from 0. An exception leaves everything unchanged. Not thread-safe.
+// A set of values with numbers, assigned in order from 0. An exception leaves everything unchanged. Not
+// thread-safe.
 template <typename Value>
 class Numbered {
  public:

@@ -430,7 +430,7 @@ bool looks_around(const PatternNode& node) {
   return std::any_of(node.parts.begin(), node.parts.end(), looks_around);
 }
 
-// Computes the language of a pattern followed by `tail`; lookahead applies to the tail as well.
+// The language of a pattern followed by `tail`; lookahead applies to the tail as well.
 class PatternLanguage {
  public:
   PatternLanguage(std::string_view text, LanguageStore& store) : text_(text), store_(store) {}

@@ -35,7 +35,7 @@ struct Position {
   bool operator==(const Position&) const = default;
 };
 
-// Runs a grammar. Not thread-safe.
+// A running grammar. Not thread-safe.
 class PushDown {
  public:
   explicit PushDown(const ConstraintLimits& limits);

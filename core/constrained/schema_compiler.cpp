@@ -89,7 +89,7 @@ JsonValue spelled_out(const JsonValue& value) {
 
 }  // namespace
 
-// Computes the shape of one schema from its keywords, in plain or negated form.
+// The shape of one schema, computed from its keywords in plain or negated form.
 class KeywordShapes {
  public:
   KeywordShapes(SchemaCompiler& compiler, SchemaId schema, bool negative)

@@ -17,8 +17,8 @@
 
 namespace quire {
 
-// Compiles one schema document. Not thread-safe. Throws ErrorCode::unsupported naming an unsupported keyword,
-// and ErrorCode::capacity if there are too many alternatives or goals.
+// The compiler of one schema document. Not thread-safe. Throws ErrorCode::unsupported naming an unsupported
+// keyword, and ErrorCode::capacity if there are too many alternatives or goals.
 class SchemaCompiler {
  public:
   static constexpr size_t kMaxTerms = 4096;

@@ -29,7 +29,7 @@ struct KeyRule {
   auto operator<=>(const KeyRule&) const = default;
 };
 
-// If the member `name` is present, `needed` must be present too.
+// A dependency: if the member `name` is present, `needed` must be present too.
 struct Implication {
   uint32_t name = 0;
   uint32_t needed = 0;
@@ -46,7 +46,7 @@ struct ObjectTerm {
   bool operator==(const ObjectTerm&) const = default;
 };
 
-// Requires that at least min and at most max items from index `from` on satisfy the goal.
+// A condition: at least min and at most max items from index `from` on satisfy the goal.
 struct ItemCount {
   uint32_t from = 0;
   GoalId goal = kAnyValue;

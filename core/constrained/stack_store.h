@@ -60,7 +60,7 @@ struct Closure {
   bool is_cut = false;  // more would open, but the stack has its maximum depth
 };
 
-// Interns stack nodes. Not thread-safe. Node 0 is the empty stack.
+// The store of stack nodes, which are interned. Not thread-safe. Node 0 is the empty stack.
 class StackStore {
  public:
   static constexpr StackId kEnd = 0;

@@ -12,8 +12,8 @@
 
 namespace quire {
 
-// Stores sorted lists of canonical texts, without duplicates. Each list has a number; the empty list is 0.
-// Not thread-safe.
+// A store of sorted lists of canonical texts, without duplicates. Each list has a number; the empty list is
+// 0. Not thread-safe.
 class UsedItems {
  public:
   UsedItems() { lists_.number_of({}); }

@@ -11,8 +11,8 @@
 
 namespace quire {
 
-// Tolerant: any input gives valid JSON. An unescaped quote inside a string is part of the string if the text
-// after it could not follow a string.
+// A tolerant reader: any input gives valid JSON. An unescaped quote inside a string is part of the string if
+// the text after it could not follow a string.
 class LooseReader {
  public:
   enum class Begin {

@@ -24,9 +24,9 @@ enum class ReasoningStart : uint8_t {
   off      // reasoning and its marks are treated as text
 };
 
-// Tolerant: anything that is not a call is text, and no byte is lost. The events do not depend on how the
-// bytes are split, except for where text events are divided. Time and memory are linear in the answer. A copy
-// continues from the same state. Not thread-safe.
+// A tolerant parser: anything that is not a call is text, and no byte is lost. The events do not depend on
+// how the bytes are split, except that text may be divided into more events. Time and memory are linear in
+// the answer. A copy continues from the same state. Not thread-safe.
 class ResponseParser {
  public:
   // Borrows the dialect, which must be in the table.

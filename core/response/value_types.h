@@ -56,7 +56,7 @@ class ToolSet {
   std::shared_ptr<const std::vector<Tool>> tools_;  // shared by copies
 };
 
-// Converts a value to JSON if its strings are written without quotes.
+// Rules to convert a value to JSON if its strings are written without quotes.
 struct PlainValue {
   ValueTypes types;
   bool is_json = false;  // a type hint of the dialect marks it as JSON

@@ -43,13 +43,13 @@ struct SpecialRanges {
 // Returns whether a text is spelled like a control marker: "<x>", "[X]" or "<|x".
 bool looks_like_marker(std::string_view text);
 
-// Finds a set of added tokens in a text. The leftmost match wins; of several at the same place, the longest.
-// A special token matches only if the whole match is in a range that allows special tokens; elsewhere its
-// text is plain text. (With encode_special_tokens, the `tokenizers` library also skips all tokens that
-// overlap the text of a special token; here an ordinary added token inside it is found.)
+// A matcher for a set of added tokens. The leftmost match wins; of several at the same place, the longest. A
+// special token matches only if the whole match is in a range that allows special tokens; elsewhere its text
+// is plain text. (With encode_special_tokens, the `tokenizers` library also skips all tokens that overlap the
+// text of a special token; here an ordinary added token inside it is found.)
 class AddedTokenMatcher {
  public:
-  // Receives the non-empty texts between tokens with their positions, and the tokens.
+  // Receiver of the tokens, and of the non-empty texts between them with their positions.
   class Sink {
    public:
     virtual ~Sink() = default;

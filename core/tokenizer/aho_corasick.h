@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// Immutable; safe to use from any thread. A state is a number; 0 is the start.
+// A search automaton, immutable and safe to use from any thread. A state is a number; 0 is the start.
 class AhoCorasick {
  public:
   static constexpr int32_t kNone = -1;

@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// Immutable; safe to use from any thread.
+// The character table of a BPE model, immutable and safe to use from any thread.
 class BpeSpeller {
  public:
   // The characters of a piece: those of the text, or its bytes, which the vocabulary contains as characters

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// Immutable; safe to use from any thread.
+// A map of replacements, immutable and safe to use from any thread.
 class Charsmap {
  public:
   struct Match {

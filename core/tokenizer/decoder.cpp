@@ -28,7 +28,7 @@ StepDecoder::StepDecoder(const Vocabulary& vocabulary, Steps steps)
   places_.push_back(bytes_.size());
 }
 
-// Passes text to step `idx`, or to the output after the last step.
+// A sink that passes text to step `idx`, or to the output after the last step.
 class StepDecoder::Link final : public TextSink {
  public:
   Link(const Steps& steps, size_t idx, DecodeState& state, std::string& out)

@@ -20,7 +20,7 @@ struct DecodeState {
   std::vector<DecodeStepState> steps;  // of a StepDecoder; set by its first token
 };
 
-// Immutable; safe to use from any thread with a separate state. Ids must be in the vocabulary.
+// A decoder, immutable and safe to use from any thread with a separate state. Ids must be in the vocabulary.
 class Decoder {
  public:
   virtual ~Decoder() = default;

@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kMaxStripped = 1024;  // most characters that a stream may have to hold
 constexpr size_t kMaxReplacedBytes = 64;
 
-// Builds the list of steps. After tokens are joined, a step sees text instead of tokens; not all steps can do
-// that on a stream.
+// Loader of the list of steps. After tokens are joined, a step sees text instead of tokens; not all steps can
+// do that on a stream.
 class StepLoader {
  public:
   void add(const JsonView& json) {

@@ -20,14 +20,14 @@ struct DecodeStepState {
   bool started = false;
 };
 
-// Receives the text that a step produces.
+// Receiver of the text that a step produces.
 class TextSink {
  public:
   virtual ~TextSink() = default;
   virtual void text(std::string_view text) = 0;
 };
 
-// Immutable; safe to use from any thread with a separate state.
+// A step, immutable and safe to use from any thread with a separate state.
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;
@@ -39,7 +39,7 @@ class DecoderStep {
   virtual void apply_inside(std::string& token) const = 0;
 };
 
-// Tokens spell bytes in the byte alphabet.
+// ByteLevel: tokens spell bytes in the byte alphabet.
 class ByteLevelStep final : public DecoderStep {
  public:
   void push(std::string_view text, DecodeStepState& state, TextSink& next) const override;
@@ -47,8 +47,9 @@ class ByteLevelStep final : public DecoderStep {
   void apply_inside(std::string& token) const override;
 };
 
-// "<0x0A>" is a byte. Each byte that is not valid UTF-8 becomes one U+FFFD. (The library replaces every byte
-// of a run that has an invalid byte; here, complete characters of the run were already output.)
+// ByteFallback: "<0x0A>" is a byte. Each byte that is not valid UTF-8 becomes one U+FFFD. (The library
+// replaces every byte of a run that has an invalid byte; here, complete characters of the run were already
+// output.)
 class ByteFallbackStep final : public DecoderStep {
  public:
   void push(std::string_view text, DecodeStepState& state, TextSink& next) const override;
@@ -56,7 +57,7 @@ class ByteFallbackStep final : public DecoderStep {
   void apply_inside(std::string& token) const override;
 };
 
-// Replaces every match of a regular expression within a token by `content`.
+// Replace with a regular expression: every match within a token becomes `content`.
 class ReplaceStep final : public DecoderStep {
  public:
   ReplaceStep(Regex pattern, std::string content)
@@ -69,7 +70,7 @@ class ReplaceStep final : public DecoderStep {
   std::string content_;
 };
 
-// Replaces every occurrence of `pattern` by `content`.
+// Replace with a string: every occurrence of `pattern` becomes `content`.
 class LiteralReplaceStep final : public DecoderStep {
  public:
   enum class Over { token, text };  // text: also across the boundaries of its parts
@@ -85,7 +86,7 @@ class LiteralReplaceStep final : public DecoderStep {
   Over over_;
 };
 
-// Removes up to a given number of one character from both ends of each token, or of the text.
+// Strip: removes up to a given number of one character from both ends of each token, or of the text.
 class StripStep final : public DecoderStep {
  public:
   struct Options {
@@ -108,7 +109,7 @@ class StripStep final : public DecoderStep {
   Over over_;
 };
 
-// Replaces the mark by a space. In the first token the mark is dropped if the tokenizer added the first
+// Metaspace: the mark becomes a space. In the first token it is dropped if the tokenizer added the first
 // space.
 class MetaspaceStep final : public DecoderStep {
  public:
@@ -121,7 +122,7 @@ class MetaspaceStep final : public DecoderStep {
   bool drops_first_;
 };
 
-// Puts a space before every token except the first and those that continue a word.
+// WordPiece: a space before every token except the first and those that continue a word.
 class WordPieceStep final : public DecoderStep {
  public:
   WordPieceStep(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
@@ -133,7 +134,7 @@ class WordPieceStep final : public DecoderStep {
   bool cleanup_;        // removes spaces before punctuation
 };
 
-// Replaces the end-of-word suffix by a space; in the last token the suffix is dropped.
+// BPEDecoder: the end-of-word suffix becomes a space; in the last token it is dropped.
 class WordSuffixStep final : public DecoderStep {
  public:
   explicit WordSuffixStep(std::string suffix) : suffix_(std::move(suffix)) {}  // not empty
@@ -145,7 +146,7 @@ class WordSuffixStep final : public DecoderStep {
   std::string suffix_;
 };
 
-// Removes repeated tokens and padding (CTC).
+// CTC: repeated tokens and padding are removed.
 class CtcStep final : public DecoderStep {
  public:
   struct Options {

@@ -11,7 +11,8 @@
 
 namespace quire {
 
-// Open addressing, at most half full. Immutable once filled; then safe to use from any thread.
+// A hash table with open addressing, at most half full. Immutable once filled; then safe to use from any
+// thread.
 class IdTable {
  public:
   static constexpr TokenId kNone = -1;

@@ -16,7 +16,8 @@ struct Merge {
   bool exists() const { return result >= 0; }
 };
 
-// Open addressing, at most half full. Immutable once filled; then safe to use from any thread.
+// A hash table with open addressing, at most half full. Immutable once filled; then safe to use from any
+// thread.
 class MergeTable {
  public:
   MergeTable() : MergeTable(0) {}

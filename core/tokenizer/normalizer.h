@@ -14,8 +14,8 @@ namespace quire {
 
 struct EncodeScratch;
 
-// Immutable; safe to use from any thread with a separate scratch. Time is linear in the text, except for
-// sorting long runs of combining marks.
+// A normalizer, immutable and safe to use from any thread with a separate scratch. Time is linear in the
+// text, except for sorting long runs of combining marks.
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
@@ -33,7 +33,7 @@ class UnicodeNormalizer final : public Normalizer {
   Form form_;
 };
 
-// Converts each code point separately, without regard to its neighbors.
+// Lower case of each code point, without regard to its neighbors.
 class LowercaseNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
@@ -48,7 +48,7 @@ class PrependNormalizer final : public Normalizer {
   std::string prefix_;
 };
 
-// Removes white space from the ends.
+// Removal of white space at the ends.
 class StripNormalizer final : public Normalizer {
  public:
   StripNormalizer(bool left, bool right) : left_(left), right_(right) {}
@@ -59,19 +59,19 @@ class StripNormalizer final : public Normalizer {
   bool right_;
 };
 
-// Removes combining marks; comes after a normal form that decomposes characters.
+// Removal of combining marks; comes after a normal form that decomposes characters.
 class StripAccentsNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
 };
 
-// Handles control characters and white space like SentencePiece's "nmt" rules.
+// Treatment of control characters and white space by SentencePiece's "nmt" rules.
 class NmtNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
 };
 
-// Converts each byte to a character of the byte alphabet.
+// Conversion of each byte to a character of the byte alphabet.
 class ByteAlphabetNormalizer final : public Normalizer {
  public:
   std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
@@ -92,8 +92,8 @@ class BertNormalizer final : public Normalizer {
   Options options_;
 };
 
-// Applies a charsmap like the `tokenizers` library: for a grapheme of up to 5 bytes, replaces it by the
-// shortest entry that it begins with; otherwise replaces each of its characters.
+// Replacement by a charsmap, like in the `tokenizers` library: a grapheme of up to 5 bytes is replaced by the
+// shortest entry that it begins with; otherwise each of its characters is replaced.
 class PrecompiledNormalizer final : public Normalizer {
  public:
   explicit PrecompiledNormalizer(Charsmap map) : map_(std::move(map)) {}
@@ -103,7 +103,7 @@ class PrecompiledNormalizer final : public Normalizer {
   Charsmap map_;
 };
 
-// Replaces every occurrence of `pattern` by `content`.
+// Replacement of every occurrence of `pattern` by `content`.
 class LiteralReplaceNormalizer final : public Normalizer {
  public:
   LiteralReplaceNormalizer(std::string pattern, std::string content)
@@ -115,7 +115,7 @@ class LiteralReplaceNormalizer final : public Normalizer {
   std::string content_;
 };
 
-// Replaces every match by `content`.
+// Replacement of every match by `content`.
 class ReplaceNormalizer final : public Normalizer {
  public:
   ReplaceNormalizer(Regex pattern, std::string content)

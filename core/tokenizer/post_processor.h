@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// Immutable; safe to use from any thread.
+// A post-processor, immutable and safe to use from any thread.
 class PostProcessor {
  public:
   struct Piece {

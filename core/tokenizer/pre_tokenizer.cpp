@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// Joins the parts of a text, alternating matches and gaps, into pieces according to a split behavior.
+// Helper that joins the parts of a text, alternating matches and gaps, into pieces by a split behavior.
 class Joiner {
  public:
   struct Rule {
@@ -198,7 +198,7 @@ void ByteAlphabetPreTokenizer::split(const TextPiece& piece, EncodeScratch&, Pie
 
 namespace {
 
-// Passes each piece of one step to the next step.
+// A sink that passes each piece of one step to the next step.
 class StepSink final : public PieceSink {
  public:
   StepSink(const std::vector<std::unique_ptr<PreTokenizer>>& steps, size_t next_idx, EncodeScratch& scratch,

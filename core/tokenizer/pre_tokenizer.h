@@ -22,22 +22,22 @@ struct TextPiece {
   }
 };
 
-// Receives the pieces of a text in order; none is empty. The view is valid during the call.
+// Receiver of the pieces of a text, in order; none is empty. The view is valid during the call.
 class PieceSink {
  public:
   virtual ~PieceSink() = default;
   virtual void piece(const TextPiece& piece) = 0;
 };
 
-// Immutable; safe to use from any thread with a separate scratch. Each piece is split without regard to its
-// neighbors.
+// A pre-tokenizer, immutable and safe to use from any thread with a separate scratch. Each piece is split
+// without regard to its neighbors.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const = 0;
 };
 
-// How the matches of a pattern are treated.
+// The treatment of the matches of a pattern.
 enum class SplitBehavior {
   isolated,              // each match is a piece
   removed,               // matches are dropped
@@ -46,7 +46,7 @@ enum class SplitBehavior {
   contiguous,            // adjacent matches form one piece
 };
 
-// Splits at the matches of a pattern or, with `invert`, at the gaps between them.
+// Split at the matches of a pattern or, with `invert`, at the gaps between them.
 class SplitPreTokenizer final : public PreTokenizer {
  public:
   SplitPreTokenizer(Regex pattern, SplitBehavior behavior, bool invert)
@@ -59,7 +59,7 @@ class SplitPreTokenizer final : public PreTokenizer {
   bool invert_;
 };
 
-// Splits at the occurrences of a string.
+// Split at the occurrences of a string.
 class LiteralSplitPreTokenizer final : public PreTokenizer {
  public:
   // `pattern` is not empty.
@@ -73,7 +73,7 @@ class LiteralSplitPreTokenizer final : public PreTokenizer {
   bool invert_;
 };
 
-// Splits at each code point of a class.
+// Split at each code point of a class.
 class CodePointSplitPreTokenizer final : public PreTokenizer {
  public:
   using IsMember = bool (*)(uint32_t code_point);
@@ -86,19 +86,19 @@ class CodePointSplitPreTokenizer final : public PreTokenizer {
   SplitBehavior behavior_;
 };
 
-// Splits into runs of word characters and runs of other characters; drops white space.
+// Split into runs of word characters and runs of other characters; white space is dropped.
 class WordsPreTokenizer final : public PreTokenizer {
  public:
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 };
 
-// Splits where the script changes. Drops spaces before the first script.
+// Split at changes of the script. Spaces before the first script are dropped.
 class ScriptsPreTokenizer final : public PreTokenizer {
  public:
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 };
 
-// Splits into pieces of a fixed number of code points.
+// Split into pieces of a fixed number of code points.
 class FixedLengthPreTokenizer final : public PreTokenizer {
  public:
   explicit FixedLengthPreTokenizer(size_t num_chars) : num_chars_(num_chars) {}  // above 0
@@ -108,7 +108,7 @@ class FixedLengthPreTokenizer final : public PreTokenizer {
   size_t num_chars_;
 };
 
-// Replaces spaces by another character, and puts one before each piece of a text.
+// Metaspace: spaces become another character, which is also put before each piece of a text.
 class MetaspacePreTokenizer final : public PreTokenizer {
  public:
   enum class Prepend { always, first, never };  // first: only at the start of the text
@@ -124,19 +124,19 @@ class MetaspacePreTokenizer final : public PreTokenizer {
   Options options_;
 };
 
-// Puts a space before a piece that does not begin with one.
+// A space before a piece that does not begin with one.
 class PrefixSpacePreTokenizer final : public PreTokenizer {
  public:
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 };
 
-// Converts the bytes of each piece to the byte alphabet.
+// Conversion of the bytes of each piece to the byte alphabet.
 class ByteAlphabetPreTokenizer final : public PreTokenizer {
  public:
   void split(const TextPiece& piece, EncodeScratch& scratch, PieceSink& sink) const override;
 };
 
-// Applies several steps; each splits the pieces of the step before it.
+// A sequence of steps; each splits the pieces of the step before it.
 class PreTokenizerSequence final : public PreTokenizer {
  public:
   explicit PreTokenizerSequence(std::vector<std::unique_ptr<PreTokenizer>> steps)

@@ -40,7 +40,7 @@ class RegexScratch {
   uint64_t max_steps_;
 };
 
-// Immutable; safe to use from any thread.
+// A compiled pattern, immutable and safe to use from any thread.
 class Regex {
  public:
   // `where` names the pattern in messages. Throws ErrorCode::unsupported if a construct is not supported.
@@ -71,7 +71,7 @@ class Regex {
   std::unique_ptr<Code> here_;      // matches at one position only
 };
 
-// Iterates over all matches in a text, in order and disjoint. Skips an empty match directly after another
+// Iterator over all matches in a text, in order and disjoint. It skips an empty match directly after another
 // match.
 class RegexMatches {
  public:

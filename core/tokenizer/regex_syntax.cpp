@@ -35,8 +35,8 @@ std::string literal(uint32_t code_point) {
   return fmt::format("\\x{{{:x}}}", code_point);
 }
 
-// Translates a pattern in one pass. Oniguruma's option switch "x(?i)ab|cd" applies to the end of its group,
-// like "x(?i:ab|cd)", and is written that way.
+// Translator of a pattern, in one pass. Oniguruma's option switch "x(?i)ab|cd" applies to the end of its
+// group, like "x(?i:ab|cd)", and is written that way.
 class Translator {
  public:
   Translator(std::string_view pattern, std::string_view where) : pattern_(pattern), where_(where) {}

@@ -9,7 +9,7 @@ namespace quire {
 
 struct EncodeScratch;
 
-// Immutable; safe to use from any thread with a separate scratch.
+// A model, immutable and safe to use from any thread with a separate scratch.
 class SubwordModel {
  public:
   virtual ~SubwordModel() = default;

@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// Encodes one text: raw added tokens, normalizer, normalized added tokens, pre-tokenizer, model.
+// The encoding of one text: raw added tokens, normalizer, normalized added tokens, pre-tokenizer, model.
 class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
  public:
   Encoding(const TokenizerParts& parts, const SpecialRanges& special, size_t num_text_bytes)
@@ -27,7 +27,7 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
   }
 
  private:
-  // Receives the texts between the added tokens of normalized text.
+  // Receiver of the texts between the added tokens of normalized text.
   class NormalizedSink final : public AddedTokenMatcher::Sink {
    public:
     NormalizedSink(Encoding& encoding, bool allow_special, bool begins_text)

@@ -53,7 +53,7 @@ struct EncodeResult {
   EncodeWork work;
 };
 
-// Immutable; safe to use from any thread.
+// A loaded tokenizer, immutable and safe to use from any thread.
 class Tokenizer {
  public:
   static constexpr size_t kMaxTextBytes = size_t{1} << 30;

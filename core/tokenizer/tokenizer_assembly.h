@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// Keeps the parsed files alive while views of them are used.
+// The parsed files, kept alive while views of them are used.
 class ParsedTokenizerFiles {
  public:
   explicit ParsedTokenizerFiles(const TokenizerFiles& files)

@@ -12,7 +12,8 @@
 
 namespace quire {
 
-// Immutable once loaded (mark_special and show_as are for loading); then safe to use from any thread.
+// All tokens, immutable once loaded (mark_special and show_as are for loading); then safe to use from any
+// thread.
 class Vocabulary {
  public:
   struct Entry {

@@ -24,7 +24,7 @@ class UnknownWord {
   std::optional<TokenId> id_;
 };
 
-// Each piece is one token.
+// WordLevel: each piece is one token.
 class WordLevel final : public SubwordModel {
  public:
   // `vocabulary` must outlive the model.
@@ -38,8 +38,8 @@ class WordLevel final : public SubwordModel {
   UnknownWord unknown_;
 };
 
-// Splits greedily from the left: takes the longest token that the rest of the word begins with. A word that
-// cannot be split this way is unknown as a whole.
+// WordPiece: takes the longest token that the rest of the word begins with, from the left. A word that cannot
+// be split this way is unknown as a whole.
 class WordPiece final : public SubwordModel {
  public:
   static constexpr size_t kMaxTokenBytes = 512;

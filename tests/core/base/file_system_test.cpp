@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-// Each test has its own directory, which is removed at the end.
+// A fixture with a new directory for each test, removed at the end.
 class FileSystemTest : public ::testing::Test {
  protected:
   void SetUp() override {
