@@ -1,4 +1,4 @@
-// Turns any exception into an error code and a message; the engine catches exceptions only here.
+// Turns any exception into an error code and a message; shared by all catch sites of the engine.
 #pragma once
 
 #include <exception>

@@ -16,9 +16,9 @@ namespace {
 
 constexpr size_t kTerm = 0;  // indexes into Facts
 constexpr size_t kCount = 1;
-constexpr size_t kFulfilled = 2;  // objects
+constexpr size_t kFulfilled = 2;  // objects only
 constexpr size_t kSeen = 3;
-constexpr size_t kCounts = 2;  // arrays
+constexpr size_t kCounts = 2;  // arrays only
 constexpr size_t kMaxObligations = 64;
 constexpr size_t kMaxKeyClasses = 4096;
 constexpr size_t kMaxCounts = 6;

@@ -18,10 +18,9 @@ struct ResponseEvent {
   Kind kind = Kind::text;
   uint32_t call_idx = 0;  // index from 0; for call_begin, arguments and call_end
   std::string text;       // for text, reasoning and arguments
-  std::string raw;   // the bytes of the answer that the event covers; concatenated over all events, they are
-                     // the answer
-  std::string name;  // for call_begin and call_end
-  std::string id;    // for call_begin and call_end, if known; empty if the dialect has no ids
+  std::string raw;        // bytes of the answer that the event covers; all of them together are the answer
+  std::string name;       // for call_begin and call_end
+  std::string id;         // for call_begin and call_end, if known; empty if the dialect has no ids
 
   bool is_of_call() const {
     return kind == Kind::call_begin || kind == Kind::arguments || kind == Kind::call_end;

@@ -13,8 +13,7 @@ class JsonSpan {
   enum class Step {
     taken,   // the byte is part of the value
     last,    // the byte is the last one of the value
-    refused  // the byte is not part of the value: a value without brackets or quotes has ended, or it is
-             // malformed
+    refused  // the byte is not part of the value, which has ended (if unquoted) or is malformed
   };
 
   // Reads one byte and appends its JSON form to `out`.
