@@ -40,7 +40,7 @@ class PosixFile final : public File {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw Error(ErrorCode::io, "{}: read failed: {}", path_, reason(errno));
       if (got == 0) {
-        throw Error(ErrorCode::truncated, "{}: ends at byte {} where {} bytes were expected", path_,
+        throw Error(ErrorCode::truncated, "{}: ends at byte {}, but {} bytes were expected", path_,
                     offset + done, offset + out.size());
       }
       done += static_cast<size_t>(got);

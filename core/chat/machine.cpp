@@ -87,7 +87,7 @@ void Machine::fail_undefined(const Value& value) const {
     case Absence::attribute:
       fail("the value has no attribute '{}'", name);
     case Absence::item:
-      fail("there is no such item");
+      fail("the value has no such item");
     case Absence::parameter:
       fail("parameter '{}' was not provided", name);
     case Absence::forbidden:

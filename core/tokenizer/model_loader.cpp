@@ -25,11 +25,11 @@ std::pair<std::string, std::string> read_merge(const JsonView& merges, size_t id
     const JsonValue::Array* const pair = item.as_array();
     if (pair == nullptr || pair->size() != 2 || pair->front().as_string() == nullptr ||
         pair->back().as_string() == nullptr) {
-      fail("a pair of strings, as the first merge is");
+      fail("a pair of strings, like the first merge");
     }
     return {*pair->front().as_string(), *pair->back().as_string()};
   }
-  if (item.as_string() == nullptr) fail("a string of two tokens, as the first merge is");
+  if (item.as_string() == nullptr) fail("a string of two tokens, like the first merge");
   const std::string& text = *item.as_string();
   const size_t space = text.find(' ');
   if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
