@@ -1,4 +1,5 @@
-// Rows on their way between the devices of one model: from host memory, and from card to card.
+// Transfer of rows between the devices of a model (pipeline parallelism): from host memory, and between
+// cards.
 #include <cstring>
 
 #include "kernels/cuda/step/context.h"
@@ -6,8 +7,8 @@
 namespace quire::kernels {
 namespace {
 
-// Lets the cards of two contexts reach each other's memory where the machine can; copies take a way through
-// the host where it cannot, so a refusal is no failure.
+// Gives the cards of two contexts access to each other's memory if the machine allows it. Otherwise copies go
+// through the host, so a refusal is no failure.
 void connect(Context& to, const Context& from) {
   if (to.connected == from.device) return;
   to.connected = from.device;
@@ -35,8 +36,8 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
   return c.device->check(error, "handing rows over");
 }
 
-// The copy runs on the stream of the taker, after what the reclaimer has queued; what the reclaimer queues
-// next waits for it.
+// The copy runs on the receiver's stream, after the work that the sender has queued; later work of the sender
+// waits for it.
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns) {
   Context& to = *context;

@@ -1,4 +1,4 @@
-// The primitive entries of the table: shapes are checked, kernels issued.
+// The primitive entries of the table: they check shapes and launch kernels.
 #include <algorithm>
 
 #include "kernels/cuda/pointwise/pointwise.h"
@@ -11,7 +11,7 @@ Status check(Context& c, cudaError_t error, const char* doing) {
   return c.device->check(error, doing);
 }
 
-// What the cache kernels can work on.
+// Returns true if the cache kernels support these heads.
 bool heads_fit(const HeadShape& heads, const KvShape& kv) {
   const bool quantized = kv.key_format >= KvFormat::q8 || kv.value_format >= KvFormat::q8;
   const int32_t values = value_dim(heads);
@@ -64,7 +64,7 @@ int32_t most_chunks(const AttentionParams& p) {
                   (p.sliding_window + p.batch.max_query_tokens + kChunkTokens - 1) / kChunkTokens + 1);
 }
 
-// The first sequences of a step, each of one token, and those after them. Tokens keep their rows.
+// Split a step into its leading sequences with one token each, and the rest. Tokens keep their rows.
 AttentionParams singles_of(const AttentionParams& p) {
   AttentionParams first = p;
   first.batch.num_tokens = first.batch.num_sequences = p.batch.num_single;

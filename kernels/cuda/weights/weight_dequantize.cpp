@@ -1,4 +1,4 @@
-// From tiles on the card back to values on the host.
+// Converts tiles on the card back to values on the host.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace quire::kernels {
 namespace {
 
-// A tile at a time.
+// One tile at a time.
 Status dequantize_float8(Device& device, const Weight& weight, float* host) {
   const Matrix& m = weight.groups.front().matrix;
   std::vector<uint8_t> tile(m.parts[0].strip_bytes);
@@ -65,7 +65,7 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
   for (const WeightGroup& group : weight->groups) {
     for (int32_t p = 0; p < group.matrix.num_parts && status == Status::ok; ++p) {
       const Part& part = group.matrix.parts[p];
-      // The stored part this one came from, told by its first column.
+      // Find the stored part of these columns by its first column.
       size_t source = 0;
       for (int32_t column = 0; column != part.first_column; ++source) column += weight->part_columns[source];
       const std::vector<int32_t>& order = weight->column_orders[source];
