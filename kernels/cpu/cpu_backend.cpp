@@ -103,7 +103,7 @@ const KernelTable& table_of(const IsaKernels& isa) {
   return std::strcmp(isa.name, "avx2") == 0 ? kAvx2Table : kScalarTable;
 }
 
-// Processors that this process may run on.
+// Returns the number of processors that this process may run on.
 int32_t num_usable_processors() {
   for (int32_t limit = 1024; limit <= (1 << 20); limit *= 2) {
     cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(limit));

@@ -27,7 +27,7 @@ Registers cpuid(uint32_t leaf, uint32_t subleaf) {
   return r;
 }
 
-// Which register files the operating system saves on a context switch.
+// Returns the register files that the operating system saves on a context switch.
 uint64_t saved_state() {
   uint32_t low = 0;
   uint32_t high = 0;
@@ -45,7 +45,7 @@ Features detect() {
   const Registers extended = cpuid(7, 0);
   if (!has(basic.ecx, 27)) return features;  // OSXSAVE: xgetbv may be used
   constexpr uint64_t kAvxState = 0x6;        // XMM, YMM
-  constexpr uint64_t kAvx512State = 0xe6;    // and mask registers, upper ZMM, ZMM16-31
+  constexpr uint64_t kAvx512State = 0xe6;    // also mask registers, upper ZMM, ZMM16-31
   const uint64_t saved = saved_state();
   const bool fma = has(basic.ecx, 12);
   const bool avx = has(basic.ecx, 28);

@@ -55,7 +55,7 @@ Status norm(Context* context, const NormParams* params) {
   return Status::ok;
 }
 
-// The angle is rounded to f32 before cosine and sine are taken, as the models were trained.
+// The angle is rounded to f32 before cosine and sine are computed, as in the training of the models.
 Status rope_angles(Context* context, const RopeAnglesParams* params) {
   const int32_t half = params->rotary_dim / 2;
   share_work(context, params->num_tokens, 64 * int64_t{half}, [&](int32_t, int64_t first, int64_t last) {
@@ -95,7 +95,7 @@ Status scale_logits(Context* context, float* logits, int64_t count, float scale,
   return Status::ok;
 }
 
-// Sampling stays with the host, which has the logits already.
+// The host samples, since it has the logits already.
 Status sample(Context*, const SampleParams*) {
   return failed(Status::unsupported, "the CPU backend leaves sampling to the host");
 }

@@ -15,7 +15,7 @@ bool is_exl2_width(int32_t bits) {
   return bits >= 2 && bits <= 8 && bits != 7;
 }
 
-// Sources are validated by the loader; this repeats what memory safety here rests on.
+// The loader validates sources; this repeats the checks on which memory safety depends here.
 const char* fault_of_exl2(const WeightSource& source) {
   int32_t row = 0;
   for (int32_t g = 0; g < source.exl2.num_groups; ++g) {
@@ -76,7 +76,7 @@ const char* fault_of(const WeightSource& source) {
   return source.padded_out % 8 == 0 ? fault_of_exl2(source) : "the stored columns do not fit";
 }
 
-// The first of several parts that cannot be prepared, or nullptr.
+// Returns the fault of the first part that cannot be prepared, or nullptr.
 const char* fault_of(const WeightSource* parts, int32_t num_parts, int32_t& part) {
   for (part = 0; part < num_parts; ++part) {
     if (const char* fault = fault_of(parts[part])) return fault;
@@ -207,7 +207,7 @@ size_t table_bytes(const TableSource& table) {
       {static_cast<size_t>(table.rows), static_cast<size_t>(table.columns), dtype_bytes(table.dtype)});
 }
 
-// To where it stays.
+// Copies or reads the table to its final memory.
 void copy_or_read(const TableSource& table, AlignedBuffer& target) {
   if (table.unread == nullptr) {
     std::memcpy(target.as<void>(), table.data, target.bytes());
