@@ -1,4 +1,4 @@
-// The backend as the engine meets it: devices, forced instruction sets, failures.
+// The backend as the engine uses it: devices, forced instruction sets, failures.
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -55,7 +55,7 @@ TEST(CpuBackend, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(device, nullptr);
 }
 
-// The table has nothing but function pointers after its first fields.
+// After its first fields the table has only function pointers.
 TEST(CpuBackend, EveryEntryIsFilled) {
   CpuDevice device("scalar");
   const KernelTable& table = device.table();

@@ -1,4 +1,4 @@
-// The composed blocks on this backend: the same bits as their parts called one by one.
+// The composite operations on this backend return the same bits as their primitives called one by one.
 #include "kernels/interface/composite.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ class CompositeTest : public EachIsa {
     start_ = random_floats(random_, kTokens * kHidden);
   }
 
-  // hidden + product, or hidden + post_norm(product).
+  // Returns hidden + product, or hidden + post_norm(product).
   std::vector<float> joined(const std::vector<float>& product, bool with_post_norm) {
     std::vector<float> add = product;
     if (with_post_norm) apply_norm(device_, norm_of(post_), product, add);

@@ -1,4 +1,4 @@
-// A step's frame: the batch, the deadline, the results.
+// Contexts: limits, bound batches, and results.
 
 #include <gtest/gtest.h>
 

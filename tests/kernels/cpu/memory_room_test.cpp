@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// A system as its files tell it: 1,000 MiB to be had, 100 MiB of swap, a process of 300 MiB of addresses of
-// which 50 MiB were written to.
+// A simulated system: 1,000 MiB available, 100 MiB of swap, and a process with 300 MiB of addresses, 50 MiB
+// of them written.
 class MemoryRoom : public ::testing::Test {
  protected:
   MemoryRoom() {
@@ -58,7 +58,7 @@ TEST_F(MemoryRoom, IsBoundedByTheLimitsOfTheProcess) {
   MemorySources limited = sources();
   limited.address_bytes = 400 * kMiB;
   EXPECT_EQ(memory_room(limited, 0), 100 * kMiB);
-  // Addresses are counted when they are taken.
+  // Addresses count as soon as they are allocated.
   EXPECT_EQ(memory_room(limited, 250 * kMiB), 100 * kMiB);
   limited.writable_bytes = 210 * kMiB;
   EXPECT_EQ(memory_room(limited, 0), 10 * kMiB);
@@ -84,7 +84,7 @@ TEST_F(MemoryRoom, IsWhatTheTightestGroupOfVersion2Leaves) {
 
 TEST_F(MemoryRoom, IsWhatAGroupOfVersion1Leaves) {
   put("/proc/self/cgroup", "9:name=systemd:/\n4:memory:/docker/abc\n3:cpuset:/docker/abc\n0::/\n");
-  // In a container the group's own path is not there: its root is.
+  // In a container the group's own path does not exist, only its root.
   put("/sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(256 * kMiB) + "\n");
   put("/sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(56 * kMiB) + "\n");
   put("/sys/fs/cgroup/memory/memory.stat",

@@ -1,4 +1,4 @@
-// Preparing matrices and reading them back.
+// Preparing matrices and dequantizing them again.
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// A token's attention has the same bits in any company and in steps of any size, whichever kernels they take.
-// One test for each format and window: a sanitizer ends each of them by itself.
+// A token's attention has the same bits whatever the other sequences of the batch are, and in steps of any
+// size, whichever kernels run. One test per format and window, because a time limit applies to each test
+// under a sanitizer.
 #include <tuple>
 
 #include "tests/kernels/cuda/attention_fixture.h"
@@ -7,7 +8,8 @@
 namespace quire::kernels {
 namespace {
 
-// Formats, and whether rows see a window alone, capped, with heads of 64 dimensions instead of 128.
+// Parameters: the formats, and whether rows use a window and softcap, with heads of 64 dimensions instead of
+// 128.
 class AttentionBitsTest : public AttentionTest,
                           public testing::WithParamInterface<std::tuple<PageFormats, bool>> {
  protected:
@@ -61,7 +63,7 @@ TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
     narrow(c, 1500);
     const std::vector<std::vector<float>> all{random_rows(c, length)};
     std::vector<std::vector<uint16_t>> results;
-    // Tiles of a prefill, whose blocks share the chunks; tokens of a draft; one by one.
+    // Prefill tiles whose chunks are split over blocks; draft tokens; single tokens.
     for (const int32_t tokens : {24, 12, 3, 1}) {
       const Cache cache = make_cache(c);
       fill_cache(c, cache, all, {before});
@@ -77,8 +79,8 @@ TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
   }
 }
 
-// A piece over three spans in a context with so little room that its blocks take all chunks of their rows,
-// and a few of its tokens by themselves.
+// A prompt chunk over three spans in a context with so little memory that a block computes all chunks of its
+// rows, compared with a few of its tokens alone.
 TEST_P(AttentionBitsTest, TheSameInALongPieceAndAlone) {
   constexpr int32_t kBefore = 3980, kLength = kBefore + 192;
   table_->release_context(context_);
@@ -117,7 +119,7 @@ TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
   for (const int32_t length : c.lengths) all.push_back(random_rows(c, length));
   const Cache together = make_cache(c);
   const std::vector<uint16_t> whole = step(c, together, all, {0, 0}, c.lengths);
-  // The second sequence by itself, token by token from the hundredth on.
+  // The second sequence alone, token by token from the hundredth on.
   AttentionCase one = c;
   one.lengths = {150};
   const Cache alone = make_cache(one);
@@ -129,7 +131,7 @@ TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
   EXPECT_EQ(std::memcmp(pieces.data(), whole.data() + 300 * out_width, 150 * out_width * 2), 0);
 }
 
-// Jobs that decode before prompts, and one behind them: a step of several kernels.
+// Decoding jobs before prompts, and one after them: a step with several kernels.
 TEST_P(AttentionBitsTest, TheSameBesidePromptsAndAlone) {
   AttentionCase c = case_of(pages());
   c.heads = {8, 2, head_dim()};

@@ -1,4 +1,4 @@
-// The cache and attention over it, against double precision over what the pages hold.
+// Compares the KV cache and attention over it with double precision over the contents of the pages.
 #include "tests/kernels/cuda/attention_fixture.h"
 
 namespace quire::kernels {
@@ -89,7 +89,7 @@ TEST_P(AttentionFormatTest, DecodesManySequencesInWindows) {
   check_case(c);
 }
 
-// More chunks than a merge has on their way, and than it makes factors of at a time.
+// More chunks than a merge has ring slots, and than it computes factors for at a time.
 TEST_P(AttentionFormatTest, MergesManyChunks) {
   for (const int32_t dim : {64, 128}) {
     SCOPED_TRACE(dim);
@@ -107,7 +107,7 @@ TEST_P(AttentionFormatTest, DecodesLargeGroups) {
   c.lengths = {700, 129, 1};
   c.queries = {1, 1, 1};
   check_case(c);
-  // So long that each chunk gets a warp of its own.
+  // Long enough for one warp per chunk.
   c.heads = {24, 2, 64};
   c.lengths = {6500};
   c.lengths.resize(16, 1);
@@ -115,7 +115,7 @@ TEST_P(AttentionFormatTest, DecodesLargeGroups) {
   check_case(c);
 }
 
-// Larger than the kernel of spans takes, in so many sequences that it would be asked.
+// Groups too large for the span kernel, in enough sequences to select it.
 TEST_P(AttentionFormatTest, DecodesLargeGroupsOfManySequences) {
   AttentionCase c = case_of(GetParam());
   c.heads = {27, 3, 64};

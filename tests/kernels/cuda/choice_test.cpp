@@ -1,4 +1,5 @@
-// The choice of experts: against a plain one, made of the primitives, and in any company.
+// The router's choice of experts: compared with a plain implementation, with the composition of primitives,
+// and in batches of any size.
 #include <algorithm>
 #include <numeric>
 
@@ -34,7 +35,7 @@ struct Choice {
   std::vector<float> weights;
 };
 
-// As the interface says it, all but sparse_mixer.
+// Computes the choice as the interface defines it, for all scores but sparse_mixer.
 Choice plain_choice(const RouterSpec& spec, const std::vector<float>& logits, const std::vector<float>& bias,
                     const std::vector<float>& expert_scale) {
   std::vector<float> scores = logits;
@@ -91,7 +92,7 @@ class ChoiceTest : public CudaTest {
     EXPECT_EQ(table_->route(context_, &p), Status::ok);
     return {from_device(p.experts, count), from_device(p.weights, count)};
   }
-  // Rows in a few places: logits on a grid have ties.
+  // Rows with few distinct values: logits on a grid have ties.
   void check_route(const RouterSpec& spec, bool has_bias, bool on_grid) {
     constexpr int32_t kRows = 37;
     const auto experts = static_cast<size_t>(spec.num_experts);
@@ -113,14 +114,14 @@ class ChoiceTest : public CudaTest {
     }
   }
 
-  // What a router leaves of `tokens` tokens.
+  // Results of a router for `tokens` tokens.
   struct Chosen {
     std::vector<int32_t> experts;
     std::vector<float> weights, logits;
     std::vector<uint16_t> normed;
     bool operator==(const Chosen&) const = default;
   };
-  // In one operation, or made of primitives.
+  // Chooses with one operation, or with primitives.
   Chosen choose(ExpertChoiceParams p, const std::vector<float>& hidden, bool composed) {
     const auto tokens = static_cast<size_t>(p.num_tokens), experts = static_cast<size_t>(p.num_experts),
                chosen = static_cast<size_t>(p.num_chosen);
@@ -138,7 +139,7 @@ class ChoiceTest : public CudaTest {
     return {from_device(of_token, tokens * chosen), from_device(space.at(Scratch::weights), tokens * chosen),
             from_device(space.at(Scratch::router), tokens * experts), from_device(normed, hidden.size())};
   }
-  // A router of so many experts and what goes with it.
+  // Adds a router for `experts` experts and its arguments.
   ExpertChoiceParams with_router(int32_t experts, int32_t columns, ExpertChoiceParams p) {
     StoredWeight stored;
     make_dense(stored, DType::f16, columns, experts, random_);
@@ -151,7 +152,7 @@ class ChoiceTest : public CudaTest {
     p.norm.epsilon = 1e-5f;
     return p;
   }
-  // Its choice of tokens at once, made of primitives, and of each alone.
+  // Compares the choice of many tokens with that of primitives, and with each token alone.
   void check_choice(int32_t experts, int32_t columns, const ExpertChoiceParams& form) {
     ExpertChoiceParams p = with_router(experts, columns, form);
     const auto width = static_cast<size_t>(columns);

@@ -1,4 +1,4 @@
-// Products of E4M3 by E4M3 against sums in double precision over the codes as they are defined.
+// Compares products of E4M3 by E4M3 with sums in double precision over the codes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace quire::kernels {
 namespace {
 
-// The nearest E4M3, of two the even one; by looking through all of them.
+// Returns the nearest E4M3, with ties to even; searches all of them.
 float rounded_e4m3(float value) {
   float best = 0.0f;
   int best_code = 0;
@@ -25,7 +25,7 @@ float rounded_e4m3(float value) {
   return std::copysign(best, value);
 }
 
-// What a product sees of its activations.
+// Returns activations as a product reads them.
 std::vector<float> rounded_rows(const std::vector<float>& input, size_t rows, size_t depth) {
   std::vector<float> out(input.size());
   for (size_t r = 0; r < rows; ++r) {
@@ -88,7 +88,7 @@ class Float8Test : public CudaTest {
     }
     return out;
   }
-  // Rows of a product are what they are whatever stands beside them.
+  // Checks products, and that a row's results do not depend on the other rows.
   void check(std::vector<StoredWeight>& parts, std::initializer_list<size_t> row_counts) {
     Weight* weight = prepare_float8(parts);
     ASSERT_NE(weight, nullptr);
@@ -122,7 +122,7 @@ TEST_F(Float8Test, ProductsAreThoseOfTheRoundedRows) {
   }
 }
 
-// More rows than a tile has, more tiles than one, and K of one block, which leaves three chains empty.
+// More rows than a tile has, more than one tile, and K of one block, which leaves three chains empty.
 TEST_F(Float8Test, RowsDoNotDependOnTheirTile) {
   for (const auto& [depth, columns] : {std::pair{128, 64}, {640, 300}, {100, 130}}) {
     std::vector<StoredWeight> parts(1);
@@ -143,7 +143,7 @@ TEST_F(Float8Test, PartsStandSideBySide) {
   check(parts, {1, 33, 130});
 }
 
-// Two parts of one width are a gate and its up; columns may be in any order.
+// Two parts of one width are gate and up; columns may be in any order.
 TEST_F(Float8Test, AGateAndItsUpStandSideBySide) {
   for (const int32_t columns : {8, 96, 200}) {
     std::vector<StoredWeight> parts(2);
@@ -170,7 +170,7 @@ TEST_F(Float8Test, WeightsComeBackAsTheyAre) {
   }
 }
 
-// Rows of zeros, of one number, and of numbers worlds apart.
+// Rows of zeros, of one value, and of values of very different magnitudes.
 TEST_F(Float8Test, RowsOfAnyMagnitude) {
   std::vector<StoredWeight> parts(1);
   make_fp8(parts[0], 256, 64, 1, 0, random_);
@@ -194,7 +194,7 @@ TEST_F(Float8Test, RowsOfAnyMagnitude) {
   }
 }
 
-// A number that is none is seen in its row's results, and in no other's.
+// A NaN shows in the results of its row, and in no others.
 TEST_F(Float8Test, WhatIsNoNumberStaysInItsRow) {
   std::vector<StoredWeight> parts(1);
   make_fp8(parts[0], 256, 64, 1, 0, random_);
@@ -213,7 +213,7 @@ TEST_F(Float8Test, WhatIsNoNumberStaysInItsRow) {
   }
 }
 
-// The norm that rounds its rows is the norm, and the rounding after it.
+// The fused norm with rounding equals the norm followed by the rounding.
 TEST_F(Float8Test, ANormRoundsWhatItWrites) {
   constexpr int32_t kDepth = 520, kColumns = 72;
   std::vector<StoredWeight> parts(1);
@@ -250,7 +250,7 @@ TEST_F(Float8Test, ANormRoundsWhatItWrites) {
   }
 }
 
-// act(gate) * up in the registers that have the sums of both, and the residual stream behind it.
+// act(gate) * up is computed in the registers that hold both sums; the residual stream is added later.
 TEST_F(Float8Test, AFeedForwardBlockIsItsProducts) {
   constexpr int32_t kHidden = 256, kInner = 136;
   std::vector<StoredWeight> gate_up(2), down(1);
@@ -291,7 +291,7 @@ TEST_F(Float8Test, AFeedForwardBlockIsItsProducts) {
   }
 }
 
-// Scales that change within 128 rows do not fit: such a matrix goes the way of full activations.
+// Scales that change within 128 rows are not supported: such a matrix is multiplied with full activations.
 TEST_F(Float8Test, ScalesOfFewRowsKeepFullActivations) {
   StoredWeight w;
   make_fp8(w, 384, 66, 1, 64, random_);
@@ -301,7 +301,7 @@ TEST_F(Float8Test, ScalesOfFewRowsKeepFullActivations) {
   EXPECT_EQ(run(prepare({w.source}), input, 5, 66), full);
 }
 
-// One matrix of three parts of which one does not fit goes that way as a whole.
+// If one part of a matrix is not supported, the whole matrix is multiplied with full activations.
 TEST_F(Float8Test, AMatrixIsMultipliedInOneWay) {
   std::vector<StoredWeight> parts(2);
   make_fp8(parts[0], 384, 66, 1, 64, random_);

@@ -1,4 +1,4 @@
-// The small operations, and sampling.
+// Small operations, and sampling.
 #include <algorithm>
 #include <numeric>
 
@@ -132,7 +132,7 @@ class SamplingTest : public OperationsTest {
     row.wants_log_prob = 1;
     return draw(to_device(logits), static_cast<int32_t>(logits.size()), {row}, edits)[0];
   }
-  // Each row from the same logits, in one launch: racecheck takes its time for each.
+  // Draws each row from the same logits, all in one launch, because racecheck is slow for each launch.
   std::vector<SampleOutcome> draw_all(const std::vector<float>& logits, const std::vector<SampleRow>& rows) {
     std::vector<float> repeated;
     for (size_t r = 0; r < rows.size(); ++r) repeated.insert(repeated.end(), logits.begin(), logits.end());
@@ -141,7 +141,7 @@ class SamplingTest : public OperationsTest {
   static uint64_t bits_of(double uniform) { return static_cast<uint64_t>(uniform * 0x1p64); }
 };
 
-// Two draws on their way, and a step that takes the tokens of the second before anybody has waited for it.
+// Two draws in flight, and a step that reads the tokens of the second before the test has waited for it.
 TEST_F(SamplingTest, AStepTakesTheTokensThatWereDrawnInFrontOfIt) {
   constexpr int32_t kVocabulary = 3000, kRows = 3;
   std::vector<std::vector<float>> logits;
@@ -212,13 +212,13 @@ TEST_F(SamplingTest, TheLargestIsFoundByManyBlocks) {
     auto logits = random_floats(5 * vocabulary, random_, 3.0f);
     const auto at = [&](size_t row, size_t id) -> float& { return logits[row * vocabulary + id]; };
     at(0, vocabulary - 1) = 30.0f;
-    at(1, 55) = at(1, vocabulary - 2) = 30.0f;  // the lower id first
+    at(1, 55) = at(1, vocabulary - 2) = 30.0f;  // the lower id wins
     at(2, vocabulary / 2) = NAN;
     at(3, vocabulary / 3) = INFINITY;
     std::fill_n(logits.begin() + static_cast<ptrdiff_t>(4 * vocabulary), vocabulary, -INFINITY);
     const auto* device_logits = to_device(logits);
     const std::vector<SampleRow> settings(5);
-    for (int repeat = 0; repeat < 2; ++repeat) {  // what a draw leaves behind serves the next
+    for (int repeat = 0; repeat < 2; ++repeat) {  // a draw must leave its scratch memory ready for the next
       const auto outcomes = draw(device_logits, static_cast<int32_t>(vocabulary), settings);
       EXPECT_EQ(outcomes[0].token, static_cast<int32_t>(vocabulary) - 1);
       EXPECT_EQ(outcomes[1].token, 55);

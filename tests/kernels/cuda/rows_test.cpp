@@ -1,5 +1,5 @@
-// What few families need: operations on rows of either type, low-rank rows, streams, and the selection of
-// keys, each against a plain loop.
+// Operations that only few model families need: operations on rows of either type, low-rank rows, streams,
+// and the selection of keys, each compared with a plain loop.
 #include <algorithm>
 #include <numeric>
 
@@ -170,17 +170,18 @@ TEST_F(RowsTest, StreamsAreMixed) {
   }
 }
 
-// One sequence whose last tokens are the step's; the keys of all before are in its pages.
+// One sequence whose last tokens form the step; the keys of all earlier tokens are in its pages.
 struct SelectionCase {
   int32_t length = 0;
   int32_t queries = 1;
   int32_t num_selected = 16;
-  bool all_equal = false;  // weights of nothing
+  bool all_equal = false;  // all weights are 0
 };
 
 constexpr int32_t kIndexHeads = 2, kIndexDim = 8, kPageTokens = 16;
 
-// As the CPU adds: product by product, head by head. A quarter turn of the first two pairs is exact.
+// Computes scores with the CPU's order of sums: product by product, head by head. A quarter turn of the first
+// two pairs is exact.
 std::vector<float> plain_scores(const std::vector<uint16_t>& keys, const float* query, const float* weights,
                                 int32_t count) {
   std::vector<float> scores;

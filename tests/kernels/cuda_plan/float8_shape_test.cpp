@@ -26,7 +26,7 @@ TEST(Float8ShapeTest, EightRowsFillTheirKilobyteOnce) {
   EXPECT_EQ(*places.rbegin(), kFloat8OctetBytes - 1);
 }
 
-// Each has a row of a tile of its own, also where the last tile is not full.
+// Every column has a row of a tile of its own, also if the last tile is not full.
 TEST(Float8ShapeTest, EveryColumnHasItsOwnRow) {
   for (const auto& [columns, paired] :
        {std::pair{1, false}, {64, false}, {300, false}, {2, true}, {64, true}, {66, true}, {1000, true}}) {
@@ -42,7 +42,7 @@ TEST(Float8ShapeTest, EveryColumnHasItsOwnRow) {
   }
 }
 
-// A lane has rows g and g + 8 of 16: a gate there, and its up.
+// A lane has rows g and g + 8 of 16: one for gate, the other for up.
 TEST(Float8ShapeTest, AGateIsEightRowsBeforeItsUp) {
   for (int32_t c = 0; c < 500; ++c) {
     const Float8Place gate = float8_column(c, 1000, true), up = float8_column(500 + c, 1000, true);
@@ -88,8 +88,8 @@ TEST(Float8ShapeTest, EveryShapeIsSoundOnEveryCard) {
   }
 }
 
-// A block of many warpgroups shares activations among them, but few tiles would leave most of a card without
-// work.
+// The warpgroups of a block share activations, but with few tiles, blocks of several warpgroups would leave
+// most of a card idle.
 TEST(Float8ShapeTest, FewTilesAreDealtOutOneByOne) {
   EXPECT_EQ(float8_shape(hopper(), 64, 112, 1).groups, 1);
   EXPECT_EQ(float8_shape(hopper(), 64, 32, 256).groups, 1);

@@ -1,5 +1,5 @@
-// How the work of a product is dealt out, for cards of all supported kinds and matrices of all forms:
-// whatever does not hold here shows on a card as a wrong sum, a wait without end or a launch that fails.
+// Shapes of products, for cards of all supported kinds and matrices of all forms. A violation here shows on a
+// card as a wrong sum, a deadlock or a failed launch.
 #include "kernels/cuda/plan/gemm_shape.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Card {
   const char* name;
   CardLimits limits;
 };
-// Shared memory as the CUDA programming guide tells it by compute capability.
+// Shared memory by compute capability, from the CUDA programming guide.
 constexpr Card kCards[] = {{"8.0", {108, 163 << 10, 164 << 10}},
                            {"8.6", {84, 99 << 10, 100 << 10}},
                            {"8.9", {128, 99 << 10, 100 << 10}},
@@ -100,7 +100,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Strips of which all groups together must have each.
+// Returns the number of strips that the groups must cover.
 int32_t strips_to_deal(const Matrix& m) {
   return m.paired != 0 ? 2 * m.parts[0].num_strips : m.num_strips;
 }
@@ -155,12 +155,13 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_EQ(s.tasks, s.groups * s.splits);
   EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "a gate waits for its up in its block";
   EXPECT_TRUE(s.splits == 1 || partial_floats(m, s) <= kPartialFloats) << "not even for one tile";
-  // Two rounds ahead of those who read, a warp would take one phase of a barrier for another.
+  // With fewer ring slots, a producer warp could be two rounds ahead of the consumers and mistake one phase
+  // of a barrier for another.
   EXPECT_GE(s.stages, s.is_broad() || (s.tiles == kMostWideTiles && !s.roomy) ? kFewestStages : kFillWarps);
   EXPECT_LE(s.stages, kMostStages);
   EXPECT_GE(s.table_at, kFreeAt);
   EXPECT_GE(s.sums_at, s.table_at + static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8);
-  // Sums of chains that wait for others, of all tokens; a gate and its up exchange half of theirs.
+  // Parked sums: of earlier chains for all tokens; gate and up exchange half of theirs.
   const bool parks = s.tiles == kMostWideTiles && card.warpgroup_products && !s.roomy;
   const int32_t parked_tokens = parks || m.chain_bits != kFewChainBits ? 8 : m.paired != 0 ? 4 : 0;
   EXPECT_GE(s.activations_at,
@@ -191,7 +192,7 @@ TEST(GemmShapeTest, EveryShapeIsSoundOnEveryCard) {
   }
 }
 
-// Many tokens by the narrow kernel read the weights again for every eight of them.
+// The narrow kernel would read the weights again for every eight tokens.
 TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
@@ -202,8 +203,8 @@ TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
   }
 }
 
-// The tile that costs least: of 64 tokens where there is much work for each multiprocessor, of 32 where half
-// of it would stay empty or wait for sums of other blocks.
+// The cheapest tile: 64 tokens if there is much work per multiprocessor, 32 if half of the larger tile would
+// be empty or wait for the sums of other blocks.
 TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
   CardLimits card = kCards[3].limits;
   card.warpgroup_products = false;
@@ -221,7 +222,7 @@ TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
   EXPECT_EQ(gemm_shape(card, gate_up, 65).tiles, 4) << "the second tile of 64 would have one token";
 }
 
-// Broad tiles where there are enough tokens and columns for all pairs of multiprocessors.
+// Broad tiles if there are enough tokens and columns for all pairs of multiprocessors.
 TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
   const CardLimits card = kCards[3].limits;
   const Form form = {TileKind::exl2, 4, 1};
@@ -243,14 +244,14 @@ TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
   EXPECT_TRUE(gemm_shape(card, qkv, 512).is_broad())
       << "two rounds of them take less than three of roomy tiles";
   EXPECT_TRUE(gemm_shape(card, gemm_o, 768).is_broad());
-  // Few columns: 64 pairs of blocks, each with a part of K.
+  // Few columns: 64 pairs of blocks, each with a part of K (split-K).
   for (const auto& [rows, splits] : {std::pair(128, 4), std::pair(256, 2)}) {
     EXPECT_TRUE(gemm_shape(card, down, rows).is_broad());
     EXPECT_EQ(gemm_shape(card, down, rows).splits, splits);
   }
 }
 
-// Those whose results the tests of the kernels look at.
+// The matrices whose results the kernel tests check.
 TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeTilesOf64) {
   for (const Card& card : {kCards[3], kCards[4]}) {
     SCOPED_TRACE(card.name);
@@ -286,7 +287,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeBroadAndRoomyTiles) {
   EXPECT_TRUE(gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, 3200, {6656, 6656}, true), 70).is_broad());
 }
 
-// Where shared memory has no room for four strips by 64 tokens and enough stages, six by 32 are better.
+// If shared memory cannot hold four strips by 64 tokens and enough ring slots, six strips by 32 are better.
 TEST(GemmShapeTest, SmallCardsKeepTilesOf32) {
   for (const Card& card : {kCards[1], kCards[2], kCards[5]}) {
     SCOPED_TRACE(card.name);
@@ -296,7 +297,7 @@ TEST(GemmShapeTest, SmallCardsKeepTilesOf32) {
   }
 }
 
-// A norm is taken on the way into the narrow kernel, and a single token is fastest there.
+// Only the narrow kernel computes the norm itself, and a single token is fastest there.
 TEST(GemmShapeTest, OneTokenIsNarrowWhereItsRowHasRoom) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
@@ -307,7 +308,7 @@ TEST(GemmShapeTest, OneTokenIsNarrowWhereItsRowHasRoom) {
   }
 }
 
-// Down of a 70B model and 99 KB of shared memory: 56 KB are its row, and the rings have no room beside it.
+// Down of a 70B model with 99 KB of shared memory: its row takes 56 KB, which leaves no memory for the rings.
 TEST(GemmShapeTest, ATokenOfADeepMatrixTakesATileWhereItsRowHasNoRoom) {
   const CardLimits card = kCards[2].limits;
   const Matrix down = matrix_of({TileKind::exl2, 5, 1}, 28672, {8192}, false);
@@ -317,7 +318,8 @@ TEST(GemmShapeTest, ATokenOfADeepMatrixTakesATileWhereItsRowHasNoRoom) {
   expect_sound_wide(shape, down, card);
 }
 
-// Nothing of an expert is split, and its matrix's description has room behind what a block works on.
+// An expert's product is not split over blocks, and leaves shared memory for the matrix record after the
+// memory of the shape.
 TEST(GemmShapeTest, ExpertsLeaveRoomForTheirMatrix) {
   constexpr uint32_t kSpare = 2048;
   for (const Card& card : kCards) {

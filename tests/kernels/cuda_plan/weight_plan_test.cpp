@@ -1,5 +1,5 @@
-// How a stored matrix becomes tiles, for groups of all kinds: each row has one tile, each tile one place, and
-// the scales that a kernel finds beside a tile are those of its rows.
+// Conversion of a stored matrix to tiles, for all kinds of groups: each row has one tile, each tile one
+// location, and the scales next to a tile are those of its rows.
 #include "kernels/cuda/plan/weight_plan.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ WeightSource gptq_source(const std::vector<int32_t>& group_of_row, int32_t num_g
   return source;
 }
 
-// Runs follow each other without gaps, in segments and in bytes, to the end of the strip.
+// Checks that runs are contiguous, in segments and in bytes, up to the end of the strip.
 void expect_runs_fill_the_strip(const PartPlan& plan) {
   ASSERT_FALSE(plan.runs.empty());
   ASSERT_LE(plan.runs.size(), static_cast<size_t>(kMaxRuns));
@@ -82,7 +82,7 @@ void expect_runs_fill_the_strip(const PartPlan& plan) {
   EXPECT_EQ(plan.steps.size(), static_cast<size_t>(blocks * kBlockSteps));
 }
 
-// Records and tiles lie side by side, none in another, and leave nothing between them.
+// Checks that records and tiles do not overlap and leave no gaps.
 void expect_places_are_disjoint(const PartPlan& plan) {
   std::vector<std::pair<uint32_t, uint32_t>> pieces;
   for (const ScaleSource& record : plan.records) pieces.emplace_back(record.byte, scale_bytes(plan.kind));
@@ -97,7 +97,7 @@ void expect_places_are_disjoint(const PartPlan& plan) {
   EXPECT_EQ(byte, plan.strip_bytes);
 }
 
-// The group whose scales a kernel applies to a step: that of the last record before the step's tile.
+// Returns the group whose scales a kernel applies to a step: that of the last record before the step's tile.
 int32_t group_beside(const PartPlan& plan, size_t step) {
   const size_t segment = step / static_cast<size_t>(kBlockSteps), in_segment = step % kBlockSteps;
   size_t record = 0;
@@ -270,7 +270,8 @@ bool takes_float8(const std::vector<WeightSource>& parts) {
   return takes_float8(MatrixSource{parts.data(), static_cast<int32_t>(parts.size())});
 }
 
-// What a row's scales are shared by decides, and whether somebody asked; all parts of a matrix, or none.
+// The rows that share a scale decide, and whether FP8 activations were requested; for all parts of a matrix,
+// or none.
 TEST(WeightPlanTest, FloatActivationsAreForBlocksOfOneScaleAlone) {
   WeightSource sound = fp8_source(512, 64, 128);
   EXPECT_FALSE(takes_float8({sound})) << "nobody asked";
@@ -313,8 +314,8 @@ TEST(WeightPlanTest, AStripOfFloat8HasItsCodesAndAScaleForEachBlock) {
   EXPECT_EQ(plan.strip_bytes, 3 * (64 * 128 + 64 * 4)) << "300 rows are three blocks of 128";
 }
 
-// The warps of a warpgroup multiply together: parts in one launch have segments of the same forms, but for
-// exl2, whose kernel knows what to do.
+// The warps of a warpgroup multiply together. So parts in one launch need segments of the same forms, except
+// for exl2, whose kernel handles different ones.
 TEST(WeightPlanTest, PartsShareALaunchWhereTheirSegmentsAreAlike) {
   const WeightSource coarse = fp8_source(256, 64, 128), fine = fp8_source(256, 64, 32),
                      shallow = fp8_source(128, 64, 128);
