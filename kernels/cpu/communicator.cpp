@@ -108,7 +108,8 @@ Status all_gather(Context* context, const AllGatherParams* params) {
   const ColumnSplit& columns = params->columns;
   if (communicator == nullptr || !columns.is_split() ||
       static_cast<size_t>(columns.num_shards) != communicator->contexts.size()) {
-    return failed(Status::invalid_argument, "all_gather: %d shards, the context is not one",
+    return failed(Status::invalid_argument,
+                  "all_gather: the context is not connected to %d shards, or the columns are not split",
                   columns.num_shards);
   }
   communicator->inputs[static_cast<size_t>(columns.rank)] = params->input;

@@ -77,12 +77,12 @@ Status choose_kernels(const char* forced, const IsaKernels** chosen) {
   if (std::strcmp(forced, "scalar") == 0) return Status::ok;
   const bool wants_avx2 = std::strcmp(forced, "avx2") == 0;
   if (!wants_avx2 && std::strcmp(forced, "avx512") != 0) {
-    return failed(Status::unsupported, "QUIRE_CPU_ISA is \"%.32s\"; it may be scalar, avx2 or avx512",
+    return failed(Status::unsupported, "QUIRE_CPU_ISA is \"%.32s\"; it must be scalar, avx2 or avx512",
                   forced);
   }
   *chosen = wants_avx2 ? avx2 : avx512;
   if (*chosen != nullptr) return Status::ok;
-  return failed(Status::unsupported, "QUIRE_CPU_ISA asks for %s, which this processor cannot run (%s needed)",
+  return failed(Status::unsupported, "QUIRE_CPU_ISA is %s, which this processor cannot run (%s needed)",
                 forced, wants_avx2 ? "AVX2, FMA and F16C" : "AVX-512 F, BW, VL, DQ and VNNI");
 }
 

@@ -16,7 +16,7 @@ size_t at(int64_t row, int32_t columns) {
 Status embed(Context* context, const EmbedParams* params) {
   const Weight& table = *params->table;
   if (!table.is_table) {
-    return failed(Status::invalid_argument, "embed: the weight is no embedding table");
+    return failed(Status::invalid_argument, "embed: the weight is not an embedding table");
   }
   for (int32_t t = 0; t < params->num_tokens; ++t) {
     const int32_t id = params->token_ids[t];
@@ -97,7 +97,7 @@ Status scale_logits(Context* context, float* logits, int64_t count, float scale,
 
 // The host samples, since it has the logits already.
 Status sample(Context*, const SampleParams*) {
-  return failed(Status::unsupported, "the CPU backend leaves sampling to the host");
+  return failed(Status::unsupported, "the CPU backend does not sample; sample on the host");
 }
 
 Status wait_for_draws(Context* context, const SampleOutcome*) {

@@ -264,8 +264,9 @@ Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx
   const IsaKernels& isa = context->device->isa;
   const size_t rows_that_fit = context->quant_capacity / order.num_rows;
   if (rows_that_fit == 0) {
-    return failed(Status::invalid_argument, "linear: %zu rows of weights, the context has room for %zu",
-                  order.num_rows, context->quant_capacity);
+    return failed(Status::invalid_argument,
+                  "linear: %zu rows of weights, but the limits of the context allow %zu", order.num_rows,
+                  context->quant_capacity);
   }
   int32_t chunk = static_cast<int32_t>(std::min<size_t>(rows_that_fit, static_cast<size_t>(rows)));
   if (chunk > kRowsOfUnit) chunk = chunk / kRowsOfUnit * kRowsOfUnit;
@@ -288,7 +289,8 @@ Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx
 
 Status linear(Context* context, const LinearParams* params) {
   const Weight& weight = *params->weight;
-  if (weight.is_table) return failed(Status::invalid_argument, "linear: the weight is a table");
+  if (weight.is_table)
+    return failed(Status::invalid_argument, "linear: the weight is not a matrix but an embedding table");
   if (params->rows <= 0) return Status::ok;
   Output output = {params->residual, static_cast<size_t>(weight.num_out), params->residual != nullptr};
   if (!output.accumulate) {

@@ -62,7 +62,7 @@ int32_t num_devices(char* why, size_t size) {
             ", this library was built with " + version_words(CUDART_VERSION));
     return 0;
   }
-  if (count == 0) say(why, size, "the NVIDIA driver shows no device (see CUDA_VISIBLE_DEVICES)");
+  if (count == 0) say(why, size, "the NVIDIA driver reports no device (see CUDA_VISIBLE_DEVICES)");
   return count;
 }
 
@@ -71,7 +71,7 @@ void memory_use(const Device* device, MemoryUse* use) {
 }
 
 Status allocate(Device* device, size_t bytes, void** memory) {
-  return device->allocate(bytes, memory, "taking device memory");
+  return device->allocate(bytes, memory, "allocating device memory");
 }
 void release(Device* device, void* memory) {
   device->release(memory);
@@ -162,7 +162,7 @@ Status await_weights(Context& context, const Arguments&... arguments) {
     error = last->await(context.stream);
   };
   each_weight(await, arguments...);
-  return context.device->check(error, "waiting for weights on their way");
+  return context.device->check(error, "waiting for weights that are being copied");
 }
 
 // Ends the recording of a step (CUDA graph capture) if an operation fails. Left open, the capture would
@@ -288,7 +288,7 @@ cudaError_t setup_kernels(Device& device) {
 }
 
 Status setup(Device& device) {
-  if (const Status s = device.check(cudaSetDevice(device.ordinal), "choosing the device"); s != Status::ok)
+  if (const Status s = device.check(cudaSetDevice(device.ordinal), "selecting the device"); s != Status::ok)
     return s;
   cudaDeviceProp properties = {};
   if (const Status s =
@@ -331,7 +331,7 @@ Status open_device(int32_t index, const DeviceOptions* options, Device** device)
   const int32_t count = num_devices(none.words, sizeof none.words);
   if (count == 0) return none;
   if (index < 0 || index >= count)
-    return failed(Status::invalid_argument, "there is no CUDA device %d; %d found", index, count);
+    return failed(Status::invalid_argument, "CUDA device %d does not exist; %d found", index, count);
   auto made = std::make_unique<Device>();
   made->ordinal = index;
   made->meter = std::make_unique<MemoryMeter>(options == nullptr ? 0 : options->memory_limit_bytes);

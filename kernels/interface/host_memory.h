@@ -1,4 +1,4 @@
-// Host memory for weights, caches, scratch, and file contents on their way to a device.
+// Host memory for weights, caches, scratch, and file contents that are copied to a device.
 #pragma once
 
 #include <cstddef>

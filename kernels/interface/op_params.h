@@ -386,8 +386,8 @@ struct AttentionBlockParams : AttentionSpec {
   const NormParams* sub_norm = nullptr;   // norm of attention's result, or nullptr
   const NormParams* post_norm = nullptr;  // applied to the block's result before it is added, or nullptr
   // With tensor parallelism the spec describes the shard's own heads. `results` splits the columns that the
-  // output matrix reads, and also each single row of them (for heads that are not adjacent); `outputs` splits
-  // the columns that the output matrix computes.
+  // output matrix reads, `outputs` those that it computes. With heads_apart `results` covers a fraction of a
+  // token's columns, and a token is gathered as several rows.
   ColumnSplit results;
   ColumnSplit outputs;
   BatchView batch;

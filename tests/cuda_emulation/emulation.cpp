@@ -149,8 +149,9 @@ void tell_waiting(const Block& block) {
       std::fprintf(stderr, "  %zu threads at %s %zu\n", barrier.waiting.size(), where, number);
   };
   for (size_t i = 0; i < kNumBarriers; ++i) tell("barrier", i, block.barriers[i]);
-  for (size_t i = 0; i < block.warpgroups.size(); ++i) tell("products of warpgroup", i, block.warpgroups[i]);
-  for (size_t i = 0; i < block.warps.size(); ++i) tell("a meeting of warp", i, block.warps[i].meeting);
+  for (size_t i = 0; i < block.warpgroups.size(); ++i)
+    tell("the products of warpgroup", i, block.warpgroups[i]);
+  for (size_t i = 0; i < block.warps.size(); ++i) tell("the barrier of warp", i, block.warps[i].meeting);
 }
 
 [[noreturn]] void give_up(const char* what) {
@@ -205,7 +206,7 @@ void leave() {
   if (random_below(cluster.lateness) == 0) do_late_work();
   Fiber* next = take_ready();
   for (; next == nullptr; next = take_ready())
-    if (!do_late_work()) give_up("threads wait for what never comes");
+    if (!do_late_work()) give_up("deadlock: every thread waits");
   go_to(next);
 }
 
@@ -239,13 +240,13 @@ void end_in(Barrier& barrier, int threads) {
 void begin() {
   (*cluster.kernel)();
   Fiber& fiber = *cluster.current;
-  if (!fiber.products.asked.empty()) give_up("a thread ended before its products");
+  if (!fiber.products.asked.empty()) give_up("a thread ended without waiting for its products");
   Block& block = own_block();
   ++block.num_ended;
   end_in(block.barriers[0], cluster.num_threads - block.num_ended);
   end_in(cluster.meeting, cluster.all_threads() - cluster.num_ended());
   if (cluster.num_ended() == cluster.all_threads()) {
-    if (!cluster.late.empty()) give_up("copies come after the last thread has ended");
+    if (!cluster.late.empty()) give_up("copies are outstanding after the last thread has ended");
     void* nowhere = nullptr;
     emulation_switch(&nowhere, cluster.outside);
   }

@@ -9,7 +9,7 @@
 // the other rows of a tile nor on how the keys are split over blocks (split-KV).
 //
 // Keys and values lie in shared memory as f16 [128][HD], in 16-byte pieces swizzled by the row. Quantized
-// pages are converted to f16 on the way there but stay Hadamard-transformed: the queries are transformed too,
+// pages are converted to f16 during that copy but stay Hadamard-transformed: the queries are transformed too,
 // and the output is transformed back at the end. Dimensions of quantized keys, and of queries multiplied with
 // them, are in the order in which a lane of attention_codes.cu unpacks its 16 of each 64 (key_slot).
 #pragma once

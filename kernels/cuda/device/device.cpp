@@ -48,7 +48,7 @@ StagingBuffer::~StagingBuffer() {
 }
 
 Status StagingBuffer::open() {
-  const char* const what = "taking pinned staging memory";
+  const char* const what = "allocating pinned staging memory";
   Status status = device_.check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), what);
   for (size_t i = 0; i < pinned_.size() && status == Status::ok; ++i) {
     status = device_.pin(kChunkBytes, &pinned_[i], what);
@@ -64,7 +64,7 @@ Status StagingBuffer::reserve(size_t bytes) {
   // Small sizes are rounded up to powers of two, since each growth makes the card wait for all its work.
   const size_t wanted = bytes < kKeptBytes ? std::bit_ceil(bytes) : bytes;
   void* memory = nullptr;
-  const Status status = device_.allocate(wanted, &memory, "taking staging memory");
+  const Status status = device_.allocate(wanted, &memory, "allocating staging memory");
   if (status != Status::ok) return status;
   scratch_ = static_cast<uint8_t*>(memory);
   scratch_bytes_ = wanted;
@@ -101,7 +101,7 @@ Status StagingBuffer::send(uint8_t* target, const void* host, const UnreadBytes*
 }
 
 Status Device::enter() {
-  if (!lost.load(std::memory_order_acquire)) return check(cudaSetDevice(ordinal), "choosing the device");
+  if (!lost.load(std::memory_order_acquire)) return check(cudaSetDevice(ordinal), "selecting the device");
   const std::scoped_lock lock(loss_mutex);
   return fail(Status::device_lost, "the device was lost: " + loss);
 }

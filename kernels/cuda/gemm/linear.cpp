@@ -96,7 +96,8 @@ Status place_input(Context& c, const Matrix& m, int32_t rows, bool arranged, Str
   const size_t placed =
       arranged ? arranged_elements(rows, stride) : static_cast<size_t>(rows) * static_cast<size_t>(stride);
   if (placed > c.gathered_elements)
-    return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
+    return c.device->fail(Status::invalid_argument,
+                          "linear: more activations than the limits of the context allow");
   PlacedRows placed_rows;
   placed_rows.source = input.rows;
   placed_rows.source_stride = input.stride;
@@ -119,7 +120,8 @@ Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t 
                       const Epilogue& epilogue) {
   const Deal deal = deal_product(c, m, rows);
   if (deal.shape.shared_bytes == 0)
-    return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
+    return c.device->fail(Status::unsupported,
+                          "linear: the matrix has too many rows for the shared memory of this card");
   if (const Status s = place_input(c, m, rows, deal.shape.is_broad(), input); s != Status::ok) return s;
   for (int32_t first = 0; first < rows; first += deal.most) {
     GemmArguments a;
@@ -162,7 +164,8 @@ Status plan_float8(Context& c, const Matrix& m, int32_t rows, const Epilogue& e,
   const size_t bytes = static_cast<size_t>(m.num_blocks) * static_cast<size_t>(a.shape.token_tiles) *
                        float8_token_bytes(a.shape.octets);
   if (bytes > c.gathered_elements * sizeof(__half))
-    return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
+    return c.device->fail(Status::invalid_argument,
+                          "linear: more activations than the limits of the context allow");
   Float8Rows& to = product.rows;
   to.rows = rows;
   to.columns = m.num_rows;
@@ -220,7 +223,7 @@ Status multiply_slab(Context& c, const Matrix& m, const Slab& slab, const Stream
   }
   if (!device.library->multiply(product, c.library_workspace, c.stream))
     return device.fail(Status::unsupported, "cuBLASLt refuses a product of " + std::to_string(rows) +
-                                                " tokens; deterministic mode needs none of its");
+                                                " tokens; deterministic mode does not need it");
   if (direct) return Status::ok;
   FinishedRows finished;
   finished.source = c.product;
@@ -288,7 +291,7 @@ bool takes_arranged(const Context& c, const Weight& weight, int32_t rows) {
 Status multiply(Context& c, const LinearParams& p, const ProductForm& form) {
   const Weight& weight = *p.weight;
   if (weight.table != nullptr || weight.groups.empty())
-    return c.device->fail(Status::invalid_argument, "a product with something that is no matrix");
+    return c.device->fail(Status::invalid_argument, "linear: the weight is not a matrix");
   const Epilogue epilogue = epilogue_of(p, weight.num_columns, form);
   for (const WeightGroup& group : weight.groups) {
     const Matrix& m = group.matrix;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int32_t kDeepBlocks = 64;  // of 128 rows
 constexpr int32_t kFewestBroadRows = 65;
-constexpr int64_t kCostUnit = 10;  // units per step of cost; 0.085 us on an H100 or H200
+constexpr int64_t kCostUnit = 10;  // cost of 0.085 us on an H100 or H200
 
 uint32_t aligned(uint32_t bytes) {
   return (bytes + 127) / 128 * 128;

@@ -64,7 +64,8 @@ Status end_block(Context& c, const LinearParams& product, const ProductForm& for
     return multiply(c, p, form);
   }
   if (projected == nullptr)
-    return c.device->fail(Status::invalid_argument, "a norm after a block without a place for its result");
+    return c.device->fail(Status::invalid_argument,
+                          "a block that ends with a norm needs the scratch buffer `projected`");
   p.output_f32 = projected;
   QUIRE_RETURN_IF_FAILED(multiply(c, p, form));
   NormParams n = norm_of(*end.norm, projected, p.rows);

@@ -94,46 +94,46 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const size_t tables = static_cast<size_t>(l.num_page_tables) * sequences;
   c.batch_ints = 3 * tokens + 4 * sequences + 1 + rows +
                  tables * static_cast<size_t>(l.max_pages_per_sequence) + kSharedPageInts + 64;
-  build.take(c.batch, c.batch_ints, "taking memory for batches");
-  build.take(c.drawn, rows, "taking memory for drawn tokens");
-  for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");
+  build.take(c.batch, c.batch_ints, "allocating memory for batches");
+  build.take(c.drawn, rows, "allocating memory for drawn tokens");
+  for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "allocating pinned memory for batches");
   c.partial_floats = kPartialFloats;
-  build.take(c.partials, c.partial_floats, "taking memory for partial sums");
+  build.take(c.partials, c.partial_floats, "allocating memory for partial sums");
   c.num_counters = kCounters;
-  build.take(c.counters, static_cast<size_t>(kCounters) * 2, "taking memory for counters");
+  build.take(c.counters, static_cast<size_t>(kCounters) * 2, "allocating memory for counters");
   c.attention.partial_floats = attention_partial_floats(l);
-  build.take(c.attention.partials, c.attention.partial_floats, "taking memory for attention");
+  build.take(c.attention.partials, c.attention.partial_floats, "allocating memory for attention");
   c.attention.num_counters = kCounters;
   const size_t most_rows = (std::max(tokens, rows) + kMostTileTokens - 1) / kMostTileTokens * kMostTileTokens;
   c.gathered_elements = most_rows * (static_cast<size_t>(l.max_columns) + kBlockRows);
-  build.take(c.gathered, c.gathered_elements, "taking memory for gathered activations");
+  build.take(c.gathered, c.gathered_elements, "allocating memory for gathered activations");
   if (l.expert_columns > 0) {
     const size_t rows_of_tokens = tokens * kExpertSlotsPerToken;
     c.expert_input_elements = std::min(rows_of_tokens * static_cast<size_t>(l.expert_columns + kBlockRows),
                                        kExpertInputBytes / sizeof(__half));
-    build.take(c.expert_input, c.expert_input_elements, "taking memory for rows of experts");
-    build.take(c.expert_places, size_t{2} * kMostExpertSlots, "taking memory for rows of experts");
+    build.take(c.expert_input, c.expert_input_elements, "allocating memory for rows of experts");
+    build.take(c.expert_places, size_t{2} * kMostExpertSlots, "allocating memory for rows of experts");
   }
   if (c.device->library != nullptr && !c.device->deterministic) {
-    build.take(c.slab, kSlabBytes / sizeof(__half), "taking memory for expanded weights");
-    build.take(c.product, kProductBytes / sizeof(float), "taking memory for products");
+    build.take(c.slab, kSlabBytes / sizeof(__half), "allocating memory for expanded weights");
+    build.take(c.product, kProductBytes / sizeof(float), "allocating memory for products");
     uint8_t* workspace = nullptr;
-    build.take(workspace, MatrixLibrary::kWorkspaceBytes, "taking memory for cuBLASLt");
+    build.take(workspace, MatrixLibrary::kWorkspaceBytes, "allocating memory for cuBLASLt");
     c.library_workspace = workspace;
   }
   c.handed_floats = tokens * static_cast<size_t>(l.handed_columns);
-  build.pin(c.handed_rows, c.handed_floats, "taking pinned memory for rows");
+  build.pin(c.handed_rows, c.handed_floats, "allocating pinned memory for rows");
   c.host_row_floats = std::min(rows * vocabulary, kHostRowBytes / sizeof(float)) + c.handed_floats;
-  build.pin(c.host_rows, c.host_row_floats, "taking pinned memory for logits");
+  build.pin(c.host_rows, c.host_row_floats, "allocating pinned memory for logits");
   for (DrawSlot& slot : c.draws) {
-    build.pin(slot.rows, rows, "taking pinned memory for sampling");
-    build.pin(slot.edits, static_cast<size_t>(l.max_sample_edits), "taking pinned memory for sampling");
-    build.pin(slot.results, rows, "taking pinned memory for sampling");
-    build.pin(slot.masks, sequences * mask_words(l.vocab_size), "taking pinned memory for masks");
+    build.pin(slot.rows, rows, "allocating pinned memory for sampling");
+    build.pin(slot.edits, static_cast<size_t>(l.max_sample_edits), "allocating pinned memory for sampling");
+    build.pin(slot.results, rows, "allocating pinned memory for sampling");
+    build.pin(slot.masks, sequences * mask_words(l.vocab_size), "allocating pinned memory for masks");
   }
-  build.take(c.sample_scans, rows, "taking memory for sampling");
+  build.take(c.sample_scans, rows, "allocating memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
-  build.take(c.sample_adjusted, blocks * (vocabulary + 3), "taking memory for sampling");
+  build.take(c.sample_adjusted, blocks * (vocabulary + 3), "allocating memory for sampling");
   if (build.status() != Status::ok || build.counts()) return;
   c.attention.counters = c.counters + kCounters;
   build.check(cudaMemsetAsync(c.counters, 0, static_cast<size_t>(kCounters) * 2 * sizeof(uint32_t), c.stream),
@@ -227,7 +227,8 @@ Status check_limits(Device& device, const ContextLimits& limits) {
   if (limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_pages_per_sequence > 0 &&
       limits.num_page_tables > 0)
     return Status::ok;
-  return device.fail(Status::invalid_argument, "a context without tokens, sequences or pages");
+  return device.fail(Status::invalid_argument,
+                     "create_context: the limits allow no tokens, sequences or pages");
 }
 
 }  // namespace
@@ -251,14 +252,14 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
   made->device = device;
   made->limits = *limits;
   Builder build(*device, *made, Builder::Mode::take);
-  build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "making a stream");
-  build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "making an event");
+  build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "creating a stream");
+  build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "creating an event");
   for (cudaEvent_t* event : {&made->passed, &made->handed_sent, &made->rows_ready, &made->rows_taken})
-    build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
+    build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event");
   for (cudaEvent_t& event : made->batch_sent)
-    build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
   for (DrawSlot& slot : made->draws)
-    build.check(cudaEventCreateWithFlags(&slot.drawn, cudaEventDisableTiming), "making an event");
+    build.check(cudaEventCreateWithFlags(&slot.drawn, cudaEventDisableTiming), "creating an event");
   if (build.status() == Status::ok) take_buffers(build, *made, *limits);
   if (build.status() != Status::ok) {
     release_context(made.release());
@@ -331,13 +332,15 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   Context& c = *context;
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (!batch_is_sound(c.limits, *host))
-    return c.device->fail(Status::invalid_argument, "a batch beyond the limits of its context");
+    return c.device->fail(Status::invalid_argument,
+                          "bind_batch: the batch exceeds the limits of its context");
   const bool takes_drawn = host->drawn_rows != nullptr;
   if (takes_drawn && *std::max_element(host->drawn_rows, host->drawn_rows + host->num_tokens) >= c.num_drawn)
-    return c.device->fail(Status::invalid_argument, "a step that follows draws of other rows");
+    return c.device->fail(Status::invalid_argument,
+                          "bind_batch: drawn_rows has rows that the last call to sample did not draw");
   c.num_drawn = 0;
   const size_t slot = c.next_slot++ % Context::kSlots;
-  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "placing a batch");
+  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "copying a batch");
       s != Status::ok)
     return s;
   int32_t* to = c.batch_slots[slot];
@@ -375,7 +378,7 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   cudaError_t error = cudaMemcpyAsync(c.batch, to, used * sizeof(int32_t), cudaMemcpyHostToDevice, c.stream);
   if (error == cudaSuccess) error = cudaEventRecord(c.batch_sent[slot], c.stream);
   if (error == cudaSuccess && takes_drawn) error = take_drawn(c, *host);
-  return c.device->check(error, "placing a batch");
+  return c.device->check(error, "copying a batch");
 }
 
 namespace {
@@ -506,7 +509,8 @@ Status sample(Context* context, const SampleParams* params) {
   if (params->num_rows <= 0) return Status::ok;
   if (params->num_rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size ||
       params->vocab_size > params->stride || params->num_edits > c.limits.max_sample_edits)
-    return c.device->fail(Status::invalid_argument, "more to sample than the context has room for");
+    return c.device->fail(Status::invalid_argument,
+                          "sample: more rows, logits or edits than the limits of the context allow");
   DrawSlot& slot = c.draws[c.next_draw++ % Context::kDrawSlots];
   // The slot may belong to a step that was abandoned.
   if (const Status s = c.device->check(cudaEventSynchronize(slot.drawn), "sampling"); s != Status::ok)
@@ -518,7 +522,7 @@ Status sample(Context* context, const SampleParams* params) {
   slot.num_pending = c.pending.size();
   if (!place_masks(c, slot)) {
     slot.num_rows = c.num_drawn = 0;
-    return c.device->fail(Status::invalid_argument, "more masks than the context has sequences");
+    return c.device->fail(Status::invalid_argument, "sample: more masks than the context has sequences");
   }
   SampleArguments arguments;
   arguments.logits = params->logits;
@@ -542,7 +546,8 @@ Status wait_for_draws(Context* context, const SampleOutcome* outcomes) {
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   const auto slot =
       std::find_if(c.draws.begin(), c.draws.end(), [&](const DrawSlot& s) { return s.outcomes == outcomes; });
-  if (slot == c.draws.end()) return c.device->fail(Status::invalid_argument, "draws that nobody asked for");
+  if (slot == c.draws.end())
+    return c.device->fail(Status::invalid_argument, "wait_for_draws: no call to sample has these outcomes");
   if (slot->num_rows == 0) return Status::ok;  // synchronize has completed it already
   const Status status = wait_for(c, slot->drawn);
   if (status != Status::ok) return status;

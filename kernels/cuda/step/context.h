@@ -154,7 +154,7 @@ struct ProductForm {
   int32_t activation = -1;    // an Activation for a paired weight (gate, up): output = act(gate) * up; or -1
 };
 Status multiply(Context& context, const LinearParams& params, const ProductForm& form);
-// Multiplies and computes the norm of the input on the way; only if fuses_norm is true.
+// Multiplies, with the norm of the input computed by the same kernel; only if fuses_norm is true.
 Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
                        const ProductForm& form);
 bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);

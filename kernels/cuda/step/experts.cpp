@@ -114,7 +114,8 @@ Status collect_matrices(Context& c, const ExpertLinearParams& p, std::vector<Exp
     for (const TileKind kind : kKinds) {
       Matrix common;
       if (!common_matrix(p, group, kind, common))
-        return c.device->fail(Status::unsupported, "experts whose matrices are stored in different ways");
+        return c.device->fail(Status::unsupported,
+                              "expert_linear: the matrices of the experts have different formats or shapes");
       if (common.num_parts > 0) matrices.push_back({group, common});
     }
   }
@@ -204,7 +205,9 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
           blocks_of_tile(c, a.shape, common, likely_tiles(round.rows, p.num_experts, tiles.tile_rows));
   }
   if (a.shape.shared_bytes == 0)
-    return c.device->fail(Status::unsupported, "experts of too many rows for this card");
+    return c.device->fail(
+        Status::unsupported,
+        "expert_linear: the matrices of the experts have too many rows for the shared memory of this card");
   a.epilogue.activation = round.target.activation;
   a.epilogue.stride = round.target.stride;
   a.epilogue.output =
@@ -307,7 +310,7 @@ Status choose_at_once(Context& c, const GemmShape& shape, const LinearParams& pr
 Status route(Context* context, const RouteParams* params) {
   if (params->rows <= 0) return Status::ok;
   if (!is_choice(*params))
-    return context->device->fail(Status::invalid_argument, "a choice of more experts than there are");
+    return context->device->fail(Status::invalid_argument, "route: more experts to choose than exist");
   return context->device->check(launch_route(*params, context->launch()), "choosing experts");
 }
 
@@ -344,7 +347,8 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   Round round;
   round.record_stride = record_stride(p);
   if (round.record_stride == 0)
-    return c.device->fail(Status::invalid_argument, "experts that were not prepared together, in order");
+    return c.device->fail(Status::invalid_argument,
+                          "expert_linear: the experts were not prepared together and in order");
   std::vector<ExpertMatrix> matrices;
   if (const Status s = collect_matrices(c, p, matrices); s != Status::ok) return s;
   const bool fused = fuses_mlp(p, matrices);

@@ -26,14 +26,15 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   if (count > c.handed_floats)
-    return c.device->fail(Status::invalid_argument, "more rows handed over than the context has room for");
+    return c.device->fail(Status::invalid_argument,
+                          "write_rows: more rows than the limits of the context allow");
   cudaError_t error = cudaEventSynchronize(c.handed_sent);
-  if (error != cudaSuccess) return c.device->check(error, "handing rows over");
+  if (error != cudaSuccess) return c.device->check(error, "transferring rows");
   if (count > 0) std::memcpy(c.handed_rows, host, count * sizeof(float));
   error =
       cudaMemcpyAsync(device_rows, c.handed_rows, count * sizeof(float), cudaMemcpyHostToDevice, c.stream);
   if (error == cudaSuccess) error = cudaEventRecord(c.handed_sent, c.stream);
-  return c.device->check(error, "handing rows over");
+  return c.device->check(error, "transferring rows");
 }
 
 // The copy runs on the receiver's stream, after the work that the sender has queued; later work of the sender
@@ -44,10 +45,10 @@ Status receive_rows(Context* context, float* device_rows, Context* from, const f
   Context& reclaimer = *from;
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
   if (reclaimer.device->enter() != Status::ok)
-    return to.device->fail(Status::device_lost,
-                           "the card " + reclaimer.device->name + " is lost, which has the layers before");
+    return to.device->fail(Status::device_lost, "the card " + reclaimer.device->name +
+                                                    " is lost, which computes the earlier layers");
   cudaError_t error = cudaEventRecord(reclaimer.rows_ready, reclaimer.stream);
-  if (error != cudaSuccess) return to.device->check(error, "handing rows over");
+  if (error != cudaSuccess) return to.device->check(error, "transferring rows");
   if (const Status s = to.device->enter(); s != Status::ok) return s;
   connect(to, reclaimer);
   error = cudaStreamWaitEvent(to.stream, reclaimer.rows_ready, 0);
@@ -56,7 +57,7 @@ Status receive_rows(Context* context, float* device_rows, Context* from, const f
                                 to.stream);
   if (error == cudaSuccess) error = cudaEventRecord(to.rows_taken, to.stream);
   if (error == cudaSuccess) error = cudaStreamWaitEvent(reclaimer.stream, to.rows_taken, 0);
-  return to.device->check(error, "handing rows over");
+  return to.device->check(error, "transferring rows");
 }
 
 }  // namespace quire::kernels

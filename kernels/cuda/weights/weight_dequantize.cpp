@@ -47,9 +47,11 @@ Status dequantize_float8(Device& device, const Weight& weight, float* host) {
 
 Status dequantize(Device* device, const Weight* weight, float* host) {
   if (weight->table != nullptr)
-    return device->fail(Status::invalid_argument, "an embedding table is not a matrix");
+    return device->fail(Status::invalid_argument,
+                        "dequantize: the weight is not a matrix but an embedding table");
   if (const Status s = device->enter(); s != Status::ok) return s;
-  if (const Status s = device->check(weight->memory->await(nullptr), "waiting for weights on their way");
+  if (const Status s =
+          device->check(weight->memory->await(nullptr), "waiting for weights that are being copied");
       s != Status::ok)
     return s;
   if (weight->groups.front().matrix.kind == TileKind::float8)
@@ -58,7 +60,8 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
   constexpr int32_t kStripsAtOnce = 32;
   const size_t bytes = static_cast<size_t>(kStripsAtOnce) * kStripColumns * static_cast<size_t>(stride) * 2;
   void* memory = nullptr;
-  if (const Status s = device->allocate(bytes, &memory, "taking memory to expand a matrix"); s != Status::ok)
+  if (const Status s = device->allocate(bytes, &memory, "allocating memory to expand a matrix");
+      s != Status::ok)
     return s;
   std::vector<__half_raw> slab(bytes / 2);
   Status status = Status::ok;

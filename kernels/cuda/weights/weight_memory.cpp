@@ -110,7 +110,7 @@ Status WeightMemory::bring() {
   if (const Status s = device_.enter(); s != Status::ok) return s;
   const std::scoped_lock lock(mutex_);
   if (is_there_) return Status::ok;
-  const char* const what = "bringing weights back";
+  const char* const what = "copying weights back to the device";
   if (const Status s = device_.map(memory_, 0, mapped_bytes_, what); s != Status::ok) return s;
   const cudaError_t error = device_.arrivals.bring(memory_, host_, bytes_, arrived_);
   is_there_ = error == cudaSuccess;

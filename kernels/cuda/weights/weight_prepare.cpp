@@ -129,7 +129,9 @@ class Preparer {
   // Takes the next bytes, in the order of the layout.
   Status take(size_t bytes, void** memory) {
     const size_t padded = padded_bytes(bytes);
-    if (padded > left_) return device_.fail(Status::invalid_argument, "a weight larger than its layout");
+    if (padded > left_)
+      return device_.fail(Status::invalid_argument,
+                          "prepare_weights: a weight is larger than its planned layout");
     *memory = next_;
     next_ += padded;
     left_ -= padded;
@@ -344,13 +346,14 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
   const WeightSource* parts = matrix.parts;
   const int32_t num_parts = matrix.num_parts;
   if (num_parts < 1 || num_parts > kMaxParts)
-    return device.fail(Status::invalid_argument, "a matrix of more than three parts");
+    return device.fail(Status::invalid_argument, "prepare_weights: a matrix has more than three parts");
   const bool float8 = takes_float8(matrix);
   layout.plans.resize(static_cast<size_t>(num_parts));
   for (size_t p = 0; p < layout.plans.size(); ++p) {
     PartPlan& plan = layout.plans[p];
     if (!plan_part(parts[p], plan, float8) || parts[p].num_in != parts[0].num_in)
-      return device.fail(Status::invalid_argument, "a matrix whose groups or shapes do not fit together");
+      return device.fail(Status::invalid_argument,
+                         "prepare_weights: the groups or shapes of a matrix do not fit together");
     size_t g = 0;
     while (g < layout.first_of_group.size() && !shares_launch(layout.plans[layout.first_of_group[g]], plan))
       ++g;
@@ -438,7 +441,7 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
   StagingLease stage(*device, largest_part);
   if (stage.status() != Status::ok) return stage.status();
   const auto memory = std::make_shared<WeightMemory>(*device);
-  if (const Status s = memory->take(bytes, "taking memory for weights"); s != Status::ok) return s;
+  if (const Status s = memory->take(bytes, "allocating memory for weights"); s != Status::ok) return s;
   std::vector<std::unique_ptr<Weight>> made;
   auto* records = reinterpret_cast<MatrixRecord*>(memory->data());
   uint8_t* place = memory->data() + record_bytes(layouts) * layouts.size();
@@ -475,7 +478,8 @@ Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_ma
 
 Status plan_table(Device* device, const TableSource* source, uint64_t* bytes) {
   if (source->rows <= 0 || source->columns <= 0)
-    return device->fail(Status::invalid_argument, "an embedding table without rows or columns");
+    return device->fail(Status::invalid_argument,
+                        "prepare_table: the embedding table has no rows or no columns");
   *bytes =
       static_cast<size_t>(source->rows) * static_cast<size_t>(source->columns) * dtype_bytes(source->dtype);
   return Status::ok;
@@ -498,13 +502,14 @@ Status prepare_table(Device* device, const TableSource* source, Weight** weight)
   *weight = nullptr;
   const DType dtype = source->dtype;
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
-    return device->fail(Status::unsupported, "an embedding table that is neither f16, bf16 nor f32");
+    return device->fail(Status::unsupported,
+                        "prepare_table: the embedding table is neither f16, bf16 nor f32");
   uint64_t bytes = 0;
   if (const Status s = plan_table(device, source, &bytes); s != Status::ok) return s;
   if (const Status s = device->enter(); s != Status::ok) return s;
   auto made = std::make_unique<Weight>();
   made->memory = std::make_shared<WeightMemory>(*device);
-  Status status = made->memory->take(bytes, "taking memory for an embedding table");
+  Status status = made->memory->take(bytes, "allocating memory for an embedding table");
   if (status != Status::ok) return status;
   made->bytes = bytes;
   made->table = made->memory->data();
