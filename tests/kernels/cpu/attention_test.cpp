@@ -141,7 +141,7 @@ TEST_P(AttentionTest, EqualsDoublePrecisionForManyShapes) {
   }
 }
 
-TEST_P(AttentionTest, SoftcapAndSlidingWindow) {
+TEST_P(AttentionTest, EqualsDoublePrecisionWithSoftcapAndWindow) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   for (const int32_t window : {1, 5, 16, 40}) {
@@ -152,7 +152,7 @@ TEST_P(AttentionTest, SoftcapAndSlidingWindow) {
   }
 }
 
-TEST_P(AttentionTest, EveryCacheFormat) {
+TEST_P(AttentionTest, EqualsDoublePrecisionForEveryCacheFormat) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   for (const int32_t head_dim : {32, 64, 96, 128}) {
@@ -166,7 +166,7 @@ TEST_P(AttentionTest, EveryCacheFormat) {
   }
 }
 
-TEST_P(AttentionTest, SeveralSegments) {
+TEST_P(AttentionTest, EqualsDoublePrecisionOverSeveralSegments) {
   Random random(fresh_seed());
   for (const int32_t threads : {1, 8}) {
     CpuDevice device(GetParam(), threads);
@@ -186,7 +186,7 @@ std::vector<uint32_t> last_row(const std::vector<float>& output, const HeadShape
 
 // The last token of a sequence of 600: prefilled at once, in odd chunks, or decoded; alone or in a batch; on
 // other pages; with other threads.
-TEST_P(AttentionTest, ATokenIsTheSameHoweverTheStepIsCut) {
+TEST_P(AttentionTest, ATokenDoesNotDependOnTheSteps) {
   Random random(fresh_seed());
   for (const int32_t window : {0, 333}) {
     for (const KvFormat format : {KvFormat::f16, KvFormat::q8}) {
@@ -233,7 +233,7 @@ TEST_P(AttentionTest, ATokenIsTheSameHoweverTheStepIsCut) {
 
 // A single token uses another kernel than many: test it for each number of heads that share keys, and each
 // format.
-TEST_P(AttentionTest, ADecodedTokenIsTheSameAsAPrefilledOne) {
+TEST_P(AttentionTest, ADecodedTokenEqualsAPrefilledOne) {
   Random random(fresh_seed());
   CpuDevice device(GetParam(), 2);
   for (const KvFormat format : {KvFormat::f16, KvFormat::fp8, KvFormat::q8, KvFormat::q4}) {
@@ -263,7 +263,7 @@ TEST_P(AttentionTest, ADecodedTokenIsTheSameAsAPrefilledOne) {
   }
 }
 
-TEST_P(AttentionTest, AFaultySequenceDoesNotTouchItsNeighbours) {
+TEST_P(AttentionTest, ANonFiniteSequenceDoesNotAffectOthers) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   const Options options;
@@ -293,7 +293,7 @@ TEST_P(AttentionTest, AFaultySequenceDoesNotTouchItsNeighbours) {
   }
 }
 
-TEST_P(AttentionTest, RefusesShapesItCannotDo) {
+TEST_P(AttentionTest, RefusesUnsupportedShapes) {
   CpuDevice device(GetParam());
   Random random(fresh_seed());
   Options options;

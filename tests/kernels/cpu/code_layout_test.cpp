@@ -56,7 +56,7 @@ TEST(CodeLayout, RowsOfAQuadLieInTheBytesOfAWord) {
   }
 }
 
-TEST(CodeLayout, GivesBackWhatWasPacked) {
+TEST(CodeLayout, UnpackingReversesPacking) {
   Random random(fresh_seed());
   for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
     Block codes{};

@@ -26,7 +26,7 @@ size_t num_resident(uintptr_t begin, uintptr_t end) {
   return count;
 }
 
-TEST(HostMemory, IsAlignedAndRefusesWhatThereCannotBe) {
+TEST(HostMemory, IsAlignedAndRefusesImpossibleSizes) {
   for (const size_t bytes : {size_t{1}, size_t{1000}, size_t{5} << 20}) {
     void* memory = take_host_memory(bytes);
     ASSERT_NE(memory, nullptr);
@@ -41,7 +41,7 @@ TEST(HostMemory, IsAlignedAndRefusesWhatThereCannotBe) {
 
 // The heap never reuses the addresses of a large block, which has huge-page advice: small blocks would take 2
 // MiB each there.
-TEST(HostMemory, OfLargePiecesIsNoPartOfTheHeap) {
+TEST(HostMemory, LargeBlocksAreNotReusedByTheHeap) {
   for (const size_t bytes : {size_t{1} << 20, size_t{3000000}, (size_t{4} << 20) + 1, size_t{9} << 20}) {
     auto* memory = static_cast<unsigned char*>(take_host_memory(bytes));
     ASSERT_NE(memory, nullptr);
@@ -55,7 +55,7 @@ TEST(HostMemory, OfLargePiecesIsNoPartOfTheHeap) {
   }
 }
 
-TEST(HostMemory, OfHugePagesBeginsWithOne) {
+TEST(HostMemory, HugeBlocksBeginAtAHugePage) {
   constexpr size_t kBytes = (size_t{5} << 20) + 12345;
   void* memory = take_host_memory(kBytes);
   ASSERT_NE(memory, nullptr);
@@ -64,7 +64,7 @@ TEST(HostMemory, OfHugePagesBeginsWithOne) {
 }
 
 // Allocates like the threads of a load: small blocks between large ones keep a heap from shrinking.
-TEST(HostMemory, OfLargePiecesIsTheSystemsOnceGivenBack) {
+TEST(HostMemory, LargeBlocksReturnToTheSystem) {
   constexpr size_t kBytes = 3000000, kPieces = 16, kThreads = 3;
   // After this, a heap serves smaller requests than this from its arenas.
   give_host_memory(take_host_memory(size_t{24} << 20), size_t{24} << 20);

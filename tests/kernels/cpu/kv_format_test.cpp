@@ -55,7 +55,7 @@ std::vector<float> example_input() {
 }
 
 // Bytes, scales and values that ExLlamaV2's arithmetic yields for the example input.
-TEST_P(KvFormatTest, Q4BytesAreThoseOfExLlamaV2) {
+TEST_P(KvFormatTest, Q4BytesMatchExLlamaV2) {
   CpuDevice device(GetParam());
   PagedCache cache(one_head(KvFormat::q4, 64));
   append_one(device, cache, example_input());
@@ -71,7 +71,7 @@ TEST_P(KvFormatTest, Q4BytesAreThoseOfExLlamaV2) {
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(cache.key(0, 0, 0)[i], values[i]);
 }
 
-TEST_P(KvFormatTest, Q8BytesAreThoseOfExLlamaV2) {
+TEST_P(KvFormatTest, Q8BytesMatchExLlamaV2) {
   CpuDevice device(GetParam());
   PagedCache cache(one_head(KvFormat::q8, 64));
   append_one(device, cache, example_input());
@@ -94,7 +94,7 @@ double relative_error(const std::vector<double>& got, const std::vector<float>& 
   return std::sqrt(error / size);
 }
 
-TEST_P(KvFormatTest, ErrorsAreAsLargeAsTheFormatsAllow) {
+TEST_P(KvFormatTest, ErrorsAreWithinTheBoundsOfTheFormats) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   const struct {
@@ -122,7 +122,7 @@ TEST_P(KvFormatTest, Fp8IsTheTruncatedHalf) {
   }
 }
 
-TEST_P(KvFormatTest, ZerosAndFaultsReadBackAsSuch) {
+TEST_P(KvFormatTest, ZerosAndNonFiniteValuesArePreserved) {
   CpuDevice device(GetParam());
   for (const KvFormat format : {KvFormat::q8, KvFormat::q4}) {
     PagedCache cache(one_head(format, 64));

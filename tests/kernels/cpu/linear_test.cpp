@@ -70,7 +70,7 @@ TEST_P(DenseLinear, EqualsTheSumsInDoublePrecision) {
 
 // A weight of 8 bits times its scale is rounded once, to f32: the product has the same bits as with f32
 // weights.
-TEST_P(DenseLinear, OfEightBitFloatsHasTheBitsOfItsWeightsInF32) {
+TEST_P(DenseLinear, EightBitFloatsEqualTheirWeightsInF32) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   for (const auto& [scale_out, scale_in] : {std::pair{0, 0}, {1, 0}, {16, 32}, {7, 33}, {1, 1}}) {

@@ -70,7 +70,7 @@ void QuantizedLinear::check_one(CpuDevice& device, Random& random, const WeightF
   expect_product(fixture, input, rows, output, static_cast<size_t>(fixture.num_out), 0, largest_error());
 }
 
-TEST_P(QuantizedLinear, Exl2OfEveryWidth) {
+TEST_P(QuantizedLinear, Exl2MatchesForEveryWidth) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
@@ -85,7 +85,7 @@ TEST_P(QuantizedLinear, Exl2OfEveryWidth) {
   }
 }
 
-TEST_P(QuantizedLinear, Exl2OfAllWidthsInOneMatrix) {
+TEST_P(QuantizedLinear, Exl2MatchesWithAllWidthsInOneMatrix) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   for (const int32_t rows : {1, 5, 150}) {
@@ -101,7 +101,7 @@ TEST_P(QuantizedLinear, Exl2OfAllWidthsInOneMatrix) {
   }
 }
 
-TEST_P(QuantizedLinear, GptqWithAndWithoutActOrder) {
+TEST_P(QuantizedLinear, GptqMatchesWithAndWithoutActOrder) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   for (const int32_t group_size : {32, 48, 8}) {
@@ -123,7 +123,7 @@ TEST_P(QuantizedLinear, GptqWithAndWithoutActOrder) {
   }
 }
 
-TEST_P(QuantizedLinear, CodesOfEveryVariety) {
+TEST_P(QuantizedLinear, CodesOfEveryVarietyMatch) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   for (const int32_t rows : {1, 2, 7, 33}) {
@@ -135,7 +135,7 @@ TEST_P(QuantizedLinear, CodesOfEveryVariety) {
 }
 
 // q, k, v with a shared row order and a part with its own; one of them dense.
-TEST_P(QuantizedLinear, PartsLieSideBySide) {
+TEST_P(QuantizedLinear, PartsAreAdjacentInTheOutput) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   std::vector<WeightFixture> fixtures;
@@ -175,7 +175,7 @@ WeightFixture mixed_fixture(uint64_t seed) {
   return make_exl2(options);
 }
 
-TEST_P(QuantizedLinear, ARowIsTheSameAloneAndInAnyBatchAndWithAnyThreads) {
+TEST_P(QuantizedLinear, RowsDoNotDependOnBatchOrThreads) {
   Random random(fresh_seed());
   const WeightFixture fixture = mixed_fixture(random.next());
   const auto num_in = static_cast<size_t>(fixture.num_in);
@@ -217,7 +217,7 @@ TEST_P(QuantizedLinear, AddsToTheResidual) {
   for (size_t i = 0; i < residual.size(); ++i) EXPECT_EQ(residual[i], before[i] + product[i]);
 }
 
-TEST_P(QuantizedLinear, AFaultyRowDoesNotTouchItsNeighbours) {
+TEST_P(QuantizedLinear, ANonFiniteRowDoesNotAffectOtherRows) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());
@@ -243,7 +243,7 @@ TEST_P(QuantizedLinear, AFaultyRowDoesNotTouchItsNeighbours) {
   }
 }
 
-TEST_P(QuantizedLinear, TakesActivationsOfAnySize) {
+TEST_P(QuantizedLinear, SupportsActivationsOfAnyMagnitude) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());
@@ -260,7 +260,7 @@ TEST_P(QuantizedLinear, TakesActivationsOfAnySize) {
 }
 
 // If every activation is 0 or as large as the largest, integers of any size represent it exactly.
-TEST_P(QuantizedLinear, WhatIntegersHaveExactlyIsExact) {
+TEST_P(QuantizedLinear, ExactlyRepresentableActivationsAreExact) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());

@@ -56,7 +56,7 @@ class LateWorkers {
   std::latch arrival_{1};
 };
 
-TEST(ThreadPoolTest, EveryUnitIsWorkedOnOnce) {
+TEST(ThreadPoolTest, EveryUnitIsProcessedOnce) {
   for (const int32_t threads : {1, 2, 7}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 200; ++round) {
@@ -83,7 +83,7 @@ TEST(ThreadPoolTest, PiecesDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(ThreadPoolTest, CallersTakeTurns) {
+TEST(ThreadPoolTest, ConcurrentCallersRunOneAtATime) {
   ThreadPool pool(3);
   int64_t operations = 0;  // not atomic: only one operation at a time may use the pool
   std::vector<std::thread> callers;
@@ -100,7 +100,7 @@ TEST(ThreadPoolTest, CallersTakeTurns) {
   EXPECT_EQ(operations, 4 * 300);
 }
 
-TEST(ThreadPoolTest, AnOperationDoesNotWaitForThreadsThatNeverCome) {
+TEST(ThreadPoolTest, AnOperationDoesNotWaitForThreadsThatDoNotRun) {
   LateWorkers late;
   ThreadPool pool(4, late.start());
   for (int operation = 0; operation < 3; ++operation) {
@@ -111,7 +111,7 @@ TEST(ThreadPoolTest, AnOperationDoesNotWaitForThreadsThatNeverCome) {
   late.arrive();
 }
 
-TEST(ThreadPoolTest, AStalledThreadHoldsUpNothingButThePieceThatItClaimed) {
+TEST(ThreadPoolTest, AStalledThreadDelaysOnlyItsClaimedPiece) {
   constexpr int64_t kPieces = 50;
   ThreadPool pool(2);
   std::latch claimed(1);
@@ -132,7 +132,7 @@ TEST(ThreadPoolTest, AStalledThreadHoldsUpNothingButThePieceThatItClaimed) {
 
 // Each operation lives on the caller's stack. Workers that start in the middle of a run of operations find
 // the current one or none; a claim in an operation that has ended would use freed memory.
-TEST(ThreadPoolTest, ThreadsMayComeBetweenOperationsOfAnySize) {
+TEST(ThreadPoolTest, ThreadsMayStartBetweenOperations) {
   for (int round = 0; round < 20; ++round) {
     LateWorkers late;
     ThreadPool pool(5, late.start());
@@ -167,7 +167,7 @@ TEST(ThreadPoolTest, WorkersBlockSignalsAndHaveAName) {
   EXPECT_EQ(sigismember(&own, SIGINT), 0);
 }
 
-TEST(ThreadPoolTest, AThreadThatCannotBeStartedEndsTheOthers) {
+TEST(ThreadPoolTest, AThreadThatFailsToStartEndsTheOthers) {
   std::atomic<int> running{0};
   int started = 0;
   const auto start = [&](std::function<void()> body) {

@@ -14,7 +14,7 @@ class ArrangedRowsTest : public CudaTest {
 };
 
 // So many rows that a block gathers eight of them.
-TEST_F(ArrangedRowsTest, ManyRowsGetWhatFewGet) {
+TEST_F(ArrangedRowsTest, ManyRowsEqualFewRows) {
   constexpr size_t kDepth = 1024, kColumns = 4096, kRows = 1029, kFew = 8;
   ContextLimits limits = small_limits();
   limits.max_tokens = kRows;
@@ -100,7 +100,7 @@ class ArrangedBlockTest : public CudaTest, public testing::WithParamInterface<Ar
   MlpBlockParams block_;
 };
 
-TEST_P(ArrangedBlockTest, ManyRowsGetWhatFewGet) {
+TEST_P(ArrangedBlockTest, ManyRowsEqualFewRows) {
   make_block();
   const std::vector<float> hidden = random_floats(elements(kHidden), random_);
   const std::vector<float> all = run(hidden);

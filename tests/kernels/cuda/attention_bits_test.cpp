@@ -28,31 +28,31 @@ class AttentionBitsTest : public AttentionTest,
   }
 };
 
-TEST_P(AttentionBitsTest, TheSameInACrowdAndAlone) {
+TEST_P(AttentionBitsTest, ManySequencesEqualAlone) {
   AttentionCase c = long_crowd(pages(), head_dim());
   narrow(c, 1100);
   compare_alone(c);
 }
 
-TEST_P(AttentionBitsTest, TheSameInACrowdOfShortSequencesAndAlone) {
+TEST_P(AttentionBitsTest, ManyShortSequencesEqualAlone) {
   AttentionCase c = short_crowd(pages(), head_dim());
   narrow(c, 300);
   compare_alone(c);
 }
 
-TEST_P(AttentionBitsTest, TheSameInACrowdOfManyHeadsAndAlone) {
+TEST_P(AttentionBitsTest, ManySequencesWithManyHeadsEqualAlone) {
   AttentionCase c = crowd_of_heads(pages(), head_dim(), 301);
   narrow(c, 200);
   compare_alone(c);
 }
 
-TEST_P(AttentionBitsTest, TheSameInACrowdOfLongSequencesAndAlone) {
+TEST_P(AttentionBitsTest, ManyLongSequencesEqualAlone) {
   AttentionCase c = crowd_of_long_sequences(pages(), head_dim());
   narrow(c, 1100);
   compare_alone(c);
 }
 
-TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
+TEST_P(AttentionBitsTest, StepsOfAnySizeEqualOverManyChunks) {
   for (const int32_t before : {2036, 6132}) {
     SCOPED_TRACE(std::to_string(before) + " tokens before");
     const int32_t length = before + 24;
@@ -81,7 +81,7 @@ TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
 
 // A prompt chunk over three spans in a context with so little memory that a block computes all chunks of its
 // rows, compared with a few of its tokens alone.
-TEST_P(AttentionBitsTest, TheSameInALongPieceAndAlone) {
+TEST_P(AttentionBitsTest, ALongPromptChunkEqualsSingleTokens) {
   constexpr int32_t kBefore = 3980, kLength = kBefore + 192;
   table_->release_context(context_);
   ContextLimits limits = small_limits();
@@ -108,7 +108,7 @@ TEST_P(AttentionBitsTest, TheSameInALongPieceAndAlone) {
   }
 }
 
-TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
+TEST_P(AttentionBitsTest, ABatchEqualsTokenByToken) {
   AttentionCase c = case_of(pages());
   c.heads = {8, 2, head_dim()};
   c.lengths = {300, 150};
@@ -132,7 +132,7 @@ TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
 }
 
 // Decoding jobs before prompts, and one after them: a step with several kernels.
-TEST_P(AttentionBitsTest, TheSameBesidePromptsAndAlone) {
+TEST_P(AttentionBitsTest, TogetherWithPromptsEqualsAlone) {
   AttentionCase c = case_of(pages());
   c.heads = {8, 2, head_dim()};
   c.lengths = {300, 1, 513, 140, 1, 90, 5};

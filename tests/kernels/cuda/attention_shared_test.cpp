@@ -73,7 +73,7 @@ std::vector<T> rotated(const std::vector<T>& values, size_t by, size_t each = 1)
 }
 
 // The step's batch contains the shared pages and their members, so a recording serves sequences in any order.
-TEST_P(SharedKeysTest, ReplayedStepsFindWhatIsSharedNow) {
+TEST_P(SharedKeysTest, ReplayedStepsUseTheSharedPagesOfTheirBatch) {
   const AttentionCase c = case_of_group(4);
   const Cache cache = make_shared_cache(c);
   const std::vector<std::vector<float>> all = shared_rows(c);
@@ -114,31 +114,31 @@ TEST_P(SharedKeysTest, ReplayedStepsFindWhatIsSharedNow) {
   EXPECT_TRUE(replayed);
 }
 
-TEST_P(SharedKeysTest, TheSameTogetherAndAlone) {
+TEST_P(SharedKeysTest, TogetherEqualsAlone) {
   compare_alone(case_of_group(4));
 }
 
-TEST_P(SharedKeysTest, TheSameInGroupsThatFillNoTile) {
+TEST_P(SharedKeysTest, GroupsSmallerThanATileEqualAlone) {
   compare_alone(case_of_group(5, 1));
 }
 
-TEST_P(SharedKeysTest, TheSameInGroupsOfATile) {
+TEST_P(SharedKeysTest, GroupsOfATileEqualAlone) {
   compare_alone(case_of_group(16, 1));
 }
 
-TEST_P(SharedKeysTest, TheSameWithManyChunksAndAlone) {
+TEST_P(SharedKeysTest, ManyChunksEqualAlone) {
   compare_alone(case_of_group(2, 3));
 }
 
 // So long that spans are merged first; some of the spans are shared completely.
-TEST_P(SharedKeysTest, TheSameInSpansAndAlone) {
+TEST_P(SharedKeysTest, SpansEqualAlone) {
   AttentionCase c = case_of_group(2, 1);
   c.lengths[11] = 6145;
   compare_alone(c);
 }
 
 // Decoding sequences come first; the prompt has pages of its own.
-TEST_P(SharedKeysTest, TheSameBesideAPromptAndAlone) {
+TEST_P(SharedKeysTest, TogetherWithAPromptEqualsAlone) {
   AttentionCase c = case_of_group(4);
   c.lengths.push_back(400);
   c.queries.push_back(30);
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Pages, SharedKeysTest,
 // Pages of codes are read by each sequence.
 class SharedCodesTest : public SharedKeysTest {};
 
-TEST_P(SharedCodesTest, TheSameTogetherAndAlone) {
+TEST_P(SharedCodesTest, TogetherEqualsAlone) {
   compare_alone(case_of_group(4));
 }
 

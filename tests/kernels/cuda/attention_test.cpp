@@ -16,7 +16,7 @@ TEST_F(AttentionTest, MixesPrefillAndDecode) {
   check({.lengths = {150, 260, 3}, .queries = {90, 1, 2}}, 2e-3, 0.0);
 }
 
-TEST_F(AttentionTest, TakesAnyHeadSize) {
+TEST_F(AttentionTest, SupportsAnyHeadSize) {
   for (const int32_t dim : {16, 40, 80, 96, 192, 256, 20}) {
     SCOPED_TRACE(dim);
     check({.heads = {4, 2, dim}, .lengths = {133, 40}, .queries = {1, 40}, .rope = RopeStyle::gptj_pairs},
@@ -24,7 +24,7 @@ TEST_F(AttentionTest, TakesAnyHeadSize) {
   }
 }
 
-TEST_F(AttentionTest, SmallPagesWindowsAndSoftcaps) {
+TEST_F(AttentionTest, SupportsSmallPagesWindowsAndSoftcaps) {
   check({.page_tokens = 16, .lengths = {300, 33}, .queries = {1, 1}, .window = 100}, 2e-3, 0.0);
   check({.page_tokens = 48, .lengths = {300, 200}, .queries = {200, 17}, .window = 64, .softcap = 5.0f}, 2e-3,
         0.0);
@@ -32,7 +32,7 @@ TEST_F(AttentionTest, SmallPagesWindowsAndSoftcaps) {
   check({.heads = {32, 1, 64}, .lengths = {60, 140}, .queries = {1, 1}}, 2e-3, 0.0);
 }
 
-TEST_F(AttentionTest, CopiedPagesHoldTheSame) {
+TEST_F(AttentionTest, CopiedPagesAreIdentical) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::q4}) {
     const AttentionCase c{.heads = {4, 2, 64},
                           .keys = format,

@@ -220,7 +220,7 @@ class BlockTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
+TEST_F(BlockTest, ReplayedStepsHaveTheSameBits) {
   make_model(true);
   step({0, 0, 0}, {30, 20, 10}, true);
   bool replayed = false;
@@ -239,7 +239,7 @@ TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
 }
 
 // Two contexts share one workspace: the second one's results would be overwritten if the first still ran.
-TEST_F(BlockTest, APassWaitsForThoseThatOtherContextsHaveIssued) {
+TEST_F(BlockTest, APassWaitsForPassesOfOtherContexts) {
   make_model(true);
   const std::vector<int32_t> none(3, 0), past = {30, 20, 10}, ones(3, 1);
   step(none, past, true);
@@ -256,14 +256,14 @@ TEST_F(BlockTest, APassWaitsForThoseThatOtherContextsHaveIssued) {
     std::swap(context_, other);
   }
   table_->release_context(other);
-  EXPECT_EQ(step(none, past, true).empty(), false) << "the other was the last to issue";
+  EXPECT_EQ(step(none, past, true).empty(), false) << "the other context issued work last";
   EXPECT_EQ(step(past, ones, true), expected);
 }
 
 // Weights come back in the order of the step, which begins before the last has arrived; recorded steps stay
 // valid.
-TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+TEST_F(BlockTest, OffloadedWeightsComeBackUnchanged) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   leaves_ = true;
   make_model(true);
   bool replayed = false;
@@ -274,7 +274,7 @@ TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
   table_->memory_use(device_, &at_first);
   const uint64_t parked = park_all();
   EXPECT_EQ(parked % (uint64_t{2} << 20), 0U);
-  EXPECT_GE(parked, uint64_t{12} << 20) << "six pieces";
+  EXPECT_GE(parked, uint64_t{12} << 20) << "six memory blocks";
   table_->memory_use(device_, &copied);
   EXPECT_EQ(copied.pinned_bytes - at_first.pinned_bytes, parked);
   for (const bool fused : {true, false}) {
@@ -283,7 +283,7 @@ TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
     if (num_late_copies()) {
       EXPECT_EQ(num_late_copies(), 6);
       embed(bind({30, 20, 10}, {1, 1, 1}));
-      EXPECT_EQ(num_late_copies(), 5) << "the others are not waited for";
+      EXPECT_EQ(num_late_copies(), 5) << "the step must not wait for the other weights";
     }
     const auto streamed = step({30, 20, 10}, {1, 1, 1}, fused, &replayed);
     EXPECT_FALSE(replayed && num_late_copies()) << "a recorded step waits for nothing";
@@ -309,8 +309,8 @@ TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
 }
 
 // Only the model that is coming back waits for its weights; others on the card replay their steps.
-TEST_F(BlockTest, StepsAreReplayedWhileWeightsOfAnotherModelAreOnTheirWay) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+TEST_F(BlockTest, StepsReplayWhileAnotherModelIsCopied) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   leaves_ = true;
   make_model(true);
   bool replayed = false;
@@ -329,14 +329,14 @@ TEST_F(BlockTest, StepsAreReplayedWhileWeightsOfAnotherModelAreOnTheirWay) {
   // A step of another kind is not recorded during that time, because its weights are not known yet.
   for (int i = 0; i < 3; ++i) step({30, 20}, {1, 1}, true, &replayed);
   EXPECT_FALSE(replayed && num_late_copies());
-  EXPECT_EQ(num_late_copies().value_or(1), 1) << "nobody has waited for the other";
+  EXPECT_EQ(num_late_copies().value_or(1), 1) << "the step must not wait for the other weight";
   table_->release_weight(device_, other);
   EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), expected);
   EXPECT_TRUE(replayed);
 }
 
-TEST_F(BlockTest, AMatrixIsReadOnceItHasCome) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+TEST_F(BlockTest, AMatrixIsReadOnlyAfterItsCopy) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   leaves_ = true;
   make_model(true);
   std::vector<float> before(size_t{kHidden} * 2 * kInner), after(before.size());
@@ -348,7 +348,7 @@ TEST_F(BlockTest, AMatrixIsReadOnceItHasCome) {
 }
 
 // Steps allocate no memory of the card: they do without optional allocations such as recordings.
-TEST_F(BlockTest, OutOfMemoryStepsGoOnAsBefore) {
+TEST_F(BlockTest, OutOfMemoryStepsAreUnchanged) {
   make_model(true);
   const auto steps = [&] {
     std::vector<std::vector<float>> all;
@@ -375,7 +375,7 @@ TEST_F(BlockTest, OutOfMemoryStepsGoOnAsBefore) {
 }
 
 // With products of cuBLASLt, too, whose kernels may not fit on a full card.
-TEST_F(BlockTest, OutOfMemoryStepsOfTheFastModeGoOn) {
+TEST_F(BlockTest, OutOfMemoryStepsOfTheFastModeSucceed) {
   close();
   open(false);
   if (device_ == nullptr) return;
@@ -390,7 +390,7 @@ TEST_F(BlockTest, OutOfMemoryStepsOfTheFastModeGoOn) {
 }
 
 // More kinds of steps than recordings are stored, each run plainly, recorded and replayed.
-TEST_F(BlockTest, ManyKindsOfStepsAreTheSameBits) {
+TEST_F(BlockTest, ManyKindsOfStepsHaveTheSameBits) {
   make_model(true);
   for (int32_t tokens = 1; tokens <= 64; ++tokens) {
     const auto expected = step({0}, {tokens}, true);
@@ -402,7 +402,7 @@ TEST_F(BlockTest, ManyKindsOfStepsAreTheSameBits) {
   }
 }
 
-TEST_F(BlockTest, AnOperationThatFailsWhileAStepIsRecordedHarmsNoLaterStep) {
+TEST_F(BlockTest, AFailedOperationDuringRecordingDoesNotAffectLaterSteps) {
   make_model(true);
   step({0, 0}, {30, 20}, true);
   const auto expected = step({30, 20}, {1, 1}, true);
@@ -417,7 +417,7 @@ TEST_F(BlockTest, AnOperationThatFailsWhileAStepIsRecordedHarmsNoLaterStep) {
     product.rows = batch.num_tokens;
     const Status refused = table_->linear(context_, &product);
     EXPECT_EQ(refused, Status::invalid_argument);
-    EXPECT_STREQ(refused.words, "a product with something that is no matrix");
+    EXPECT_STREQ(refused.words, "linear: the weight is not a matrix");
   }
   bool replayed = true;
   EXPECT_EQ(step({30, 20}, {1, 1}, true, &replayed), expected);
@@ -460,7 +460,7 @@ TEST_P(BlockPagesTest, FusedBlocksEqualComposedOnes) {
   }
 }
 
-TEST_P(BlockPagesTest, CompanyAndChunksDoNotShow) {
+TEST_P(BlockPagesTest, ResultsDoNotDependOnBatchOrChunks) {
   make_model_of_pages(true);
   const auto whole = step({0, 0, 0}, {40, 33, 50}, true);
   const auto alone = step({0}, {40}, true);
@@ -481,7 +481,7 @@ TEST_P(BlockPagesTest, CompanyAndChunksDoNotShow) {
 }
 
 // The attention kernel appends a single token, another kernel appends many.
-TEST_P(BlockPagesTest, CompanyDoesNotShowWhereHeadsAreNormalised) {
+TEST_P(BlockPagesTest, ResultsWithHeadNormsDoNotDependOnTheBatch) {
   make_model_of_pages(true);
   const auto plain = step({0}, {40}, true);
   head_norm_ = to_device(random_floats(2 * kDim, random_));
@@ -502,7 +502,7 @@ INSTANTIATE_TEST_SUITE_P(Pages, BlockPagesTest,
 class BlockChunksTest : public BlockPagesTest {};
 
 // The number of chunks selects the attention kernel, but does not change its results or the cache.
-TEST_P(BlockChunksTest, ManyAndFewAreTheSameBits) {
+TEST_P(BlockChunksTest, ManyAndFewChunksHaveTheSameBits) {
   make_model_of_pages(true);
   std::vector<int32_t> past{127, 40, 300};
   step({0, 0, 0}, {1, 1, 150}, true);

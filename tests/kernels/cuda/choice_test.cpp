@@ -181,8 +181,8 @@ class ChoiceTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(ChoiceTest, ARouterOnItsWayIsWaitedFor) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+TEST_F(ChoiceTest, TheChoiceWaitsForARouterBeingCopied) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   ExpertChoiceParams p = with_router(1024, 2048, {});
   p.num_tokens = 3;
   const std::vector<float> hidden = random_floats(size_t{3} * 2048, random_);
@@ -193,7 +193,7 @@ TEST_F(ChoiceTest, ARouterOnItsWayIsWaitedFor) {
   EXPECT_TRUE(choose(p, hidden, false) == expected);
 }
 
-TEST_F(ChoiceTest, EveryRouterChoosesAsThePlainOne) {
+TEST_F(ChoiceTest, EveryRouterMatchesThePlainImplementation) {
   for (const RouterScore score :
        {RouterScore::softmax, RouterScore::softmax_of_chosen, RouterScore::sigmoid}) {
     for (const int32_t experts : {4, 60, 128, 1024}) {
@@ -210,7 +210,7 @@ TEST_F(ChoiceTest, EveryRouterChoosesAsThePlainOne) {
   }
 }
 
-TEST_F(ChoiceTest, AChoiceIsThatOfTheRoutersProductInAnyCompany) {
+TEST_F(ChoiceTest, TheChoiceDoesNotDependOnTheBatch) {
   for (const int32_t experts : {8, 100, 128, 256, 300, 1024}) check_choice(experts, 512, {});
   check_choice(128, 2048, {});
   check_choice(64, 200, {});  // not whole blocks of rows
@@ -223,7 +223,7 @@ TEST_F(ChoiceTest, AChoiceIsThatOfTheRoutersProductInAnyCompany) {
   check_choice(128, 512, of_input);
 }
 
-TEST_F(ChoiceTest, OfEqualScoresTheLowerExpertIsChosen) {
+TEST_F(ChoiceTest, EqualScoresChooseTheLowerExpert) {
   RouterSpec spec;
   spec.num_experts = 128;
   spec.num_chosen = 8;
@@ -231,7 +231,7 @@ TEST_F(ChoiceTest, OfEqualScoresTheLowerExpertIsChosen) {
   check_route(spec, false, true);
 }
 
-TEST_F(ChoiceTest, OnlyTheBestGroupsAreChosenFrom) {
+TEST_F(ChoiceTest, ExpertsAreChosenFromTheBestGroups) {
   for (const bool by_two : {false, true}) {
     RouterSpec spec;
     spec.num_experts = 160;
@@ -244,7 +244,7 @@ TEST_F(ChoiceTest, OnlyTheBestGroupsAreChosenFrom) {
   }
 }
 
-TEST_F(ChoiceTest, AWeightCountsTheExpertsNearIt) {
+TEST_F(ChoiceTest, SparseMixerWeightsCountNearbyExperts) {
   RouterSpec spec;
   spec.num_experts = 16;
   spec.num_chosen = 2;

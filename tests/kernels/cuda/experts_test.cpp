@@ -126,8 +126,8 @@ class ExpertsTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(ExpertsTest, MatricesOnTheirWayAreWaitedFor) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+TEST_F(ExpertsTest, ProductsWaitForMatricesBeingCopied) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   const Experts experts = make_experts(24, 2, [&](StoredWeight& w, int32_t) {
     make_exl2(w, {{4, 256}}, 192, false, random_);
     w.source.prescale = 0.02f;
@@ -135,13 +135,13 @@ TEST_F(ExpertsTest, MatricesOnTheirWayAreWaitedFor) {
   const std::vector<int32_t> of_row{3, 0, 21, 3};
   const std::vector<float> input = to_floats(to_halves(random_floats(4 * experts.depth, random_)));
   const std::vector<uint16_t> expected = multiply(experts, of_row, input, 1, {});
-  EXPECT_EQ(park_all(), uint64_t{2} << 20) << "one piece for all";
+  EXPECT_EQ(park_all(), uint64_t{2} << 20) << "one memory block for all";
   bring_all();
   EXPECT_EQ(num_late_copies().value_or(1), 1);
   EXPECT_EQ(multiply(experts, of_row, input, 1, {}), expected);
 }
 
-TEST_F(ExpertsTest, RowsGiveWhatTheirMatrixGivesThemAlone) {
+TEST_F(ExpertsTest, RowsEqualProductsWithTheirMatrixAlone) {
   const auto exl2 = [&](StoredWeight& w, int32_t e) {
     make_exl2(w,
               e % 3 == 0 ? std::vector<std::pair<int, int>>{{5, 128}, {4, 128}}
@@ -167,7 +167,7 @@ TEST_F(ExpertsTest, RowsGiveWhatTheirMatrixGivesThemAlone) {
 
 // Rows that a thread block reorders in several rounds, rows so long that a second block does not fit next to
 // their copy in shared memory, and rows that are not a multiple of 16 bytes.
-TEST_F(ExpertsTest, LongAndOddRowsGiveWhatTheirMatrixGivesThemAlone) {
+TEST_F(ExpertsTest, LongAndOddRowsEqualProductsWithTheirMatrixAlone) {
   for (const int32_t depth : {5120, 20480})
     check_products(make_experts(8, 1,
                                 [&](StoredWeight& w, int32_t) {
@@ -195,7 +195,7 @@ double plain_gate(const MlpSpec& mlp, double gate, double up) {
 
 // Whichever kernel runs, gate and up have the same bits as for one row alone. The matrix kernels do not
 // support the last activation.
-TEST_F(ExpertsTest, GatesMeetTheirUpsInAnyCompany) {
+TEST_F(ExpertsTest, GateAndUpDoNotDependOnTheBatch) {
   const Experts experts = make_experts(8, 2, [&](StoredWeight& w, int32_t) {
     make_exl2(w, {{4, 256}}, 96, false, random_);
     w.source.prescale = 0.02f;
@@ -246,7 +246,7 @@ TEST_F(ExpertsTest, GatesMeetTheirUpsInAnyCompany) {
 }
 
 // A product with the same rows as the previous one reuses their sorted order if both have tiles of one size.
-TEST_F(ExpertsTest, ProductsOfTheSameRowsGiveWhatEachGives) {
+TEST_F(ExpertsTest, ProductsThatReuseSortedRowsAreUnchanged) {
   const auto make = [&](int32_t depth, int32_t columns) {
     return make_experts(8, 1,
                         [&](StoredWeight& w, int32_t) { make_gptq(w, depth, columns, 64, false, random_); });
@@ -271,7 +271,7 @@ TEST_F(ExpertsTest, ProductsOfTheSameRowsGiveWhatEachGives) {
   }
 }
 
-TEST_F(ExpertsTest, SumsOfExpertsGoOnTopOfWhatIsThere) {
+TEST_F(ExpertsTest, SumsOfExpertsAreAddedToTheTarget) {
   const std::vector<float> before = random_floats(3 * 40, random_);
   const std::vector<uint16_t> given = to_halves(random_floats(3 * 4 * 40, random_));
   const auto combined = [&](const std::vector<float>& start, bool adds) {
@@ -291,7 +291,7 @@ TEST_F(ExpertsTest, SumsOfExpertsGoOnTopOfWhatIsThere) {
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(onto[i], before[i] + sums[i]);
 }
 
-TEST_F(ExpertsTest, RowsGoInRoundsWhereThereIsLittleRoom) {
+TEST_F(ExpertsTest, RowsAreProcessedInRoundsIfMemoryIsShort) {
   table_->release_context(context_);
   ContextLimits limits = small_limits();
   limits.max_tokens = 4;
@@ -302,7 +302,7 @@ TEST_F(ExpertsTest, RowsGoInRoundsWhereThereIsLittleRoom) {
       true);
 }
 
-TEST_F(ExpertsTest, ExpertsInDifferentFormsStandSideBySide) {
+TEST_F(ExpertsTest, ExpertsOfDifferentFormatsAreMultipliedTogether) {
   const auto any = [&](StoredWeight& w, int32_t e) {
     if (e % 2 == 0) {
       make_gptq(w, 256, 64, 128, false, random_);

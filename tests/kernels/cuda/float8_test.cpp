@@ -113,7 +113,7 @@ class Float8Test : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(Float8Test, ProductsAreThoseOfTheRoundedRows) {
+TEST_F(Float8Test, ProductsEqualThoseOfRoundedRows) {
   for (const auto& [scale_out, scale_in] : {std::pair{128, 128}, {1, 0}, {0, 0}, {48, 256}, {1, 128}}) {
     SCOPED_TRACE(std::to_string(scale_out) + " x " + std::to_string(scale_in));
     std::vector<StoredWeight> parts(1);
@@ -131,7 +131,7 @@ TEST_F(Float8Test, RowsDoNotDependOnTheirTile) {
   }
 }
 
-TEST_F(Float8Test, PartsStandSideBySide) {
+TEST_F(Float8Test, PartsAreAdjacentInTheOutput) {
   std::vector<StoredWeight> parts(3);
   make_fp8(parts[0], 512, 192, 128, 128, random_);
   make_fp8(parts[1], 512, 40, 1, 0, random_);
@@ -144,7 +144,7 @@ TEST_F(Float8Test, PartsStandSideBySide) {
 }
 
 // Two parts of one width are gate and up; columns may be in any order.
-TEST_F(Float8Test, AGateAndItsUpStandSideBySide) {
+TEST_F(Float8Test, GateAndUpAreAdjacentInTheOutput) {
   for (const int32_t columns : {8, 96, 200}) {
     std::vector<StoredWeight> parts(2);
     for (StoredWeight& part : parts) make_fp8(part, 384, columns, 1, 128, random_);
@@ -152,7 +152,7 @@ TEST_F(Float8Test, AGateAndItsUpStandSideBySide) {
   }
 }
 
-TEST_F(Float8Test, WeightsComeBackAsTheyAre) {
+TEST_F(Float8Test, WeightsDequantizeExactly) {
   std::vector<StoredWeight> parts(2);
   for (StoredWeight& part : parts) {
     make_fp8(part, 333, 144, 48, 256, random_);
@@ -171,7 +171,7 @@ TEST_F(Float8Test, WeightsComeBackAsTheyAre) {
 }
 
 // Rows of zeros, of one value, and of values of very different magnitudes.
-TEST_F(Float8Test, RowsOfAnyMagnitude) {
+TEST_F(Float8Test, RowsOfAnyMagnitudeMatch) {
   std::vector<StoredWeight> parts(1);
   make_fp8(parts[0], 256, 64, 1, 0, random_);
   Weight* weight = prepare_float8(parts);
@@ -195,7 +195,7 @@ TEST_F(Float8Test, RowsOfAnyMagnitude) {
 }
 
 // A NaN shows in the results of its row, and in no others.
-TEST_F(Float8Test, WhatIsNoNumberStaysInItsRow) {
+TEST_F(Float8Test, NaNStaysInItsRow) {
   std::vector<StoredWeight> parts(1);
   make_fp8(parts[0], 256, 64, 1, 0, random_);
   Weight* weight = prepare_float8(parts);
@@ -214,7 +214,7 @@ TEST_F(Float8Test, WhatIsNoNumberStaysInItsRow) {
 }
 
 // The fused norm with rounding equals the norm followed by the rounding.
-TEST_F(Float8Test, ANormRoundsWhatItWrites) {
+TEST_F(Float8Test, FusedNormEqualsNormAndRounding) {
   constexpr int32_t kDepth = 520, kColumns = 72;
   std::vector<StoredWeight> parts(1);
   make_fp8(parts[0], kDepth, kColumns, 1, 0, random_);
@@ -251,7 +251,7 @@ TEST_F(Float8Test, ANormRoundsWhatItWrites) {
 }
 
 // act(gate) * up is computed in the registers that hold both sums; the residual stream is added later.
-TEST_F(Float8Test, AFeedForwardBlockIsItsProducts) {
+TEST_F(Float8Test, AFeedForwardBlockEqualsItsProducts) {
   constexpr int32_t kHidden = 256, kInner = 136;
   std::vector<StoredWeight> gate_up(2), down(1);
   for (StoredWeight& part : gate_up) make_fp8(part, kHidden, kInner, 1, 0, random_);
@@ -292,7 +292,7 @@ TEST_F(Float8Test, AFeedForwardBlockIsItsProducts) {
 }
 
 // Scales that change within 128 rows are not supported: such a matrix is multiplied with full activations.
-TEST_F(Float8Test, ScalesOfFewRowsKeepFullActivations) {
+TEST_F(Float8Test, FineScalesUseFullActivations) {
   StoredWeight w;
   make_fp8(w, 384, 66, 1, 64, random_);
   const std::vector<float> input = to_floats(to_halves(random_floats(size_t{5} * 384, random_)));
@@ -302,7 +302,7 @@ TEST_F(Float8Test, ScalesOfFewRowsKeepFullActivations) {
 }
 
 // If one part of a matrix is not supported, the whole matrix is multiplied with full activations.
-TEST_F(Float8Test, AMatrixIsMultipliedInOneWay) {
+TEST_F(Float8Test, AllPartsOfAMatrixUseTheSameActivations) {
   std::vector<StoredWeight> parts(2);
   make_fp8(parts[0], 384, 66, 1, 64, random_);
   make_fp8(parts[1], 384, 40, 1, 0, random_);

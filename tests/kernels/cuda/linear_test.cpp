@@ -95,7 +95,7 @@ class LinearTest : public CudaTest {
 };
 
 // Copies are split into chunks of 4 MiB: the first matrix is larger.
-TEST_F(LinearTest, MatricesStillInAFileBecomeTheSame) {
+TEST_F(LinearTest, MatricesReadFromAFileAreIdentical) {
   std::vector<std::unique_ptr<StoredWeight>> stored;
   const auto add = [&](auto make) {
     stored.push_back(std::make_unique<StoredWeight>());
@@ -118,7 +118,7 @@ TEST_F(LinearTest, MatricesStillInAFileBecomeTheSame) {
   }
 }
 
-TEST_F(LinearTest, WhatCannotBeReadTakesNothing) {
+TEST_F(LinearTest, UnreadableMatricesTakeNoMemory) {
   StoredWeight w;
   make_dense(w, DType::f16, 96, 72, random_);
   const testing::UnreadSource broken(w.source, stored_bytes(w.source) - 1);
@@ -138,7 +138,7 @@ TEST_F(LinearTest, WhatCannotBeReadTakesNothing) {
 }
 
 // Some of the stored outputs, including the last ones, and one of them twice.
-TEST_F(LinearTest, OutputsAreTakenFromAllThatAreStored) {
+TEST_F(LinearTest, OutputsAreSelectedAmongAllStoredColumns) {
   StoredWeight w;
   make_dense(w, DType::f16, 64, 96, random_);
   const std::vector<int32_t> order = {95, 2, 90, 95, 64};
@@ -236,7 +236,7 @@ TEST_F(LinearTest, EightBitFloatsDequantizeExactly) {
 }
 
 // Each row of activations selects one row of weights, whose values must be returned unchanged.
-TEST_F(LinearTest, EveryEightBitFloatIsItself) {
+TEST_F(LinearTest, EveryEightBitFloatIsExact) {
   StoredWeight w;
   make_fp8(w, 256, 33, 1, 0, random_);
   for (size_t n = 0; n < 33; ++n) {
@@ -324,7 +324,7 @@ TEST_F(LinearTest, Exl2ProductsMatchForAnyNumberOfRows) {
   check_product({&w}, {1, 2, 4, 7, 8, 9, 16, 17, 32, 33, 64, 65, 130});
 }
 
-TEST_F(LinearTest, DeepMatricesSplitAndStillMatch) {
+TEST_F(LinearTest, DeepMatricesMatchWithSplitK) {
   StoredWeight w;
   make_exl2(w, {{4, 2048}, {3, 2016}}, 64, true, random_);
   check_product({&w}, {1, 3, 12, 40, 70});
@@ -423,7 +423,7 @@ TEST_F(LinearTest, BroadAndRoomyTilesMatchForOtherFormats) {
 }
 
 // K is split into halves, quarters and eighths.
-TEST_F(LinearTest, BroadTilesOfDeepMatricesMeetAndMatch) {
+TEST_F(LinearTest, BroadTilesOfDeepMatricesMatchWithSplitK) {
   StoredWeight deep;
   make_exl2(deep, {{5, 1024}, {4, 13312}, {3, 2048}}, 3584, true, random_);
   check_product({&deep}, {17, 100, 130});
@@ -432,7 +432,7 @@ TEST_F(LinearTest, BroadTilesOfDeepMatricesMeetAndMatch) {
   check_product({&deeper}, {17, 70});
 }
 
-TEST_F(LinearTest, TilesOf64TokensOfDeepMatricesMeetAndMatch) {
+TEST_F(LinearTest, TilesOf64TokensOfDeepMatricesMatchWithSplitK) {
   StoredWeight w;
   make_exl2(w, {{5, 128}, {4, 8192}, {3, 3968}}, 4096, true, random_);
   check_product({&w}, {17, 40});
@@ -602,7 +602,7 @@ TEST_F(LinearTest, ResidualsAreAddedToAndHalvesRounded) {
 }
 
 // Written two at a time if columns come in pairs.
-TEST_F(LinearTest, HalvesAreTheFloatsRoundedWhereverColumnsBegin) {
+TEST_F(LinearTest, HalvesAreRoundedFloatsForAnyFirstColumn) {
   for (const auto& widths : {std::vector<int32_t>{128}, {130}, {131}, {131, 64}, {34, 94}}) {
     std::vector<StoredWeight> parts(widths.size());
     std::vector<WeightSource> sources;
@@ -658,7 +658,7 @@ MemoryUse memory_of(const KernelTable& table, const Device* device) {
 }
 
 // Together they use the pages of their total size, as planned; the memory is freed with the last of them.
-TEST_F(LinearTest, MatricesPreparedTogetherLieInOnePiece) {
+TEST_F(LinearTest, MatricesPreparedTogetherShareOneMemoryBlock) {
   table_->trim(device_);
   const uint64_t before = memory_of(*table_, device_).held_bytes;
   StoredWeight a, b, c;
@@ -686,7 +686,7 @@ TEST_F(LinearTest, MatricesPreparedTogetherLieInOnePiece) {
   EXPECT_EQ(memory_of(*table_, device_).held_bytes, before);
 }
 
-TEST_F(LinearTest, MatricesPreparedTogetherAreAllThereOrNone) {
+TEST_F(LinearTest, MatricesPreparedTogetherSucceedOrFailTogether) {
   table_->trim(device_);
   const uint64_t before = memory_of(*table_, device_).held_bytes;
   StoredWeight good, bad;
@@ -701,7 +701,7 @@ TEST_F(LinearTest, MatricesPreparedTogetherAreAllThereOrNone) {
 }
 
 // The staging buffer of a large matrix is freed with it, not at the end of the load.
-TEST_F(LinearTest, TheStagingOfALargeMatrixIsGivenBack) {
+TEST_F(LinearTest, StagingMemoryOfALargeMatrixIsFreed) {
   table_->trim(device_);
   const uint64_t before = memory_of(*table_, device_).held_bytes;
   const std::vector<uint16_t> zeros(size_t{4096} * 8448, 0);  // 66 MiB
@@ -716,7 +716,7 @@ TEST_F(LinearTest, TheStagingOfALargeMatrixIsGivenBack) {
 }
 
 // The staging memory in use at a time is limited, however many threads load.
-TEST_F(LinearTest, LargeMatricesOfManyThreadsWaitForRoom) {
+TEST_F(LinearTest, LargeMatricesOfManyThreadsShareStagingMemory) {
   close();
   constexpr size_t kThreads = 8;
   const std::vector<uint16_t> zeros(size_t{4096} * 8448, 0);  // 66 MiB

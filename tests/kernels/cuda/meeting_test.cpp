@@ -12,7 +12,7 @@ class MeetingTest : public CudaTest {
 
 // Blocks of one product occupy multiprocessors that blocks of another wait for. A block whose partner is not
 // on the card stops waiting and leaves its tile to the last block.
-TEST_F(MeetingTest, SplitsMeetThoughOtherProductsTakeTheCard) {
+TEST_F(MeetingTest, SplitKSumsAreCompleteWhileOtherProductsRun) {
   constexpr size_t kContexts = 4, kProducts = 8, kDepth = 8192, kColumns = 2048;
   StoredWeight w;
   make_exl2(w, {{4, kDepth}}, kColumns, false, random_);

@@ -142,7 +142,7 @@ class SamplingTest : public OperationsTest {
 };
 
 // Two draws in flight, and a step that reads the tokens of the second before the test has waited for it.
-TEST_F(SamplingTest, AStepTakesTheTokensThatWereDrawnInFrontOfIt) {
+TEST_F(SamplingTest, AStepReadsTheTokensOfThePreviousDraws) {
   constexpr int32_t kVocabulary = 3000, kRows = 3;
   std::vector<std::vector<float>> logits;
   std::vector<std::vector<SampleOutcome>> outcomes(2, std::vector<SampleOutcome>(kRows));
@@ -189,14 +189,14 @@ TEST_F(SamplingTest, AStepTakesTheTokensThatWereDrawnInFrontOfIt) {
             (std::vector<int32_t>{outcomes[1][2].token, 77, outcomes[1][1].token}));
   EXPECT_EQ(from_device(device.positions, kRows), positions);
 
-  EXPECT_EQ(table_->wait_for_draws(context_, outcomes[0].data()), Status::ok) << "they are there";
+  EXPECT_EQ(table_->wait_for_draws(context_, outcomes[0].data()), Status::ok) << "already complete";
   std::vector<SampleOutcome> nobody_asked(kRows);
   EXPECT_EQ(table_->wait_for_draws(context_, nobody_asked.data()), Status::invalid_argument);
   EXPECT_EQ(table_->bind_batch(context_, &host, &device), Status::invalid_argument)
       << "the last draws are those of another step";
 }
 
-TEST_F(SamplingTest, GreedyTakesTheLargestAndTellsItsProbability) {
+TEST_F(SamplingTest, GreedyReturnsTheLargestLogitAndItsProbability) {
   auto logits = random_floats(5000, random_, 3.0f);
   logits[1234] = logits[4321] = 20.0f;
   const SampleOutcome drawn = draw(logits, {});
@@ -230,7 +230,7 @@ TEST_F(SamplingTest, TheLargestIsFoundByManyBlocks) {
   }
 }
 
-TEST_F(SamplingTest, FaultsAreToldApart) {
+TEST_F(SamplingTest, FaultsHaveDistinctStatuses) {
   auto logits = random_floats(300, random_);
   SampleRow row;
   const std::vector<uint32_t> nothing(10, 0U);
@@ -242,7 +242,7 @@ TEST_F(SamplingTest, FaultsAreToldApart) {
   EXPECT_EQ(draw(logits, {}).status, SampleStatus::not_finite);
 }
 
-TEST_F(SamplingTest, CutsKeepWhatTheyShould) {
+TEST_F(SamplingTest, TopKAndTopPKeepTheRightTokens) {
   const auto logits = random_floats(4000, random_, 2.0f);
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -300,7 +300,7 @@ TEST_F(SamplingTest, ADrawFollowsTheDistributionInOrderOfId) {
   }
 }
 
-TEST_F(SamplingTest, EditsTakeEffectInTheirOrder) {
+TEST_F(SamplingTest, EditsAreAppliedInOrder) {
   std::vector<float> logits(100, 0.0f);
   logits[3] = 5.0f;
   logits[4] = 4.0f;
@@ -321,7 +321,7 @@ TEST_F(SamplingTest, EditsTakeEffectInTheirOrder) {
   EXPECT_EQ(draw(logits, row, {{3, 3.0f}, {4, 1.0f}, {4, 1.5f}, {4, 0.0f}, {5, 0.0f}}).token, 3);
 }
 
-TEST_F(OperationsTest, OutOfMemoryIsToldAndHarmsNothing) {
+TEST_F(OperationsTest, OutOfMemoryIsReportedAndHasNoEffect) {
   void* memory = nullptr;
   const Status refused = table_->allocate(device_, size_t{1} << 50, &memory);
   EXPECT_EQ(refused, Status::out_of_memory);

@@ -41,7 +41,7 @@ WeightSource as_formed(WeightSource source, const GptqForm& form) {
   return source;
 }
 
-TEST(CodedForm, HoldsTheSameWeightsWithScalesOfHalves) {
+TEST(CodedForm, HasTheSameWeightsWithF16Scales) {
   for (const CodedOptions& options : coded_varieties(7)) {
     const WeightFixture fixture = make_coded(options);
     WeightSource source = fixture.source();
@@ -69,7 +69,7 @@ TEST(CodedForm, HoldsTheSameWeightsWithScalesOfHalves) {
   }
 }
 
-TEST(CodedForm, BorrowsWhatIsInOrderAlready) {
+TEST(CodedForm, BorrowsArraysWithoutGaps) {
   const WeightFixture fixture = make_coded({});
   GptqForm form;
   make_gptq_form(fixture.source(), form);
@@ -79,7 +79,7 @@ TEST(CodedForm, BorrowsWhatIsInOrderAlready) {
 }
 
 // Power-of-two scales, so that no value is rounded.
-TEST(CodedForm, PowersOfTwoAreAddedToExponents) {
+TEST(CodedForm, PrescaleIsAddedToExponents) {
   for (const float prescale : {0.5f, 4.0f, 0.03125f}) {
     CodedOptions options = coded_varieties(3)[3];
     options.prescale = prescale;
@@ -102,7 +102,7 @@ TEST(CodedForm, PowersOfTwoAreAddedToExponents) {
   }
 }
 
-TEST(CodedForm, ScalesThatAreNoPowersOfTwoAreExpanded) {
+TEST(CodedForm, OtherScalesThanPowersOfTwoAreExpanded) {
   CodedOptions options = coded_varieties(3)[3];
   for (const float prescale : {0.75f, 0.0f, -0.5f, 1e-30f, 1e30f}) {
     options.prescale = prescale;
@@ -128,7 +128,7 @@ TEST(CodedForm, ExpandsEachWeightRoundedOnce) {
   }
 }
 
-TEST(CodedForm, WhatTheKernelsDoNotKnowIsPlannedAsHalves) {
+TEST(CodedForm, UnsupportedCodesArePlannedAsF16) {
   for (const CodedOptions& options : coded_varieties(9)) {
     const WeightFixture fixture = make_coded(options);
     const WeightSource source = fixture.source();

@@ -108,7 +108,7 @@ int32_t strips_to_deal(const Matrix& m) {
 void expect_groups_cover(const GemmShape& s, const Matrix& m) {
   const int32_t strips = s.is_broad() ? 2 * s.strips : s.strips;
   EXPECT_GE(s.groups * strips, strips_to_deal(m));
-  EXPECT_LT((s.groups - 1) * strips, strips_to_deal(m)) << "a group without work";
+  EXPECT_LT((s.groups - 1) * strips, strips_to_deal(m)) << "a group has no strips";
   EXPECT_GE(s.blocks, 1);
   EXPECT_LE(s.blocks, s.tasks);
 }
@@ -116,7 +116,7 @@ void expect_groups_cover(const GemmShape& s, const Matrix& m) {
 void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, const CardLimits& card) {
   expect_groups_cover(s, m);
   EXPECT_EQ(s.tasks, s.groups);
-  ASSERT_GT(s.shared_bytes, 0U) << "refused by those who launch";
+  ASSERT_GT(s.shared_bytes, 0U) << "the launch would refuse it";
   EXPECT_LE(s.shared_bytes, card.shared_per_block);
   EXPECT_GE(s.ring_slots, 1);
   EXPECT_LE(s.ring_slots, kMostSlots);
@@ -145,16 +145,18 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_EQ(s.splits, 1 << s.split_bits);
   EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits || (s.is_broad() && s.splits < kMostSplits));
   EXPECT_EQ(s.splits * s.eighths, kMostSplits);
-  EXPECT_EQ(s.sums_left, 1 + (s.splits - 1) * s.eighths) << "one of the first split, all of the others";
+  EXPECT_EQ(s.sums_left, 1 + (s.splits - 1) * s.eighths)
+      << "one sum of the first split, and one per eighth of the others";
   EXPECT_EQ(s.roomy, card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles &&
                          s.strips <= kRoomyStrips && s.splits == 1 && !is_expert);
   if (card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles && !s.roomy) {
     EXPECT_LE(s.eighths << (m.chain_bits - kFewChainBits), s.splits == 1 ? kFewChains : 2)
-        << "sums of more than one chain before would have to be parked";
+        << "only the sum of one earlier chain can be parked";
   }
   EXPECT_EQ(s.tasks, s.groups * s.splits);
-  EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "a gate waits for its up in its block";
-  EXPECT_TRUE(s.splits == 1 || partial_floats(m, s) <= kPartialFloats) << "not even for one tile";
+  EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "gate and up must be in one block";
+  EXPECT_TRUE(s.splits == 1 || partial_floats(m, s) <= kPartialFloats)
+      << "the partial sums of one tile do not fit";
   // With fewer ring slots, a producer warp could be two rounds ahead of the consumers and mistake one phase
   // of a barrier for another.
   EXPECT_GE(s.stages, s.is_broad() || (s.tiles == kMostWideTiles && !s.roomy) ? kFewestStages : kFillWarps);
@@ -176,7 +178,7 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_LE(s.shared_bytes, card.shared_per_block);
 }
 
-TEST(GemmShapeTest, EveryShapeIsSoundOnEveryCard) {
+TEST(GemmShapeTest, EveryShapeIsValidOnEveryCard) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
       for (const int32_t rows : kRows) {
@@ -193,7 +195,7 @@ TEST(GemmShapeTest, EveryShapeIsSoundOnEveryCard) {
 }
 
 // The narrow kernel would read the weights again for every eight tokens.
-TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
+TEST(GemmShapeTest, ManyTokensUseWideTilesOnEveryCard) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
       SCOPED_TRACE(name + ", compute capability " + card.name);
@@ -205,7 +207,7 @@ TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
 
 // The cheapest tile: 64 tokens if there is much work per multiprocessor, 32 if half of the larger tile would
 // be empty or wait for the sums of other blocks.
-TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
+TEST(GemmShapeTest, MoreThan32TokensUseTheCheaperTile) {
   CardLimits card = kCards[3].limits;
   card.warpgroup_products = false;
   const Form form = {TileKind::exl2, 4, 1};
@@ -223,7 +225,7 @@ TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
 }
 
 // Broad tiles if there are enough tokens and columns for all pairs of multiprocessors.
-TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
+TEST(GemmShapeTest, ManyTokensUseBroadTiles) {
   const CardLimits card = kCards[3].limits;
   const Form form = {TileKind::exl2, 4, 1};
   const Matrix qkv = matrix_of(form, 4096, {4096, 1024, 1024}, false);
@@ -239,10 +241,10 @@ TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
   }
   EXPECT_TRUE(gemm_shape(card, gate_up, 128).is_broad());
   EXPECT_TRUE(gemm_shape(card, qkv, 256).is_broad());
-  EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 blocks without a word to each other";
-  EXPECT_TRUE(gemm_shape(card, qkv, 320).roomy) << "two rounds, where broad tiles would take as many";
+  EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 independent blocks";
+  EXPECT_TRUE(gemm_shape(card, qkv, 320).roomy) << "two rounds, as many as with broad tiles";
   EXPECT_TRUE(gemm_shape(card, qkv, 512).is_broad())
-      << "two rounds of them take less than three of roomy tiles";
+      << "two rounds of broad tiles are faster than three of roomy ones";
   EXPECT_TRUE(gemm_shape(card, gemm_o, 768).is_broad());
   // Few columns: 64 pairs of blocks, each with a part of K (split-K).
   for (const auto& [rows, splits] : {std::pair(128, 4), std::pair(256, 2)}) {
@@ -252,7 +254,7 @@ TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
 }
 
 // The matrices whose results the kernel tests check.
-TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeTilesOf64) {
+TEST(GemmShapeTest, MatricesOfTheKernelTestsUseTilesOf64) {
   for (const Card& card : {kCards[3], kCards[4]}) {
     SCOPED_TRACE(card.name);
     for (const Form& form : kForms) {
@@ -268,7 +270,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeTilesOf64) {
   }
 }
 
-TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeBroadAndRoomyTiles) {
+TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndRoomyTiles) {
   const CardLimits card = kCards[3].limits;
   for (const Form& form : kForms) {
     SCOPED_TRACE(std::to_string(static_cast<int>(form.kind)) + ", " + std::to_string(form.bits) + " bits");
@@ -288,7 +290,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeBroadAndRoomyTiles) {
 }
 
 // If shared memory cannot hold four strips by 64 tokens and enough ring slots, six strips by 32 are better.
-TEST(GemmShapeTest, SmallCardsKeepTilesOf32) {
+TEST(GemmShapeTest, SmallCardsUseTilesOf32) {
   for (const Card& card : {kCards[1], kCards[2], kCards[5]}) {
     SCOPED_TRACE(card.name);
     const Matrix gate_up = matrix_of({TileKind::exl2, 4, 1}, 4096, {14336, 14336}, true);
@@ -298,7 +300,7 @@ TEST(GemmShapeTest, SmallCardsKeepTilesOf32) {
 }
 
 // Only the narrow kernel computes the norm itself, and a single token is fastest there.
-TEST(GemmShapeTest, OneTokenIsNarrowWhereItsRowHasRoom) {
+TEST(GemmShapeTest, OneTokenUsesTheNarrowKernelIfItsRowFits) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
       if (matrix.num_rows > 8192) continue;
@@ -309,7 +311,7 @@ TEST(GemmShapeTest, OneTokenIsNarrowWhereItsRowHasRoom) {
 }
 
 // Down of a 70B model with 99 KB of shared memory: its row takes 56 KB, which leaves no memory for the rings.
-TEST(GemmShapeTest, ATokenOfADeepMatrixTakesATileWhereItsRowHasNoRoom) {
+TEST(GemmShapeTest, ATokenOfADeepMatrixUsesATileIfItsRowDoesNotFit) {
   const CardLimits card = kCards[2].limits;
   const Matrix down = matrix_of({TileKind::exl2, 5, 1}, 28672, {8192}, false);
   EXPECT_EQ(narrow_shape(card, down, 1).shared_bytes, 0U);
@@ -320,7 +322,7 @@ TEST(GemmShapeTest, ATokenOfADeepMatrixTakesATileWhereItsRowHasNoRoom) {
 
 // An expert's product is not split over blocks, and leaves shared memory for the matrix record after the
 // memory of the shape.
-TEST(GemmShapeTest, ExpertsLeaveRoomForTheirMatrix) {
+TEST(GemmShapeTest, ExpertsLeaveMemoryForTheirMatrixRecord) {
   constexpr uint32_t kSpare = 2048;
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
@@ -331,7 +333,7 @@ TEST(GemmShapeTest, ExpertsLeaveRoomForTheirMatrix) {
           const Matrix expert = of_expert(matrix);
           const GemmShape s = expert_shape(card.limits, expert, tiles, token_tiles, kSpare);
           if (s.shared_bytes == 0) {
-            EXPECT_TRUE(matrix.num_rows > 8192 || tiles > 2) << "smaller tiles have room";
+            EXPECT_TRUE(matrix.num_rows > 8192 || tiles > 2) << "smaller tiles fit";
             continue;
           }
           EXPECT_EQ(s.tiles, tiles);
@@ -351,13 +353,13 @@ TEST(GemmShapeTest, ExpertsLeaveRoomForTheirMatrix) {
   }
 }
 
-TEST(GemmShapeTest, AMatrixThatFitsNowhereIsRefused) {
+TEST(GemmShapeTest, AMatrixTooLargeForTheCardIsRefused) {
   const CardLimits small = {80, 48 << 10, 64 << 10};
   const Matrix dense = matrix_of({TileKind::dense, 16, 0}, 4096, {4096}, false);
   EXPECT_EQ(gemm_shape(small, dense, 64).shared_bytes, 0U);
 }
 
-TEST(GemmShapeTest, FewStripsAreSplitOverChainsAndManyAreNot) {
+TEST(GemmShapeTest, OnlyFewStripsAreSplitIntoMoreChains) {
   const CardLimits card = kCards[3].limits;
   EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {4096}, false), 32).splits, kMostSplits);
   EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {128256}, false), 32).splits, 1);

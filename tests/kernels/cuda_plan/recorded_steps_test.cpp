@@ -45,7 +45,7 @@ struct Context {
 };
 using Way = Context::Way;
 
-TEST(RecordedSteps, AStepIsRecordedWhenItComesAgain) {
+TEST(RecordedSteps, AStepIsRecordedWhenItRepeats) {
   Context context(100);
   EXPECT_EQ(context.take(3), Way::run);
   EXPECT_EQ(context.take(4), Way::run);
@@ -54,7 +54,7 @@ TEST(RecordedSteps, AStepIsRecordedWhenItComesAgain) {
   EXPECT_EQ(context.take(4), Way::recorded);
 }
 
-TEST(RecordedSteps, TheLastUsedStays) {
+TEST(RecordedSteps, TheLeastRecentlyUsedIsEvicted) {
   Context context(2 * kKernels);
   for (const int32_t tokens : {1, 1, 2, 2}) context.take(tokens);
   EXPECT_EQ(context.take(1), Way::replayed);  // so the recording of 2 is the oldest
@@ -65,7 +65,7 @@ TEST(RecordedSteps, TheLastUsedStays) {
 }
 
 // More kinds of steps in turn than fit: steps without a recording run plainly instead of evicting each other.
-TEST(RecordedSteps, KindsInTurnThatDoNotFitDoNotDriveEachOtherOut) {
+TEST(RecordedSteps, AlternatingKindsBeyondTheLimitDoNotEvictEachOther) {
   Context context(8 * kKernels);
   int32_t num_recorded = 0, num_replayed = 0;
   constexpr int32_t kRounds = 100, kKinds = 12;
@@ -80,7 +80,7 @@ TEST(RecordedSteps, KindsInTurnThatDoNotFitDoNotDriveEachOtherOut) {
   EXPECT_GE(num_replayed, kRounds * kKinds / 3);
 }
 
-TEST(RecordedSteps, WithoutMemoryForMoreTheOldestGoesFirst) {
+TEST(RecordedSteps, TheOldestIsEvictedIfMemoryRunsOut) {
   Context context(100 * kKernels);
   for (const int32_t tokens : {1, 1, 2, 2}) context.take(tokens);
   context.take(3);
@@ -90,13 +90,13 @@ TEST(RecordedSteps, WithoutMemoryForMoreTheOldestGoesFirst) {
   EXPECT_EQ(context.live, (std::set<int32_t>{2, 3}));
 }
 
-TEST(RecordedSteps, WithoutMemoryForAnyNoneIsTried) {
+TEST(RecordedSteps, NoneIsRecordedWithoutMemory) {
   Context context(100);
   context.steps.settle(step_of(1));
   for (int32_t i = 0; i < 100; ++i) EXPECT_EQ(context.take(1), Way::run);
 }
 
-TEST(RecordedSteps, WhateverComesTheyAreBoundedAndNoneIsLost) {
+TEST(RecordedSteps, RandomStepsStayBoundedAndNoneIsLost) {
   std::random_device source;
   const unsigned seed = source();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -111,7 +111,7 @@ void expect_each_read_once(const Step& step, const Found& found) {
   }
 }
 
-TEST(SharedPages, EachPageIsReadOnceByAllThatBeginWithIt) {
+TEST(SharedPages, EachSharedPageIsReadOnce) {
   std::mt19937 random(7);
   int32_t num_shared = 0;
   for (int32_t round = 0; round < 800; ++round) {
@@ -135,7 +135,7 @@ TEST(SharedPages, EachPageIsReadOnceByAllThatBeginWithIt) {
 }
 
 // Many sequences with one prefix: few groups of members if there are many pages, and many if there are few.
-TEST(SharedPages, RunsAreAsLongAsTheCardStaysBusy) {
+TEST(SharedPages, RunsAreLongIfTheCardStaysBusy) {
   const auto longest_run = [](int32_t sequences, int32_t prefix_pages) {
     std::mt19937 random(1);
     Step step;
@@ -156,7 +156,7 @@ TEST(SharedPages, RunsAreAsLongAsTheCardStaysBusy) {
   EXPECT_EQ(longest_run(100, 3), 15);
 }
 
-TEST(SharedPages, LittleIsNotWorthIt) {
+TEST(SharedPages, FewSharedPagesAreIgnored) {
   const auto shares = [](int32_t sequences, int32_t prefix_pages, int32_t own_pages,
                          int32_t page_tokens = 256) {
     Step step;
@@ -179,7 +179,7 @@ TEST(SharedPages, LittleIsNotWorthIt) {
 }
 
 // The page that contains the token is the sequence's own, and later entries of the table are ignored.
-TEST(SharedPages, PagesOfTokensAreNotShared) {
+TEST(SharedPages, PagesWithTheTokensAreNotShared) {
   Step step;
   step.stride = 8;
   for (int32_t s = 0; s < 300; ++s) {
@@ -191,7 +191,7 @@ TEST(SharedPages, PagesOfTokensAreNotShared) {
   for (const int32_t count : found.counts) EXPECT_EQ(count, 5);
 }
 
-TEST(SharedPages, MoreThanCanBeToldAreReadByEach) {
+TEST(SharedPages, PagesBeyondTheLimitAreReadBySequence) {
   Step step;
   step.stride = 2501;
   for (int32_t s = 0; s < 66; ++s) {

@@ -114,7 +114,7 @@ int32_t group_beside(const PartPlan& plan, size_t step) {
   return plan.records.at(record).group;
 }
 
-TEST(WeightPlanTest, RandomExl2GroupsFindTheirTilesAndScales) {
+TEST(WeightPlanTest, RandomExl2GroupsHaveTilesAndScales) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -144,7 +144,7 @@ TEST(WeightPlanTest, RandomExl2GroupsFindTheirTilesAndScales) {
   }
 }
 
-TEST(WeightPlanTest, TheLargestGroupScaleOfExl2IsSevenBitsInItsUnit) {
+TEST(WeightPlanTest, TheLargestExl2GroupScaleHasSevenBitsInItsUnit) {
   for (const float largest : {6e-8f, 3.1e-5f, 0.0008f, 0.25f, 1.0f, 1.999f, 255.0f}) {
     for (const float other : {0.0f, 1e-3f, 1.0f}) {
       Exl2Matrix matrix;
@@ -181,7 +181,7 @@ TEST(WeightPlanTest, Exl2GroupsOfHalfAStepBecomeDenseTiles) {
   expect_places_are_disjoint(plan);
 }
 
-TEST(WeightPlanTest, Exl2GroupsThatDoNotFollowEachOtherAreRefused) {
+TEST(WeightPlanTest, Exl2GroupsWithGapsAreRefused) {
   const auto refused = [](auto spoil) {
     Exl2Matrix matrix;
     matrix.add(5, 64);
@@ -231,7 +231,7 @@ TEST(WeightPlanTest, GptqRowsAreSortedByGroupAndKeepTheirFeatures) {
   }
 }
 
-TEST(WeightPlanTest, GptqRowsOfNoGroupAreRefused) {
+TEST(WeightPlanTest, GptqRowsWithAnInvalidGroupAreRefused) {
   for (const int32_t group : {-1, 2, 1 << 30}) {
     std::vector<int32_t> group_of_row(64, 1);
     group_of_row[40] = group;
@@ -240,7 +240,7 @@ TEST(WeightPlanTest, GptqRowsOfNoGroupAreRefused) {
   }
 }
 
-TEST(WeightPlanTest, Fp8ScalesLieBesideTheirRows) {
+TEST(WeightPlanTest, Fp8ScalesAreStoredWithTheirRows) {
   for (const int32_t scale_in : {32, 64, 96, 128, 160, 256, 384, 1000, 1024}) {
     for (const int32_t rows : {1, 31, 32, 100, 128, 130, 500, 1000, 1024}) {
       if (scale_in > rows) continue;
@@ -258,7 +258,7 @@ TEST(WeightPlanTest, Fp8ScalesLieBesideTheirRows) {
   }
 }
 
-TEST(WeightPlanTest, Fp8WithoutASoundScaleIsRefused) {
+TEST(WeightPlanTest, Fp8WithInvalidScalesIsRefused) {
   PartPlan plan;
   for (const int32_t scale_in : {-1, 0, 129}) EXPECT_FALSE(plan_part(fp8_source(128, 64, scale_in), plan));
   WeightSource source = fp8_source(128, 64, 128);
@@ -272,9 +272,9 @@ bool takes_float8(const std::vector<WeightSource>& parts) {
 
 // The rows that share a scale decide, and whether FP8 activations were requested; for all parts of a matrix,
 // or none.
-TEST(WeightPlanTest, FloatActivationsAreForBlocksOfOneScaleAlone) {
+TEST(WeightPlanTest, FloatActivationsNeedOneScalePerBlock) {
   WeightSource sound = fp8_source(512, 64, 128);
-  EXPECT_FALSE(takes_float8({sound})) << "nobody asked";
+  EXPECT_FALSE(takes_float8({sound})) << "FP8 activations were not requested";
   sound.activations = ActivationDtype::i8;
   EXPECT_FALSE(takes_float8({sound}));
   sound.activations = ActivationDtype::f8;
@@ -305,7 +305,7 @@ TEST(WeightPlanTest, FloatActivationsAreForBlocksOfOneScaleAlone) {
   EXPECT_FALSE(takes_float8({gptq}));
 }
 
-TEST(WeightPlanTest, AStripOfFloat8HasItsCodesAndAScaleForEachBlock) {
+TEST(WeightPlanTest, AFloat8StripHasCodesAndAScalePerBlock) {
   WeightSource source = fp8_source(300, 100, 128);
   source.activations = ActivationDtype::f8;
   PartPlan plan;
@@ -316,7 +316,7 @@ TEST(WeightPlanTest, AStripOfFloat8HasItsCodesAndAScaleForEachBlock) {
 
 // The warps of a warpgroup multiply together. So parts in one launch need segments of the same forms, except
 // for exl2, whose kernel handles different ones.
-TEST(WeightPlanTest, PartsShareALaunchWhereTheirSegmentsAreAlike) {
+TEST(WeightPlanTest, PartsWithEqualSegmentsShareALaunch) {
   const WeightSource coarse = fp8_source(256, 64, 128), fine = fp8_source(256, 64, 32),
                      shallow = fp8_source(128, 64, 128);
   PartPlan a, b, c, d;
