@@ -183,7 +183,7 @@ __device__ __forceinline__ void multiply_block_at_once(const StageView& view, ui
   finish_plain_block<kKind, kTiles>(view, group, sums, totals, meanwhile);
 }
 
-// Ring slots of roomy blocks (GemmShape::roomy).
+// Ring slots of few-strip blocks (GemmShape::roomy).
 class RoomyRing : public StageRing {
  public:
   using StageRing::StageRing;

@@ -330,7 +330,7 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
 template <TileKind kKind, int kTiles, typename Ring, typename Arguments>
 __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<kKind>& table, uint32_t base,
                                             TaskDeal deal, int warp, int lane) {
-  // Products of experts are not split, nor are those of roomy blocks.
+  // Products of experts are not split, nor are those of few-strip blocks.
   constexpr bool kMaySplit = std::is_same_v<Arguments, GemmArguments> && !std::is_same_v<Ring, RoomyRing>;
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;

@@ -60,8 +60,8 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
 
 // Returns the cost of a shape: the blocks of 128 rows that a multiprocessor processes, each weighted by its
 // strips plus a constant, and a surcharge for split-K. Measured on an H100: a block of eight strips by 32
-// tokens takes 1.03 us, eight strips by 64 tokens 1.57, four roomy strips by 64 tokens 0.79 in one round and
-// 0.9 in three.
+// tokens takes 1.03 us, eight strips by 64 tokens 1.57, four strips by 64 tokens with more registers
+// (GemmShape::roomy) 0.79 in one round and 0.9 in three.
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   const bool large = s.tiles == kMostWideTiles;
   const int64_t block = !large                 ? (s.strips + 4) * kCostUnit
@@ -96,7 +96,7 @@ bool may_split(const Matrix& m, const GemmShape& s, int32_t token_tiles) {
 }
 
 // Returns true if K must be split: wide tiles of 64 tokens with warpgroup products can park only one sum
-// besides that of a chain, except for roomy ones.
+// besides that of a chain, except with few strips (GemmShape::roomy).
 bool must_split(const CardLimits& d, const Matrix& m, int32_t tiles) {
   return d.warpgroup_products && tiles == kMostWideTiles && m.chain_bits != kFewChainBits;
 }

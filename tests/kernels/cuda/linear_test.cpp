@@ -379,9 +379,10 @@ TEST_F(LinearTest, TilesOf64TokensMatchForOtherFormats) {
   check_product({&dense}, {16, 61});
 }
 
-// Full and partly empty tiles on cards with warpgroup products: roomy tiles of 64 tokens (130 tokens, 1,024
-// rows by 4,864 columns) and broad ones of 128 (70 tokens, 3,072 by 12,288). See GemmShapeTest.
-TEST_F(LinearTest, BroadAndRoomyTilesMatchForAllWidths) {
+// Full and partly empty tiles on cards with warpgroup products: few-strip tiles (GemmShape::roomy) of 64
+// tokens (130 tokens, 1,024 rows by 4,864 columns) and broad ones of 128 (70 tokens, 3,072 by 12,288). See
+// GemmShapeTest.
+TEST_F(LinearTest, BroadAndFewStripTilesMatchForAllWidths) {
   StoredWeight few, many;
   make_exl2(few, {{8, 64}, {6, 192}, {5, 256}, {4, 256}, {3, 128}, {2, 128}}, 4864, true, random_);
   check_product({&few}, {8, 130});
@@ -397,7 +398,7 @@ TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
   check_product({&gate, &up}, {9, 256});
 }
 
-TEST_F(LinearTest, BroadAndRoomyTilesMatchForOtherFormats) {
+TEST_F(LinearTest, BroadAndFewStripTilesMatchForOtherFormats) {
   const auto check = [&](auto make) {
     StoredWeight few, many;
     make(few, 1024, 4864);

@@ -244,7 +244,7 @@ TEST(GemmShapeTest, ManyTokensUseBroadTiles) {
   EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 independent blocks";
   EXPECT_TRUE(gemm_shape(card, qkv, 320).roomy) << "two rounds, as many as with broad tiles";
   EXPECT_TRUE(gemm_shape(card, qkv, 512).is_broad())
-      << "two rounds of broad tiles are faster than three of roomy ones";
+      << "two rounds of broad tiles are faster than three of few-strip tiles";
   EXPECT_TRUE(gemm_shape(card, gemm_o, 768).is_broad());
   // Few columns: 64 pairs of blocks, each with a part of K (split-K).
   for (const auto& [rows, splits] : {std::pair(128, 4), std::pair(256, 2)}) {
@@ -270,7 +270,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsUseTilesOf64) {
   }
 }
 
-TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndRoomyTiles) {
+TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndFewStripTiles) {
   const CardLimits card = kCards[3].limits;
   for (const Form& form : kForms) {
     SCOPED_TRACE(std::to_string(static_cast<int>(form.kind)) + ", " + std::to_string(form.bits) + " bits");
