@@ -11,7 +11,7 @@
 
 namespace quire::kernels {
 
-// The product of sizes; std::bad_alloc, as for memory that is not there, where it does not fit.
+// Returns the product of sizes; throws std::bad_alloc, as if memory had run out, if it overflows.
 inline size_t product(std::initializer_list<size_t> factors) {
   size_t out = 1;
   for (const size_t factor : factors) {
@@ -20,7 +20,7 @@ inline size_t product(std::initializer_list<size_t> factors) {
   return out;
 }
 
-// There is no memory, or no more within the device's limit.
+// Thrown if there is no memory, or none left within the device's limit.
 struct OutOfMemory : std::bad_alloc {
   explicit OutOfMemory(size_t bytes) : needed_bytes(bytes) {}
   size_t needed_bytes;

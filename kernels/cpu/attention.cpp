@@ -28,10 +28,10 @@ Status check_shapes(Context* context, const char* what, const HeadShape& heads, 
                 heads.head_dim);
 }
 
-// The tiles of a step, numbered sequence by sequence, KV head by KV head.
+// Tiles of a step, numbered sequence by sequence, KV head by KV head.
 struct Tiles {
   const AttentionParams& params;
-  int32_t rows_per_token;  // heads per KV head
+  int32_t rows_per_token;  // query heads per KV head
 
   int32_t rows(int32_t sequence) const {
     const int32_t* starts = params.batch.sequence_starts;
@@ -46,7 +46,7 @@ struct Tiles {
     for (int32_t s = 0; s < params.batch.num_sequences; ++s) total += count(s);
     return total;
   }
-  // Tile `index`, with no scratch.
+  // Returns tile `index`, without scratch.
   AttentionTile at(int64_t index) const {
     AttentionTile tile;
     tile.params = &params;
@@ -77,7 +77,7 @@ SegmentRange segments_of(const AttentionTile& tile, int32_t rows_per_token) {
   return {first / kSegmentKeys, params.batch.positions[last_token] / kSegmentKeys};
 }
 
-// Of queries whose scale grows with their position.
+// Returns the factor of queries whose scale grows with their position.
 float query_factor(const AttentionSpec& spec, int32_t position) {
   if (spec.temperature_beta == 0.0f) return 1.0f;
   const float steps =
@@ -104,7 +104,8 @@ void whole_tile(const IsaKernels& isa, const Tiles& tiles, int64_t index, const 
   isa.attention_finish(tile, scratch.total);
 }
 
-// Fewer tiles than threads: the segments of a tile are shared too, some at a time, and joined in order.
+// Handles fewer tiles than threads: the segments of a tile are shared too, some at a time, and merged in
+// order.
 void split_tiles(Context* context, const Tiles& tiles, int64_t num_tiles) {
   Device* device = context->device;
   const IsaKernels& isa = device->isa;

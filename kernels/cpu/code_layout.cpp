@@ -12,15 +12,16 @@ constexpr void add_piece(CodeLayout& layout, int row, int word, int shift, int f
                                                   static_cast<uint8_t>((1 << num_bits) - 1)};
 }
 
-// Bits from_bit.. of the codes of quad q lie at bit `shift` of each byte of a word: byte b has row 4q + b.
+// Adds a piece of the codes of quad q: their bits from from_bit on lie at bit `shift` of each byte of a word,
+// and byte b holds row 4q + b.
 constexpr void add_quad(CodeLayout& layout, int quad, int word, int shift, int from_bit, int num_bits) {
   for (int byte = 0; byte < 4; ++byte) {
     add_piece(layout, 4 * quad + byte, word, 8 * byte + shift, from_bit, num_bits);
   }
 }
 
-// As many whole codes as a byte has room for, from the low bits of each word up; then what is left over in
-// the high bits makes up the last quads.
+// Puts as many whole codes into each byte as fit, starting at the low bits of each word. The remaining high
+// bits hold the codes of the last quads in pieces.
 constexpr CodeLayout make_layout(int bits) {
   CodeLayout layout{};
   const int whole = 8 / bits;

@@ -1,15 +1,15 @@
-// How the codes of a quantized block lie in memory.
+// Memory layout of the codes of a quantized block.
 //
 // A block is 32 rows of 16 columns, `bits` vectors of 16 words: word w of column n is words[16 * w + n]. Rows
-// 4q to 4q + 3 are a quad: their codes lie in the four bytes of a word, at the same place of each, so that a
-// shift and a mask give all four as bytes for the product of bytes. isa/code_lanes.h is the way back.
+// 4q to 4q + 3 are a quad: their codes lie in the four bytes of a word, at the same bits of each, so that a
+// shift and a mask yield all four as bytes for the product of bytes. isa/code_lanes.h decodes them.
 #pragma once
 
 #include <cstdint>
 
 namespace quire::kernels {
 
-// A piece of a code: its bits from_bit.. (as many as mask has) lie at bit `shift` of word `word`.
+// Piece of a code: its bits from from_bit on (as many as mask has), stored at bit `shift` of word `word`.
 struct CodePiece {
   uint8_t word;
   uint8_t shift;
@@ -17,16 +17,16 @@ struct CodePiece {
   uint8_t mask;
 };
 
-// The pieces of the 32 codes of a column, at most three each.
+// Pieces of the 32 codes of a column, at most three each.
 struct CodeLayout {
   CodePiece pieces[32][3];
   uint8_t num_pieces[32];
 };
 
-// bits: 2, 3, 4, 5, 6 or 8.
+// Returns the layout for 2, 3, 4, 5, 6 or 8 bits.
 const CodeLayout& code_layout(int32_t bits);
 
-// Codes [32][16], one byte each, to words [bits][16] and back.
+// Convert codes [32][16], one byte each, to words [bits][16] and back.
 void pack_block(int32_t bits, const uint8_t* codes, uint32_t* words);
 void unpack_block(int32_t bits, const uint32_t* words, uint8_t* codes);
 

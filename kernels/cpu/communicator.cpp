@@ -8,8 +8,8 @@
 
 namespace quire::kernels {
 
-// The number of meetings is read before the interruption is: an interruption that is not seen yet changes the
-// number after it was read, and ends the wait.
+// Reads the number of barriers before it checks for an interruption. So an interruption that it misses
+// changes that number after it was read, and ends the wait.
 bool Communicator::meet() {
   const uint32_t seen = meetings_.load(std::memory_order_acquire);
   if (interrupted_.load(std::memory_order_acquire)) return false;
@@ -37,14 +37,15 @@ void Communicator::resume() {
 namespace cpu_entries {
 namespace {
 
-// Threads of a context, of those that its device has for all contexts that are shards of this stage.
+// Returns the number of threads of a context: its share of the device's threads among the shards of this
+// stage.
 int32_t threads_of(const Communicator& communicator, const Context& context) {
   int32_t sharing = 0;
   for (const Context* other : communicator.contexts) sharing += other->device == context.device ? 1 : 0;
   return std::max(1, context.device->pool.num_threads() / sharing);
 }
 
-// The columns of one shard in rows first to last - 1.
+// Columns of one shard in rows first to last - 1.
 struct Slice {
   const std::byte* rows;
   size_t first_byte;
@@ -107,7 +108,8 @@ Status all_gather(Context* context, const AllGatherParams* params) {
   const ColumnSplit& columns = params->columns;
   if (communicator == nullptr || !columns.is_split() ||
       static_cast<size_t>(columns.num_shards) != communicator->contexts.size()) {
-    return failed(Status::invalid_argument, "all_gather: %d shards, the context is not one",
+    return failed(Status::invalid_argument,
+                  "all_gather: the context is not connected to %d shards, or the columns are not split",
                   columns.num_shards);
   }
   communicator->inputs[static_cast<size_t>(columns.rank)] = params->input;

@@ -1,4 +1,4 @@
-// Where the shards of a stage meet: contexts whose threads hand each other what they have made.
+// Communicator of the tensor-parallel shards of a stage: contexts whose threads exchange results.
 #pragma once
 
 #include <atomic>
@@ -9,22 +9,24 @@
 
 namespace quire::kernels {
 
-// A gather has two meetings: after the first all inputs are there, after the second all have read them.
+// A gather has two barriers: at the first all inputs have been set, at the second all shards have read them.
 struct Communicator {
   explicit Communicator(std::vector<Context*> shards)
       : contexts(std::move(shards)), inputs(contexts.size(), nullptr) {}
 
-  // Returns when all shards have come, or false once one of them cannot go on.
+  // Barrier of the shards. Returns true when all have arrived, or false once one of them cannot continue.
   bool meet();
   void interrupt();
   void resume();
 
   const std::vector<Context*> contexts;
-  std::vector<const void*> inputs;  // of the gather, each written by its shard before the first meeting
+  std::vector<const void*> inputs;  // inputs of the gather, each written by its shard before the first
+                                    // barrier
 
  private:
-  alignas(64) std::atomic<uint32_t> meetings_{0};  // ends of meetings, and interruptions; shards wait on it
-  std::atomic<size_t> arrived_{0};                 // at the meeting that is open
+  alignas(64) std::atomic<uint32_t> meetings_{0};  // counts barriers passed and interruptions; shards wait on
+                                                   // it
+  std::atomic<size_t> arrived_{0};                 // shards that have arrived at the current barrier
   std::atomic<bool> interrupted_{false};
 };
 

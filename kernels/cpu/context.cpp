@@ -8,12 +8,12 @@
 namespace quire::kernels::cpu_entries {
 namespace {
 
-// Rows of activations held as integers at a time. 128 rows of 2048 columns are 0.6 MB: they stay in a core's
-// second-level cache while all panels pass by.
+// Rows of activations that are held as integers at a time. 128 rows of 2048 columns are 0.6 MB: they stay in
+// a core's second-level cache while all panels are read.
 constexpr size_t kQuantRows = 128;
-// Padding of groups to whole blocks can make 32 rows of one: a single row always fits.
+// Padding of groups to whole blocks can turn one row into 32: a single row always fits.
 constexpr size_t kWorstPadding = kBlockRows;
-// Segments in work at a time for each thread when a long sequence is split.
+// Segments per thread that are computed at a time when a long sequence is split.
 constexpr size_t kSplitSlotsPerThread = 2;
 constexpr size_t kTileRows = kAttentionRows;
 
@@ -21,7 +21,7 @@ size_t round_up_to(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// Bytes of the buffers of a context, in the order in which they are taken.
+// Bytes of the buffers of a context, in the order in which they are allocated.
 struct ContextSizes {
   size_t quant_capacity = 0;
   size_t quant_codes = 0;
@@ -33,7 +33,7 @@ struct ContextSizes {
   size_t total() const { return quant_codes + quant_scales + quant_sums + experts + attention + batch; }
 };
 
-// Floats of the pieces that attention works in.
+// Floats of the scratch memory of attention.
 struct AttentionSizes {
   size_t matrix = 0;
   size_t state = 0;
@@ -198,7 +198,7 @@ Status end_step(Context*, StepAction* action) {
   return Status::ok;
 }
 
-// What was issued is computed.
+// Everything that was issued has been computed.
 Status pause_step(Context*, int32_t* paused) {
   *paused = 1;
   return Status::ok;

@@ -103,7 +103,7 @@ const KernelTable& table_of(const IsaKernels& isa) {
   return std::strcmp(isa.name, "avx2") == 0 ? kAvx2Table : kScalarTable;
 }
 
-// Processors that this process may run on.
+// Returns the number of processors that this process may run on.
 int32_t num_usable_processors() {
   for (int32_t limit = 1024; limit <= (1 << 20); limit *= 2) {
     cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(limit));
@@ -122,7 +122,7 @@ int32_t num_devices(char*, size_t) {
 }
 
 Status open_device(int32_t index, const DeviceOptions* options, Device** device) {
-  if (index != 0) return failed(Status::invalid_argument, "there is one CPU device, number 0");
+  if (index != 0) return failed(Status::invalid_argument, "the only CPU device is number 0");
   if (options->num_threads < 0 || options->num_threads > kMaxThreads) {
     return failed(Status::invalid_argument, "num_threads must be 0 (all) to 1024");
   }
@@ -134,8 +134,8 @@ Status open_device(int32_t index, const DeviceOptions* options, Device** device)
     *device = new Device(*isa, table_of(*isa), num_threads, options->memory_limit_bytes);
     return Status::ok;
   } catch (const std::system_error&) {
-    return failed(Status::out_of_memory, "the system refuses %d threads; ask for fewer with num_threads",
-                  num_threads);
+    return failed(Status::out_of_memory,
+                  "the system refused to start %d threads; set num_threads to a lower number", num_threads);
   } catch (...) {
     return failed(Status::out_of_memory, "out of host memory");
   }

@@ -27,7 +27,7 @@ Registers cpuid(uint32_t leaf, uint32_t subleaf) {
   return r;
 }
 
-// Which register files the operating system saves on a context switch.
+// Returns the register files that the operating system saves on a context switch.
 uint64_t saved_state() {
   uint32_t low = 0;
   uint32_t high = 0;
@@ -45,7 +45,7 @@ Features detect() {
   const Registers extended = cpuid(7, 0);
   if (!has(basic.ecx, 27)) return features;  // OSXSAVE: xgetbv may be used
   constexpr uint64_t kAvxState = 0x6;        // XMM, YMM
-  constexpr uint64_t kAvx512State = 0xe6;    // and mask registers, upper ZMM, ZMM16-31
+  constexpr uint64_t kAvx512State = 0xe6;    // also mask registers, upper ZMM, ZMM16-31
   const uint64_t saved = saved_state();
   const bool fma = has(basic.ecx, 12);
   const bool avx = has(basic.ecx, 28);
@@ -77,12 +77,12 @@ Status choose_kernels(const char* forced, const IsaKernels** chosen) {
   if (std::strcmp(forced, "scalar") == 0) return Status::ok;
   const bool wants_avx2 = std::strcmp(forced, "avx2") == 0;
   if (!wants_avx2 && std::strcmp(forced, "avx512") != 0) {
-    return failed(Status::unsupported, "QUIRE_CPU_ISA is \"%.32s\"; it may be scalar, avx2 or avx512",
+    return failed(Status::unsupported, "QUIRE_CPU_ISA is \"%.32s\"; it must be scalar, avx2 or avx512",
                   forced);
   }
   *chosen = wants_avx2 ? avx2 : avx512;
   if (*chosen != nullptr) return Status::ok;
-  return failed(Status::unsupported, "QUIRE_CPU_ISA asks for %s, which this processor cannot run (%s needed)",
+  return failed(Status::unsupported, "QUIRE_CPU_ISA is %s, which this processor cannot run (%s needed)",
                 forced, wants_avx2 ? "AVX2, FMA and F16C" : "AVX-512 F, BW, VL, DQ and VNNI");
 }
 

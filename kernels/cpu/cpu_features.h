@@ -1,4 +1,4 @@
-// What this processor and its operating system can run.
+// Instruction sets that this processor and its operating system support.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace quire::kernels {
 
-// The kernels of the best instruction set, or of the one called `forced` ("scalar", "avx2", "avx512"; nullptr
-// or empty: none is forced). `unsupported` where that one is unknown or cannot run here.
+// Chooses the kernels of the best instruction set, or of the one named `forced` ("scalar", "avx2", "avx512";
+// nullptr or empty: none is forced). Returns `unsupported` if that name is unknown or cannot run here.
 Status choose_kernels(const char* forced, const IsaKernels** chosen);
 
-// The name that the processor gives itself, or "CPU".
+// Writes the processor's brand string, or "CPU".
 void processor_name(char* text, size_t size);
 
 }  // namespace quire::kernels

@@ -7,7 +7,7 @@
 namespace quire::kernels::cpu_entries {
 namespace {
 
-// Where a panel's values go: rows of input features, columns first_column.. of the whole matrix.
+// Destination of a panel's values: rows of input features, columns from first_column on of the whole matrix.
 struct Target {
   float* host;
   size_t row_floats;
@@ -15,7 +15,7 @@ struct Target {
   int32_t columns;
 };
 
-// Of f8_e4m3 without its scale.
+// Returns an element; for f8_e4m3 without its scale.
 float dense_value(DType dtype, const void* data, size_t index) {
   if (dtype == DType::f8_e4m3) return e4m3_to_float(static_cast<const uint8_t*>(data)[index]);
   if (dtype == DType::f32) return static_cast<const float*>(data)[index];
@@ -68,7 +68,7 @@ ColumnTerms terms_of_group(const WeightPart& part, size_t panel, size_t group, i
   return terms;
 }
 
-// values: what codes stand for; nullptr: themselves.
+// values: the values of codes; nullptr: the codes themselves.
 void write_block(const uint32_t* words, int32_t bits, const uint8_t* values, const ColumnTerms& terms,
                  const int32_t* features, const Target& target) {
   uint8_t codes[kBlockRows * kPanelColumns];

@@ -18,28 +18,28 @@
 
 namespace quire::kernels {
 
-// Reserved addresses, and the pieces of them that have memory: bytes by offset.
+// Reserved addresses, and the pieces that have memory: bytes by offset.
 struct MappedRange {
   size_t bytes = 0;
   std::map<size_t, size_t> pieces;
 };
 
-// The one CPU device of a runtime. Any thread may use it.
+// The only CPU device of a runtime. Thread-safe.
 struct Device {
   Device(const IsaKernels& kernels, const KernelTable& table_of_isa, int32_t num_threads,
          uint64_t memory_limit)
       : pool(num_threads), isa(kernels), table(table_of_isa), meter(memory_limit) {}
 
-  ThreadPool pool;  // first: the largest alignment
+  ThreadPool pool;  // first member: the largest alignment
   const IsaKernels& isa;
   const KernelTable& table;
   MemoryMeter meter;
   std::mutex buffers_mutex;
-  std::unordered_map<void*, size_t> buffers;      // of `allocate`, with their bytes; guarded by buffers_mutex
-  std::unordered_map<void*, MappedRange> ranges;  // of `reserve`; guarded by buffers_mutex
+  std::unordered_map<void*, size_t> buffers;  // memory from `allocate`, with sizes; guarded by buffers_mutex
+  std::unordered_map<void*, MappedRange> ranges;  // addresses from `reserve`; guarded by buffers_mutex
 };
 
-// What attention uses: one piece for each thread, and the states of the split of few long sequences.
+// Scratch of attention for one thread, including its part of a split sequence.
 struct AttentionScratch {
   float* query = nullptr;
   float* keys = nullptr;
@@ -52,13 +52,14 @@ struct AttentionScratch {
 // Rows of one expert that are gathered at a time.
 inline constexpr int32_t kExpertRows = 64;
 
-// One stream of work; one thread at a time. Everything an operation needs is taken when it is made.
+// One stream of work; used by one thread at a time. All memory of its operations is allocated when it is
+// created.
 struct Context {
   ContextHeader header;  // first: every context of every backend starts with it
   Device* device = nullptr;
   ContextLimits limits;
 
-  // Activations as integers of two bytes: room for quant_capacity gathered elements.
+  // Activations as 16-bit integers: memory for quant_capacity gathered elements.
   size_t quant_capacity = 0;
   AlignedBuffer quant_codes;
   AlignedBuffer quant_scales;
@@ -68,19 +69,20 @@ struct Context {
 
   AlignedBuffer attention_memory;
   std::vector<AttentionScratch> attention;  // [threads]
-  std::vector<AttentionState> split_parts;  // of the segments of one tile that are in work
+  std::vector<AttentionState> split_parts;  // for segments of one tile that are computed at a time
   AttentionState split_total;
 
   AlignedBuffer batch_memory;  // the arrays of the bound batch
 
-  // Of a shard: where it meets the others, and its share of the device's threads.
+  // With tensor parallelism: the communicator of the shards, and this context's share of the device's
+  // threads.
   Communicator* communicator = nullptr;
   std::unique_ptr<ThreadPool> own_pool;
 
   ThreadPool& pool() { return own_pool ? *own_pool : device->pool; }
 };
 
-// Memory that the device can still give: what is free, within its limit.
+// Returns the memory that can still be allocated on the device: what is free, within its limit.
 uint64_t free_memory(const Device& device);
 
 // Runs a body that may run out of memory; nothing else throws in this backend.
@@ -100,19 +102,19 @@ Status guarded(Device* device, const char* what, Body body) {
   }
 }
 
-// Work below this many multiply-adds (or loads of some bytes) is done by the caller alone: handing it out
+// Work of fewer multiply-adds (or loads of that many bytes) is done by the caller alone: distributing it
 // costs one to two microseconds.
 inline constexpr int64_t kSmallWork = 16384;
 
-// Work of a piece: some tenths of a microsecond, so that a claim costs little beside it and threads end
-// together.
+// Work of a piece: some tenths of a microsecond, so that claiming it costs little in comparison, and threads
+// finish at about the same time.
 inline constexpr int64_t kPieceWork = 32768;
 
 inline int64_t units_of_piece(int64_t unit_work) {
   return unit_work < kPieceWork ? kPieceWork / std::max<int64_t>(unit_work, 1) : 1;
 }
 
-// Splits `count` units, each of `unit_work`, over the pool or keeps them on the caller.
+// Splits `count` units, each of `unit_work`, over the pool, or runs them all on the caller.
 template <typename Work>
 void share_work(Context* context, int64_t count, int64_t unit_work, const Work& work) {
   if (count == 0) return;

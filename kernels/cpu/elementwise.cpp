@@ -16,7 +16,7 @@ size_t at(int64_t row, int32_t columns) {
 Status embed(Context* context, const EmbedParams* params) {
   const Weight& table = *params->table;
   if (!table.is_table) {
-    return failed(Status::invalid_argument, "embed: the weight is no embedding table");
+    return failed(Status::invalid_argument, "embed: the weight is not an embedding table");
   }
   for (int32_t t = 0; t < params->num_tokens; ++t) {
     const int32_t id = params->token_ids[t];
@@ -55,7 +55,7 @@ Status norm(Context* context, const NormParams* params) {
   return Status::ok;
 }
 
-// The angle is rounded to f32 before cosine and sine are taken, as the models were trained.
+// The angle is rounded to f32 before cosine and sine are computed, as in the training of the models.
 Status rope_angles(Context* context, const RopeAnglesParams* params) {
   const int32_t half = params->rotary_dim / 2;
   share_work(context, params->num_tokens, 64 * int64_t{half}, [&](int32_t, int64_t first, int64_t last) {
@@ -95,9 +95,9 @@ Status scale_logits(Context* context, float* logits, int64_t count, float scale,
   return Status::ok;
 }
 
-// Sampling stays with the host, which has the logits already.
+// The host samples, since it has the logits already.
 Status sample(Context*, const SampleParams*) {
-  return failed(Status::unsupported, "the CPU backend leaves sampling to the host");
+  return failed(Status::unsupported, "the CPU backend does not sample; sample on the host");
 }
 
 Status wait_for_draws(Context* context, const SampleOutcome*) {

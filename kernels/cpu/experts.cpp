@@ -1,5 +1,5 @@
-// Experts: the choice, products of rows by the matrices of their experts, and the sum of what they give. A
-// row's result depends on that row alone, whatever rows share its experts.
+// Experts (MoE): the router's choice, products of rows with the matrices of their experts, and the weighted
+// sum of the results. A row's result depends only on that row, not on the other rows of its experts.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-// The place of the largest of `count` scores; of equals the first.
+// Returns the index of the largest of `count` scores; the first one if several are equal.
 int32_t best_of(const float* scores, int32_t count) {
   return static_cast<int32_t>(std::max_element(scores, scores + count) - scores);
 }
@@ -27,7 +27,7 @@ void soften(const float* logits, int32_t count, float* out) {
   for (int32_t e = 0; e < count; ++e) out[e] /= sum;
 }
 
-// What a group of experts counts: its best one, or its two best together.
+// Returns the score of a group of experts: its best expert, or the sum of its two best.
 float group_score(const float* scores, int32_t size, bool by_two) {
   const int32_t first = best_of(scores, size);
   if (!by_two || size < 2) return scores[first];
@@ -53,7 +53,7 @@ void hide_other_groups(const RouterSpec& spec, float* scores) {
     if (!kept[e / size]) scores[e] = kHidden;
 }
 
-// The weight of the best expert among those whose logits are near it.
+// Returns the weight of the best expert among those whose logits are near its own.
 float mixed_weight(const float* logits, const float* candidates, int32_t count, int32_t best, float jitter) {
   const float highest = candidates[best];
   float sum = 0.0f;
@@ -202,7 +202,7 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
 }
 
 Status combine(Context* context, const CombineParams* params) {
-  constexpr size_t kSumColumns = 256;  // at a time, so that rows are read as they lie
+  constexpr size_t kSumColumns = 256;  // columns at a time, so that rows are read contiguously
   const auto* input = static_cast<const float*>(params->input);
   const auto width = static_cast<size_t>(params->columns);
   const auto chosen = static_cast<size_t>(params->num_chosen);

@@ -7,13 +7,14 @@
 namespace quire::kernels::cpu_entries {
 namespace {
 
-// Rows that pass by a panel while it is in the nearest cache; also the unit of sharing rows between threads.
+// Rows that are multiplied with a panel while it is in the first-level cache; also the unit in which rows are
+// shared among threads.
 constexpr int32_t kRowsOfUnit = 32;
 
-// Dense panels handed over together.
+// Dense panels that are multiplied together.
 constexpr int32_t kDensePanels = 4;
 
-// The output of all parts, side by side.
+// Output of all parts, side by side.
 struct Output {
   float* data;
   size_t stride;
@@ -37,14 +38,14 @@ PanelOutput panel_output(const Output& output, const WeightPart& part, int32_t p
   return out;
 }
 
-// The tile of rows that begins at `row` of `rows`: full tiles first, then powers of two.
+// Returns the rows of the tile that begins at `row` of `rows`: full tiles first, then powers of two.
 int32_t tile_rows_at(int32_t row, int32_t rows, int32_t max_tile_rows) {
   int32_t tile = max_tile_rows;
   while (tile > rows - row) tile /= 2;
   return tile;
 }
 
-// ---- dense ----
+// Dense parts.
 
 DensePanels dense_panels_of(const WeightPart& part, int32_t num_in, int32_t first_panel, int32_t num_panels) {
   DensePanels panels;
@@ -59,13 +60,13 @@ DensePanels dense_panels_of(const WeightPart& part, int32_t num_in, int32_t firs
   return panels;
 }
 
-// A part times rows of activations.
+// Product of a part with rows of activations.
 struct DenseProduct {
   const Weight& weight;
   const WeightPart& part;
   const float* input;
   int32_t rows;
-  size_t first_column;  // of the part, in the output
+  size_t first_column;  // first column of the part in the output
   const Output& output;
 };
 
@@ -75,7 +76,7 @@ void multiply_dense(Context* context, const DenseProduct& product) {
   const int32_t rows = product.rows;
   const IsaKernels& isa = context->device->isa;
   const int32_t row_units = (rows - 1) / kRowsOfUnit + 1;
-  // Few rows: the kernel takes panels together, to hide the latency of their sums.
+  // For few rows the kernel multiplies several panels together, to hide the latency of their sums.
   const int32_t together = row_units == 1 ? kDensePanels : 1;
   const int64_t panel_units = (part.num_panels - 1) / together + 1;
   const int64_t work = int64_t{num_in} * kPanelColumns * together * std::min(rows, kRowsOfUnit);
@@ -92,7 +93,7 @@ void multiply_dense(Context* context, const DenseProduct& product) {
   });
 }
 
-// ---- quantized ----
+// Quantized parts.
 
 // Activations of some rows as integers, tile after tile.
 struct QuantRows {
@@ -103,7 +104,7 @@ struct QuantRows {
   int32_t num_blocks;
   int32_t rows;
 
-  // The tile that begins at `row`, itself the first row of a tile.
+  // Returns the tile that begins at `row`, which must be the first row of a tile.
   QuantTile tile(int32_t row) const {
     return {codes_of(row), scales_of(row), sums_of(row), tile_rows_at(row, rows, kernels->max_tile_rows)};
   }
@@ -126,7 +127,7 @@ void quantize_rows(Context* context, const RowOrder& order, int32_t num_in, cons
   const int32_t* features = order.identity ? nullptr : order.features.as<int32_t>();
   share_work(context, target.rows, 2 * int64_t{num_in}, [&](int32_t, int64_t first, int64_t last) {
     for (auto row = static_cast<int32_t>(first); row < last; ++row) {
-      // Walk to the row's tile: full tiles lead, so this is a division and at most a few steps.
+      // Find the row's tile: full tiles come first, so this is a division and at most a few steps.
       int32_t tile_row = row / kernels.max_tile_rows * kernels.max_tile_rows;
       QuantTile tile = target.tile(tile_row);
       while (row >= tile_row + tile.rows) {
@@ -168,8 +169,9 @@ QuantPanels panels_of(const WeightPart& part, int32_t first_panel, int32_t num_p
   return out;
 }
 
-// The parts whose rows have one order, with the panels that are worked on together and the rows of a unit
-// numbered through: all parts are one operation, since each costs the threads a meeting.
+// Work units of the parts that share a row order: panels that are multiplied together by the rows of a unit,
+// numbered consecutively. All parts form one operation, because each operation costs a synchronization of the
+// threads.
 class QuantUnits {
  public:
   QuantUnits(const Weight& weight, int32_t order_idx, int32_t panels_together, int32_t rows)
@@ -180,7 +182,7 @@ class QuantUnits {
 
   struct Place {
     const WeightPart* part = nullptr;
-    size_t first_column = 0;  // of the part
+    size_t first_column = 0;  // first column of the part
     int32_t panel = 0;
     int32_t num_panels = 0;
     int32_t row = 0;
@@ -217,11 +219,14 @@ class QuantUnits {
   int32_t row_units_;
 };
 
-// While the tiles of a unit but the first find its panels in their cache, memory has nothing to do: so each
-// tile brings its share of the panels that come next, which most often are the same thread's.
+// Sets up the prefetch of the next panels. While all tiles of a unit except the first find its panels in
+// cache, memory is idle. So each tile prefetches its share of the panels that follow, which usually belong to
+// the same thread.
 void bring_next(const QuantUnits::Place& at, const QuantRows& rows, QuantPanels& panels) {
   const int32_t num_tiles = (rows.rows - at.row - 1) / rows.kernels->max_tile_rows + 1;
-  if (num_tiles == 1 || rows.rows - at.row > kRowsOfUnit) return;  // or these panels come again
+  if (num_tiles == 1 || rows.rows - at.row > kRowsOfUnit)
+    return;  // otherwise these same panels are needed
+             // again
   if (at.panel + 2 * at.num_panels > at.part->num_panels) return;
   const size_t words = static_cast<size_t>(at.num_panels) * panels.panel_words;
   const size_t blocks = static_cast<size_t>(num_tiles) * static_cast<size_t>(rows.num_blocks);
@@ -239,7 +244,7 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
       const QuantUnits::Place at = units.at(u);
       QuantPanels panels = panels_of(*at.part, at.panel, at.num_panels);
       bring_next(at, rows, panels);
-      const auto next_words = ptrdiff_t{panels.next_lines} * rows.num_blocks * kLineWords;  // of a tile
+      const auto next_words = ptrdiff_t{panels.next_lines} * rows.num_blocks * kLineWords;  // per tile
       const int32_t end = std::min(rows.rows, at.row + kRowsOfUnit);
       for (int32_t row = at.row; row < end;) {
         const QuantTile tile = rows.tile(row);
@@ -252,15 +257,16 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
   });
 }
 
-// All parts whose rows have this order: the activations are quantized once for them.
+// Multiplies all parts with this row order: the activations are quantized once for them.
 Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx, const float* input,
                        int32_t rows, const Output& output) {
   const RowOrder& order = weight.orders[static_cast<size_t>(order_idx)];
   const IsaKernels& isa = context->device->isa;
   const size_t rows_that_fit = context->quant_capacity / order.num_rows;
   if (rows_that_fit == 0) {
-    return failed(Status::invalid_argument, "linear: %zu rows of weights, the context has room for %zu",
-                  order.num_rows, context->quant_capacity);
+    return failed(Status::invalid_argument,
+                  "linear: %zu rows of weights, but the limits of the context allow %zu", order.num_rows,
+                  context->quant_capacity);
   }
   int32_t chunk = static_cast<int32_t>(std::min<size_t>(rows_that_fit, static_cast<size_t>(rows)));
   if (chunk > kRowsOfUnit) chunk = chunk / kRowsOfUnit * kRowsOfUnit;
@@ -283,7 +289,8 @@ Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx
 
 Status linear(Context* context, const LinearParams* params) {
   const Weight& weight = *params->weight;
-  if (weight.is_table) return failed(Status::invalid_argument, "linear: the weight is a table");
+  if (weight.is_table)
+    return failed(Status::invalid_argument, "linear: the weight is not a matrix but an embedding table");
   if (params->rows <= 0) return Status::ok;
   Output output = {params->residual, static_cast<size_t>(weight.num_out), params->residual != nullptr};
   if (!output.accumulate) {

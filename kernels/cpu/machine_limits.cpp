@@ -1,4 +1,4 @@
-// What this machine does at best, on the threads of the device: the denominators of every figure of speed.
+// Peak rates of this machine with the threads of the device. Benchmarks divide by them.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A measurement is the best of many short runs: on a machine that others use too, some are undisturbed.
+// A measurement is the best of many short runs: on a shared machine some of them are undisturbed.
 constexpr auto kMeasuringTime = std::chrono::milliseconds(200);
 constexpr int kLeastRuns = 5;
 
@@ -28,13 +28,13 @@ double best_seconds(const Work& work) {
   return best;
 }
 
-// Pieces are as large as those of a matrix, and every pass gives a thread the same ones again: what fits into
-// the caches of its core stays there, as its part of the weights does from step to step.
+// Pieces are as large as those of a matrix, and each thread gets the same ones in every pass. What fits into
+// the caches of its core stays there, as a thread's part of the weights does from step to step.
 constexpr size_t kPieceBytes = size_t{32} << 10;
 constexpr size_t kLeastBytes = size_t{1} << 20;
-constexpr size_t kMostBytes = size_t{512} << 20;  // beyond all caches
+constexpr size_t kMostBytes = size_t{512} << 20;  // larger than all caches
 
-// Passes that make a run long beside handing it out.
+// Returns the number of passes that makes a run long compared with its distribution to the threads.
 int passes_of_run(size_t bytes) {
   return static_cast<int>(std::max<size_t>(1, (size_t{8} << 20) / bytes));
 }

@@ -22,7 +22,7 @@ void copy_heads(const KvShape& shape, size_t token_bytes, void* base, const Copy
   }
 }
 
-// Bytes of one token's codes and scales in one head: those of a cache of one token.
+// Returns the shape of a cache of one token, for the bytes of one token's codes and scales in one head.
 KvShape one_token(const KvShape& shape) {
   KvShape one = shape;
   one.page_tokens = one.num_pages = one.num_kv_heads = 1;

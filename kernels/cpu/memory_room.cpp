@@ -32,7 +32,7 @@ struct Path {
   }
 };
 
-// Calls `use` with each line, without its end; a line that is too long comes in pieces.
+// Calls `use` with each line, without its end; a line that is too long arrives in pieces.
 template <typename Use>
 void for_each_line(const std::optional<Path>& path, const Use& use) {
   std::FILE* const file = path ? std::fopen(path->text, "re") : nullptr;
@@ -46,7 +46,8 @@ void for_each_line(const std::optional<Path>& path, const Use& use) {
   static_cast<void>(std::fclose(file));
 }
 
-// The number that a text begins with; none for "max" and the like. One that no 64 bits hold is the largest.
+// Parses the number at the beginning of a text; none for "max" and similar. Numbers above 64 bits become the
+// largest.
 std::optional<uint64_t> number(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
@@ -68,7 +69,7 @@ std::optional<uint64_t> only_number(const std::optional<Path>& path) {
   return found;
 }
 
-// Of a file of lines like "VmSize:   3060 kB" or "inactive_file 4096".
+// Finds a number in a file of lines like "VmSize:   3060 kB" or "inactive_file 4096".
 std::optional<uint64_t> named_number(const std::optional<Path>& path, std::string_view name) {
   std::optional<uint64_t> found;
   for_each_line(path, [&](std::string_view line) {
@@ -90,12 +91,12 @@ uint64_t room_of_machine(const char* root) {
   return static_cast<uint64_t>(::sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// How a version of control groups names what it tells.
+// File names of a version of control groups.
 struct GroupFiles {
   const char* mount;
   const char* limits[2];
   const char* usage;
-  std::string_view reclaimable;  // in memory.stat
+  std::string_view reclaimable;  // key in memory.stat
 };
 constexpr GroupFiles kVersion1 = {"/sys/fs/cgroup/memory",
                                   {"memory.limit_in_bytes", nullptr},
@@ -117,8 +118,8 @@ uint64_t room_of_group(const char* root, const GroupFiles& files, std::string_vi
   return minus(limit, minus(*usage, std::min(reclaimable, *usage)));
 }
 
-// Of the group and of all above it. In a container the path may be that of the machine, while only the root
-// of what is mounted is there.
+// Returns the minimum over the group and all of its parents. In a container the path may be that of the
+// machine, although only the root of the mount exists.
 uint64_t room_of_groups(const char* root, const GroupFiles& files, std::string_view group) {
   uint64_t room = kNoMemoryLimit;
   for (;;) {
@@ -129,7 +130,7 @@ uint64_t room_of_groups(const char* root, const GroupFiles& files, std::string_v
   }
 }
 
-// Of a list such as "cpu,memory".
+// Returns true if a list such as "cpu,memory" contains "memory".
 bool names_memory(std::string_view controllers) {
   constexpr std::string_view kName = "memory";
   for (size_t begin = 0; begin <= controllers.size();) {
@@ -140,7 +141,7 @@ bool names_memory(std::string_view controllers) {
   return false;
 }
 
-// Lines of cgroups(7): "4:memory:/a/b" of version 1, "0::/a/b" of version 2.
+// Parses lines of cgroups(7): "4:memory:/a/b" of version 1, "0::/a/b" of version 2.
 uint64_t room_of_all_groups(const char* root) {
   uint64_t room = kNoMemoryLimit;
   for_each_line(Path::of("%s/proc/self/cgroup", root), [&](std::string_view line) {

@@ -1,4 +1,5 @@
-// How much memory this process can still take: of the machine, of its control groups, of its own limits.
+// Memory that this process can still allocate, given the machine, its control groups (cgroups), and its own
+// limits.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +8,24 @@ namespace quire::kernels {
 
 inline constexpr uint64_t kNoMemoryLimit = UINT64_MAX;
 
-// Where the system tells it.
+// Sources of the limits.
 struct MemorySources {
-  const char* root = "";                     // before /proc and /sys; another one for tests
+  const char* root = "";                     // prefix of /proc and /sys; tests set another one
   uint64_t address_bytes = kNoMemoryLimit;   // RLIMIT_AS
   uint64_t writable_bytes = kNoMemoryLimit;  // RLIMIT_DATA
 };
 
-// Those of this process.
+// Returns the sources of this process.
 MemorySources memory_sources() noexcept;
 
-// The least of
-// - what the machine can give, with swap; file caches make way (proc(5), MemAvailable);
-// - what each control group of the process, and each above it, leaves beside what it can take from file
-// caches: memory.max
-//   and memory.high of version 2, memory.limit_in_bytes of version 1;
-// - what the limits of the process leave of its addresses and of what it may write to.
-// Memory of which nothing was written yet is still free for the system: `taken_bytes` that this process has
-// taken count whole. A file that is not there or says nothing leaves its term out. Allocates nothing itself.
+// Returns the smallest of
+// - the memory that the machine can provide, including swap; file caches are reclaimable (proc(5),
+//   MemAvailable);
+// - for each control group of the process and each of its parents, the limit minus the usage, plus
+//   reclaimable file caches: memory.max and memory.high of version 2, memory.limit_in_bytes of version 1;
+// - what the limits of the process leave of its address space and its writable memory.
+// The system counts memory that was never written as free, so all `taken_bytes` that this process has
+// allocated are subtracted. A file that is missing or has no number is ignored. Allocates nothing itself.
 uint64_t memory_room(const MemorySources& sources, uint64_t taken_bytes) noexcept;
 
 }  // namespace quire::kernels

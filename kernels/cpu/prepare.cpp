@@ -15,20 +15,20 @@ bool is_exl2_width(int32_t bits) {
   return bits >= 2 && bits <= 8 && bits != 7;
 }
 
-// Sources are validated by the loader; this repeats what memory safety here rests on.
+// The loader validates sources; this repeats the checks on which memory safety depends here.
 const char* fault_of_exl2(const WeightSource& source) {
   int32_t row = 0;
   for (int32_t g = 0; g < source.exl2.num_groups; ++g) {
     const Exl2Group& group = source.exl2.groups[g];
-    if (!is_exl2_width(group.bits)) return "a group's width is none of 2, 3, 4, 5, 6, 8 bits";
+    if (!is_exl2_width(group.bits)) return "the bit width of a group is not 2, 3, 4, 5, 6 or 8";
     if (group.first_row != row || group.num_rows <= 0) return "groups are not in order";
     const int64_t packed_rows = (int64_t{group.num_rows} * group.bits + 31) / 32;
     if (group.first_packed_row < 0 || group.first_packed_row + packed_rows > source.exl2.packed_rows) {
-      return "a group lies outside of the packed rows";
+      return "a group extends beyond the packed rows";
     }
     row += group.num_rows;
   }
-  return row == source.num_in ? nullptr : "the groups' rows are not as many as the input features";
+  return row == source.num_in ? nullptr : "the number of rows in all groups differs from the input features";
 }
 
 bool is_scale_type(DType dtype) {
@@ -37,12 +37,13 @@ bool is_scale_type(DType dtype) {
 
 const char* fault_of_coded(const WeightSource& source) {
   const CodedSource& coded = source.coded;
-  if (coded.bits != 4 && (coded.bits != 8 || coded.values != nullptr)) return "codes of a width not known";
-  if (!is_scale_type(coded.scale_dtype)) return "scales of a type not known";
-  if (source.row_order != nullptr) return "codes with an order of rows";
+  if (coded.bits != 4 && (coded.bits != 8 || coded.values != nullptr))
+    return "the bit width of the codes is not supported";
+  if (!is_scale_type(coded.scale_dtype)) return "the type of the scales is not supported";
+  if (source.row_order != nullptr) return "coded weights cannot have a row order";
   for (int32_t k = 0; k < source.num_in; ++k) {
     if (coded.group_of_row[k] < 0 || coded.group_of_row[k] >= coded.num_groups)
-      return "a row belongs to no group";
+      return "a row has an invalid group";
   }
   return nullptr;
 }
@@ -50,37 +51,37 @@ const char* fault_of_coded(const WeightSource& source) {
 const char* fault_of_dense(const WeightSource& source) {
   const DenseSource& dense = source.dense;
   if (dense.dtype == DType::f16 || dense.dtype == DType::bf16 || dense.dtype == DType::f32) return nullptr;
-  if (dense.dtype != DType::f8_e4m3) return "dense weights are f16, bf16, f32 or f8_e4m3";
-  if (source.row_order != nullptr) return "f8_e4m3 weights with an order of rows";
+  if (dense.dtype != DType::f8_e4m3) return "dense weights must be f16, bf16, f32 or f8_e4m3";
+  if (source.row_order != nullptr) return "f8_e4m3 weights cannot have a row order";
   const bool fit = dense.scale_out >= 1 && dense.scale_out <= source.padded_out && dense.scale_in >= 1 &&
                    dense.scale_in <= source.num_in;
-  return fit ? nullptr : "f8_e4m3 weights whose scales do not fit";
+  return fit ? nullptr : "the scales of f8_e4m3 weights do not fit the matrix";
 }
 
 const char* fault_of_order(const int32_t* order, int32_t count, int32_t limit) {
   for (int32_t i = 0; order != nullptr && i < count; ++i) {
-    if (order[i] < 0 || order[i] >= limit) return "an order leaves its matrix";
+    if (order[i] < 0 || order[i] >= limit) return "a row or column order has an index outside of the matrix";
   }
   return nullptr;
 }
 
 const char* fault_of(const WeightSource& source) {
-  if (source.num_in <= 0 || source.num_out <= 0) return "a matrix without rows or columns";
+  if (source.num_in <= 0 || source.num_out <= 0) return "the matrix has no rows or no columns";
   if (const char* fault = fault_of_order(source.row_order, source.num_in, source.num_in)) return fault;
   if (const char* fault = fault_of_order(source.column_order, source.num_out, source.padded_out))
     return fault;
   if (source.column_order == nullptr && source.padded_out < source.num_out)
-    return "the stored columns do not fit";
+    return "the stored columns do not fit the matrix";
   if (source.format == WeightFormat::dense) return fault_of_dense(source);
   if (source.format == WeightFormat::coded) return fault_of_coded(source);
-  return source.padded_out % 8 == 0 ? fault_of_exl2(source) : "the stored columns do not fit";
+  return source.padded_out % 8 == 0 ? fault_of_exl2(source) : "the stored columns do not fit the matrix";
 }
 
-// The first of several parts that cannot be prepared, or nullptr.
+// Returns the fault of the first part that cannot be prepared, or nullptr.
 const char* fault_of(const WeightSource* parts, int32_t num_parts, int32_t& part) {
   for (part = 0; part < num_parts; ++part) {
     if (const char* fault = fault_of(parts[part])) return fault;
-    if (parts[part].num_in != parts[0].num_in) return "parts of different input size";
+    if (parts[part].num_in != parts[0].num_in) return "the parts have different input sizes";
   }
   return num_parts < 1 ? "no parts" : nullptr;
 }
@@ -199,7 +200,7 @@ namespace {
 const char* fault_of_table(const TableSource& table) {
   const bool known = table.dtype == DType::f16 || table.dtype == DType::bf16 || table.dtype == DType::f32;
   const bool is_sound = table.rows > 0 && table.columns > 0 && known;
-  return is_sound ? nullptr : "a table has rows and columns of f16, bf16 or f32";
+  return is_sound ? nullptr : "an embedding table needs rows and columns of f16, bf16 or f32";
 }
 
 size_t table_bytes(const TableSource& table) {
@@ -207,7 +208,7 @@ size_t table_bytes(const TableSource& table) {
       {static_cast<size_t>(table.rows), static_cast<size_t>(table.columns), dtype_bytes(table.dtype)});
 }
 
-// To where it stays.
+// Copies or reads the table to its final memory.
 void copy_or_read(const TableSource& table, AlignedBuffer& target) {
   if (table.unread == nullptr) {
     std::memcpy(target.as<void>(), table.data, target.bytes());

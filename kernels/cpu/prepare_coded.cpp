@@ -25,7 +25,7 @@ void fill_codes(const WeightSource& source, const PartLayout& layout, const Pane
   }
 }
 
-// Scales and zeros of 16 columns in one group; columns beyond the last stay 0.
+// Fills scales and zeros of 16 columns in one group; columns beyond the last stay 0.
 void fill_terms(const WeightSource& source, int32_t group, const PanelSource& columns, size_t place,
                 WeightPart& part) {
   const CodedSource& coded = source.coded;

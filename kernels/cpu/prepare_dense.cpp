@@ -22,7 +22,7 @@ void fill_panel(const WeightSource& source, int32_t panel, Element* target) {
   }
 }
 
-// Each column's scales beside each other's: [groups of rows][16].
+// Stores the scales of adjacent columns side by side: [groups of rows][16].
 void fill_scales(const WeightSource& source, int32_t panel, int32_t num_groups, float* target) {
   const DenseSource& dense = source.dense;
   for (int32_t lane = 0; lane < kPanelColumns; ++lane) {

@@ -9,7 +9,7 @@
 namespace quire::kernels {
 namespace {
 
-// Codes of 16 columns in one row of a group: a column's codes follow each other bit by bit.
+// Reads codes of 16 columns in one row of a group: the codes of a column form a contiguous bit stream.
 void read_codes(const WeightSource& source, const Exl2Group& group, int32_t row, const PanelSource& columns,
                 uint8_t* codes) {
   const auto stride = static_cast<size_t>(source.padded_out);
@@ -43,7 +43,7 @@ void fill_exl2_codes(const WeightSource& source, const PanelSource& columns, uin
   }
 }
 
-// A row of 4-bit values, eight columns to a word, to 16 nibbles of the panel.
+// Converts a row of 4-bit values, eight columns per word, to 16 nibbles of the panel.
 void fill_nibbles(const uint32_t* words, int32_t row, int32_t padded_out, const PanelSource& columns,
                   uint8_t* target) {
   const uint32_t* first = words + static_cast<size_t>(row) * static_cast<size_t>(padded_out / 8);

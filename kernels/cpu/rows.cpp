@@ -1,5 +1,6 @@
-// What few families have: low-rank queries and keys, the selection of keys, residual streams, and small
-// operations on rows. Plain loops: the products beside them take the time.
+// Operations that only few model families need: low-rank queries and keys (MLA), the indexer's selection of
+// keys, residual streams, and small operations on rows. Plain loops, because the products around them
+// dominate the time.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -85,7 +86,7 @@ void rotate(float* x, const SelectKeysParams& p, size_t token) {
   }
 }
 
-// Where the key of a position lies.
+// Returns the address of a position's indexer key.
 uint16_t* index_key(const SelectKeysParams& p, int32_t sequence, int32_t position) {
   const int32_t* pages = p.batch.page_table + size(sequence) * size(p.batch.page_table_stride);
   const int32_t page_tokens = p.kv_shape.page_tokens;
@@ -111,7 +112,7 @@ float index_score(const SelectKeysParams& p, size_t token, const uint16_t* store
   return score;
 }
 
-// Of equal scores the earlier position is better.
+// If scores are equal, the earlier position wins.
 void select_for(const SelectKeysParams& p, size_t token, std::vector<float>& scores,
                 std::vector<int32_t>& order) {
   uint32_t* selected = p.selected + token * size(p.selected_words);

@@ -1,4 +1,4 @@
-// Waiting for another thread that most often is nearly there: looking first, then sleeping.
+// Waiting for another thread that is usually about to finish: spins first, then sleeps.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,8 @@
 
 namespace quire::kernels {
 
-// How long a thread looks for what it waits for before it sleeps. A decode step has some fifty operations a
-// few microseconds apart, and a wake from sleep costs 5 to 9 us; longer spinning would burn a core of the
-// host between steps.
+// How long a thread spins before it sleeps. A decode step has some fifty operations a few microseconds apart,
+// and a wake from sleep costs 5 to 9 us. Longer spinning would occupy a core of the host between steps.
 inline constexpr auto kSpinTime = std::chrono::microseconds(30);
 inline constexpr int kSpinsBetweenLooksAtTheClock = 32;
 

@@ -25,7 +25,7 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
 Status prepare_table(Device* device, const TableSource* source, Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
-// Without kCapabilityParkedWeights: the host's memory is the device's.
+// Without kCapabilityParkedWeights: device memory is host memory already.
 Status copy_weight(Device* device, const Weight* weight);
 uint64_t park_weight(Device* device, const Weight* weight);
 Status bring_weight(Device* device, const Weight* weight);

@@ -23,7 +23,7 @@ constexpr int64_t kMaxPieces = kPieceMask;  // of an operation, and so of a lane
 DefaultFloatingPoint::DefaultFloatingPoint() {
 #if defined(__x86_64__)
   saved_ = _mm_getcsr();
-  _mm_setcsr(0x1f80);  // the state a process starts with
+  _mm_setcsr(0x1f80);  // the initial state of a process
 #endif
 }
 
@@ -92,8 +92,8 @@ void ThreadPool::take_part(int32_t thread) {
   }
 }
 
-// Works until the lane is empty; the pieces done, all of one operation, since it cannot end before they are
-// counted off.
+// Works until the lane is empty. Returns the number of pieces done; all belong to one operation, since it
+// cannot end before they are counted.
 int32_t ThreadPool::work_in_lane(Lane& lane, int32_t thread) {
   int32_t done = 0;
   for (uint32_t seen = lane.unclaimed.load(std::memory_order_acquire);;) {

@@ -11,26 +11,26 @@
 
 namespace quire::kernels {
 
-// Starts a thread that runs `body`; throws where it cannot. Tests give one that fails, or one that comes
-// late.
+// Starts a thread that runs `body`; throws if it cannot. Tests pass one that fails, or one that starts late.
 using StartThread = std::function<std::thread(std::function<void()> body)>;
 
-// Blocks all signals in the new thread, so that handlers of the host run on the host's own threads.
+// Starts a thread with all signals blocked, so that signal handlers of the host run on the host's own
+// threads.
 std::thread start_worker_thread(std::function<void()> body);
 
-// A pool of num_threads - 1 workers; the caller is the other thread. An operation has the whole pool while it
-// runs: callers take turns.
+// A pool of num_threads - 1 workers; the calling thread is the last one. An operation uses the whole pool
+// while it runs; concurrent callers wait for each other.
 //
-// An operation is cut into pieces, and each thread has a lane of adjacent ones. A thread claims the pieces of
-// its own lane one after the other, then what is left in the lanes of the others. So no operation waits for a
-// thread that the system does not run: what that thread has not claimed, the others do. The caller waits for
-// claimed pieces alone. On a machine with nothing else to do each thread works through its own lane, which is
-// the same part of a matrix in every step and may still lie in its cache.
+// An operation is cut into pieces, and each thread has a lane of adjacent pieces. A thread claims the pieces
+// of its own lane one after the other, then unclaimed pieces of the other lanes. So no operation waits for a
+// thread that the system does not schedule: the other threads do its unclaimed pieces. The caller waits only
+// for claimed pieces. On an idle machine each thread works through its own lane, which is the same part of a
+// matrix in every step and may still be in its cache.
 //
-// The pieces depend on the operation alone, never on the number of threads.
+// The pieces depend only on the operation, never on the number of threads.
 class ThreadPool {
  public:
-  // Throws std::system_error where a thread cannot be started; those that were are joined.
+  // Throws std::system_error if a thread cannot be started; threads that were started are joined.
   explicit ThreadPool(int32_t num_threads, const StartThread& start = start_worker_thread);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -38,9 +38,9 @@ class ThreadPool {
 
   int32_t num_threads() const { return num_threads_; }
 
-  // work(thread, first, last) for pieces of `piece` units (the last may be smaller) that make up 0..count-1;
-  // returns when all are done. Calls with the same `thread`, 0..num_threads-1, never overlap. `work` must not
-  // throw. It runs with the default floating-point environment whatever the caller's is.
+  // Calls work(thread, first, last) for pieces of `piece` units (the last may be smaller) that make up
+  // 0..count-1, and returns when all are done. Calls with the same `thread`, 0..num_threads-1, never overlap.
+  // `work` must not throw. It runs with the default floating-point environment, whatever the caller's is.
   template <typename Work>
   void share(int64_t count, int64_t piece, const Work& work) {
     const auto call = [](const void* w, int32_t thread, int64_t first, int64_t last) {
@@ -57,9 +57,9 @@ class ThreadPool {
     int64_t piece = 1;
   };
 
-  // `unclaimed` holds the pieces of the lane that nobody has claimed: the next one in the low half, the end
-  // in the high half. Both in one word, so that whoever claims a piece, however late, has one of the
-  // operation that is open: between operations all lanes are empty.
+  // `unclaimed` holds the range of the lane's unclaimed pieces: the next one in the low half, the end in the
+  // high half. Both are in one word, so that a thread that claims a piece, however late, gets one of the
+  // current operation: between operations all lanes are empty.
   struct alignas(64) Lane {
     std::atomic<uint32_t> unclaimed{0};
     int64_t first_piece = 0;  // of the operation
@@ -74,9 +74,9 @@ class ThreadPool {
   void stop();
 
   int32_t num_threads_;
-  std::mutex turn_;  // held by the operation that has the pool
-  // Read, like Lane::first_piece, by the threads that have claimed a piece: the operation cannot end, and the
-  // next one change it, before they have finished that.
+  std::mutex turn_;  // held by the caller whose operation runs
+  // Read, like Lane::first_piece, by threads that have claimed a piece. It cannot change before they finish,
+  // because the operation does not end until then.
   Operation operation_;
   std::vector<Lane> lanes_;  // [threads]
   std::atomic<bool> stopping_{false};
@@ -85,7 +85,7 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
-// The default rounding and no flushing of subnormals while it lives; then what was before.
+// Sets the default rounding mode without flushing of subnormals; the destructor restores the previous state.
 class DefaultFloatingPoint {
  public:
   DefaultFloatingPoint();

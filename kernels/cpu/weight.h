@@ -1,11 +1,11 @@
 // Prepared matrices.
 //
-// A matrix is cut into panels of 16 columns, and a panel lies in one piece: a thread that works through its
-// panels reads memory in one stream. Every part (q, k, v) begins a panel of its own.
+// A matrix is cut into panels of 16 columns. A panel is contiguous, so a thread that works through its panels
+// reads memory in one stream. Every part (q, k, v) begins a new panel.
 //
 // Quantized: blocks of 32 rows, groups of blocks. Groups that do not fill their last block are padded with
-// rows of code 0 whose input index is -1, read as 0. Dense: [K][16] of the stored type; f8_e4m3 with the
-// scales of its columns beside it.
+// rows of code 0 whose input index is -1, read as 0. Dense: [K][16] of the stored type; for f8_e4m3 the
+// scales of the columns are stored separately.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace quire::kernels {
 
-// What codes stand for; see CodedSource.
+// Values of codes; see CodedSource.
 struct CodedTerms {
   AlignedBuffer zeros;  // [panels, groups, 16], or empty
   int32_t zero_offset = 0;
@@ -31,14 +31,14 @@ struct WeightPart {
   WeightFormat format = WeightFormat::dense;
   int32_t num_out = 0;
   int32_t num_panels = 0;
-  float prescale = 1.0f;  // of the product; EXL2 has it in its scales
+  float prescale = 1.0f;  // multiplies the product; EXL2 includes it in its scales
   AlignedBuffer bias;     // f32 [num_panels, 16], or empty
 
   AlignedBuffer data;  // codes or dense values, panel after panel
   size_t panel_bytes = 0;
   DType dtype = DType::f16;  // dense
 
-  int32_t order_idx = 0;   // quantized: which of Weight::orders its rows have
+  int32_t order_idx = 0;   // quantized: index into Weight::orders of its row order
   int32_t num_groups = 0;  // f8_e4m3: of scale_rows rows each
   int32_t scale_rows = 0;
   std::vector<QuantRun> runs;
@@ -54,7 +54,7 @@ struct WeightPart {
   }
 };
 
-// Which input feature each row of the blocks reads.
+// Input feature that each row of the blocks reads.
 struct RowOrder {
   AlignedBuffer features;  // i32 [num_rows], -1: none
   size_t num_rows = 0;     // padded K
@@ -65,10 +65,10 @@ struct RowOrder {
 // Immutable once made; shared by all contexts of its device.
 struct Weight {
   int32_t num_in = 0;
-  int32_t num_out = 0;  // of all parts; of a table: its columns
+  int32_t num_out = 0;  // sum over all parts; for a table: its columns
   std::vector<WeightPart> parts;
   std::vector<RowOrder> orders;
-  ActivationDtype activations = ActivationDtype::full;  // of the quantized parts
+  ActivationDtype activations = ActivationDtype::full;  // for the quantized parts
 
   bool is_table = false;
   DType table_dtype = DType::f16;
@@ -76,7 +76,7 @@ struct Weight {
   AlignedBuffer table_data;
 };
 
-// Takes what the layout says and fills it; throws std::bad_alloc. The pool's threads share the panels.
+// Allocate the memory of the layout and fill it; throw std::bad_alloc. The pool's threads share the panels.
 struct Device;
 void prepare_dense_part(Device& device, const WeightSource& source, const PartLayout& layout,
                         WeightPart& part);
@@ -85,12 +85,12 @@ void prepare_exl2_part(Device& device, const WeightSource& source, const PartLay
 void prepare_coded_part(Device& device, const WeightSource& source, const PartLayout& layout,
                         WeightPart& part);
 
-// The stored column of output n.
+// Returns the stored column of output n.
 inline int32_t stored_column(const WeightSource& source, int32_t n) {
   return source.column_order != nullptr ? source.column_order[n] : n;
 }
 
-// The stored columns of a panel, looked up once.
+// Stored columns of a panel, looked up once.
 struct PanelSource {
   int32_t stored[kPanelColumns];
   int32_t count;
@@ -104,7 +104,7 @@ inline PanelSource columns_of_panel(const WeightSource& source, int32_t panel) {
   return columns;
 }
 
-// Scale of each index of an EXL2 group: f16(f16((index + 1)^2) * f16(ceiling * prescale / 256)).
+// Computes the scale of each index of an EXL2 group: f16(f16((index + 1)^2) * f16(ceiling * prescale / 256)).
 void exl2_scale_table(uint16_t scale_max, float prescale, float* table);
 
 }  // namespace quire::kernels

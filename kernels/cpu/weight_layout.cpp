@@ -13,7 +13,7 @@ void pad_to_block(PartLayout& layout, size_t group_start) {
   while ((rows.size() - group_start) % kBlockRows != 0) rows.push_back(-1);
 }
 
-// The group whose rows begin at group_start ends.
+// Ends the group whose rows begin at group_start.
 void end_group(PartLayout& layout, size_t group_start, int32_t bits) {
   pad_to_block(layout, group_start);
   const auto blocks = static_cast<int32_t>((layout.stored_rows.size() - group_start) / kBlockRows);
@@ -34,7 +34,7 @@ void arrange_exl2(const WeightSource& source, PartLayout& layout) {
   }
 }
 
-// Rows of a group are brought together, in their stored order.
+// Sorts rows by group, in their stored order within a group.
 void arrange_coded(const WeightSource& source, PartLayout& layout) {
   const CodedSource& coded = source.coded;
   std::vector<int32_t> order(static_cast<size_t>(source.num_in));
@@ -51,7 +51,7 @@ void arrange_coded(const WeightSource& source, PartLayout& layout) {
   }
 }
 
-// Adds the order of these rows to the weight's, or finds it there.
+// Returns the index of the order of these rows in the weight's orders, and adds it if it is new.
 int32_t find_order(const WeightSource& source, const std::vector<int32_t>& stored_rows,
                    std::vector<std::vector<int32_t>>& orders) {
   std::vector<int32_t> features = stored_rows;

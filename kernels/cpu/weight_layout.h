@@ -1,4 +1,4 @@
-// What a matrix takes, settled before any of it is taken: by the plan and by the preparation.
+// Memory layout of a matrix, computed before any memory is allocated. Used both to plan and to prepare.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct PartLayout {
   size_t data_bytes = 0;
   size_t bias_bytes = 0;
 
-  // Of quantized parts. Stored row of each row of the blocks; -1: padding.
+  // Quantized parts only: stored row of each row of the blocks; -1: padding.
   std::vector<int32_t> stored_rows;
   std::vector<int32_t> group_blocks;  // [groups]
   std::vector<QuantRun> runs;
@@ -33,13 +33,13 @@ struct PartLayout {
 
 struct WeightLayout {
   std::vector<PartLayout> parts;
-  // Input feature of each row of the blocks, -1: none. Parts that agree share one.
+  // Input feature of each row of the blocks, -1: none. Parts with equal orders share one.
   std::vector<std::vector<int32_t>> orders;
 
   uint64_t bytes() const;
 };
 
-// Of sound sources, whose codes, scales and values are not looked at. Throws std::bad_alloc.
+// Returns the layout of valid sources, whose codes, scales and values are not read. Throws std::bad_alloc.
 WeightLayout lay_out_weight(const WeightSource* parts, int32_t num_parts);
 
 }  // namespace quire::kernels

@@ -1,4 +1,4 @@
-// The one exported symbol, and the devices that it gives.
+// The exported symbol of the CUDA backend, and the function tables of its devices.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +23,7 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int32_t kOldestMajor = 8;  // compute capability 8.0: asynchronous copies, mma.m16n8k16
+constexpr int32_t kOldestMajor = 8;  // compute capability 8.0: cp.async, mma.m16n8k16
 
 void say(char* text, size_t size, const std::string& words) {
   if (text != nullptr && size > 0) std::snprintf(text, size, "%s", words.c_str());
@@ -38,7 +38,7 @@ std::string error_words(const char* doing, cudaError_t error) {
          std::to_string(static_cast<int>(error)) + "), " + cudaGetErrorString(error);
 }
 
-// Empty where a driver is there, else what is missing.
+// Returns an empty string if a driver is installed, otherwise a message about what is missing.
 std::string missing_driver() {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) return "no NVIDIA driver: libcuda.so.1 cannot be loaded";
@@ -62,7 +62,7 @@ int32_t num_devices(char* why, size_t size) {
             ", this library was built with " + version_words(CUDART_VERSION));
     return 0;
   }
-  if (count == 0) say(why, size, "the NVIDIA driver shows no device (see CUDA_VISIBLE_DEVICES)");
+  if (count == 0) say(why, size, "the NVIDIA driver reports no device (see CUDA_VISIBLE_DEVICES)");
   return count;
 }
 
@@ -71,7 +71,7 @@ void memory_use(const Device* device, MemoryUse* use) {
 }
 
 Status allocate(Device* device, size_t bytes, void** memory) {
-  return device->allocate(bytes, memory, "taking device memory");
+  return device->allocate(bytes, memory, "allocating device memory");
 }
 void release(Device* device, void* memory) {
   device->release(memory);
@@ -92,7 +92,7 @@ void unreserve(Device* device, void* range) {
 
 Status upload(Device* device, void* target, const void* host, size_t bytes) {
   if (const Status s = device->enter(); s != Status::ok) return s;
-  // From pageable memory the copy may return before the last bytes have landed.
+  // From pageable memory the copy may return before the last bytes have arrived.
   cudaError_t error = cudaMemcpy(target, host, bytes, cudaMemcpyHostToDevice);
   if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);
   return device->check(error, "copying to the device");
@@ -108,7 +108,7 @@ Status fill(Device* device, void* target, uint8_t byte, size_t bytes) {
   return device->check(error, "filling device memory");
 }
 
-// The weights that an operation reads, which may be on their way.
+// Calls visit for the weights that an operation reads; they may still be being copied to the device.
 template <typename Visit, typename... Arguments>
 void each_weight(const Visit&, const Arguments&...) {}
 template <typename Visit>
@@ -142,8 +142,8 @@ void each_weight(const Visit& visit, const HeadParams* p) {
   visit(p->head);
 }
 
-// While a step is recorded all weights are there: begin_step has looked. It looks for the same ones again
-// before the step is replayed.
+// While a step is recorded all weights are on the device: begin_step has checked that. It checks the same
+// weights again before the step is replayed.
 template <typename... Arguments>
 Status await_weights(Context& context, const Arguments&... arguments) {
   if (context.recording) {
@@ -155,18 +155,18 @@ Status await_weights(Context& context, const Arguments&... arguments) {
   }
   if (!context.device->arrivals.any(false)) return Status::ok;
   cudaError_t error = cudaSuccess;
-  const WeightMemory* last = nullptr;  // experts share theirs
+  const WeightMemory* last = nullptr;  // experts share their memory
   const auto await = [&](const Weight* weight) {
     if (weight == nullptr || error != cudaSuccess || weight->memory.get() == last) return;
     last = weight->memory.get();
     error = last->await(context.stream);
   };
   each_weight(await, arguments...);
-  return context.device->check(error, "waiting for weights on their way");
+  return context.device->check(error, "waiting for weights that are being copied");
 }
 
-// An operation that fails while a step is recorded ends the recording: left open, it would take in and refuse
-// what comes after the step.
+// Ends the recording of a step (CUDA graph capture) if an operation fails. Left open, the capture would
+// record or reject the work after the step.
 template <auto operation>
 struct Recordable;
 template <typename... Arguments, Status (*operation)(Context*, Arguments...)>
@@ -179,7 +179,7 @@ struct Recordable<operation> {
   }
 };
 
-// Without kCapabilityShards no model asks for them.
+// Without kCapabilityShards no model calls these entries.
 Status no_shards(Context* const*, int32_t, Communicator**) {
   return Status::unsupported;
 }
@@ -280,7 +280,7 @@ cudaError_t setup_kernels(Device& device) {
   if (const cudaError_t error = setup_gemm_float8(limit, &device.float8_products); error != cudaSuccess)
     return error;
   if (device.float8_products) device.table.mechanisms |= kMechanismFloat8Activations;
-  // Dependent launch and bulk copies take the card and kernels that were compiled for them.
+  // Programmatic dependent launch and bulk copies (TMA) need both the card and kernels compiled for it.
   int version = 0;
   const cudaError_t error = gemm_code_version(&version);
   device.is_hopper = device.compute_major >= 9 && version >= 90;
@@ -288,7 +288,7 @@ cudaError_t setup_kernels(Device& device) {
 }
 
 Status setup(Device& device) {
-  if (const Status s = device.check(cudaSetDevice(device.ordinal), "choosing the device"); s != Status::ok)
+  if (const Status s = device.check(cudaSetDevice(device.ordinal), "selecting the device"); s != Status::ok)
     return s;
   cudaDeviceProp properties = {};
   if (const Status s =
@@ -331,7 +331,7 @@ Status open_device(int32_t index, const DeviceOptions* options, Device** device)
   const int32_t count = num_devices(none.words, sizeof none.words);
   if (count == 0) return none;
   if (index < 0 || index >= count)
-    return failed(Status::invalid_argument, "there is no CUDA device %d; %d found", index, count);
+    return failed(Status::invalid_argument, "CUDA device %d does not exist; %d found", index, count);
   auto made = std::make_unique<Device>();
   made->ordinal = index;
   made->meter = std::make_unique<MemoryMeter>(options == nullptr ? 0 : options->memory_limit_bytes);

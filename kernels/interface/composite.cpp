@@ -21,7 +21,7 @@ NormParams norm_into(const NormParams& norm, const float* input, int32_t rows, v
   return out;
 }
 
-// What a block reads: rows that are normalised already, or norm(hidden).
+// Finds the input of a block: rows that are normalised already, or norm(hidden).
 Status block_input(Context* context, const NormParams& norm, const Workspace& space, int32_t tokens,
                    const void*& input) {
   if (input != nullptr) return Status::ok;
@@ -44,7 +44,7 @@ Status project(Context* context, const Weight* weight, const void* input, int32_
   return table_of(context).linear(context, &params);
 }
 
-// The norm of what the last matrix of a block reads, in place.
+// Normalises the input of a block's last matrix in place.
 Status norm_within(Context* context, const NormParams* norm, void* rows, int32_t tokens) {
   if (norm == nullptr) return Status::ok;
   const KernelTable& table = table_of(context);
@@ -57,7 +57,8 @@ EndSpace end_space(const Workspace& space) {
   return {.projected = space.at(Scratch::projected), .slice = space.at(Scratch::slice)};
 }
 
-// residual += product of a shard's columns: they are copied out, added to, and gathered back.
+// Computes residual += product for a shard's columns: copies the columns out, adds the product, and gathers
+// the result back.
 Status add_split_product(Context* context, const LinearParams& product, const BlockEnd& end, float* slice) {
   const KernelTable& table = table_of(context);
   RowOpParams copy;
@@ -74,7 +75,7 @@ Status add_split_product(Context* context, const LinearParams& product, const Bl
   return gather_rows(context, end.columns, slice, product.rows, DType::f32, end.residual);
 }
 
-// product of a shard's columns, of all of them in `projected`.
+// Computes the product of a shard's columns and gathers all columns in `projected`.
 Status project_split(Context* context, const LinearParams& product, const BlockEnd& end,
                      const EndSpace& space) {
   LinearParams out = product;
@@ -229,7 +230,7 @@ Status composed_head(Context* context, const HeadParams* params) {
   QUIRE_RETURN_IF_FAILED(table.linear(context, &head));
   if (vocabulary.is_split())
     QUIRE_RETURN_IF_FAILED(gather_rows(context, vocabulary, head.output_f32, rows, DType::f32, space.logits));
-  if (space.logits == nullptr) return Status::ok;  // of a shard that does not draw
+  if (space.logits == nullptr) return Status::ok;  // a shard that does not sample
 
   if (params->logit_scale == 1.0f && params->softcap == 0.0f) return Status::ok;
   return table.scale_logits(context, space.logits, int64_t{rows} * params->vocab_size, params->logit_scale,

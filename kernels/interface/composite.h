@@ -1,26 +1,27 @@
-// The composite operations made of a table's own primitives: what a backend uses until it fuses them.
+// Composite operations built from a table's primitives. A backend uses them until it has fused kernels.
 #pragma once
 
 #include "kernels/interface/kernel_table.h"
 
 namespace quire::kernels {
 
-// Where the end of a block works.
+// Work memory for the end of a block.
 struct EndSpace {
-  float* projected = nullptr;  // [rows, N] f32, needed where there is a norm
-  float* slice = nullptr;      // [rows, columns of a shard] f32, needed where columns are split
+  float* projected = nullptr;  // [rows, N] f32, needed if there is a norm
+  float* slice = nullptr;      // [rows, columns of a shard] f32, needed if columns are split
 };
 
-// The end of a block: residual += matrix(input), or residual += norm(matrix(input)). A shard's matrix gives
-// its own columns, which all shards gather: each number is made by the same operations as without shards.
+// Computes the end of a block: residual += matrix(input), or residual += norm(matrix(input)). With tensor
+// parallelism a shard's matrix computes that shard's columns, and an all-gather collects them; every number
+// is computed by the same operations as without shards.
 Status finish_block(Context* context, const LinearParams& product, const BlockEnd& end,
                     const EndSpace& space);
 
-// Gathers the columns that each shard has made.
+// Gathers the columns that each shard has computed.
 Status gather_rows(Context* context, const ColumnSplit& columns, const void* slice, int32_t rows, DType dtype,
                    void* output);
 
-// The choice that follows the router's product.
+// Returns the parameters of the expert choice that follows the router's product.
 RouteParams route_params(const ExpertChoiceParams& params);
 
 Status composed_attention_block(Context* context, const AttentionBlockParams* params);

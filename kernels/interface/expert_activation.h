@@ -1,11 +1,11 @@
-// What becomes of products of experts where a backend applies it by itself.
+// The activation after the products of experts (MoE), for backends that do not fuse it into the product.
 #pragma once
 
 #include "kernels/interface/op_params.h"
 
 namespace quire::kernels {
 
-// From `products` to `output`; where `mlp` is given.
+// Returns the parameters of the activation from `products` to `output`. Requires `mlp`.
 inline ActivationParams activation_of(const ExpertLinearParams& experts) {
   ActivationParams params;
   static_cast<MlpSpec&>(params) = *experts.mlp;

@@ -1,5 +1,5 @@
-// IEEE half, bfloat16 and 8-bit float conversions on bit patterns, exact, round to nearest even. The
-// reference for every faster way of doing it.
+// Conversions between float and IEEE half, bfloat16 and 8-bit floats on bit patterns: exact, round to nearest
+// even. Every faster implementation must match these.
 #pragma once
 
 #include <bit>
@@ -43,24 +43,24 @@ constexpr float bfloat16_to_float(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// E4M3 as checkpoints have it: bias 7, no infinities, up to 448; all magnitude bits set is no number.
+// E4M3 as in checkpoints: bias 7, no infinities, largest value 448; NaN has all magnitude bits set.
 constexpr bool is_e4m3_nan(uint8_t bits) {
   return (bits & 0x7fU) == 0x7fU;
 }
 constexpr float e4m3_to_float(uint8_t bits) {
   if (is_e4m3_nan(bits)) return std::numeric_limits<float>::quiet_NaN();
-  // Exponent and mantissa in their places of a half, whose bias is larger by 8.
+  // Put exponent and mantissa where a half has them; the bias of a half is larger by 8.
   const auto half = static_cast<uint16_t>((bits & 0x80U) << 8 | (bits & 0x7fU) << 7);
   return half_to_float(half) * 256.0f;
 }
 
-// E8M0: a power of two, 2^(bits - 127); 255 is no number.
+// Converts E8M0, a power of two: 2^(bits - 127); 255 is NaN.
 constexpr float e8m0_to_float(uint8_t bits) {
   if (bits == 0xff) return std::numeric_limits<float>::quiet_NaN();
   return std::bit_cast<float>(bits == 0 ? 0x00400000U : static_cast<uint32_t>(bits) << 23);
 }
 
-// The value a float has after a trip through half.
+// Rounds a float to half and back.
 constexpr float round_to_half(float value) {
   return half_to_float(float_to_half(value));
 }

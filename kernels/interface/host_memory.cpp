@@ -11,7 +11,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr size_t kLargeBytes = size_t{1} << 20;
-// A weight is read end to end once a token: 4 KiB pages would cost a walk of the page table each.
+// A weight is read from end to end for every token; with 4 KiB pages each page would cost a page-table walk.
 constexpr size_t kHugeBytes = size_t{4} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
@@ -28,8 +28,8 @@ void* map(size_t bytes, Access access) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// Begins with a huge page, so that all but the end of it can be one. What the system makes of it is its own
-// affair.
+// Maps memory that begins at a huge-page boundary, so that all of it except the end can be in huge pages. The
+// system may still use small pages.
 void* map_huge(size_t bytes, Access access) noexcept {
   const size_t kept = rounded_up(bytes, static_cast<size_t>(::sysconf(_SC_PAGESIZE)));
   void* room = map(kept + kHugePage, access);
@@ -69,11 +69,11 @@ bool map_host_range(void* address, size_t bytes) noexcept {
   return ::mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
-// Advice alone would give the pages back, but not what the system has promised of its memory.
+// Unmaps memory. madvise alone would free the pages but not the memory that the system has committed.
 void unmap_host_range(void* address, size_t bytes) noexcept {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   if (::mmap(address, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) return;
-  static_cast<void>(::madvise(address, bytes, MADV_DONTNEED));  // no room for one more mapping
+  static_cast<void>(::madvise(address, bytes, MADV_DONTNEED));  // too many mappings for one more
 }
 
 void unreserve_host_range(void* range, size_t bytes) noexcept {

@@ -1,4 +1,4 @@
-// Host memory for weights, caches, scratch, and what is read from files on its way to a device.
+// Host memory for weights, caches, scratch, and file contents that are copied to a device.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,20 @@ namespace quire::kernels {
 
 inline constexpr size_t kHostAlignment = 256;
 
-// Aligned to 256 bytes, in huge pages where it is large; nullptr where there is none. Content undefined. Any
-// thread.
+// Returns memory aligned to 256 bytes, in huge pages if it is large; nullptr if there is none. The content is
+// undefined. May be called on any thread.
 void* take_host_memory(size_t bytes) noexcept;
-// `bytes`: as it was taken; a null pointer is none. A large piece is a mapping of its own, so that its pages
-// are the system's again at once. A heap would keep them for those of its arenas that they came from: up to
-// 0.8 GB of a model of 1.2 GB that had gone, and a peak of 2.2 GB while the next was loaded. And what of an
-// arena was advised to lie in huge pages stays so: small blocks that come there later took 2 MiB each, 45 MB
-// after 24 models that came and went.
+// Frees memory. `bytes` is the size it was allocated with; a null pointer is a no-op.
+//
+// A large block is a mapping of its own, so that its pages return to the system at once. A heap would keep
+// them in its arenas: up to 0.8 GB of an unloaded model of 1.2 GB stayed allocated, and the peak was 2.2 GB
+// while the next one loaded. Arena memory also keeps its huge-page advice: small blocks allocated there later
+// took 2 MiB each, 45 MB after 24 models had been loaded and unloaded.
 void give_host_memory(void* memory, size_t bytes) noexcept;
 
-// Addresses without memory, in which pieces get some and lose it again; nullptr where there are none. All
-// sizes are whole multiples of kHostMapUnit. What is mapped anew is zero.
-inline constexpr size_t kHostMapUnit = size_t{64} << 10;  // of any page size
+// Reserves addresses without memory, to be mapped and unmapped in pieces; nullptr if there are none. All
+// sizes are multiples of kHostMapUnit. Newly mapped memory is zero.
+inline constexpr size_t kHostMapUnit = size_t{64} << 10;  // a multiple of every page size
 void* reserve_host_range(size_t bytes) noexcept;
 bool map_host_range(void* address, size_t bytes) noexcept;
 void unmap_host_range(void* address, size_t bytes) noexcept;

@@ -1,5 +1,5 @@
-// Counts the memory of one device: what it holds, how often some was taken, and a limit on it. Backends take
-// all their memory through one.
+// Counts the memory of one device: the bytes in use, the number of allocations, and a limit. Backends
+// allocate all their memory through one meter.
 #pragma once
 
 #include <atomic>
@@ -10,15 +10,14 @@
 
 namespace quire::kernels {
 
-// Any thread.
+// Thread-safe.
 class MemoryMeter {
  public:
-  // limit_bytes: of device memory; 0 is none.
+  // limit_bytes is the limit on device memory; 0 means no limit.
   explicit MemoryMeter(uint64_t limit_bytes = 0)
       : limit_(limit_bytes == 0 ? std::numeric_limits<uint64_t>::max() : limit_bytes) {}
 
-  // Counts device memory that is about to be taken; false, and nothing is counted, where the limit forbids
-  // it.
+  // Counts device memory before it is allocated. Returns false and counts nothing if the limit forbids it.
   bool take(uint64_t bytes) {
     uint64_t held = held_.load(std::memory_order_relaxed);
     do {
@@ -29,7 +28,7 @@ class MemoryMeter {
   }
   void give_back(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
 
-  // Pinned host memory knows no limit.
+  // Counts pinned host memory, which has no limit.
   void pin(uint64_t bytes) {
     pinned_.fetch_add(bytes, std::memory_order_relaxed);
     num_taken_.fetch_add(1, std::memory_order_relaxed);
@@ -40,7 +39,7 @@ class MemoryMeter {
     return {num_taken_.load(std::memory_order_relaxed), held_.load(std::memory_order_relaxed),
             pinned_.load(std::memory_order_relaxed)};
   }
-  // What the limit leaves, where the device has `free_bytes`.
+  // Returns how much may still be allocated if the device has `free_bytes` free.
   uint64_t free_bytes(uint64_t free_bytes) const {
     const uint64_t left = limit_ - held_.load(std::memory_order_relaxed);
     return free_bytes < left ? free_bytes : left;

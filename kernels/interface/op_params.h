@@ -1,6 +1,6 @@
 // The arguments of each operation: one plain struct per operation, shapes in comments.
 //
-// T tokens of a step, S sequences, L rows whose logits are wanted, H hidden size, V vocabulary.
+// T: tokens of a step, S: sequences, L: rows whose logits are computed, H: hidden size, V: vocabulary size.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace quire::kernels {
 
-// What one step works on. Arrays lie in device memory once `bind_batch` has placed them.
+// Batch of one step. Arrays lie in device memory once `bind_batch` has copied them.
 //
 // The tokens of sequence s are rows sequence_starts[s] .. sequence_starts[s+1]-1, in order of position and
-// without gaps: they are the last tokens of its kv_lengths[s] tokens. Token i of a sequence attends to
+// without gaps: they are the last of the sequence's kv_lengths[s] tokens. Token i of a sequence attends to
 // positions 0..positions[i] of the same sequence.
 struct BatchView {
   int32_t num_tokens = 0;               // T
@@ -21,29 +21,31 @@ struct BatchView {
   int32_t num_logit_rows = 0;           // L
   int32_t max_query_tokens = 0;         // of any sequence in this step
   int32_t max_kv_tokens = 0;            // of any sequence, after this step
-  int32_t num_single = 0;               // a backend's: the first sequences that have one token each
+  int32_t num_single = 0;               // set by a backend: number of leading sequences with one token each
   int32_t page_table_stride = 0;        // entries per sequence
   int32_t num_page_tables = 1;          // one for all layers that have the same pages
-  int32_t page_tokens = 0;              // of each page; 0: not told, and nothing follows from the table
+  int32_t page_tokens = 0;              // tokens of a page; 0: unknown, and the backend derives nothing from
+                                        // the page table
   const int32_t* token_ids = nullptr;   // [T]
-  const int32_t* drawn_rows = nullptr;  // [T] host memory, of bind_batch alone; nullptr: see there
+  const int32_t* drawn_rows = nullptr;  // [T] host memory, read only by bind_batch; nullptr: use token_ids
   const int32_t* positions = nullptr;   // [T]
   const int32_t* sequence_of_token = nullptr;  // [T] index into the S sequences
   const int32_t* sequence_starts = nullptr;    // [S + 1]
-  const int32_t* kv_lengths = nullptr;         // [S] tokens in the cache after this step's are appended
-  // [num_page_tables, S, page_table_stride] page of each page_tokens tokens. Operations read the first table,
-  // and of a layer with a window no key of a page that none of their tokens sees: its entry is any page.
+  const int32_t* kv_lengths = nullptr;  // [S] tokens in the cache after this step's tokens are appended
+  // [num_page_tables, S, page_table_stride] page numbers, one for every page_tokens tokens. Operations read
+  // the first table. In a layer with a window they do not read pages that none of their tokens attends to;
+  // such an entry may hold any page.
   const int32_t* page_table = nullptr;
   const int32_t* logit_rows = nullptr;  // [L] rows of T, ascending
 };
 
-// The batch as operations of layers take it whose pages are those of `table`.
+// Returns the batch with page table number `table` first, for the layers that use those pages.
 constexpr BatchView with_page_table(BatchView batch, int32_t table) {
   batch.page_table += size_t(table) * size_t(batch.num_sequences) * size_t(batch.page_table_stride);
   return batch;
 }
 
-// How keys and values are stored. Formats q8 and q4 are those of docs/formats.md, "KV cache".
+// Storage format of keys and values. Formats q8 and q4 are described in docs/formats.md, "KV cache".
 enum class KvFormat : uint8_t { f16, fp8, q8, q4 };
 
 struct KvShape {
@@ -52,25 +54,25 @@ struct KvShape {
   int32_t page_tokens = 256;
   int32_t num_pages = 0;
   int32_t num_kv_heads = 0;
-  int32_t head_dim = 0;   // of keys
-  int32_t value_dim = 0;  // 0: head_dim
-  int32_t index_dim = 0;  // of the keys that others are selected by, f16; 0: none
+  int32_t head_dim = 0;   // dimension of keys
+  int32_t value_dim = 0;  // dimension of values; 0: head_dim
+  int32_t index_dim = 0;  // dimension of the indexer keys that select keys, f16; 0: none
 };
 
-// The shape of the values as one of keys.
+// Returns the shape of the values in the form of a shape of keys.
 constexpr KvShape value_shape(const KvShape& shape) {
   KvShape out = shape;
   if (shape.value_dim != 0) out.head_dim = shape.value_dim;
   return out;
 }
 
-// Bytes of the keys that others are selected by: [num_pages, page_tokens, index_dim] f16.
+// Returns the bytes of the indexer keys: [num_pages, page_tokens, index_dim] f16.
 constexpr size_t kv_index_bytes(const KvShape& shape) {
   return size_t(shape.num_pages) * size_t(shape.page_tokens) * size_t(shape.index_dim) * 2;
 }
 
-// Bytes of the codes of one layer's keys (or, of value_shape, values): [num_pages, num_kv_heads, page_tokens,
-// head_dim].
+// Returns the bytes of the codes of one layer's keys (given value_shape: its values): [num_pages,
+// num_kv_heads, page_tokens, head_dim].
 constexpr size_t kv_data_bytes(const KvShape& shape, KvFormat format) {
   const size_t elements = size_t(shape.num_pages) * size_t(shape.num_kv_heads) * size_t(shape.page_tokens) *
                           size_t(shape.head_dim);
@@ -86,7 +88,7 @@ constexpr size_t kv_data_bytes(const KvShape& shape, KvFormat format) {
   return 0;
 }
 
-// Bytes of the f16 scales, one per 32 elements; 0 for the formats without.
+// Returns the bytes of the f16 scales, one per 32 elements; 0 for formats without scales.
 constexpr size_t kv_scale_bytes(const KvShape& shape, KvFormat format) {
   if (format == KvFormat::f16 || format == KvFormat::fp8) return 0;
   const size_t elements = size_t(shape.num_pages) * size_t(shape.num_kv_heads) * size_t(shape.page_tokens) *
@@ -94,16 +96,16 @@ constexpr size_t kv_scale_bytes(const KvShape& shape, KvFormat format) {
   return elements / 32 * 2;
 }
 
-// One layer of the paged cache, device memory. Keys are stored after rotary embedding.
+// One layer of the paged KV cache, device memory. Keys are stored after rotary embedding.
 struct KvLayer {
   void* keys = nullptr;        // [num_pages, num_kv_heads, page_tokens, head_dim]
-  void* values = nullptr;      // likewise, of value_dim
+  void* values = nullptr;      // likewise, with value_dim
   void* key_scales = nullptr;  // [num_pages, num_kv_heads, page_tokens, head_dim / 32], or nullptr
   void* value_scales = nullptr;
   void* index_keys = nullptr;  // [num_pages, page_tokens, index_dim] f16, or nullptr
 };
 
-// Rows of an embedding table into the residual stream.
+// Copies rows of an embedding table into the residual stream.
 struct EmbedParams {
   const Weight* table = nullptr;       // prepared by prepare_table, [V, H]
   float scale = 1.0f;                  // embedding multiplier
@@ -114,19 +116,21 @@ struct EmbedParams {
 
 // y = norm(x) * weight (+ bias). Statistics in f32.
 struct NormParams : NormSpec {
-  const float* weight = nullptr;       // [columns], Gemma's "+1" already in it; nullptr: ones
+  const float* weight = nullptr;       // [columns], Gemma's "+1" already added; nullptr: ones
   const float* bias = nullptr;         // [columns] or nullptr
   const float* input = nullptr;        // [rows, columns] f32
-  const int32_t* row_index = nullptr;  // [rows] which input row each output row reads, or nullptr: itself
+  const int32_t* row_index = nullptr;  // [rows] input row that each output row reads; nullptr: the row with
+                                       // the same number
   int32_t rows = 0;
-  int32_t input_stride = 0;  // from row to row of the input; 0: columns
-  // Exactly one of the three outputs is set. Only those of f32 may be the input, where rows lie side by side.
+  int32_t input_stride = 0;  // elements between rows of the input; 0: columns
+  // Exactly one of the three outputs is set. Only the f32 outputs may be the input itself, and only if its
+  // rows are contiguous.
   void* output = nullptr;       // [rows, columns] activation dtype
   float* residual = nullptr;    // [rows, columns] f32: y is added to it
   float* output_f32 = nullptr;  // [rows, columns] f32
 };
 
-// y = x W + bias. The Weight knows its bias, its row order and its column order.
+// y = x W + bias. The Weight contains its bias, its row order and its column order.
 struct LinearParams {
   const Weight* weight = nullptr;  // [K, N]; N is the sum over its parts
   const void* input = nullptr;     // [rows, K] activation dtype
@@ -136,7 +140,7 @@ struct LinearParams {
   float* output_f32 = nullptr;  // [rows, N] f32, or nullptr. Exactly one of the three outputs is set
 };
 
-// cos and sin of position * inv_freq, once per step for all layers that share the frequencies.
+// cos and sin of position * inv_freq, computed once per step for all layers that share the frequencies.
 struct RopeAnglesParams {
   const float* inv_freq = nullptr;  // [rotary_dim / 2]
   int32_t rotary_dim = 0;
@@ -159,12 +163,11 @@ struct AppendKvParams : AttentionSpec {
   KvLayer kv;
 };
 
-// Causal attention of the step's queries over the paged cache.
+// Causal attention of the step's queries over the paged KV cache.
 struct AttentionParams : AttentionSpec {
-  const void* qkv = nullptr;     // as AppendKvParams left it; only q is read
-  const float* sinks = nullptr;  // [num_heads], where has_sinks
-  const uint32_t* selected =
-      nullptr;  // [T, selected_words], where selects_keys: bit p of a row is position p
+  const void* qkv = nullptr;           // output of AppendKv; only q is read
+  const float* sinks = nullptr;        // [num_heads], if has_sinks
+  const uint32_t* selected = nullptr;  // [T, selected_words], if selects_keys: bit p of a row is position p
   int32_t selected_words = 0;
   BatchView batch;
   KvShape kv_shape;
@@ -172,40 +175,41 @@ struct AttentionParams : AttentionSpec {
   void* output = nullptr;  // [T, num_heads * value_dim] activation dtype
 };
 
-// out = act(gate) * up of MlpSpec, `intermediate` columns.
+// out = act(gate) * up as MlpSpec describes, `intermediate` columns.
 struct ActivationParams : MlpSpec {
   const void* input = nullptr;  // [rows, 2 * columns] gate then up, or [rows, columns]; activation dtype
   int32_t rows = 0;
   void* output = nullptr;  // [rows, columns] activation dtype
 };
 
-// Chooses experts. Of equal scores the expert with the lower number is better.
+// Router: chooses the experts of each row. If scores are equal, the expert with the lower number wins.
 struct RouteParams : RouterSpec {
   const float* logits = nullptr;        // [rows, num_experts]
-  const float* choice_bias = nullptr;   // [num_experts], added to the scores for the choice alone, or nullptr
+  const float* choice_bias = nullptr;   // [num_experts], added to the scores for the choice only, or nullptr
   const float* expert_scale = nullptr;  // [num_experts], multiplies the weights, or nullptr
   int32_t rows = 0;
   int32_t* experts = nullptr;  // out [rows, num_chosen], the best first
   float* weights = nullptr;    // out [rows, num_chosen]
 };
 
-// y = x W + bias, each row with the matrix of its expert. Matrices that no row has are not read.
+// y = x W + bias, each row with the matrix of its expert (MoE). Matrices without rows are not read.
 struct ExpertLinearParams {
-  // [num_experts], host memory, all of one shape: prepared by one call, in this order, with as many others
-  // between each two.
+  // [num_experts], host memory, all of one shape: prepared by one call, in this order, with the same number
+  // of other matrices between any two.
   const Weight* const* experts = nullptr;
   int32_t num_experts = 0;
   const int32_t* expert_of_row = nullptr;  // [rows]
   const void* input = nullptr;             // [rows / rows_per_input, K] activation dtype
-  int32_t rows_per_input = 1;              // that follow each other and read the same input
-  const float* input_scale = nullptr;      // [rows] multiplies what a row reads, or nullptr
+  int32_t rows_per_input = 1;              // number of consecutive rows that read the same input row
+  const float* input_scale = nullptr;      // [rows] multiplies the input of a row, or nullptr
   int32_t rows = 0;
   void* output = nullptr;  // [rows, N] activation dtype
-  // Where the experts are a gate and its up, or an up alone: `output` has what MlpSpec makes of their
-  // products, as activation has it, and `products` is a place for these, [rows, N]. Else nullptr.
+  // Set if the experts are gate and up, or up alone: `output` then receives the MlpSpec activation of their
+  // products, as in ActivationParams, and `products` is work memory for the products, [rows, N]. Otherwise
+  // nullptr.
   const MlpSpec* mlp = nullptr;
   void* products = nullptr;
-  bool same_rows = false;  // expert_of_row holds what it held at the call before
+  bool same_rows = false;  // true if expert_of_row has the same content as in the previous call
 };
 
 // target[t] = (sum over i of weights[t, i] * input[t * num_chosen + i]), in order of i.
@@ -216,11 +220,11 @@ struct CombineParams {
   int32_t tokens = 0;
   int32_t columns = 0;
   float* target = nullptr;  // [tokens, columns]
-  bool adds = false;        // to what is there
+  bool adds = false;        // true: add to the target
 };
 
-// Rows of q, k and v from the low-rank products: keys are [rotary | rest] of each head, the rotary part the
-// same for all.
+// Builds rows of q, k and v from the low-rank products of latent attention (MLA). Keys are [rotary | rest] in
+// each head; the rotary part is the same for all heads.
 struct ExpandLatentParams : AttentionSpec {
   const float* query = nullptr;     // [T, num_heads * head_dim]
   const float* latent = nullptr;    // [T, latent_columns + rotary_dim]: the last rotary_dim are read
@@ -230,22 +234,21 @@ struct ExpandLatentParams : AttentionSpec {
   void* qkv = nullptr;  // out [T, qkv_columns(spec)] activation dtype
 };
 
-// What keys a token sees, by products of their own.
+// Indexer of sparse attention: selects the keys that a token attends to, with queries and keys of its own.
 struct IndexerSpec {
   int32_t num_heads = 0;
   int32_t head_dim = 0;
   int32_t rotary_dim = 0;
   RopeStyle rope = RopeStyle::neox_halves;
   int32_t num_selected = 0;
-  float scale = 1.0f;  // of a head's product, before negative ones become 0
+  float scale = 1.0f;  // multiplies a head's product, before negative ones become 0
 };
 
-// Rotates the queries and keys of the selection, keeps the keys, and gives the positions of each token's
-// best.
+// Rotates the queries and keys of the indexer, stores its keys, and returns the best positions of each token.
 struct SelectKeysParams : IndexerSpec {
   float* query = nullptr;          // in/out [T, num_heads * head_dim]
   float* key = nullptr;            // in/out [T, head_dim]
-  const float* weights = nullptr;  // [T, num_heads], of a head's product
+  const float* weights = nullptr;  // [T, num_heads], multiply the products of the heads
   const float* cos = nullptr;      // [T, rotary_dim / 2]
   const float* sin = nullptr;
   BatchView batch;
@@ -255,42 +258,42 @@ struct SelectKeysParams : IndexerSpec {
   int32_t selected_words = 0;
 };
 
-// The rows of all shards, with the columns of each.
+// Gathers the rows of all shards, with the columns of each.
 struct AllGatherParams {
   ColumnSplit columns;
-  const void* input = nullptr;  // [rows, columns.own()]; nullptr where the shard has none of them
+  const void* input = nullptr;  // [rows, columns.own()]; nullptr if the shard has no columns
   int32_t rows = 0;
   DType dtype = DType::f32;
-  void* output = nullptr;  // [rows, columns.total()], or nullptr: this shard wants none
+  void* output = nullptr;  // [rows, columns.total()], or nullptr: this shard does not receive the result
 };
 
-// Small operations on rows, for what few families have: of f32, or of the activation dtype where the
-// parameters say so.
+// Small operations on rows that only few model families need. The parameters select f32 or the activation
+// dtype.
 enum class RowOp : uint8_t {
   scale,             // target = target * factor
   add,               // target += a * factor
   multiply,          // target = target * a
-  gate,              // target += a * sigmoid(b), b one number a row
-  add_by_row,        // target += a * b, b one number a row
+  gate,              // target += a * sigmoid(b), b one number per row
+  add_by_row,        // target += a * b, b one number per row
   add_columns,       // target = target + a, a [columns]
   sigmoid_multiply,  // target = target * sigmoid(a)
   scale_columns,     // target = target * a, a [columns]
-  match_size,        // target = target * rms(a) / rms(target), of rows
+  match_size,        // target = target * rms(a) / rms(target), per row
   tanh_rows,         // target = tanh(target * factor)
-  differ,            // target = first half of a row of a, less factor times its second half
+  differ,            // target = first half of a row of a, minus factor times its second half
   copy,              // target = a * factor
 };
 
 struct RowOpParams {
   RowOp op = RowOp::scale;
   void* target = nullptr;   // [rows, columns]
-  const void* a = nullptr;  // [rows, columns] unless the operation says else
+  const void* a = nullptr;  // [rows, columns] unless the operation has another shape above
   const float* b = nullptr;
-  bool target_is_activation = false;  // of the activation dtype
+  bool target_is_activation = false;  // true: the activation dtype, false: f32
   bool a_is_activation = false;
   int32_t rows = 0;
   int32_t columns = 0;
-  int32_t target_stride = 0;  // from row to row; 0: columns
+  int32_t target_stride = 0;  // elements between rows; 0: columns
   int32_t a_stride = 0;
   int32_t b_stride = 0;  // 0: 1
   float factor = 1.0f;
@@ -298,8 +301,9 @@ struct RowOpParams {
 
 // target[i] = base[i] + sum over j of coefficients[t, i * num_streams + j] * streams[j]: rows of streams.
 struct MixStreamsParams {
-  const float* const* streams = nullptr;  // [num_streams] of [T, columns], host memory
-  float* const* targets = nullptr;        // likewise; none of them a stream
+  const float* const* streams = nullptr;  // [num_streams] pointers to [T, columns]; the pointers in host
+                                          // memory
+  float* const* targets = nullptr;        // likewise; no target is also a stream
   const float* coefficients = nullptr;    // [T, num_streams * num_streams]
   int32_t num_streams = 0;
   int32_t tokens = 0;
@@ -315,10 +319,10 @@ struct CopyPageParams {
   int32_t num_tokens = 0;  // 1..page_tokens
 };
 
-// Scratch that few layers need, each [T, columns of its own] f32.
+// Scratch buffers that only few layers need, each [T, columns] f32 with its own number of columns.
 enum class Scratch : uint8_t {
-  projected,  // what a block gives, before its norm
-  normed,     // the input of a feed-forward part beside attention; activation dtype
+  projected,  // output of a block, before its norm
+  normed,     // input of a feed-forward part parallel to attention; activation dtype
   router,     // logits of the router
   chosen,     // experts and weights, [T, num_chosen] each
   weights,
@@ -333,11 +337,11 @@ enum class Scratch : uint8_t {
   selected,  // bit masks
   index_query,
   index_key,
-  layer_input,  // embeddings of layers
+  layer_input,  // per-layer embeddings
   row,
   other,
-  rounded,  // rows of f32 in the activation dtype, where that is another one
-  streams,  // residual streams beside the first
+  rounded,  // rows of f32 converted to the activation dtype, if that is another one
+  streams,  // residual streams other than the first
   more_streams,
   slice,  // a shard's columns of a result, before they are gathered
   num_kinds,
@@ -352,7 +356,7 @@ struct Workspace {
   void* attention = nullptr;  // [T, result_columns]
   void* gate_up = nullptr;    // [T, 2 * intermediate]
   void* activated = nullptr;  // [T, intermediate]
-  float* rope_cos = nullptr;  // [T, rotary_dim / 2], of the layer
+  float* rope_cos = nullptr;  // [T, rotary_dim / 2], for the layer
   float* rope_sin = nullptr;
   float* logits = nullptr;  // [max_logit_rows, V]
   float* scratch[kNumScratch] = {};
@@ -360,12 +364,12 @@ struct Workspace {
   float* at(Scratch kind) const { return scratch[static_cast<size_t>(kind)]; }
 };
 
-// How the result of a block enters the residual stream: hidden += norm(result). Norms of other places stand
-// in the block's own parameters.
+// How the result of a block enters the residual stream: hidden += norm(result). Norms at other places are in
+// the block's own parameters.
 struct BlockEnd {
   const NormParams* norm = nullptr;  // nullptr: none
   float* residual = nullptr;         // [T, H]
-  ColumnSplit columns = {};          // of the result, which shards gather before it enters
+  ColumnSplit columns = {};          // columns of the result, which shards gather before it enters
 };
 
 // hidden += end(o(attention(rope(qkv(norm(hidden)))))).
@@ -379,29 +383,30 @@ struct AttentionBlockParams : AttentionSpec {
   const float* sinks = nullptr;
   const uint32_t* selected = nullptr;
   int32_t selected_words = 0;
-  const NormParams* sub_norm = nullptr;   // of the result of attention, or nullptr
+  const NormParams* sub_norm = nullptr;   // norm of attention's result, or nullptr
   const NormParams* post_norm = nullptr;  // applied to the block's result before it is added, or nullptr
-  // Of a shard: the spec is that of its own heads. `results` are the columns of what the output matrix reads
-  // and divide a row of them (heads that lie apart), `outputs` those of what it gives.
+  // With tensor parallelism the spec describes the shard's own heads. `results` splits the columns that the
+  // output matrix reads, `outputs` those that it computes. With heads_apart `results` covers a fraction of a
+  // token's columns, and a token is gathered as several rows.
   ColumnSplit results;
   ColumnSplit outputs;
   BatchView batch;
   KvShape kv_shape;
   KvLayer kv;
   Workspace workspace;
-  const Weight* next = nullptr;  // the matrix that the following block reads first: a hint to prefetch
+  const Weight* next = nullptr;  // matrix that the next block reads first: a hint to prefetch
 };
 
 // hidden += end(down(act(gate(norm(hidden))) * up(norm(hidden)))).
 struct MlpBlockParams : MlpSpec {
   NormParams norm;
-  const void* input = nullptr;      // as of attention
-  const Weight* gate_up = nullptr;  // two parts: gate, up; one part where ungated
+  const void* input = nullptr;      // as in AttentionBlockParams
+  const Weight* gate_up = nullptr;  // two parts: gate, up; one part if ungated
   const Weight* down = nullptr;
-  const NormParams* sub_norm = nullptr;  // of what down reads, or nullptr
+  const NormParams* sub_norm = nullptr;  // norm of the input of down, or nullptr
   const NormParams* post_norm = nullptr;
-  // Of a shard: the spec is that of its own columns; `activated` are those that down reads, `outputs` those
-  // that it gives.
+  // With tensor parallelism the spec describes the shard's own columns. `activated` splits the columns that
+  // down reads, `outputs` the columns that it computes.
   ColumnSplit activated;
   ColumnSplit outputs;
   int32_t num_tokens = 0;
@@ -409,14 +414,14 @@ struct MlpBlockParams : MlpSpec {
   const Weight* next = nullptr;
 };
 
-// The experts of each token by what the router gives for it, in Scratch::router, and their weights: `experts`
-// and `weights` of RouteParams, in Scratch::chosen and Scratch::weights.
+// Chooses the experts of each token and their weights. The router's logits go to Scratch::router; `experts`
+// and `weights` of RouteParams go to Scratch::chosen and Scratch::weights.
 struct ExpertChoiceParams : RouterSpec {
-  NormParams norm;                      // as of attention; what it gives stays in workspace.normed
-  const void* input = nullptr;          // as of attention
+  NormParams norm;                      // as in AttentionBlockParams; the result stays in workspace.normed
+  const void* input = nullptr;          // as in AttentionBlockParams
   const Weight* router = nullptr;       // [H, num_experts]
-  const float* choice_bias = nullptr;   // as of RouteParams
-  const float* expert_scale = nullptr;  // as of RouteParams
+  const float* choice_bias = nullptr;   // as in RouteParams
+  const float* expert_scale = nullptr;  // as in RouteParams
   int32_t num_tokens = 0;
   Workspace workspace;
 };
@@ -428,23 +433,24 @@ struct HeadParams {
   float logit_scale = 1.0f;
   float softcap = 0.0f;
   int32_t vocab_size = 0;
-  ColumnSplit vocabulary;  // of a shard; the first one gets the logits
+  ColumnSplit vocabulary;  // with tensor parallelism: the split of the vocabulary; the first shard gets the
+                           // logits
   BatchView batch;
   Workspace workspace;
 };
 
-// One change to one logit of a row, made before anything is cut; see SampleRow.
+// Change to one logit of a row, applied before any sampling filter; see SampleRow.
 struct LogitEdit {
   int32_t token = 0;
   float amount = 0.0f;
 };
 
-// A draw from one row of logits; see SamplingSettings in core/sampling for the meaning of each number. The
-// edits of a row are three runs, one after the other, that take effect in this order: penalised (amount: how
-// often the token occurred), biased (added; never makes a finite logit infinite), excluded (-infinity). No
+// Draw from one row of logits; see SamplingSettings in core/sampling for the meaning of each number. The
+// edits of a row are three consecutive runs, applied in this order: penalised (amount is the number of times
+// the token occurred), biased (added; never makes a finite logit infinite), excluded (set to -infinity). No
 // token is penalised or biased twice.
 struct SampleRow {
-  int32_t logit_row = 0;     // of SampleParams::logits
+  int32_t logit_row = 0;     // row of SampleParams::logits
   float temperature = 0.0f;  // below 0.01: arg-max
   int32_t top_k = 0;         // 0: off
   float top_p = 1.0f;
@@ -452,15 +458,16 @@ struct SampleRow {
   float repetition_penalty = 1.0f;
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
-  // The draw: with t the sum of the weights that the cuts left, the token whose weights, summed in order of
-  // id, first exceed the high 64 bits of random_bits * t.
+  // Let t be the sum of the weights that remain after the filters. The drawn token is the first whose running
+  // sum of weights, in order of id, exceeds the high 64 bits of random_bits * t.
   uint64_t random_bits = 0;
-  int32_t first_edit = 0;  // of SampleParams::edits
+  int32_t first_edit = 0;  // index into SampleParams::edits
   int32_t num_penalised = 0;
   int32_t num_biased = 0;
   int32_t num_excluded = 0;
   int32_t wants_log_prob = 0;
-  // Host memory, read before the call returns; bit t of word t/32 set: allowed; nullptr: all.
+  // Host memory, read before the call returns. Bit t % 32 of word t / 32 is set if token t is allowed;
+  // nullptr: all are.
   const uint32_t* mask = nullptr;
 
   bool operator==(const SampleRow&) const = default;
@@ -468,17 +475,18 @@ struct SampleRow {
 
 enum class SampleStatus : int32_t { drawn = 0, not_finite = 1, nothing_allowed = 2 };
 
-// What came of a SampleRow.
+// Result of a SampleRow.
 struct SampleOutcome {
   int32_t token = -1;
-  float log_prob = 0.0f;  // of the token under the softmax of the unchanged row, where it was wanted
+  float log_prob = 0.0f;  // log-probability of the token under the softmax of the unchanged row, if it was
+                          // requested
   SampleStatus status = SampleStatus::drawn;  // not_finite: NaN or +infinity in the unchanged row
 };
 
 struct SampleParams {
   const float* logits = nullptr;  // [.., stride]
   int32_t stride = 0;
-  int32_t vocab_size = 0;           // logits of a row that count; at most stride
+  int32_t vocab_size = 0;           // number of valid logits in a row; at most stride
   const SampleRow* rows = nullptr;  // [num_rows] host memory, read before the call returns
   int32_t num_rows = 0;
   const LogitEdit* edits = nullptr;  // [num_edits] host memory, likewise

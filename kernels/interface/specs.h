@@ -1,6 +1,6 @@
-// What a layer is, in numbers: the attributes that travel whole from a model's description into the
-// parameters of the operations, which embed these structs. A new attribute is a field here, a line in the
-// reader of the family that has it, and the kernel that obeys it.
+// Numbers that describe a layer. These attributes pass unchanged from a model's description into the
+// parameters of the operations, which embed these structs. A new attribute needs a field here, a line in the
+// reader of the model family that has it, and a kernel that implements it.
 #pragma once
 
 #include <cstddef>
@@ -23,26 +23,28 @@ enum class RopeStyle : uint8_t { none, neox_halves, gptj_pairs };
 struct HeadShape {
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;  // divides num_heads
-  int32_t head_dim = 0;      // of queries and keys
-  int32_t value_dim = 0;     // of values and results; 0: head_dim
+  int32_t head_dim = 0;      // dimension of queries and keys
+  int32_t value_dim = 0;     // dimension of values and results; 0: head_dim
 };
 
 constexpr int32_t value_dim(const HeadShape& heads) {
   return heads.value_dim != 0 ? heads.value_dim : heads.head_dim;
 }
 
-// What is normalised together: nothing, each head by itself, or all heads of q (of k) as one row.
+// Elements that are normalised together: none, each head by itself, or all heads of q (of k) as one row.
 enum class QkNorm : uint8_t { none, each_head, all_heads };
 
 struct AttentionSpec {
   HeadShape heads;
   RopeStyle rope = RopeStyle::neox_halves;
-  int32_t rotary_dim = 0;      // of each head, its first; 0: none
+  int32_t rotary_dim = 0;      // number of leading elements of each head that are rotated; 0: none
   float scale = 0.0f;          // multiplies q.k
   float softcap = 0.0f;        // c * tanh(score / c); 0: off
-  int32_t sliding_window = 0;  // a token sees the last `sliding_window` positions, itself included; 0: all
-  int32_t chunk = 0;           // a token sees nothing before the multiple of `chunk` at or before it; 0: all
-  // Norms of q and k; without weights where the pointers that go with them are null.
+  int32_t sliding_window = 0;  // a token attends to the last `sliding_window` positions, including its own;
+                               // 0: all
+  int32_t chunk = 0;           // a token attends to no position before the multiple of `chunk` at or before
+                               // its own; 0: all
+  // Norms of q and k; without weights if the pointers to their weights are null.
   QkNorm qk_norm = QkNorm::none;
   NormKind qk_norm_kind = NormKind::rms;
   float qk_norm_epsilon = 1e-6f;
@@ -50,18 +52,18 @@ struct AttentionSpec {
   bool norm_after_rope = false;
   bool value_norm = false;        // RMS norm without weights of each head of v
   bool values_are_keys = false;   // the row has no v: v is k before norm and rotation
-  bool reads_cache_only = false;  // the row has q alone: keys and values are another layer's
+  bool reads_cache_only = false;  // the row has q only: keys and values are another layer's
   bool heads_apart = false;       // q heads of one KV head lie num_kv_heads apart, not side by side
-  bool has_sinks = false;         // each head has one more logit, of a key without a value
-  bool selects_keys = false;      // a token sees the positions that are set in its row of a bit mask
-  float clip = 0.0f;              // q, k and v are cut to -clip..clip; 0: off
-  // q is multiplied with 1 + beta * ln(1 + floor((position + offset) / floor)); beta 0: off.
+  bool has_sinks = false;         // each head has an additional logit of a key without a value
+  bool selects_keys = false;      // a token attends to the positions that are set in its row of a bit mask
+  float clip = 0.0f;              // q, k and v are clamped to -clip..clip; 0: off
+  // q is multiplied by 1 + beta * ln(1 + floor((position + offset) / floor)); beta 0: off.
   float temperature_beta = 0.0f;
   float temperature_floor = 1.0f;
   float temperature_offset = 0.0f;
 };
 
-// Columns of the parts of a row of q, k and v.
+// Return the columns of the parts of a row of q, k and v.
 constexpr int32_t query_columns(const AttentionSpec& spec) {
   return spec.heads.num_heads * spec.heads.head_dim;
 }
@@ -79,12 +81,12 @@ constexpr int32_t result_columns(const AttentionSpec& spec) {
   return spec.heads.num_heads * value_dim(spec.heads);
 }
 
-// How the columns of a result lie over the shards of a stage: shard r makes those from starts[r] to
-// starts[r + 1] - 1. Without starts every shard makes all.
+// How the columns of a result are split among tensor-parallel shards: shard r computes columns starts[r] to
+// starts[r + 1] - 1. Without starts every shard computes all columns.
 struct ColumnSplit {
   const int32_t* starts = nullptr;  // [num_shards + 1], host memory
   int32_t num_shards = 1;
-  int32_t rank = 0;  // of the shard whose this is
+  int32_t rank = 0;  // this shard's number
 
   bool is_split() const { return starts != nullptr; }
   int32_t total() const { return starts[num_shards]; }
@@ -100,7 +102,7 @@ enum class Activation : uint8_t {
   relu_squared,
   gelu_quick,     // x * sigmoid(1.702 x)
   xielu,          // x > 0: a x^2 + b x; else c (exp(min(x, e)) - 1 - x) + b x
-  clamped_swish,  // gate cut above at `limit`, up to -limit..limit: gate * sigmoid(a * gate) * (up + 1)
+  clamped_swish,  // gate at most `limit`, up within -limit..limit: gate * sigmoid(a * gate) * (up + 1)
 };
 
 // out = act(gate) * up, from rows that hold gate and up side by side; ungated: out = act(row).
@@ -108,39 +110,40 @@ struct MlpSpec {
   Activation activation = Activation::silu;
   bool gated = true;
   int32_t intermediate = 0;
-  float a = 0.0f;  // the activation's own numbers
+  float a = 0.0f;  // parameters of the activation
   float b = 0.0f;
   float c = 0.0f;
   float limit = 0.0f;
-  float sparsity_deviations = 0.0f;  // gate loses mean + so many standard deviations, and what is below 0
+  float sparsity_deviations = 0.0f;  // number of standard deviations: gate becomes max(gate - mean - that
+                                     // many deviations, 0)
   bool is_sparse = false;
 };
 
 enum class RouterScore : uint8_t {
   softmax,            // over all experts
-  softmax_of_chosen,  // over the logits of those that are chosen
+  softmax_of_chosen,  // over the logits of the chosen experts
   sigmoid,
-  sparse_mixer,  // two experts, each weighed among those near it
+  sparse_mixer,  // two experts, each weighted relative to the experts with logits near its own
 };
 
 inline constexpr int32_t kMaxExperts = 1024;
 
-// Which experts a token goes to, and with what weights.
+// Router of an MoE layer: which experts a token goes to, and with which weights.
 struct RouterSpec {
   int32_t num_experts = 0;
   int32_t num_chosen = 0;
   RouterScore score = RouterScore::softmax;
-  int32_t num_groups = 1;  // of adjacent experts; only those of the best groups are chosen from
+  int32_t num_groups = 1;  // groups of adjacent experts; only experts of the best groups can be chosen
   int32_t chosen_groups = 1;
-  bool group_by_two = true;   // a group counts as its two best experts together, not as its best one
-  bool normalised = false;    // the weights of the chosen sum to one
-  float least_sum = 0.0f;     // that they are divided by at least
+  bool group_by_two = true;   // a group's score is the sum of its two best experts, not its best one
+  bool normalised = false;    // the weights of the chosen experts sum to one
+  float least_sum = 0.0f;     // lower bound of the sum that they are divided by
   float scale = 1.0f;         // multiplies the weights
   float jitter = 0.0f;        // sparse_mixer: how near
-  bool scales_input = false;  // the weight multiplies what an expert reads, not what it gives
+  bool scales_input = false;  // the weight multiplies an expert's input, not its output
 };
 
-// What a layer asks of a backend beyond the plain Llama block. A backend says what it has.
+// Features of a layer beyond the plain Llama block. A backend reports which ones it supports.
 enum Mechanism : uint64_t {
   kMechanismLayerNorm = 1U << 0,
   kMechanismBareNorm = 1U << 1,     // without weights, or none
@@ -149,19 +152,19 @@ enum Mechanism : uint64_t {
   kMechanismPostNorm = 1U << 4,
   kMechanismSubNorm = 1U << 5,
   kMechanismParallel = 1U << 6,  // attention and feed-forward part read the same rows
-  kMechanismSoftcap = 1U << 7,   // of attention
+  kMechanismSoftcap = 1U << 7,   // softcap of attention scores
   kMechanismChunks = 1U << 8,
   kMechanismSinks = 1U << 9,
-  kMechanismValueDim = 1U << 10,      // values of other dimensions than keys
-  kMechanismSharedKv = 1U << 11,      // keys that are values, or another layer's
+  kMechanismValueDim = 1U << 10,      // dimension of values differs from that of keys
+  kMechanismSharedKv = 1U << 11,      // keys that are also values, or keys of another layer
   kMechanismQueryScaling = 1U << 12,  // temperatures, clipping
   kMechanismActivations = 1U << 13,   // beyond silu, gelu, relu
   kMechanismExperts = 1U << 14,
   kMechanismLatent = 1U << 15,
   kMechanismKeySelection = 1U << 16,
-  kMechanismPositions = 1U << 17,  // learned
+  kMechanismPositions = 1U << 17,  // learned position embeddings
   kMechanismEmbeddingNorm = 1U << 18,
-  kMechanismStreams = 1U << 19,  // several residual streams, embeddings of layers
+  kMechanismStreams = 1U << 19,  // several residual streams, per-layer embeddings
   kMechanismHeadExperts = 1U << 20,
   kMechanismDifferential = 1U << 21,
   kMechanismLayerScale = 1U << 22,

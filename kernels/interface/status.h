@@ -1,4 +1,4 @@
-// What a call came to. Words travel with the call that failed, so that no other call can exchange them.
+// Result of a call. The message is part of the result, so that no other call can overwrite it.
 #pragma once
 
 #include <cstdarg>
@@ -12,22 +12,22 @@ struct [[nodiscard]] Status {
   enum Code : int32_t {
     ok = 0,
     unsupported = 1,       // this backend cannot do it; nothing was changed
-    out_of_memory = 2,     // nothing was taken
-    invalid_argument = 3,  // a shape or option outside what the operation documents: a defect of the caller
+    out_of_memory = 2,     // nothing was allocated
+    invalid_argument = 3,  // a shape or option outside the documented range: an error in the caller
     device_lost = 4,       // sticky: every later call on the device fails the same way
-    interrupted = 5,       // of a gather: another shard cannot go on
-    unreadable = 6,        // UnreadBytes could not be read; nothing was taken
+    interrupted = 5,       // of a gather: another shard cannot continue
+    unreadable = 6,        // UnreadBytes could not be read; nothing was allocated
   };
-  static constexpr size_t kMaxWords = 252;  // with the terminator; longer ones are cut
+  static constexpr size_t kMaxWords = 252;  // including the terminator; longer messages are truncated
 
-  Status(Code of_call) : code(of_call) { words[0] = '\0'; }  // implicit: a code is a status without words
+  Status(Code of_call) : code(of_call) { words[0] = '\0'; }  // implicit: a code is a status without a message
   friend bool operator==(const Status& status, Code wanted) { return status.code == wanted; }
 
   Code code;
-  char words[kMaxWords];  // one line that names the thing at fault; empty where the code says it all
+  char words[kMaxWords];  // one line that names the thing at fault; empty if the code suffices
 };
 
-// A failure with its words, as printf makes them.
+// Returns a failure with a message formatted as by printf.
 [[gnu::format(printf, 2, 3)]] inline Status failed(Status::Code code, const char* format, ...) {
   Status status = code;
   va_list arguments;

@@ -21,7 +21,7 @@ Status SourceInMemory::open(const WeightSource& source) {
   const size_t bytes = stored_bytes(source);
   memory_ = {take_host_memory(bytes), {bytes}};
   if (memory_ == nullptr)
-    return failed(Status::out_of_memory, "%zu bytes of host memory for a matrix as stored", bytes);
+    return failed(Status::out_of_memory, "%zu bytes of host memory needed to read a matrix", bytes);
   if (!source.unread->read(source.unread->owner, 0, memory_.get(), bytes))
     return failed(Status::unreadable, "%zu bytes of a matrix could not be read", bytes);
   source_.unread = nullptr;

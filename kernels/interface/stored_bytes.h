@@ -1,4 +1,4 @@
-// The bytes of a matrix as it lies on disk, in memory or still in a file.
+// The bytes of a matrix as stored, in memory or still in a file.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,15 @@
 
 namespace quire::kernels {
 
-// Of dense.data, exl2.q_weight, or coded.codes where these lie without gaps.
+// Returns the size of dense.data, exl2.q_weight, or coded.codes. Codes must lie without gaps.
 size_t stored_bytes(const WeightSource& source);
 
-// A source with its bytes in memory: where they are, or read for as long as this lives.
+// A source whose bytes are in memory: those it already had there, or a copy read from the file, which this
+// object owns.
 class SourceInMemory {
  public:
-  // Borrows all else. Status::unreadable, or out_of_memory of the host.
+  // Borrows everything except a copy. Fails with Status::unreadable, or with out_of_memory when host memory
+  // runs out.
   Status open(const WeightSource& source);
   const WeightSource& source() const { return source_; }
 

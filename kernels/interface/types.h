@@ -1,9 +1,9 @@
-// Words shared by every backend: element types, and the opaque things that a backend owns.
+// Types shared by every backend: element types, and opaque types that each backend defines.
 //
-// Conventions of this folder. Structs are plain, so that they cross a shared-library boundary. "Device
-// memory" is what the backend's `allocate` gives; on the CPU it is host memory. Activations have the type
-// KernelTable::activation_dtype; shapes are written [rows, columns], row-major unless a comment says else.
-// No function throws; failures are a Status, which has their words.
+// Conventions of this folder. Structs are plain, so that they can cross a shared-library boundary. "Device
+// memory" is memory from the backend's `allocate`; on the CPU it is host memory. Activations have the type
+// KernelTable::activation_dtype. Shapes are written [rows, columns] and are row-major unless a comment states
+// another order. No function throws; failures are returned as a Status with a message.
 #pragma once
 
 #include <cstddef>
@@ -36,17 +36,17 @@ constexpr size_t dtype_bytes(DType dtype) {
   return 0;
 }
 
-// Memory of one device, or what something will take of it.
+// Memory of one device, in use or planned.
 struct MemoryUse {
-  uint64_t num_taken = 0;     // how often some was taken, since the device was opened
+  uint64_t num_taken = 0;     // number of allocations since the device was opened
   uint64_t held_bytes = 0;    // device memory
-  uint64_t pinned_bytes = 0;  // host memory that copies need
+  uint64_t pinned_bytes = 0;  // pinned host memory for copies
 };
 
-// What a backend owns. Each backend defines its own.
+// Objects owned by a backend. Each backend defines its own.
 struct Device;        // one card, or the CPU with its threads; any thread may use it
 struct Context;       // one ordered stream of work with its scratch memory; one thread at a time
 struct Weight;        // a prepared matrix; immutable, shared by contexts of its device
-struct Communicator;  // what the contexts of the shards of a stage meet at
+struct Communicator;  // connects the contexts of the tensor-parallel shards of a stage
 
 }  // namespace quire::kernels

@@ -1,7 +1,7 @@
-// A matrix as it lies on disk, already validated, on its way into a backend's own layout.
+// A matrix as stored on disk, already validated, before a backend converts it to its own layout.
 //
-// All matrices are seen as [K, N]: y[n] = sum over k of x[k] * W[k][n], K = in features, N = out features.
-// Formats bit by bit: docs/formats.md.
+// All matrices are described as [K, N]: y[n] = sum over k of x[k] * W[k][n], K = in features, N = out
+// features. Formats bit by bit: docs/formats.md.
 #pragma once
 
 #include <cstddef>
@@ -13,45 +13,45 @@ namespace quire::kernels {
 
 enum class WeightFormat : uint8_t { dense, exl2, coded };
 
-// As what a product takes its activations. `full`: as exactly as the backend has them. `i8`: as integers of 8
-// bits, a scale for each 128 of a row: x = code * amax / 127; in products with exl2 and coded matrices. `f8`:
-// as E4M3, x = code * amax / 448 for each 128 of a row, in products with f8_e4m3 matrices whose scales are
-// shared by all rows or by multiples of 128. Each on backends that can (kMechanismByteActivations,
-// kMechanismFloat8Activations). What a row gives never depends on other rows.
+// Format in which a product reads its activations. `full`: with the full precision of the backend. `i8`: as
+// 8-bit integers with a scale for each 128 of a row: x = code * amax / 127; in products with exl2 and coded
+// matrices. `f8`: as E4M3, x = code * amax / 448 for each 128 of a row; in products with f8_e4m3 matrices
+// whose scales are shared by all rows or by multiples of 128. Only on backends that support it
+// (kMechanismByteActivations, kMechanismFloat8Activations). The result of a row never depends on other rows.
 enum class ActivationDtype : uint8_t { full, i8, f8 };
 
-// Bytes that are still in a file and are read to where they go. One thread at a time.
+// Bytes that are still in a file and are read directly to their destination. Used by one thread at a time.
 struct UnreadBytes {
   void* owner = nullptr;
-  // Fills `out` with `count` of them from `offset` on. False: they could not be read, and the owner knows
-  // why.
+  // Fills `out` with `count` bytes from `offset` on. Returns false if they could not be read; the owner
+  // records the reason.
   bool (*read)(void* owner, uint64_t offset, void* out, size_t count) = nullptr;
 };
 
-// nn.Linear.weight as stored: [N, K], K contiguous; as many N as WeightSource::padded_out.
+// nn.Linear.weight as stored: [N, K], K contiguous, with WeightSource::padded_out for N.
 struct DenseSource {
   DType dtype = DType::f16;  // f16, bf16, f32 or f8_e4m3
   const void* data = nullptr;
-  // f8_e4m3, of which no code is NaN and rows are in order: W[k][n] = code * scales[n / scale_out][k /
-  // scale_in].
+  // f8_e4m3 only: W[k][n] = code * scales[n / scale_out][k / scale_in]. No code is NaN, and rows are in
+  // order.
   const float* scales = nullptr;  // [ceil(N / scale_out), ceil(K / scale_in)], from 0 to kMaxE4m3Scale
-  int32_t scale_out = 0;          // 1..N columns share a scale,
-  int32_t scale_in = 0;           // 1..K rows
+  int32_t scale_out = 0;          // 1..N columns share a scale
+  int32_t scale_in = 0;           // 1..K rows share a scale
 };
 
-// With larger ones a weight may lie beyond f16.
+// Largest E4M3 scale. With a larger one a weight could exceed the range of f16.
 constexpr float kMaxE4m3Scale = 65504.0f / 448.0f;
 
-// One run of EXL2 rows that share a bit width and a scale ceiling.
+// Consecutive EXL2 rows that share a bit width and a maximum scale.
 struct Exl2Group {
   int32_t bits = 0;              // 2, 3, 4, 5, 6 or 8
-  int32_t first_row = 0;         // of the stored (permuted) rows
+  int32_t first_row = 0;         // among the stored (permuted) rows
   int32_t num_rows = 0;          // > 0, a multiple of 32 (of 16 for a 2-bit group)
-  int32_t first_packed_row = 0;  // of q_weight; num_rows * bits / 32 packed rows
+  int32_t first_packed_row = 0;  // row of q_weight; the group has num_rows * bits / 32 packed rows
 };
 
-// W[k][n] = (code - 2^(bits-1)) * scale, scale = f16(f16((nibble + 1)^2) * f16(q_scale_max[g] * prescale /
-// 256)).
+// W[k][n] = (code - 2^(bits-1)) * scale,
+// scale = f16(f16((nibble + 1)^2) * f16(q_scale_max[g] * prescale / 256)).
 struct Exl2Source {
   const uint32_t* q_weight =
       nullptr;  // [packed_rows, padded_out], little-endian bit stream per column and group
@@ -63,24 +63,24 @@ struct Exl2Source {
 };
 
 // Groups of rows whose codes share a scale and a zero in each column: GPTQ, AWQ, compressed-tensors, MXFP4,
-// NVFP4. W[k][n] = (value - zero) * scale, with value = values[code], or the code itself, and g =
-// group_of_row[k].
+// NVFP4. W[k][n] = (value - zero) * scale, with value = values[code], or the code itself; scale and zero are
+// those of group group_of_row[k].
 struct CodedSource {
-  int32_t bits = 4;  // of a code: 4 or 8
-  // Word (r, n) has the codes of column n in the rows from r * 32 / bits on, the first in its lowest bits.
+  int32_t bits = 4;  // bits of a code: 4 or 8
+  // Word (r, n) holds the codes of column n in the rows from r * 32 / bits on, the first in its lowest bits.
   const uint32_t* codes = nullptr;
   int64_t row_words = 0;     // from word (r, n) to word (r + 1, n)
   int64_t column_words = 0;  // from word (r, n) to word (r, n + 1)
-  // What codes of 4 bits stand for, [16]; nullptr: themselves. A table of halves or of numbers with a sign is
-  // told by prescale and zero_offset.
+  // Values of 4-bit codes, [16]; nullptr: the codes themselves. prescale and zero_offset turn them into a
+  // table of halves or of signed numbers.
   const uint8_t* values = nullptr;
-  // Word (g, j) has the zeros of the columns from j * 32 / bits on. No words from group to group: none are
-  // stored, and all zeros are zero_offset.
+  // Word (g, j) holds the zeros of the columns from j * 32 / bits on. If zero_group_words is 0, no zeros are
+  // stored and all are zero_offset.
   const uint32_t* zeros = nullptr;
   int64_t zero_group_words = 0;
   int64_t zero_column_words = 0;
   int32_t zero_offset = 0;  // added to a stored zero; 1 for GPTQ's first checkpoint format
-  // [num_groups, padded_out] f16, bf16, f32 or f8_e8m0; each at most 2^15 in size.
+  // [num_groups, padded_out] f16, bf16, f32 or f8_e8m0; each at most 2^15 in magnitude.
   const void* scales = nullptr;
   DType scale_dtype = DType::f16;
   const int32_t* group_of_row =
@@ -98,17 +98,17 @@ struct CodedSource {
   }
 
  private:
-  // Of the index-th code, in words that lie `stride` apart.
+  // Returns code `index` of words that lie `stride` apart.
   uint32_t bits_at(const uint32_t* words, int64_t index, int64_t stride) const {
     const int64_t per_word = 32 / bits;
     return (words[index / per_word * stride] >> (index % per_word * bits)) & ((1U << bits) - 1U);
   }
 };
 
-// Borrowed: everything must stay until the prepare call returns.
+// Source of a weight. Borrowed: everything it points to must exist until the prepare call returns.
 struct WeightSource {
-  // Where set, it has the stored_bytes that dense.data, exl2.q_weight or coded.codes would point to, which is
-  // nullptr then. Codes lie without gaps.
+  // If set, it provides the stored_bytes of dense.data, exl2.q_weight or coded.codes, and that pointer is
+  // nullptr. Codes lie without gaps.
   const UnreadBytes* unread = nullptr;
   WeightFormat format = WeightFormat::dense;
   int32_t num_in = 0;      // K
@@ -117,25 +117,25 @@ struct WeightSource {
   DenseSource dense;
   Exl2Source exl2;
   CodedSource coded;
-  // Stored row k is input feature row_order[k]; nullptr: rows are in the order of the features. A
-  // permutation of 0..K-1. EXL2 files carry one; for the others it is nullptr.
+  // Stored row k is input feature row_order[k]; nullptr: rows are in the order of the features. A permutation
+  // of 0..K-1. EXL2 files carry one; for the other formats it is nullptr.
   const int32_t* row_order = nullptr;
-  // Output j of the prepared matrix is stored column column_order[j]; nullptr: unchanged. Lets a producer
+  // Output j of the prepared matrix is stored column column_order[j]; nullptr: unchanged. Allows a matrix to
   // write its results in the row order of the next matrix. Applies to the bias too.
   const int32_t* column_order = nullptr;
-  const float* bias = nullptr;                          // in stored column order, as far as outputs read
-  float prescale = 1.0f;                                // multiplies the matrix, not the bias
+  const float* bias = nullptr;  // in stored column order; only entries that outputs read need to exist
+  float prescale = 1.0f;        // multiplies the matrix, not the bias
   ActivationDtype activations = ActivationDtype::full;  // the same for all parts of a matrix
-  bool is_expert = false;  // one of several matrices, chosen among while a step runs
+  bool is_expert = false;  // one of several matrices that are chosen among while a step runs
 };
 
-// A matrix whose parts have their input in common.
+// Matrix whose parts have the same input.
 struct MatrixSource {
   const WeightSource* parts = nullptr;
   int32_t num_parts = 0;
 };
 
-// An embedding table, [rows, columns] row-major as stored. Borrowed likewise.
+// Embedding table, [rows, columns] row-major as stored. Borrowed, like WeightSource.
 struct TableSource {
   DType dtype = DType::f16;  // f16, bf16 or f32
   int32_t rows = 0;

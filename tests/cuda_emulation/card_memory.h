@@ -1,4 +1,4 @@
-// How much of the emulated card is taken: of this process, or of all that name the same file in
+// Memory in use on the emulated card: by this process, or by all processes that name the same file in
 // QUIRE_EMULATED_CARD.
 #pragma once
 
@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-// In the library of the driver, which the runtime asks: both give memory of one card. take: 0 where it is
-// full.
+// Implemented in the driver library and used by the runtime: both allocate the memory of one card. take
+// returns 0 if the card is full.
 int quire_emulated_take(size_t bytes);
 void quire_emulated_give(size_t bytes);
 size_t quire_emulated_free(void);

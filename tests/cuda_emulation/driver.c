@@ -1,5 +1,5 @@
-// libcuda.so.1 of the emulated device: memory that is mapped at reserved addresses, which the library asks
-// the driver for. What has no memory cannot be read. 0 is CUDA_SUCCESS, 2 CUDA_ERROR_OUT_OF_MEMORY.
+// libcuda.so.1 of the emulated device: functions to map memory at reserved addresses, which the backend loads
+// from the driver. Unmapped addresses cannot be read. 0 is CUDA_SUCCESS, 2 CUDA_ERROR_OUT_OF_MEMORY.
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ typedef unsigned long long Handle;
 enum { kSuccess = 0, kOutOfMemory = 2 };
 static const size_t kUnit = (size_t)2 << 20;
 
-// What is taken of the card. What a process leaves behind that ends stays taken.
+// Bytes in use on the card. Memory that a process has not freed when it ends stays in use.
 static _Atomic int64_t own_taken;
 static _Atomic(int64_t)* taken(void) {
   static _Atomic(_Atomic(int64_t)*) shared;
@@ -114,7 +114,7 @@ int cuMemMap(Address address, size_t bytes, size_t offset, Handle handle, unsign
   void* const made =
       mmap(pointer(address), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (made == MAP_FAILED) return kOutOfMemory;
-  memset(made, 0xff, bytes);  // NaN: nothing is there that nobody wrote
+  memset(made, 0xff, bytes);  // NaN, so that reads of unwritten memory are noticed
   return kSuccess;
 }
 

@@ -1,4 +1,4 @@
-// Blocks of threads, and clusters of blocks, as fibers.
+// Runs blocks of threads, and clusters of blocks, as fibers.
 #include "tests/cuda_emulation/emulation.h"
 
 #include <cstdio>
@@ -17,8 +17,8 @@ uint3 blockIdx;
 dim3 blockDim;
 dim3 gridDim;
 
-// void emulation_switch(void** save, void* load): the registers that a function keeps go to the stack, the
-// stack's place to *save; then the same from `load`.
+// void emulation_switch(void** save, void* load): pushes the callee-saved registers on the stack, stores the
+// stack pointer in *save, and does the reverse from `load`.
 asm(R"(
 .text
 .globl emulation_switch
@@ -59,7 +59,7 @@ struct Fiber {
   uint3 thread = {};
   int number = 0;         // in its block
   int block = 0;          // in its cluster
-  uint32_t meetings = 0;  // of its warp, that it has come to
+  uint32_t meetings = 0;  // warp-wide barriers that it has reached
   Products products;
   Copies copies;
 };
@@ -73,7 +73,7 @@ struct Warp {
   LaneWords words[2][32];
   Barrier meeting;
   std::deque<Fiber*> ready;
-  uint64_t priority = 0;  // the ready thread of the warp with the largest runs, mostly
+  uint64_t priority = 0;  // the ready thread of the warp with the highest priority usually runs
 };
 
 struct Block {
@@ -84,15 +84,15 @@ struct Block {
   int num_ended = 0;
 };
 
-// The blocks that run. One cluster at a time in the process.
+// The running blocks. Only one cluster at a time in the process.
 struct Cluster {
   const std::function<void()>* kernel = nullptr;
   std::vector<Fiber> fibers = std::vector<Fiber>(kMostBlocks * kMostThreads);
   Block blocks[kMostBlocks];
   Barrier meeting;
-  std::map<const void*, std::vector<Fiber*>> waiting;  // for what changes at an address
-  std::vector<std::function<void()>> late;             // what the copy engine has been asked for
-  size_t lateness = 1;                                 // turns that a piece of that takes, about
+  std::map<const void*, std::vector<Fiber*>> waiting;  // fibers that wait for a change at an address
+  std::vector<std::function<void()>> late;             // outstanding work of the copy engine
+  size_t lateness = 1;  // average number of scheduling turns that a piece of that work takes
   Fiber* current = nullptr;
   void* outside = nullptr;
   int num_blocks = 0;
@@ -115,7 +115,7 @@ uint64_t first_seed() {
 }
 uint64_t random_state = first_seed();
 
-// splitmix64.
+// Mixes bits as splitmix64 does.
 uint64_t mixed(uint64_t x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
   x = (x ^ x >> 27) * 0x94d049bb133111ebU;
@@ -142,15 +142,16 @@ void go_to(Fiber* next) {
   emulation_switch(&from->stack_place, next->stack_place);
 }
 
-// Where the threads of a block are that do not run.
+// Prints where the threads of a block wait.
 void tell_waiting(const Block& block) {
   const auto tell = [](const char* where, size_t number, const Barrier& barrier) {
     if (!barrier.waiting.empty())
       std::fprintf(stderr, "  %zu threads at %s %zu\n", barrier.waiting.size(), where, number);
   };
   for (size_t i = 0; i < kNumBarriers; ++i) tell("barrier", i, block.barriers[i]);
-  for (size_t i = 0; i < block.warpgroups.size(); ++i) tell("products of warpgroup", i, block.warpgroups[i]);
-  for (size_t i = 0; i < block.warps.size(); ++i) tell("a meeting of warp", i, block.warps[i].meeting);
+  for (size_t i = 0; i < block.warpgroups.size(); ++i)
+    tell("the products of warpgroup", i, block.warpgroups[i]);
+  for (size_t i = 0; i < block.warps.size(); ++i) tell("the barrier of warp", i, block.warps[i].meeting);
 }
 
 [[noreturn]] void give_up(const char* what) {
@@ -164,7 +165,7 @@ void tell_waiting(const Block& block) {
   std::abort();
 }
 
-// Some piece of work that the copy engine has, if there is any.
+// Runs some outstanding work of the copy engine; returns false if there is none.
 bool do_late_work() {
   if (cluster.late.empty()) return false;
   std::swap(cluster.late[random_below(cluster.late.size())], cluster.late.back());
@@ -182,8 +183,8 @@ void each_warp(Call call) {
       call(cluster.blocks[b].warps[static_cast<size_t>(w)]);
 }
 
-// A thread that can run: of the warp that goes first, whose rank changes now and then, so that any warp may
-// be far ahead of any other; nullptr: none.
+// Returns a ready thread, or nullptr: one of the warp with the highest priority. Priorities change now and
+// then, so that any warp may be far ahead of any other.
 Fiber* take_ready() {
   constexpr size_t kTurnsOfARank = 256;
   const bool changes = random_below(kTurnsOfARank) == 0;
@@ -200,12 +201,12 @@ Fiber* take_ready() {
   return taken;
 }
 
-// The next thread that can run, this one left where it has been put.
+// Switches to the next ready thread; the current one has been queued or is waiting.
 void leave() {
   if (random_below(cluster.lateness) == 0) do_late_work();
   Fiber* next = take_ready();
   for (; next == nullptr; next = take_ready())
-    if (!do_late_work()) give_up("threads wait for what never comes");
+    if (!do_late_work()) give_up("deadlock: every thread waits");
   go_to(next);
 }
 
@@ -217,7 +218,7 @@ void release_all(std::vector<Fiber*>& waiting) {
   waiting.clear();
 }
 
-// Until `threads` have come.
+// Waits until `threads` threads have arrived.
 void meet(Barrier& barrier, int threads) {
   if (++barrier.arrived >= threads) {
     barrier.arrived = 0;
@@ -228,24 +229,24 @@ void meet(Barrier& barrier, int threads) {
   leave();
 }
 
-// A thread less that the others wait for.
+// Removes an ended thread from those that the others wait for.
 void end_in(Barrier& barrier, int threads) {
   if (barrier.arrived == 0 || barrier.arrived < threads) return;
   barrier.arrived = 0;
   release_all(barrier.waiting);
 }
 
-// Where a fiber begins.
+// Entry point of a fiber.
 void begin() {
   (*cluster.kernel)();
   Fiber& fiber = *cluster.current;
-  if (!fiber.products.asked.empty()) give_up("a thread ended before its products");
+  if (!fiber.products.asked.empty()) give_up("a thread ended without waiting for its products");
   Block& block = own_block();
   ++block.num_ended;
   end_in(block.barriers[0], cluster.num_threads - block.num_ended);
   end_in(cluster.meeting, cluster.all_threads() - cluster.num_ended());
   if (cluster.num_ended() == cluster.all_threads()) {
-    if (!cluster.late.empty()) give_up("copies come after the last thread has ended");
+    if (!cluster.late.empty()) give_up("copies are outstanding after the last thread has ended");
     void* nowhere = nullptr;
     emulation_switch(&nowhere, cluster.outside);
   }
@@ -261,7 +262,8 @@ void prepare(Fiber& fiber, size_t place, int block, int number, dim3 shape) {
   fiber.products = {};
   fiber.thread = {n % shape.x, n / shape.x % shape.y, n / (shape.x * shape.y)};
   auto* top = reinterpret_cast<void**>(cluster.stacks + (place + 1) * kStackBytes) - 2;
-  *top = reinterpret_cast<void*>(&begin);  // where the first switch returns to, the stack as after a call
+  *top = reinterpret_cast<void*>(&begin);  // return address of the first switch, with the stack as after a
+                                           // call
   fiber.stack_place = top - 6;
 }
 
@@ -273,7 +275,7 @@ void run_cluster() {
   for (int b = 0; b < cluster.num_blocks; ++b) {
     Block& block = cluster.blocks[b];
     block.num_ended = 0;
-    std::memset(shared_memory[b], 0xff, kSharedBytes);  // NaN: nothing is there that nobody wrote
+    std::memset(shared_memory[b], 0xff, kSharedBytes);  // NaN, so that reads of unwritten memory are noticed
     for (int i = 0; i < cluster.num_threads; ++i, ++place) {
       prepare(cluster.fibers[place], place, b, i, blockDim);
       if (place > 0) make_ready(&cluster.fibers[place]);
@@ -338,7 +340,7 @@ Products& own_products() {
 Copies& own_copies() {
   return cluster.current->copies;
 }
-// The same for all threads of a warp, which ask for the same.
+// The result is the same for all threads of a warp, which issue the same work.
 bool comes_early(uint32_t number) {
   const Fiber& fiber = *cluster.current;
   const auto warp = static_cast<uint64_t>(fiber.number / 32 + 64 * fiber.block);

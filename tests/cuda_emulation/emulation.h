@@ -1,8 +1,8 @@
-// What CUDA C++ has and C++ has not, for kernels that run on the processor: included before every source of
-// the backend. Threads of a block are fibers of one thread, which change only where they wait for each other,
-// to whoever a seed (QUIRE_EMULATION_SEED) chooses; blocks run one after the other, those of a cluster
-// together. Copies come, and products of warpgroups read what they multiply, as early or as late as they may,
-// by the seed too. What it cannot show: races between the places where threads meet, and any speed.
+// CUDA emulation: the parts of CUDA C++ that C++ lacks, for kernels that run on the processor; included
+// before every source of the backend. Threads of a block are fibers of one thread. They switch only where
+// they wait for each other, to a fiber chosen by a seed (QUIRE_EMULATION_SEED). Blocks run one after the
+// other, those of a cluster together. The seed also decides whether copies and warpgroup products are
+// executed as early or as late as allowed. Not covered: races between synchronization points, and speed.
 #pragma once
 
 #include <algorithm>
@@ -34,11 +34,11 @@ extern dim3 gridDim;
 
 namespace emulation {
 
-// The block's dynamic shared memory. Addresses of shared memory are distances from it, kSharedBytes more for
-// each block of the cluster after this one.
+// Returns the block's dynamic shared memory. Addresses of shared memory are offsets from it, plus
+// kSharedBytes for each block of the cluster after this one.
 constexpr size_t kSharedBytes = size_t{232} << 10;
 uint8_t* dynamic_shared();
-// This block's number in its cluster.
+// Returns this block's number in its cluster.
 int block_of_cluster();
 
 struct Place {
@@ -46,10 +46,10 @@ struct Place {
   dim3 block;
   size_t shared_bytes = 0;
   cudaStream_t stream = nullptr;
-  int blocks_of_cluster = 1;  // which follow each other along y
+  int blocks_of_cluster = 1;  // adjacent along y
 };
 
-// Runs the threads of all blocks to their end, or leaves that to the recording of the stream.
+// Runs the threads of all blocks to their end, or adds the launch to the recording of the stream.
 void run(const Place& place, std::function<void()> kernel);
 
 template <typename... Parameters, typename... Arguments>
@@ -59,30 +59,31 @@ void issue(void (*kernel)(Parameters...), const Place& place, Arguments&&... arg
   });
 }
 
-// Others first, until what lies at `place` has changed; and says that it has.
+// Lets other fibers run until the data at `place` has changed; tell_change reports a change.
 void wait_for_change(const void* place);
 void tell_change(const void* place);
-// For the copy engine, which does it some time while threads wait.
+// Queues work of the copy engine, which is executed at some later time while threads wait.
 void do_late(std::function<void()> work);
-// Until `threads` threads of the block have come to barrier `id`; 0: all that have not ended.
+// Waits until `threads` threads of the block have reached barrier `id`; 0: all that have not ended.
 void meet_block(int id, int threads);
 void meet_cluster();
 void meet_warpgroup();
-// Until all lanes of the warp have left their words here; gives those of all, until the next but one meeting.
+// Waits until all lanes of the warp have stored their words; returns the words of all lanes, valid until the
+// next but one call.
 struct LaneWords {
   uint64_t words[3];
 };
 const LaneWords* meet_warp(const LaneWords& mine);
 int lane();
 
-// What a thread has asked for and has not waited for, in groups.
+// Asynchronous work of a thread that it has not waited for, in groups.
 template <typename Work>
 struct Pending {
   std::vector<Work> asked;
-  int groups = 0;  // that have ended
+  int groups = 0;  // number of committed groups
   uint32_t number = 0;
 
-  // Does the oldest of it, so that `left` groups, the newest, may be left.
+  // Executes the oldest work, so that at most the newest `left` groups stay outstanding.
   template <typename Do>
   void finish(int left, Do each) {
     size_t done = 0;
@@ -91,12 +92,12 @@ struct Pending {
   }
 };
 
-// A product of a warpgroup.
+// A warpgroup product.
 struct Product {
   void (*multiply)(const Product&);
   float* sums;
-  uint32_t a[4];  // in registers
-  uint64_t of_a;  // in shared memory
+  uint32_t a[4];  // operand in registers
+  uint64_t of_a;  // operands in shared memory
   uint64_t of_b;
   bool add;
   int group;
@@ -104,18 +105,19 @@ struct Product {
 using Products = Pending<Product>;
 Products& own_products();
 
-// A copy to shared memory that a thread makes by itself.
+// An asynchronous copy to shared memory by a single thread (cp.async).
 struct Copy {
   uint8_t* to;
   const void* from;
-  size_t whole;  // bytes of which those after the first `bytes` become zero
+  size_t whole;  // total size; bytes after the first `bytes` become zero
   size_t bytes;
   int group;
 };
 using Copies = Pending<Copy>;
 Copies& own_copies();
 
-// Whether the product or the copy of this number is done when it is asked for, and not when it is waited for.
+// Returns true if the product or copy with this number is executed when it is issued, and false if only when
+// it is waited for.
 bool comes_early(uint32_t number);
 
 template <typename T>
@@ -187,7 +189,7 @@ inline int __popc(unsigned v) {
   return __builtin_popcount(v);
 }
 
-// One thread at a time: plain arithmetic is atomic.
+// Only one thread runs at a time, so plain arithmetic is atomic.
 template <typename T, typename U>
 T atomicAdd(T* place, U value) {
   const T before = *place;

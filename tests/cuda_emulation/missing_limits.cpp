@@ -1,4 +1,4 @@
-// What only a card can measure.
+// Replaces measurements that need a card.
 #include "kernels/cuda/device/limits.h"
 
 namespace quire::kernels {

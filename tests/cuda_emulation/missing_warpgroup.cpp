@@ -1,4 +1,4 @@
-// What a card has not before compute capability 9.0.
+// Replaces kernels that need compute capability 9.0.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/gemm/gemm_float8.h"
 

@@ -1,6 +1,6 @@
-// The functions of CUDA's run-time library that the backend calls, on the memory of the host. What is issued
-// is done at once, but for large copies to the device: those come as late as a card may let them come, when
-// something waits for them.
+// The functions of the CUDA runtime library that the backend calls, on host memory. Work is executed when it
+// is issued, except for large copies to the device: those are executed as late as a card may execute them,
+// when something waits for them.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,10 +26,10 @@ struct CUgraphExec_st {
 
 namespace {
 
-std::atomic<int64_t> num_late{0};               // in the process
-std::atomic<int64_t> host_allocations_left{0};  // before one that fails; below 1: none does
+std::atomic<int64_t> num_late{0};               // copies in flight in the process
+std::atomic<int64_t> host_allocations_left{0};  // allocations until one fails; below 1: none fails
 
-// The copies of one stream that have not come, in order.
+// Outstanding copies of one stream, in order.
 class LateCopies {
  public:
   void add(Work copy) {
@@ -42,7 +42,7 @@ class LateCopies {
     const std::scoped_lock lock(mutex_);
     return num_added_;
   }
-  // The first so many that were ever added are there then.
+  // Executes the copies up to number `count` of all that were ever added.
   void come(uint64_t count) {
     const std::scoped_lock lock(mutex_);
     for (; num_done_ < std::min(count, num_added_); ++num_done_) {
@@ -69,13 +69,13 @@ class LateCopies {
 
 constexpr size_t kLateBytes = size_t{1} << 20;
 
-// As far as it costs little.
+// Fills only the beginning, to save time.
 void fill_with_nan(void* memory, size_t bytes) {
   std::memset(memory, 0xff, std::min(bytes, kLateBytes));
 }
 
 std::mutex pieces_mutex;
-std::unordered_map<void*, size_t> pieces;  // bytes of the card; guarded by pieces_mutex
+std::unordered_map<void*, size_t> pieces;  // card memory with sizes; guarded by pieces_mutex
 
 }  // namespace
 
@@ -85,7 +85,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
-  std::shared_ptr<LateCopies> late;  // that it stands behind the first so many of
+  std::shared_ptr<LateCopies> late;  // copies that precede the event: the first num_copies of these
   uint64_t num_copies = 0;
 };
 
@@ -104,12 +104,12 @@ void issue_work(cudaStream_t stream, Work work) {
 
 extern "C" {
 
-// For tests: copies that are on their way.
+// For tests: number of copies in flight.
 __attribute__((visibility("default"))) int64_t quire_emulated_late_copies() {
   return num_late;
 }
 
-// The nth piece of pinned memory from now on is refused, and no other; 0: none.
+// For tests: makes the nth allocation of pinned memory from now on fail, and no other; 0: none.
 __attribute__((visibility("default"))) void quire_emulated_refuse_pinned(int64_t nth) {
   host_allocations_left = nth;
 }
@@ -205,7 +205,7 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cuda
     } else {
       emulation::issue_work(stream, copy);
     }
-  } catch (const std::bad_alloc&) {  // by which no function of CUDA is left
+  } catch (const std::bad_alloc&) {  // functions of CUDA do not throw
     return cudaErrorMemoryAllocation;
   }
   return cudaSuccess;

@@ -1,4 +1,4 @@
-// Streams whose work is done when it is issued, or recorded.
+// Streams that execute their work when it is issued, or record it.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""CUDA C++ as C++: what a compiler for the processor cannot read of a kernel source becomes calls of emulation.h.
+"""Translates CUDA C++ to C++: replaces syntax that a C++ compiler does not support with calls of emulation.h.
 
     translate.py SOURCE TARGET
 """

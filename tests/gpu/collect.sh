@@ -1,16 +1,16 @@
 #!/bin/sh
-# Puts what a bare GPU machine lacks beside the sources.
+# Collects files that a bare GPU machine lacks, next to the sources.
 #   tests/gpu/collect.sh          .carry: GoogleTest, for run.sh
 #   tests/gpu/collect.sh engine   .carry-engine: every library of the build and the models of the tests, for engine.sh
 #   tests/gpu/collect.sh built    .carry-engine: the programs of build/release and build/gpu instead of the libraries,
-#                                 packed, so that no time of the card goes into building; and of build/gpu80, where
-#                                 that is, the library for compute capability 8.0
-#                                 WORDS=…/tekken_240911.json (of mistral-common) brings a vocabulary and schemas too,
-#                                 OLDER=DIR another build's bin/quire and lib (libquire.so*, libquire_cuda.so), for
-#                                 engine.sh compare
-#   tests/gpu/collect.sh families the same with the tiny models of all families instead of the trained ones
+#                                 packed, so that no card time is spent on building; if build/gpu80 exists, also
+#                                 its library for compute capability 8.0.
+#                                 WORDS=…/tekken_240911.json (from mistral-common) adds a vocabulary and schemas.
+#                                 OLDER=DIR adds another build's bin/quire and lib (libquire.so*, libquire_cuda.so),
+#                                 for engine.sh compare
+#   tests/gpu/collect.sh families like built, with the tiny models of all families instead of the trained ones
 #   tests/gpu/collect.sh kernels NAME=BUILD...  .carry-engine: the CUDA backend of several builds of tests/gpu, each with its
-#                                 own bench, and the tests of build/gpu, for kernels.sh
+#                                 own benchmark, and the tests of build/gpu, for kernels.sh
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -23,7 +23,7 @@ collect_googletest() {
   done
 }
 
-# A prefix like /usr, with what CMake looks for in it.
+# Copies a prefix like /usr with the files that CMake needs.
 collect_engine() {
   carry=$root/.carry-engine
   rm -rf "$carry"
@@ -37,7 +37,7 @@ collect_engine() {
       mkdir -p "$carry$(dirname "${path#/usr}")"
       cp "$path" "$carry${path#/usr}"
     done
-  # Packed: what travels with the sources may be 64 MiB in all.
+  # Packed, because files carried with the sources may have at most 64 MiB in total.
   tar -C "$carry" -cJf "$carry/prefix.tar.xz" include lib share
   rm -r "$carry/include" "$carry/lib" "$carry/share"
   collect_models
@@ -60,12 +60,12 @@ collect_built() {
     strip -o "$carry/built/bin/$name" "$root/build/gpu/bin/$name"
   done
   cp -P "$root"/build/release/lib/libquire.so* "$root/build/gpu/lib/libquire_cuda.so" "$carry/built/lib/"
-  echo "$root" >"$carry/built/root"  # where the programs look for their data
+  echo "$root" >"$carry/built/root"  # the programs look for their data here
   tar -C "$carry" -cJf "$carry/built.tar.xz" built
   rm -r "$carry/built"
 }
 
-# Left out where there is no Go.
+# Skipped if Go is not installed.
 collect_server() {
   [ -x "$root/build/release/bin/quire-server" ] || return 0
   cp "$root/build/release/bin/quire-server" "$carry/built/bin/"
@@ -78,7 +78,7 @@ collect_families() {
   du -sh "$carry"
 }
 
-# Another build, that this one is to be as fast as.
+# Adds another build to compare the speed with.
 collect_older() {
   [ -n "${OLDER:-}" ] || return 0
   mkdir -p "$carry/older/bin" "$carry/older/lib"
@@ -88,7 +88,7 @@ collect_older() {
   rm -r "$carry/older"
 }
 
-# A vocabulary of a true size and schemas, where the words of mistral-common lie (WORDS), so that masks take what they take in use.
+# Adds schemas and a vocabulary of a real size from mistral-common (WORDS), so that masks take as long as in practice.
 collect_words() {
   [ -n "${WORDS:-}" ] || return 0
   mkdir -p "$carry/words"

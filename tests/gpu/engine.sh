@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds the whole project with the CUDA backend on a machine with a card, and runs the engine on it: the tests of
-# the models, of draws and of a card that breaks, the same text on the CPU and on the card, a model over several
-# devices, loading from files, and the speed of models of true shapes. Results into $OUT.
+# Builds the whole project with the CUDA backend on a machine with a card, and runs the engine there: tests of the models,
+# of sampling and of a card that fails; the same text on the CPU and on the card; a model on several devices; loading
+# from files; and the speed of models of real shapes. Writes results to $OUT.
 #   tests/gpu/engine.sh [build|test|generate|split|load|bench|compare|company|share|wake|server|launches ...]
-# build, test, generate, split, load and bench by default.
+# The default is build, test, generate, split, load and bench.
 # With SECOND_DEVICE=cuda:1 a model is also split over two cards.
-# Takes from .carry-engine (tests/gpu/collect.sh engine, or built) what the machine lacks.
+# Takes files that the machine lacks from .carry-engine (tests/gpu/collect.sh engine, or built).
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -18,16 +18,16 @@ export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$build/lib:$cuda_libraries"
 export QUIRE_BACKEND_DIR=$build/lib
 export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
 failed=0
-# The last breaks the card for its own process.
+# The last program breaks the card for its own process.
 programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test standby_test filled_card_test device_loss_test)
 
 build_all() {
   { unpack prefix && unpack models && unpack families && unpack words && unpack older; } || return 1
-  # The embedded model is one of the trained ones; its references lie beside the other fixtures.
+  # The embedded model is one of the trained ones; its references are stored with the other fixtures.
   local embedded=$carry/models/story-15m-exl2-4.0bpw
   mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"
   [ -d "$carry/built" ] && return
-  # What only other tests ask for is answered with a program that does nothing.
+  # Tools that only other tests need are replaced by a program that does nothing.
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQUIRE_CUDA=ON -DQUIRE_BUILD_BENCH=OFF \
         "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
         -DCMAKE_PREFIX_PATH="$carry" -DQUIRE_SHARED_DIR="$carry" -DQUIRE_CLANG=/bin/true -DPKG_CONFIG_EXECUTABLE=/bin/true \
@@ -58,7 +58,8 @@ generate() {
   done
 }
 
-# The same text from one device and from several, and what the hand-over costs.
+# Compares the text from one device with that from several, and measures the cost of the transfer between
+# them.
 split() {
   local prompt="Once upon a time" choice devices
   local both=$device,${SECOND_DEVICE:-$device}
@@ -76,7 +77,7 @@ split() {
   done
 }
 
-# From files in the page cache.
+# Loads from files in the page cache.
 load() {
   local model=/dev/shm/quire-llama-3.1-8b
   [ -f "$model/output.safetensors" ] || python3 tests/gpu/make_exl2.py "$model" llama-3.1-8b
@@ -95,7 +96,7 @@ bench() {
   done
 }
 
-# Beside the other build that was brought: no figure worse than by 2 %.
+# Compares with the other build that was carried along: no result may be worse by more than 2 %.
 compare() {
   local exl2=format=exl2,bits=4.0,head_bits=6
   # shellcheck disable=SC2086  # models without blanks
@@ -106,7 +107,8 @@ compare() {
   [ "${PIPESTATUS[0]}" = 0 ] || failed=1
 }
 
-# A model of a true shape, made once. Its tokenizer has a vocabulary of a true size where one was brought, else it has none.
+# Makes a model of a real shape, once. Its tokenizer has a vocabulary of a real size if one was carried along;
+# otherwise it has none.
 words_model=/dev/shm/quire-words
 trap 'rm -rf "$words_model"' EXIT
 make_words_model() {
@@ -114,13 +116,14 @@ make_words_model() {
   [ ! -d "$carry/words" ] || cp "$carry/words/tokenizer.model" "$words_model/"
 }
 
-# The server beside the command; needs a vocabulary.
+# Compares the server with the command; needs a vocabulary.
 server() {
   make_words_model
   python3 tests/gpu/server_speed.py "$build/bin" "$words_model" "$device" "${ROUNDS:-3}" | tee "$out/server.txt" || failed=1
 }
 
-# Jobs that differ, and jobs with schemas, beside equal ones; a vocabulary of a true size where one was brought.
+# Measures different jobs, and jobs with schemas, in one batch with equal ones; with a vocabulary of a real
+# size if one was carried along.
 company() {
   local model=$words_model schemas=
   make_words_model
@@ -129,7 +132,7 @@ company() {
   "$build/bin/company_bench" "$model" "$device" "${JOBS:-32}" "${SECONDS_EACH:-4}" $schemas | tee "$out/company.txt" || failed=1
 }
 
-# Two models on one card: shares of the device, and streams beside a long prompt.
+# Measures two models on one card: their shares of the device, and streams during a long prompt.
 share() {
   local small=synthetic:llama-3.2-1b,format=exl2,bits=4.0,head_bits=6 large=synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6
   "$build/bin/share_bench" shares "$small" "$large" "${SECONDS_EACH:-1}" "$device" | tee "$out/share-1b-8b.txt" || failed=1
@@ -137,8 +140,8 @@ share() {
   "$build/bin/share_bench" rhythm "$small" "$large" "${SECONDS_EACH:-1}" "$device" | tee "$out/rhythm.txt" || failed=1
 }
 
-# A model that stands by in pinned memory and comes back: against the rate of the link, and its first token.
-# WAKE_FORMATS="exl2,bits=4.0,head_bits=6 f16" takes the 16 GB of 16-bit weights too.
+# Measures a model that is offloaded to pinned memory and comes back: against the rate of the link, and its
+# first token. WAKE_FORMATS="exl2,bits=4.0,head_bits=6 f16" also runs the 16 GB of 16-bit weights.
 wake() {
   local format
   for format in ${WAKE_FORMATS:-exl2,bits=4.0,head_bits=6}; do
@@ -147,7 +150,7 @@ wake() {
   done
 }
 
-# Kernels of a decoding step of the embedded model (8 layers), replayed as a graph, by name.
+# Lists the kernels of a decoding step of the embedded model (8 layers), replayed as a graph, by name.
 launches() {
   timeout 100 ncu --graph-profiling node --metrics launch__grid_size --csv "$build/bin/quire" generate --device "$device" \
     -p "Once upon a time" -n 6 -t 0 --quiet >"$out/launches.csv" 2>"$out/launches.log" || tail -n 3 "$out/launches.log"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Whether compiled kernels leave the registers of products on their way (HGMMA) alone.
+"""Checks that compiled kernels do not touch the registers of running warpgroup products (HGMMA, wgmma).
 
     nvcc -cubin ... -o kernels.cubin; tests/gpu/in_flight.py kernels.cubin [--nvdisasm PATH]
 
-From each product along every way of the code to the next wait for products: nothing may write the weights that it reads
-from registers, nor touch its sums, but another product. One line for each kernel; exit status 1 where something does.
+Follows every path of the code from each product to the next wait for products. On these paths only other products may
+write the weights that the product reads from registers, or touch its sums. Prints one line per kernel; the exit status
+is 1 if there is a violation.
 """
 import argparse
 import re
@@ -16,7 +17,7 @@ GUARD = r"(?:@!?U?P\d+\s+)?"
 
 
 def results(line):
-    """Registers that an instruction writes."""
+    """Returns the registers that an instruction writes."""
     match = re.match(GUARD + r"([A-Z0-9_.]+)\s+(?:P\d,\s*)?R(\d+)\b", line)
     if match is None or match.group(1).split(".")[0] in NO_RESULT:
         return set()
@@ -31,9 +32,9 @@ def code_of(section):
 
 
 def disturbances(code, labels, start, weights, sums):
-    """What comes between a product and the wait for it. A group of products ends with gsb0; a wait leaves so many groups, the
-    newest, on their way."""
-    first = 0 if "gsb0" in code[start] else -1  # groups that have ended since, the product's own left out
+    """Returns the instructions between a product and the wait for it that touch its registers. A group of products ends with
+    gsb0; a wait leaves the given number of newest groups running."""
+    first = 0 if "gsb0" in code[start] else -1  # groups that have ended since, without the product's own
     seen, ways = set(), [(start + 1, first)]
     while ways:
         at, groups = ways.pop()

@@ -1,18 +1,19 @@
 #!/bin/bash
-# Several builds of the CUDA backend (collect.sh kernels) beside each other on a machine with a card, while a kernel is worked
-# on. Every program has a hard limit of time: a kernel that hangs would take the whole lease.
-#   tests/gpu/kernels.sh turns "NAMES" TEXT...      cuda_step_bench of each in turns, twice, 8B; TEXT: its "only="
-#                                                   SECONDS_EACH=60: of one of them, at most
-#   tests/gpu/kernels.sh test NAME FILTER [SECONDS] the tests of kernels on that build
-#   tests/gpu/kernels.sh sanitize NAME FILTER       the same under compute-sanitizer, each test by itself (run.sh)
-#                                                   TOOLS="racecheck memcheck": these
+# Compares several builds of the CUDA backend (collect.sh kernels) on a machine with a card, during work on a kernel. Every
+# program has a hard time limit, because a kernel that hangs would use up the whole lease of the machine.
+#   tests/gpu/kernels.sh turns "NAMES" TEXT...      cuda_step_bench of each build in turn, twice, 8B; TEXT: its "only="
+#                                                   SECONDS_EACH=60: time limit of each run
+#   tests/gpu/kernels.sh test NAME FILTER [SECONDS] the kernel tests with that build
+#   tests/gpu/kernels.sh sanitize NAME FILTER       the same under compute-sanitizer, each test in its own process (run.sh)
+#                                                   TOOLS="racecheck memcheck" selects the tools
 #   tests/gpu/kernels.sh sample NAME KERNEL SKIP TEXT...
-#                                                   where warps spend their time: one launch of a kernel whose name has KERNEL,
-#                                                   after SKIP others, instruction by instruction (needs ncu)
+#                                                   stall samples per instruction of one launch of a kernel whose name
+#                                                   contains KERNEL, after SKIP others (needs ncu)
 #   tests/gpu/kernels.sh list NAME KERNELS SKIP TEXT...
-#                                                   microseconds of kernels whose names match KERNELS, one after the other, the
-#                                                   mean of those of a name and a grid: 40 launches after SKIP others (needs ncu)
-# A library is linked from one build: objects of two can disagree about a structure, and weights of zeros take less power.
+#                                                   microseconds of kernels whose names match KERNELS, in order, averaged per
+#                                                   name and grid: 40 launches after SKIP others (needs ncu)
+# Link a library from the objects of one build only, since those of two builds may disagree about a structure. Do not
+# benchmark with weights of zeros, which draw less power.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -42,7 +43,7 @@ turns() {
   done 2>&1 | tee "$out/turns.txt"
 }
 
-# The tests open the library of the build that they come from.
+# Copies the library to where the tests of its build look for it.
 place_library() {
   local build
   build=$(cat "$packed/root")/build/gpu

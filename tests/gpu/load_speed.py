@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loads a model directory, makes a cache, and says how fast the files went to the devices and whether the plan held.
+"""Loads a model directory, creates a cache, and prints the load speed and whether memory use matched the plan.
   load_speed.py LIBQUIRE DIRECTORY DEVICES [SPLIT]"""
 import ctypes
 import pathlib
@@ -35,7 +35,7 @@ def free_bytes():
             for i in range(quire.do("quire_runtime_num_devices", runtime))]
 
 
-# By the driver: (cpu, cards).
+# Returns the memory used since, as the driver reports it: (cpu, cards).
 def taken_since(before):
     return [then - now for then, now in zip(before, free_bytes())]
 

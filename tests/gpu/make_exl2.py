@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a model directory in a true shape with random EXL2 weights, so that loading from files can be measured.
-What it generates has no meaning, and there is no tokenizer.
+"""Writes a model directory of a real shape with random EXL2 weights, to measure loading from files.
+The model generates meaningless text and has no tokenizer.
   make_exl2.py DIRECTORY [llama-3.2-1b|llama-3.1-8b]"""
 import json
 import pathlib
@@ -20,7 +20,7 @@ NOISE = random.Random(1).randbytes(64 << 20)
 
 
 def noise(size, offset):
-    """Bytes that differ from tensor to tensor; made of one block, which is quick."""
+    """Returns bytes that differ from tensor to tensor, quickly made from one block."""
     start = offset * 4099 % (len(NOISE) // 2)
     block = NOISE[start:] + NOISE[:start]
     return (block * (size // len(block) + 1))[:size]
@@ -68,7 +68,7 @@ def add_matrix(writer, key, rows, columns, widths, seed):
 
 
 def widths_of(rows):
-    """A tenth of the groups at 5 bits, a tenth at 3, the rest at 4."""
+    """Returns the bits of each group: a tenth of the groups 5, a tenth 3, the others 4."""
     count = rows // GROUP_ROWS
     tenth = count // 10
     return [5] * tenth + [4] * (count - 2 * tenth) + [3] * tenth

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Builds, tests, sanitizes and benches the CUDA backend on a machine with a card. Results into $OUT.
-#   tests/gpu/run.sh [build|test|older|sanitize|bench|quick ...]      all but older and quick by default
-# What collect.sh has put beside the sources is taken from there and not built. older: the tests with the library for
-# compute capability 8.0, compiled when it is loaded.
+# Builds, tests, sanitizes and benchmarks the CUDA backend on a machine with a card. Writes results to $OUT.
+#   tests/gpu/run.sh [build|test|older|sanitize|bench|quick ...]      the default is all but older and quick
+# Programs that collect.sh added to the sources are not built again. older: runs the tests with the library for compute
+# capability 8.0, whose code the driver compiles when it is loaded.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -14,15 +14,16 @@ source tests/gpu/carried.sh
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$cuda_libraries"
 failed=0
 
-# sanitize_one TOOL SHARD: what runs out of memory on purpose is no finding, and thousands of steps take too long.
+# sanitize_one TOOL SHARD. The filter excludes tests that run out of memory on purpose and tests with
+# thousands of steps.
 sanitize_one() {
   GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$2 timeout "$sanitize_seconds" \
     compute-sanitizer --tool "$1" --error-exitcode 9 "$build/bin/kernels_cuda_test" --gtest_filter="$sanitize_filter" \
     >"$out/$1/$2.log" 2>&1 || echo "shard $2: $?" >>"$out/$1/failed"
 }
 
-# sanitize_again TOOL: a pool of racecheck may want more memory than the machine has. What was ended from outside, or
-# not in time, runs again with fewer beside it.
+# sanitize_again TOOL: racecheck may need more memory than the machine has. Tests that were killed or timed
+# out run again with fewer in parallel.
 sanitize_again() {
   local ended
   ended=$(grep -LE "^\[       OK|^\[  FAILED|^=+ (Invalid|Uninitialized|Warning|Error: (Potential|Race))" "$out/$1"/*.log)
@@ -33,7 +34,7 @@ sanitize_again() {
   for log in $ended; do echo "$1 $(basename "$log" .log)"; done | xargs -P $((($(nproc) + 3) / 4)) -L 1 bash -c 'sanitize_one $0 $1'
 }
 
-# report_one TOOL: one line, and what was found.
+# report_one TOOL: prints one line, and the findings.
 report_one() {
   local num_passed
   num_passed=$(cat "$out/$1"/*.log | grep -c "^\[       OK")
@@ -49,7 +50,8 @@ report_one() {
   return 1
 }
 
-# sanitize_all TOOL ...: each test under each tool in a process of its own, as many as there are cores share the card.
+# sanitize_all TOOL ...: runs each test under each tool in its own process; as many as there are cores share
+# the card.
 sanitize_all() {
   local tool result=0
   for tool in "$@"; do rm -rf "$out/$tool" && mkdir -p "$out/$tool"; done

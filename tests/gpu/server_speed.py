@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the server costs beside the command: 32 jobs at once of 128 and 128 tokens, by streams of HTTP and by `quire bench`, in turns.
+"""Measures the overhead of the server: 32 parallel jobs of 128 + 128 tokens, as HTTP streams and with `quire bench`, in turn.
   server_speed.py BIN MODEL DEVICE [ROUNDS]     BIN has quire, quire-server and load; MODEL has a tokenizer"""
 import json
 import pathlib
@@ -36,7 +36,7 @@ def start_server(programs, model, device, folder):
 
 
 def by_server(programs, jobs, rounds):
-    """Tokens a second and the median time to the first token, in milliseconds, of each round."""
+    """Returns the tokens per second and the median time to the first token, in milliseconds, of each round."""
     out = subprocess.run([programs / "load", f"http://{ADDRESS}", "m", str(jobs), str(rounds)], check=True, text=True,
                          capture_output=True, timeout=120).stdout
     return [tuple(map(float, found)) for found in re.findall(r"([\d.]+) tokens/s, first token after ([\d.]+) ms", out)]

@@ -1,7 +1,8 @@
 #!/bin/bash
-# All that is to be seen on a card before a change of the backend counts as done, in one go: tests of the kernels and
-# of the engine, both benches, the three tools of compute-sanitizer. Here: tests/gpu/collect.sh built; on the machine
-# with the card, with .carry-engine beside the sources: tests/gpu/verify.sh. Details lie in $OUT/results.tar.gz.
+# Runs all checks that a change of the backend must pass on a card: tests of the kernels and of the engine, both
+# benchmarks, and the three tools of compute-sanitizer. First run tests/gpu/collect.sh built on the build machine; then,
+# on the machine with the card and with .carry-engine next to the sources, tests/gpu/verify.sh. Details go to
+# $OUT/results.tar.gz.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 target=${OUT:-$PWD/build/gpu-results}

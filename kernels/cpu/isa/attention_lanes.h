@@ -1,8 +1,8 @@
-// Attention over the paged cache: softmax in one pass over blocks of 16 keys.
+// Attention over the paged KV cache: online softmax in one pass over blocks of 16 keys.
 //
-// What a query row computes depends on nothing but its own position and keys: blocks and segments begin at
-// absolute positions, a block without a visible key is skipped, and every sum has one order. So a row's bits
-// are the same however the step was chunked, batched, paged or spread over threads.
+// The result of a query row depends only on its own position and keys: blocks and segments begin at absolute
+// positions, a block without a visible key is skipped, and every sum has a fixed order. So a row's bits are
+// the same however the step is chunked, batched, paged or spread over threads.
 //
 // Keys of the quantized formats stay transformed: a Walsh-Hadamard transform is its own transpose, so the
 // query is transformed once instead of every key, and the weighted sum of the values once at the end.
@@ -17,7 +17,7 @@ inline int32_t value_dim_of(const HeadShape& heads) {
   return heads.value_dim != 0 ? heads.value_dim : heads.head_dim;
 }
 
-// The first position that a token sees.
+// Returns the first position that a token attends to.
 inline int32_t first_visible(const AttentionSpec& spec, int32_t position) {
   const int32_t window = spec.sliding_window;
   const int32_t of_window = window > 0 && position >= window ? position - window + 1 : 0;
@@ -25,7 +25,7 @@ inline int32_t first_visible(const AttentionSpec& spec, int32_t position) {
   return of_window > of_chunk ? of_window : of_chunk;
 }
 
-// What one row of a tile is, and the positions that it sees.
+// Token and head of one row of a tile, and the positions that it attends to.
 struct QueryRow {
   int32_t token;
   int32_t head;
@@ -73,7 +73,7 @@ void attention_begin(const AttentionTile& tile) {
   }
 }
 
-// The rows of 16 keys (or values) that begin at `position`; those outside of first..last are not looked up.
+// Rows of 16 keys (or values) that begin at `position`; rows outside of first..last are not looked up.
 struct CacheBlock {
   CacheRow rows[kBlockKeys];
   int32_t first;  // lanes first..last hold keys, the others count as zeros
@@ -98,7 +98,7 @@ inline CacheBlock find_block(const AttentionTile& tile, const CacheSide& side, i
     CacheRow row = cache_row(side, {pages[page_idx], tile.kv_head, slot});
     const int32_t left = shape.page_tokens - slot;
     const int32_t end = block.last - j < left ? block.last + 1 : j + left;
-    for (; j < end; ++j) {  // rows of a page follow each other
+    for (; j < end; ++j) {  // rows of a page are contiguous
       block.rows[j] = row;
       row.codes += code_stride;
       row.scales += scale_stride;
@@ -118,7 +118,7 @@ QUIRE_LANE_INLINE void decode_block_scales(const CacheBlock& block, int32_t head
     decode_scales(kFormat, head_dim, block.rows[j], scales.of[j]);
 }
 
-// Elements d..d+15 of the keys of a block: lane j of columns[i] is element d + i of key j, so that the
+// Loads elements d..d+15 of the keys of a block: lane j of columns[i] is element d + i of key j, so that the
 // products of 16 keys with a query need no sums over lanes.
 template <KvFormat kFormat>
 QUIRE_LANE_INLINE void load_key_columns(const CacheBlock& block, const BlockScales& scales, int32_t head_dim,
@@ -175,7 +175,7 @@ void with_format(KvFormat format, Call call) {
   }
 }
 
-// Products of kRows queries with 16 keys, summed over d in order.
+// Multiplies kRows queries with 16 keys, summed over d in order.
 template <int kRows>
 void score_rows(const float* query, int32_t stride, int32_t head_dim, const float* keys, float* scores) {
   F32 sums[kRows];
@@ -190,17 +190,17 @@ void score_rows(const float* query, int32_t stride, int32_t head_dim, const floa
   for (int r = 0; r < kRows; ++r) store(scores + r * kBlockKeys, sums[r]);
 }
 
-// What rows that see the same keys add to their sums.
+// Weights and values of a block for rows that attend to the same keys.
 struct WeighedValues {
   const float* weights;      // [rows, kBlockKeys]
-  const float* corrections;  // [rows] of the sums so far
-  int32_t first;             // keys of the block
+  const float* corrections;  // [rows] factors of the sums so far
+  int32_t first;             // range of keys in the block
   int32_t last;
   const float* values;  // [kBlockKeys, stride]
   int32_t stride;
 };
 
-// sums = sums * correction + weights . values for kRows rows, the keys in order, from dimension d on.
+// sums = sums * correction + weights . values for kRows rows, keys in order, from dimension d on.
 template <int kRows, int kParts>
 void add_values(const WeighedValues& of, int32_t d, float* sums) {
   const float* const weights = of.weights;
@@ -240,9 +240,9 @@ void add_values_to_rows(const WeighedValues& of, float* sums) {
   for (; d < of.stride; d += 16) add_values<kRows, 1>(of, d, sums);
 }
 
-// For few rows that see the same keys of a quantized format: what is read of the cache is used as it comes,
-// and passes through no memory in between. The sums are those of score_rows and add_values. F16 gains nothing
-// by it (docs/experiments/cpu.md).
+// For few rows that attend to the same keys of a quantized format: decoded elements are used directly from
+// registers, without intermediate memory. The sums equal those of score_rows and add_values. F16 would gain
+// nothing (docs/experiments/cpu.md).
 constexpr int32_t kFewRows = 4;
 
 template <KvFormat kFormat, int kRows>
@@ -303,7 +303,7 @@ void with_few_rows(KvFormat format, int32_t rows, Call call) {
   with_rows.template operator()<KvFormat::q4>();
 }
 
-// The lanes of a block that each row sees; first > last where it sees none.
+// Lanes of a block that each row attends to; first > last if there are none.
 struct VisibleLanes {
   int32_t first[kAttentionRows];
   int32_t last[kAttentionRows];
@@ -318,7 +318,7 @@ inline F32 finish_scores(const AttentionParams& params, F32 products, int32_t fi
   return select(first_lanes(first), hidden, scores);
 }
 
-// Scores of positions that the row's token has not selected become -infinity.
+// Sets scores of positions that the row's token has not selected to -infinity.
 inline F32 hide_unselected(const AttentionTile& tile, int32_t r, int32_t position, F32 scores) {
   const AttentionParams& params = *tile.params;
   const size_t token = static_cast<size_t>(query_row(tile, r).token);
@@ -331,7 +331,8 @@ inline F32 hide_unselected(const AttentionTile& tile, int32_t r, int32_t positio
   return load(kept);
 }
 
-// Scores to weights exp(score - maximum); the maximum, the denominator and the factor for the sums so far.
+// Converts scores to weights exp(score - maximum); updates the maximum and the denominator, and computes the
+// factors of the sums so far.
 inline void soften(const AttentionTile& tile, int32_t position, const VisibleLanes& lanes,
                    const AttentionState& state, float* corrections) {
   float maxima[kAttentionRows];
@@ -349,7 +350,8 @@ inline void soften(const AttentionTile& tile, int32_t position, const VisibleLan
     if (!(maxima[r] > block_max)) maxima[r] = block_max;
     store(weights, exp_lanes(sub(scores, splat(maxima[r]))));
   }
-  // A row that has seen no key yet has -infinity twice, and nothing to correct.
+  // For a row that has not attended to any key yet both maxima are -infinity, and there is nothing to
+  // correct.
   const F32 steps = sub(load(state.maximum), load(maxima));
   store(corrections, select(less(splat(-__builtin_inff()), load(maxima)), exp_lanes(steps), splat(1.0f)));
   for (int32_t r = 0; r < tile.rows; ++r) {
@@ -500,7 +502,8 @@ void attention_merge(const AttentionTile& tile, int32_t segment, const Attention
   }
 }
 
-// One over the denominator once the logit of the head's sink has joined, in terms of the maximum so far.
+// Returns 1 / denominator after the logit of the head's sink has been added to it, relative to the maximum so
+// far.
 inline float factor_with_sink(float maximum, float denominator, float sink) {
   const float highest = maximum > sink ? maximum : sink;
   float lanes[16];

@@ -1,11 +1,11 @@
-// The kernels for AVX-512 F, BW, VL, DQ, VNNI, with AVX2, FMA and F16C. Everything here has internal linkage
-// and no header with shared inline functions is called into: what this file's flags compile, no other file
-// may link to.
+// Kernels for AVX-512 F, BW, VL, DQ, VNNI, with AVX2, FMA and F16C. Everything here has internal linkage and
+// calls no inline functions of shared headers: the linker must not use code compiled with this file's flags
+// elsewhere.
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/cpu/isa/isa_kernels.h"
-// The vectors come first: the other headers are written in terms of them.
+// The vector header comes first: the other headers use it.
 // clang-format off
 #include "kernels/cpu/isa/vector_avx512.h"
 #include "kernels/cpu/isa/math_lanes.h"

@@ -1,10 +1,10 @@
-// The codes of a block from the words that code_layout.h packs them into, as vectors of bytes.
+// Decodes the codes of a block from the words of code_layout.h to vectors of bytes.
 #pragma once
 
 namespace quire::kernels {
 namespace {
 
-// Of each byte of x the low kBits bits, or with the others from y.
+// Returns the low kBits bits of each byte of x; join adds the other bits from y.
 template <int kBits, typename Word>
 QUIRE_LANE_INLINE Word low_bits(Word x) {
   return bit_and(x, every_byte(x, (1 << kBits) - 1));
@@ -15,12 +15,12 @@ QUIRE_LANE_INLINE Word join(Word x, Word y) {
 }
 
 // Calls take(q, codes) for the 8 quads of rows of a block: byte b of lane n is the code of row 4q + b of
-// column n. word(i) loads vector i of the block. 0 bits: the codes are at hand, word(0) is every quad
-// (limits_lanes.h).
+// column n. word(i) loads vector i of the block. With 0 bits the codes need no decoding: word(0) is every
+// quad (limits_lanes.h).
 //
-// Rows lie in quads, not in the pairs of ExLlamaV2's layout, because products of bytes need half the vectors
-// of codes that products of 16-bit integers do, and so half the shifts and masks. On a Zen 5 core at 3.9 GHz,
-// 4 bits, one row of 384 x 2048: pairs 9.7 us, quads 4.1 us.
+// Rows are stored in quads, not in the pairs of ExLlamaV2's layout: products of bytes need half as many
+// vectors of codes as products of 16-bit integers, and so half the shifts and masks. On a Zen 5 core at 3.9
+// GHz, 4 bits, one row of 384 x 2048: pairs 9.7 us, quads 4.1 us.
 template <int kBits, typename Load, typename Take>
 QUIRE_LANE_INLINE void for_each_quad(Load word, Take take) {
   using Word = decltype(word(0));
@@ -76,14 +76,14 @@ QUIRE_LANE_INLINE void for_each_quad(Load word, Take take) {
   }
 }
 
-// Four bytes of activations.
+// Loads four bytes of activations.
 QUIRE_LANE_INLINE int32_t load_quad(const int8_t* x) {
   int32_t quad;
   __builtin_memcpy(&quad, x, sizeof quad);
   return quad;
 }
 
-// The activations of one row in a block.
+// Bytes of the activations of one row in a block.
 template <int kStored>
 constexpr int kBlockBytes = kStored* kBlockRows;
 

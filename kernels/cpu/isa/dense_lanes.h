@@ -1,10 +1,10 @@
-// Products with dense panels, in f32; and the way of every product to its target.
+// Products with dense panels, in f32, and the output of all products.
 #pragma once
 
 namespace quire::kernels {
 namespace {
 
-// y = product * prescale + bias, to `target` or added to it.
+// Stores y = product * prescale + bias to `target`, or adds it.
 QUIRE_LANE_INLINE void write_panel_row(const PanelOutput& output, int32_t row, F32 product) {
   float* target = output.target + static_cast<size_t>(row) * output.stride;
   F32 y = product;
@@ -31,8 +31,8 @@ QUIRE_LANE_INLINE void prefetch(const void* address) {
   __builtin_prefetch(address, 0, 3);
 }
 
-// The scales of a panel's columns from row k on, times what load_float8 leaves out: a weight is rounded once,
-// as it would be in f32.
+// Returns the scales of a panel's columns from row k on, times the factor that load_float8 leaves out: so a
+// weight is rounded once, as in f32.
 QUIRE_LANE_INLINE F32 load_panel_scales(const DensePanels& panels, int32_t panel, int32_t k) {
   const int32_t num_blocks = (panels.num_in - 1) / panels.scale_rows + 1;
   const size_t block = static_cast<size_t>(panel) * static_cast<size_t>(num_blocks) +
@@ -40,8 +40,8 @@ QUIRE_LANE_INLINE F32 load_panel_scales(const DensePanels& panels, int32_t panel
   return mul(load(panels.scales + block * kPanelColumns), splat(256.0f));
 }
 
-// kRows x kPanels sums in registers, from panel `first` on. Every sum runs over k in order, so that its value
-// depends on neither.
+// Computes kRows x kPanels sums in registers, from panel `first` on. Every sum runs over k in order, so that
+// its value does not depend on kRows or kPanels.
 template <DType kDtype, int kRows, int kPanels>
 void dense_tile(const DensePanels& panels, int32_t first, const float* input, size_t input_stride,
                 const PanelOutput& output) {
@@ -87,8 +87,8 @@ void dense_tile(const DensePanels& panels, int32_t first, const float* input, si
   }
 }
 
-// kRows rows of all panels, as many panels at a time as make eight or more independent sums: a fused
-// multiply-add takes four cycles, and two can begin in each.
+// Multiplies kRows rows with all panels, with enough panels at a time for eight or more independent sums: a
+// fused multiply-add takes four cycles, and two can start in each.
 template <DType kDtype, int kRows>
 void dense_row_tile(const DensePanels& panels, const float* input, size_t input_stride,
                     const PanelOutput& output) {

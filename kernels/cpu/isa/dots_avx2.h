@@ -1,8 +1,7 @@
-// Dot products for AVX2, by the product of pairs of 16-bit integers. Its product of bytes adds two of them
-// into 16 bits; to keep 4-bit codes from saturating them, the high and low bytes of activations take two sums
-// of 16 bits and one of
-// 32. That was tried: 4 rows of 384 x 2048 in 63 us (52 with two rows at a time) instead of 40, and one row
-// in 14 us instead of 15.
+// Dot products for AVX2, with products of pairs of 16-bit integers. The AVX2 product of bytes adds two
+// products into 16 bits, which could saturate with 4-bit codes; to avoid that, the high and low bytes of
+// activations need two 16-bit sums and one 32-bit sum. Measured, this was slower: 4 rows of 384 x 2048 took
+// 63 us (52 with two rows at a time) instead of 40, and one row 14 us instead of 15.
 #pragma once
 
 namespace quire::kernels {
@@ -12,7 +11,7 @@ QUIRE_LANE_INLINE I32 every_byte(I32, int32_t byte) {
   return splat_int(byte * 0x01010101);
 }
 
-// Activations of a quad lie as rows 4q, 4q + 2, 4q + 1, 4q + 3.
+// Stores the activations of a quad in the order 4q, 4q + 2, 4q + 1, 4q + 3.
 template <int kStored>
 QUIRE_LANE_INLINE void store_activations(int8_t* block, int half, I32 codes) {
   const __m256i order =
@@ -28,8 +27,8 @@ QUIRE_LANE_INLINE I32 odd_bytes(I32 x) {
   return {_mm256_srli_epi16(x.a, 8), _mm256_srli_epi16(x.b, 8)};
 }
 
-// The sum is pinned: GCC would add up all products of a block in a tree, and with sixteen registers keep them
-// on the stack meanwhile, at less than half the speed.
+// The sum is pinned in a register: GCC would add up all products of a block in a tree, which with sixteen
+// registers spills to the stack, at less than half the speed.
 QUIRE_LANE_INLINE void add_pairs(I32& sum, I32 codes, I32 x) {
   sum.a = _mm256_add_epi32(sum.a, _mm256_madd_epi16(codes.a, x.a));
   sum.b = _mm256_add_epi32(sum.b, _mm256_madd_epi16(codes.b, x.b));

@@ -1,11 +1,11 @@
-// Dot products of bytes, 4 to a lane: codes with the high and the low bytes of activations, or with their
-// one.
+// Dot products of bytes, 4 per lane: codes times the high and low bytes of 16-bit activations, or times 8-bit
+// activations.
 #pragma once
 
 namespace quire::kernels {
 namespace {
 
-// 16 activations to their bytes; low bytes from 128 up count as negative, and the high ones make up for it.
+// Splits 16 activations into bytes; low bytes from 128 up count as negative, and the high bytes compensate.
 template <int kStored>
 QUIRE_LANE_INLINE void store_activations(int8_t* block, int half, I32 codes) {
   auto* bytes = reinterpret_cast<uint8_t*>(block) + 16 * half;
@@ -22,7 +22,7 @@ struct Panels {
   I32 of[kPanels];
 };
 
-// A vector like x with that value in every byte.
+// Returns a vector like x with that value in every byte.
 template <int kPanels>
 QUIRE_LANE_INLINE Panels<kPanels> every_byte(Panels<kPanels> x, int32_t byte) {
 #pragma GCC unroll 4
@@ -49,7 +49,7 @@ QUIRE_LANE_INLINE Panels<kPanels> choose(Panels<kPanels> mask, Panels<kPanels> x
 }
 
 // Sums over some blocks of kRows rows with kPanels panels. A product takes four to five cycles and two can
-// begin in each, so at least ten independent sums are needed: one row has two chains of them.
+// start in each, so at least ten independent sums are needed: one row has two chains of them.
 template <int kRows, int kPanels, int kStored>
 struct Dots {
   static constexpr int kChains = kRows * kStored <= 2 ? 2 : 1;
@@ -79,7 +79,7 @@ struct Dots {
   // x: [kRows, kBlockBytes<kStored>].
   template <int kBits, typename Value>
   QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[kPanels], const int8_t* x, Value value_of) {
-    // Left alone, the compiler loads a word again for every shift, and the loads become the bottleneck.
+    // Otherwise the compiler loads a word again for every shift, and the loads become the bottleneck.
     const auto word = [&codes](int w) __attribute__((always_inline)) {
       Panels<kPanels> words;
 #pragma GCC unroll 4

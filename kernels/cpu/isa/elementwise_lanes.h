@@ -1,10 +1,10 @@
-// Row operations outside of matrices: embedding, norms, activations, logits.
+// Row operations other than matrix products: embedding, norms, activations, logits.
 #pragma once
 
 namespace quire::kernels {
 namespace {
 
-// Up to 16 values of a type as f32, 0 in the other lanes; reads nothing beyond them.
+// Loads up to 16 values of a type as f32, 0 in the other lanes; reads nothing beyond them.
 QUIRE_LANE_INLINE F32 load_as_float(DType dtype, const void* row, int32_t first, int32_t n) {
   if (dtype == DType::f32) return load_partial(static_cast<const float*>(row) + first, n);
   const uint16_t* source = static_cast<const uint16_t*>(row) + first;
@@ -27,7 +27,7 @@ void embed_row(DType dtype, const void* row, int32_t columns, float scale, float
   }
 }
 
-// Lane i adds up the columns 16 j + i in order; then the lanes are added as sum_lanes says.
+// Lane i sums the columns 16 j + i in order; then the lanes are summed as in sum_lanes.
 inline float sum_of_squares(const float* x, int32_t columns, float mean) {
   F32 sum = splat(0.0f);
   for (int32_t c = 0; c < columns; c += 16) {
@@ -84,7 +84,7 @@ QUIRE_LANE_INLINE F32 xielu_lanes(const MlpSpec& spec, F32 x) {
   return select(less(splat(0.0f), x), above, fma(bent, splat(spec.c), linear));
 }
 
-// What the gate keeps beyond its mean and some standard deviations.
+// Returns the threshold of a sparse gate: its mean plus some standard deviations.
 inline float sparsity_cutoff(const MlpSpec& spec, const float* gate) {
   const auto count = static_cast<float>(spec.intermediate);
   const float mean = sum_of(gate, spec.intermediate) / count;
@@ -117,7 +117,7 @@ void activate(const MlpSpec& spec, const float* gate, const float* up, float* ou
     case Activation::gelu_erf:
       return map([](F32 x) { return gelu_erf_lanes(x); });
     case Activation::relu:
-      // maximum() gives its second operand for NaN: a fault upstream stays visible.
+      // maximum() returns its second operand for NaN, so that an error upstream stays visible.
       return map([](F32 x) { return maximum(splat(0.0f), x); });
     case Activation::relu_squared:
       return map([](F32 x) {

@@ -1,6 +1,6 @@
-// What one instruction set provides: single-threaded pieces of work as plain function pointers. Checks,
-// scratch memory and threads are the caller's, so that everything compiled with extra instructions lies
-// by way of this struct.
+// Functions that one instruction set provides: single-threaded pieces of work as plain function pointers. The
+// caller is responsible for checks, scratch memory and threads, so that code compiled with extra instructions
+// is only reached through this struct.
 //
 // All instruction sets run the same code over vectors of 16 lanes (vector_*.h), with the same order of
 // floating-point operations and fused multiply-adds in the same places: their results are equal bit for bit.
@@ -20,7 +20,7 @@ inline constexpr int32_t kAttentionRows = 16;  // query rows of a tile
 inline constexpr int32_t kSegmentKeys = 512;   // keys of a softmax segment, aligned to absolute positions
 inline constexpr int32_t kMaxHeadDim = 512;
 
-// Where a panel's columns go: y = product * prescale + bias, stored or added.
+// Destination of a panel's columns: y = product * prescale + bias, stored or added.
 struct PanelOutput {
   float* target = nullptr;      // first row, first column of the panel
   size_t stride = 0;            // floats from row to row
@@ -32,13 +32,13 @@ struct PanelOutput {
 
 // Activations of up to `max_tile_rows` rows as integers of 16 or of 8 bits: x = code * scale.
 struct QuantTile {
-  const int8_t* codes = nullptr;  // [blocks, rows, block bytes], their order that of the set's dots_*.h
+  const int8_t* codes = nullptr;  // [blocks, rows, block bytes], in the order of the set's dots_*.h
   const float* scales = nullptr;  // [spans, rows]
   const int32_t* sums = nullptr;  // [blocks, rows] sum of the block's codes
   int32_t rows = 0;               // a power of two, at most max_tile_rows
 };
 
-// The place of one row in a tile of `tile_rows`.
+// Destination of one row in a tile of `tile_rows`.
 struct QuantRowTarget {
   int8_t* codes = nullptr;
   float* scales = nullptr;
@@ -47,7 +47,7 @@ struct QuantRowTarget {
   int32_t tile_rows = 0;
 };
 
-// One row of activations: blocks of 32 of `input`, gathered by `order` (-1 gives 0; nullptr: in order, zeros
+// One row of activations: blocks of 32 of `input`, gathered by `order` (-1 yields 0; nullptr: in order, zeros
 // from num_in on).
 struct QuantRowSource {
   const float* input = nullptr;
@@ -62,7 +62,7 @@ struct QuantRun {
   int32_t num_groups = 0;
 };
 
-inline constexpr int32_t kLineWords = 16;  // of a line of the caches
+inline constexpr int32_t kLineWords = 16;  // words of a cache line
 
 // Up to max_quant_panels adjacent panels of a quantized matrix. See weight.h for the layout.
 struct QuantPanels {
@@ -78,13 +78,13 @@ struct QuantPanels {
   // coded
   const uint8_t* zeros = nullptr;   // [panels, groups, 16]; nullptr: all zeros are zero_offset
   int32_t zero_offset = 0;          // added to a zero
-  const uint8_t* values = nullptr;  // [16] of the codes; nullptr: themselves
+  const uint8_t* values = nullptr;  // [16] values of the codes; nullptr: the codes themselves
   const void* scales = nullptr;     // [panels, groups, 16] f16, bf16, f32 or f8_e8m0
   DType scale_dtype = DType::f16;
   int32_t num_panels = 1;
   int32_t last_columns = kPanelColumns;  // of the last panel
-  // What a full tile also brings to the second-level cache: from next_codes on, and for each block that it
-  // works on, so many lines. They need not be there.
+  // Prefetch to the second-level cache by a full tile: starting at next_codes, next_lines lines per block
+  // that the tile works on. The addresses need not be valid.
   const uint32_t* next_codes = nullptr;
   int32_t next_lines = 0;
 };
@@ -99,7 +99,7 @@ struct DensePanels {
   int32_t last_columns = kPanelColumns;  // of the last panel
   // f8_e4m3: [panels, ceil(num_in / scale_rows), 16]
   const float* scales = nullptr;
-  int32_t scale_rows = 0;  // that share a scale
+  int32_t scale_rows = 0;  // rows that share a scale
 };
 
 struct NormRow {
@@ -111,7 +111,7 @@ struct NormRow {
   bool accumulate = false;
 };
 
-// One token's q and k through norm and rotation, then k and v into the cache.
+// Normalises and rotates one token's q and k, then writes k and v to the cache.
 struct AppendToken {
   const AppendKvParams* params = nullptr;
   int32_t token = 0;
@@ -123,7 +123,7 @@ struct AttentionTile {
   const AttentionParams* params = nullptr;
   int32_t sequence = 0;
   int32_t kv_head = 0;
-  int32_t first_row = 0;  // of the sequence's rows, numbered token * (heads per KV head) + head
+  int32_t first_row = 0;  // index among the sequence's rows, numbered token * (heads per KV head) + head
   int32_t rows = 0;
   float* query = nullptr;    // scratch [16, padded head_dim]
   float* keys = nullptr;     // scratch [padded head_dim, 16]
@@ -131,7 +131,7 @@ struct AttentionTile {
   float* weights = nullptr;  // scratch [16, 16]
 };
 
-// Softmax of some keys so far: sum over keys of exp(score - maximum) * (1, value).
+// Online softmax state of the keys so far: sum over keys of exp(score - maximum) * (1, value).
 struct AttentionState {
   float* sums = nullptr;         // [16, padded head_dim]
   float* maximum = nullptr;      // [16]
@@ -140,7 +140,7 @@ struct AttentionState {
 
 // Products of quantized panels with activations as integers of one size.
 struct QuantKernels {
-  int32_t max_tile_rows;  // of a QuantTile: a power of two
+  int32_t max_tile_rows;  // largest rows of a QuantTile: a power of two
   void (*quantize_row)(const QuantRowSource& source, const QuantRowTarget& target);
   void (*quant_panels)(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
 };
@@ -148,8 +148,8 @@ struct QuantKernels {
 struct IsaKernels {
   const char* name;  // "scalar", "avx2", "avx512"
   int32_t max_quant_panels;
-  QuantKernels full;  // activations of 16 bits
-  QuantKernels i8;    // and of 8
+  QuantKernels full;  // 16-bit activations
+  QuantKernels i8;    // 8-bit activations
   void (*dense_panels)(const DensePanels& panels, const float* input, size_t input_stride, int32_t rows,
                        const PanelOutput& output);
   void (*embed_row)(DType dtype, const void* row, int32_t columns, float scale, float* out);
@@ -158,9 +158,9 @@ struct IsaKernels {
   void (*scale_logits)(float* logits, int64_t count, float scale, float softcap);
   void (*append_token)(const AppendToken& token);
   void (*attention_begin)(const AttentionTile& tile);  // fills tile.query
-  // The keys of one segment that the tile's rows see.
+  // Adds the keys of one segment that the tile's rows attend to.
   void (*attention_segment)(const AttentionTile& tile, int32_t segment, const AttentionState& state);
-  // Joins the state of `segment` to that of the segments before it.
+  // Merges the state of `segment` into that of the segments before it.
   void (*attention_merge)(const AttentionTile& tile, int32_t segment, const AttentionState& part,
                           const AttentionState& total);
   void (*attention_finish)(const AttentionTile& tile, const AttentionState& total);

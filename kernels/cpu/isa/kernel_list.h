@@ -1,4 +1,4 @@
-// The kernels of one instruction set, by what the other headers have made of its vectors. Included last.
+// The kernels of one instruction set, as the other headers define them with its vectors. Included last.
 #pragma once
 
 namespace quire::kernels {

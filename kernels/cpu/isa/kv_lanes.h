@@ -1,4 +1,4 @@
-// One head of one token on its way into the cache and out of it: head norm, rotary embedding, and the cache's
+// One head of one token, written to and read from the KV cache: head norm, rotary embedding, and the cache's
 // formats (docs/formats.md, "KV cache").
 #pragma once
 
@@ -9,7 +9,7 @@ constexpr bool is_quantized(KvFormat format) {
   return format == KvFormat::q8 || format == KvFormat::q4;
 }
 
-// Where one head of one token lies.
+// Address of one head of one token.
 struct CacheRow {
   uint8_t* codes;
   uint16_t* scales;
@@ -44,9 +44,9 @@ inline CacheRow cache_row(const CacheSide& side, const HeadPlace& at) {
           is_quantized(side.format) ? first_scale + row * static_cast<size_t>(shape.head_dim / 32) : nullptr};
 }
 
-// The transform of the quantized formats, unscaled, in place; its own inverse but for a factor 32. Blocks of
-// 64: a 32-point Walsh-Hadamard transform of the even elements and one of the odd. Where head_dim is no
-// multiple of 64: blocks of 32, one transform each.
+// Computes the transform of the quantized formats, unscaled, in place; it is its own inverse except for a
+// factor 32. Blocks of 64: a 32-point Walsh-Hadamard transform of the even elements and one of the odd. If
+// head_dim is no multiple of 64: blocks of 32, one transform each.
 inline void hadamard(float* x, int32_t head_dim) {
   const bool wide = head_dim % 64 == 0;
   const int32_t block = wide ? 64 : 32;
@@ -77,8 +77,8 @@ inline float largest_magnitude(const float* x) {
   return amax;
 }
 
-// 32 transformed elements. A block with a NaN or an infinity reads back as NaN; a scale that f16 cannot hold
-// is cut to the largest that it can.
+// Encodes 32 transformed elements. A block with a NaN or an infinity is read back as NaN; a scale beyond the
+// range of f16 becomes its largest value.
 inline void encode_block(const float* x, bool eight_bits, uint8_t* codes, uint16_t* scale) {
   const float zero = eight_bits ? 128.0f : 8.0f;
   const float amax = largest_magnitude(x);
@@ -124,7 +124,7 @@ inline void encode_row(const float* x, KvFormat format, int32_t head_dim, CacheR
   }
 }
 
-// The scales of a row as f32, for decode_lanes.
+// Loads the scales of a row as f32, for decode_lanes.
 inline void decode_scales(KvFormat format, int32_t head_dim, CacheRow row, float* scales) {
   if (!is_quantized(format)) return;
   uint16_t bits[16] = {};
@@ -132,7 +132,7 @@ inline void decode_scales(KvFormat format, int32_t head_dim, CacheRow row, float
   store(scales, load_half(bits));
 }
 
-// Elements d..d+15 of a row, 0 beyond head_dim; those of the quantized formats still transformed.
+// Loads elements d..d+15 of a row, 0 beyond head_dim; elements of the quantized formats stay transformed.
 QUIRE_LANE_INLINE F32 decode_lanes(KvFormat format, int32_t head_dim, CacheRow row, const float* scales,
                                    int32_t d) {
   switch (format) {
@@ -172,7 +172,7 @@ inline void rotate_pairs(float* x, const float* cosines, const float* sines, int
   }
 }
 
-// Floats of a token's row of q, k and v.
+// Returns the floats of a token's row of q, k and v.
 inline size_t row_columns(const AttentionSpec& spec) {
   const HeadShape& heads = spec.heads;
   const int32_t values = heads.value_dim != 0 ? heads.value_dim : heads.head_dim;
@@ -203,7 +203,7 @@ inline void rotate_head(const AppendKvParams& params, int32_t token, float* head
   }
 }
 
-// Norm and rotation of all heads of q, or of k, in place.
+// Normalises and rotates all heads of q, or of k, in place.
 inline void turn_heads(const AppendKvParams& params, const float* weight, int32_t token, float* heads,
                        int32_t num_heads) {
   const int32_t dim = params.heads.head_dim;
@@ -231,7 +231,7 @@ inline void scale_row(float* row, int32_t columns, float factor) {
   for (int32_t i = 0; i < columns; ++i) row[i] *= factor;
 }
 
-// The place of a token in the pages.
+// Location of a token in the pages.
 struct TokenPlace {
   int32_t page;
   int32_t slot;
@@ -274,7 +274,7 @@ void append_token(const AppendToken& work) {
   const auto head_at = [row, head_dim](int32_t h) {
     return row + static_cast<size_t>(h) * static_cast<size_t>(head_dim);
   };
-  // Values go first: where they are the keys, those are not yet turned.
+  // Values go first: if they are copies of the keys, those are not rotated yet.
   float* keys = head_at(num_heads);
   const TokenPlace at = params.reads_cache_only ? TokenPlace{} : place_of(params, work.token);
   if (!params.reads_cache_only) {

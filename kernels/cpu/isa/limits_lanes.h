@@ -1,10 +1,11 @@
-// Loops that measure what the machine can do at best, for ratios in benchmarks.
+// Loops that measure the peak rates of the machine, for ratios in benchmarks.
 #pragma once
 
 namespace quire::kernels {
 namespace {
 
-// Reads `bytes` (a multiple of 256) once, with the prefetch of the products; returns something of them all.
+// Reads `bytes` (a multiple of 256) once, with the prefetch of the products; returns a value that depends on
+// all of them.
 uint32_t read_once(const void* memory, size_t bytes) {
   const auto* words = static_cast<const uint32_t*>(memory);
   I32 seen[4] = {splat_int(0), splat_int(0), splat_int(0), splat_int(0)};
@@ -18,12 +19,12 @@ uint32_t read_once(const void* memory, size_t bytes) {
   return static_cast<uint32_t>(max_lanes(bit_or(bit_or(seen[0], seen[1]), bit_or(seen[2], seen[3]))));
 }
 
-// The inner loop of a quantized product with its weights already unpacked: `rounds` blocks of codes i + 1 in
-// panel i against the rows x of a tile, as quantize_row makes them. Returns multiplications and additions
-// done, those of a code and an activation as one each.
+// Runs the inner loop of a quantized product with its weights already unpacked: `rounds` blocks of codes i +
+// 1 in panel i and the rows x of a tile, as quantize_row makes them. Returns the number of multiplications
+// and additions done, counting one of each per code and activation.
 int64_t dot_rounds(const int8_t* x, int64_t rounds, int32_t* result) {
   constexpr int32_t kRows = kQuantRows<2>;
-  // Panels differ, so that the compiler does not take one for the other.
+  // Panels differ, so that the compiler does not merge them.
   uint32_t words[kQuantPanels][kPanelColumns];
   const uint32_t* codes[kQuantPanels];
   for (int i = 0; i < kQuantPanels; ++i) {
@@ -41,7 +42,7 @@ int64_t dot_rounds(const int8_t* x, int64_t rounds, int32_t* result) {
 #pragma GCC unroll 4
       for (int i = 0; i < kQuantPanels; ++i) seen = bit_or(seen, dots.sum(r, i));
     }
-    // Without it every round would be known to give the same.
+    // Without it the compiler would compute only one round, because all are equal.
     __asm__ volatile("" ::: "memory");
   }
   *result = sum_lanes(seen);

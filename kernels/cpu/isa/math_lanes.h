@@ -6,7 +6,7 @@ namespace quire::kernels {
 namespace {
 
 // Cephes' expf: 2^n * p(r), r = x - n ln 2 in two parts. Relative error below 1.2e-7; 0 below -87.3, infinity
-// above 88.37 (a hair early), NaN stays NaN.
+// above 88.37 (slightly early), NaN stays NaN.
 QUIRE_LANE_INLINE F32 exp_lanes(F32 x) {
   const F32 limited = minimum(splat(89.0f), maximum(splat(-88.0f), x));
   const I32 n = to_int(mul(limited, splat(1.44269504088896341f)));

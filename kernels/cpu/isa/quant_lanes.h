@@ -1,19 +1,19 @@
-// Products with quantized panels: exact integer dot products of codes with activations of kBytes
-// bytes, which lie as kStored.
+// Products with quantized panels: exact integer dot products of codes with activations of kBytes bytes, which
+// are stored as kStored bytes.
 #pragma once
 
 namespace quire::kernels {
 namespace {
 
-// ---- activations to integers ----
+// Activations to integers.
 
-// x = code * scale with scale = amax / largest, for the up to four blocks of a span; of two bytes the largest
-// is 32639 = 127 * 256 + 127, so that high and low bytes are signed ones. A span whose amax is NaN or
-// infinite gets a NaN scale, so that a fault upstream is seen in every output of its row, and of no other
-// row. A span below 2^-100 counts as 0.
+// x = code * scale with scale = amax / largest, for the up to four blocks of a span. For two bytes the
+// largest code is 32639 = 127 * 256 + 127, so that high and low bytes fit signed bytes. A span whose amax is
+// NaN or infinite gets a NaN scale, so that an error upstream is visible in every output of its row, and in
+// no other row. A span below 2^-100 counts as 0.
 struct SpanScale {
   float scale;
-  float factor;  // codes of x: 0 where the scale is 0 or NaN
+  float factor;  // x * factor is the code; 0 if the scale is 0 or NaN
 };
 
 template <int kBytes>
@@ -32,7 +32,7 @@ SpanScale span_scale(const float* x, int32_t num_rows) {
   return {amax / kLargest, kLargest / amax};
 }
 
-// Codes of one block to bytes; their sum.
+// Converts one block to codes and returns their sum.
 template <int kBytes>
 int32_t quantize_block(const float* x, float factor, int8_t* bytes) {
   I32 sum = splat_int(0);
@@ -45,7 +45,7 @@ int32_t quantize_block(const float* x, float factor, int8_t* bytes) {
   return sum_lanes(sum);
 }
 
-// The elements of a span: where they lie, or gathered.
+// Returns the elements of a span: in the input, or gathered.
 inline const float* elements_of_span(const QuantRowSource& source, int32_t first, int32_t count,
                                      float* gathered) {
   if (source.order != nullptr) {
@@ -78,19 +78,19 @@ void quantize_row(const QuantRowSource& source, const QuantRowTarget& target) {
   }
 }
 
-// ---- products ----
+// Products.
 
-// Bytes ahead of the codes in use. 4 KiB to 8 KiB measured alike; none costs a quarter of the speed of one
-// row.
+// Prefetch distance in bytes. 4 KiB to 8 KiB measured alike; without prefetch a product of one row loses a
+// quarter of its speed.
 constexpr size_t kCodePrefetchBytes = 6144;
 
-// Where a tile's activations and the panels' codes have been read up to.
+// Read positions in a tile's activations and the panels' codes.
 template <int kPanels>
 struct QuantCursor {
   const uint32_t* codes[kPanels];
   const uint32_t* next_codes;
   const int8_t* x;
-  const float* x_scales;  // of the span that the next block is in
+  const float* x_scales;  // of the span that contains the next block
   const int32_t* x_sums;
   int32_t group;
   int32_t block_of_span;
@@ -101,14 +101,14 @@ struct QuantTotals {
   F32 of[kRows][kPanels];
 };
 
-// What the 16 columns of a group share in each panel.
+// Scales and zeros of the 16 columns of a group in each panel.
 template <int kPanels>
 struct GroupTerms {
   F32 scales[kPanels];
   I32 zeros[kPanels];  // coded
 };
 
-// Of 16 columns, from the index-th group of all panels.
+// Loads the scales of 16 columns, for group `index` counted over all panels.
 QUIRE_LANE_INLINE F32 load_scales(const QuantPanels& panels, size_t index) {
   const auto* bytes = static_cast<const uint8_t*>(panels.scales);
   const size_t first = index * kPanelColumns;
@@ -124,7 +124,7 @@ QUIRE_LANE_INLINE F32 load_scales(const QuantPanels& panels, size_t index) {
   }
 }
 
-// How the values of a run's codes come about.
+// How codes of a run become values.
 enum class CodeKind { exl2, linear, table };
 
 template <CodeKind kKind, int kPanels>
@@ -132,7 +132,7 @@ QUIRE_LANE_INLINE GroupTerms<kPanels> terms_of_group(const QuantPanels& panels, 
   GroupTerms<kPanels> terms;
 #pragma GCC unroll 4
   for (int i = 0; i < kPanels; ++i) {
-    // A panel that is not there is computed as the first one and not written.
+    // A missing panel is computed like the first one and not written.
     const size_t panel = i < panels.num_panels ? static_cast<size_t>(i) : 0;
     const size_t index = panel * static_cast<size_t>(panels.num_groups) + static_cast<size_t>(group);
     if constexpr (kKind != CodeKind::exl2) {
@@ -148,7 +148,7 @@ QUIRE_LANE_INLINE GroupTerms<kPanels> terms_of_group(const QuantPanels& panels, 
   return terms;
 }
 
-// From quads of codes to quads of values.
+// Returns the function from quads of codes to quads of values.
 template <CodeKind kKind>
 QUIRE_LANE_INLINE auto value_of_codes(const QuantPanels& panels) {
   if constexpr (kKind == CodeKind::table) {
@@ -169,7 +169,7 @@ QUIRE_LANE_INLINE void prefetch_block(const uint32_t* codes, int bits) {
   }
 }
 
-// To the second-level cache; where the next lines lie.
+// Prefetches to the second-level cache; returns the address of the next lines.
 QUIRE_LANE_INLINE const uint32_t* prefetch_next(const uint32_t* codes, int32_t lines) {
   for (const uint32_t* const end = codes + kLineWords * lines; codes != end; codes += kLineWords)
     __builtin_prefetch(codes, 0, 2);
@@ -194,8 +194,8 @@ QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels, kStored>& dots,
   }
 }
 
-// All groups of a run. The integers of the blocks that share a group and a span are exact; then one
-// multiplication and one fused multiply-add, in the order of the blocks, for each output.
+// Multiplies all groups of a run. The integer sums of the blocks that share a group and a span are exact;
+// then one multiplication and one fused multiply-add follow, in the order of the blocks, for each output.
 template <CodeKind kKind, int kBits, int kRows, int kPanels, int kStored, bool kBringsNext>
 void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanels>& cursor,
                QuantTotals<kRows, kPanels>& all_totals) {

@@ -10,13 +10,13 @@
 namespace quire::kernels {
 namespace {
 
-// Four rows of two registers each (dense), or of three (dots_avx2.h), leave room for operands in the sixteen
-// there are.
+// Four rows of two registers each (dense), or of three (dots_avx2.h), leave registers for operands among the
+// sixteen.
 constexpr int32_t kDenseRows = 4;
 template <int kStored>
 constexpr int32_t kQuantRows = 4;
 constexpr int kQuantPanels = 1;
-// As how many bytes products take activations of kBytes: its product is one of 16 bits.
+// Bytes in which activations of kBytes are stored: AVX2 multiplies 16-bit integers.
 template <int kBytes>
 constexpr int kStoredBytes = 2;
 constexpr int dense_panels_together(int rows) {
@@ -143,7 +143,7 @@ QUIRE_LANE_INLINE F32 load_bfloat(const uint16_t* p) {
           _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_128(p + 8)), 16))};
 }
 QUIRE_LANE_INLINE F32 load_float8(const uint8_t* p) {
-  // The sign fills the upper bits: one bit of it is too many.
+  // Sign extension fills the upper bits: clear the extra bit.
   const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_128(p)), 7);
   const __m256i halves = _mm256_and_si256(shifted, _mm256_set1_epi16(-0x4001));
   return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
@@ -172,7 +172,7 @@ QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {
   return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
 }
 QUIRE_LANE_INLINE __m256 lookup_8(__m256 low, __m256 high, __m256i index) {
-  const __m256 use_high = _mm256_castsi256_ps(_mm256_slli_epi32(index, 28));  // bit 3 into the sign
+  const __m256 use_high = _mm256_castsi256_ps(_mm256_slli_epi32(index, 28));  // shifts bit 3 to the sign
   return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index), _mm256_permutevar8x32_ps(high, index),
                           use_high);
 }

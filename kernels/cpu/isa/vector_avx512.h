@@ -11,15 +11,15 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kDenseRows = 8;
-// Four rows with two panels, a high and a low sum each, take half of the registers. Measured on Zen 5, 4
-// bits: six rows with two panels 76 % of the peak, eight with one 79 %, four with three 74 %, four with two
-// 86 %.
+// Four rows with two panels, with a high and a low sum each, use half of the registers. Measured on Zen 5
+// with 4 bits: six rows with two panels 76 % of the peak, eight with one 79 %, four with three 74 %, four
+// with two 86 %.
 //
-// Activations of one byte need half of the sums, so that eight rows with two panels take as many.
+// Activations of one byte need half of the sums, so eight rows with two panels use as many registers.
 template <int kStored>
 constexpr int32_t kQuantRows = kStored == 1 ? 8 : 4;
 constexpr int kQuantPanels = 2;
-// As how many bytes products take activations of kBytes.
+// Bytes in which activations of kBytes are stored.
 template <int kBytes>
 constexpr int kStoredBytes = kBytes;
 constexpr int dense_panels_together(int rows) {
@@ -143,7 +143,7 @@ QUIRE_LANE_INLINE F32 load_bfloat(const uint16_t* p) {
 }
 QUIRE_LANE_INLINE F32 load_float8(const uint8_t* p) {
   const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  // The sign fills the upper bits: one bit of it is too many.
+  // Sign extension fills the upper bits: clear the extra bit.
   const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
   return {_mm512_cvtph_ps(_mm256_and_si256(shifted, _mm256_set1_epi16(-0x4001)))};
 }

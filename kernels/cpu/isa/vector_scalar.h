@@ -1,7 +1,7 @@
 // Sixteen lanes as an array: the reference of the vector functions, in portable C++.
 //
-// min and max follow the SSE rule (the second operand where either is NaN), sums over lanes add lane i + 8 to
-// lane i, then i + 4, i + 2, i + 1, so that every instruction set gives the same bits. Included by one source
+// min and max follow the SSE rule (the second operand if either is NaN). Sums over lanes add lane i + 8 to
+// lane i, then i + 4, i + 2, i + 1. So every instruction set computes the same bits. Included by one source
 // file only.
 #pragma once
 
@@ -18,7 +18,7 @@ constexpr int32_t kDenseRows = 2;
 template <int kStored>
 constexpr int32_t kQuantRows = 2;
 constexpr int kQuantPanels = 1;
-// As how many bytes products take activations of kBytes: one byte alone would bring no speed.
+// Bytes in which activations of kBytes are stored: one byte would not be faster here.
 template <int kBytes>
 constexpr int kStoredBytes = 2;
 constexpr int dense_panels_together(int) {
@@ -56,7 +56,7 @@ QUIRE_LANE_INLINE F32 load(const float* p) {
   std::memcpy(r.v, p, sizeof r.v);
   return r;
 }
-// The first n lanes, 0 in the others; reads nothing beyond them.
+// Loads the first n lanes, 0 in the others; reads nothing beyond them.
 QUIRE_LANE_INLINE F32 load_partial(const float* p, int32_t n) {
   F32 r;
   QUIRE_EACH_LANE(i) r.v[i] = i < n ? p[i] : 0.0f;
@@ -109,7 +109,7 @@ QUIRE_LANE_INLINE F32 as_float(I32 a) {
   std::memcpy(r.v, a.v, sizeof r.v);
   return r;
 }
-// Round to nearest even.
+// Rounds to nearest even.
 QUIRE_LANE_INLINE I32 to_int(F32 a) {
   I32 r;
   QUIRE_EACH_LANE(i) r.v[i] = static_cast<int32_t>(__builtin_lrintf(a.v[i]));
@@ -141,7 +141,7 @@ QUIRE_LANE_INLINE I32 load_int(const uint32_t* p) {
   std::memcpy(r.v, p, sizeof r.v);
   return r;
 }
-// Keeps the compiler from loading a again where it is used.
+// Keeps the compiler from loading a again at each use.
 QUIRE_LANE_INLINE void keep_in_register(I32&) {}
 template <int kBits>
 QUIRE_LANE_INLINE I32 shift_right(I32 a) {
@@ -155,13 +155,13 @@ QUIRE_LANE_INLINE I32 shift_left(I32 a) {
   QUIRE_EACH_LANE(i) r.v[i] = static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) << kBits);
   return r;
 }
-// Bits of a where the mask has ones, of b elsewhere.
+// Returns the bits of a selected by the mask, and otherwise those of b.
 QUIRE_LANE_INLINE I32 choose(I32 mask, I32 a, I32 b) {
   I32 r;
   QUIRE_EACH_LANE(i) r.v[i] = (a.v[i] & mask.v[i]) | (b.v[i] & ~mask.v[i]);
   return r;
 }
-// sum + the products of the four bytes of a lane: of codes without a sign, of x with one.
+// Returns sum + the products of the four bytes of a lane: unsigned codes, signed x.
 QUIRE_LANE_INLINE I32 dot_quads(I32 sum, I32 codes, I32 x) {
   QUIRE_EACH_LANE(i) {
     for (int byte = 0; byte < 4; ++byte) {
@@ -189,7 +189,7 @@ QUIRE_LANE_INLINE uint16_t float_to_half_bits(float x) {
   }
   if (magnitude >= 0x477ff000U) return static_cast<uint16_t>(sign | 0x7c00U);
   if (magnitude < 0x38800000U) {
-    // Adding 0.5 leaves the multiple of 2^-24 in the low mantissa bits, rounded to even.
+    // Adding 0.5 moves the multiple of 2^-24 to the low mantissa bits, rounded to even.
     const float shifted = float_of_bits(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (bits_of_float(shifted) - 0x3f000000U));
   }
@@ -207,7 +207,7 @@ QUIRE_LANE_INLINE F32 load_bfloat(const uint16_t* p) {
   QUIRE_EACH_LANE(i) r.v[i] = float_of_bits(static_cast<uint32_t>(p[i]) << 16);
   return r;
 }
-// 2^-8 of E4M3 codes, of which none is NaN: exponent and mantissa in their places of a half.
+// Loads E4M3 codes, none of which is NaN, times 2^-8: exponent and mantissa go to where a half has them.
 QUIRE_LANE_INLINE F32 load_float8(const uint8_t* p) {
   F32 r;
   QUIRE_EACH_LANE(i)
@@ -217,7 +217,7 @@ QUIRE_LANE_INLINE F32 load_float8(const uint8_t* p) {
 QUIRE_LANE_INLINE void store_half(uint16_t* p, F32 a) {
   QUIRE_EACH_LANE(i) p[i] = float_to_half_bits(a.v[i]);
 }
-// The lanes fit 8 bits.
+// The lanes must fit 8 bits.
 QUIRE_LANE_INLINE void store_bytes(uint8_t* p, I32 a) {
   QUIRE_EACH_LANE(i) p[i] = static_cast<uint8_t>(a.v[i]);
 }
@@ -226,13 +226,13 @@ QUIRE_LANE_INLINE I32 load_bytes(const uint8_t* p) {
   QUIRE_EACH_LANE(i) r.v[i] = p[i];
   return r;
 }
-// 8 bytes to 16 lanes, lane 2i from the low half of byte i.
+// Loads 8 bytes into 16 lanes, lane 2i from the low half of byte i.
 QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {
   I32 r;
   QUIRE_EACH_LANE(i) r.v[i] = (p[i / 2] >> (4 * (i % 2))) & 15;
   return r;
 }
-// 16 bytes, and what they say of codes of 4 bits, four to a lane.
+// load_table loads 16 bytes; lookup_bytes uses them to translate codes of 4 bits, four per lane.
 QUIRE_LANE_INLINE I32 load_table(const uint8_t* p) {
   I32 r;
   QUIRE_EACH_LANE(i) std::memcpy(&r.v[i], p + 4 * (i % 4), 4);

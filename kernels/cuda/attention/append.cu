@@ -1,5 +1,5 @@
-// Per-head norms, rotary embedding and the way into the cache; and page copies.
-// Bytes: the step's qkv once, its queries again, what the pages take once.
+// Appends keys and values to the paged KV cache after per-head norms and rotary embedding; also copies pages.
+// Bytes: reads the step's qkv once, writes its queries once, and writes the new rows of the pages once.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/kv_row.cuh"
 #include "kernels/cuda/device/launch.cuh"
@@ -11,7 +11,7 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kMaxHeadDim = 256;
 
-// Any heads: a warp for each, whose row lies in shared memory.
+// Handles any head size: one warp per head, with the head's row in shared memory.
 __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_constant__ AppendKvParams p) {
   __shared__ __align__(8) float rows[kWarps][kMaxHeadDim];
   release_successor();
@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_consta
   }
 }
 
-// A head as one of its lanes has it: numbers lane, lane + 32 and so on. The bits are those of load_head.
+// Part of a head held by one lane: elements lane, lane + 32 and so on. Results are bit-identical to
+// load_head.
 template <int kElements>
 struct LaneHead {
   float v[kElements];
@@ -52,7 +53,7 @@ struct LaneHead {
     for (int k = 0; k < kElements; ++k)
       v[k] = __fmul_rn(__fmul_rn(v[k], scale), weight != nullptr ? weight[lane + 32 * k] : 1.0f);
   }
-  // The first half of the dimensions by the other.
+  // Rotates the first half of the dimensions against the second half.
   __device__ __forceinline__ void rotate(const float (&cosine)[kElements / 2],
                                          const float (&sine)[kElements / 2]) {
 #pragma unroll
@@ -62,7 +63,7 @@ struct LaneHead {
       v[k + kElements / 2] = __fmaf_rn(y, cosine[k], __fmul_rn(x, sine[k]));
     }
   }
-  // `row`: shared memory for it, of this warp.
+  // `row` is shared memory of this warp for one head.
   __device__ __forceinline__ void store(const PageRow& to, KvFormat format, float* row, int lane) const {
     if (format == KvFormat::f16) {
 #pragma unroll
@@ -77,8 +78,8 @@ struct LaneHead {
   }
 };
 
-// Heads of 32 * kElements dimensions of which all turn, halves by halves, or none: rows stay in registers. A
-// warp has kHeadsOfWarp heads of a token on their way at once.
+// Handles heads of 32 * kElements dimensions that are rotated completely as two halves, or not at all. Rows
+// stay in registers. Each warp loads kHeadsOfWarp heads of a token at once.
 constexpr int kHeadsOfWarp = 4;
 template <int kElements>
 __global__ void __launch_bounds__(32 * kWarps) append_lanes_kernel(const __grid_constant__ AppendKvParams p) {
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(32 * kWarps) append_lanes_kernel(const __grid_
   }
 }
 
-// Keys that others are selected by.
+// Copies the keys of the indexer (sparse attention).
 __device__ __forceinline__ void copy_index_keys(const CopyPageParams& p) {
   auto* keys = static_cast<__half*>(p.kv.index_keys);
   const size_t page = static_cast<size_t>(p.kv_shape.page_tokens) * p.kv_shape.index_dim;
@@ -143,8 +144,8 @@ __device__ __forceinline__ void copy_index_keys(const CopyPageParams& p) {
     keys[p.target * page + i] = keys[p.source * page + i];
 }
 
-// One row of blocks per (kv head, plane); planes are keys, values, their scales, and, of the first head, the
-// keys of the selection.
+// One row of blocks per (kv head, plane). Planes are keys, values, their scales, and, for the first head
+// only, the keys of the indexer.
 __global__ void copy_page_kernel(CopyPageParams p) {
   release_successor();
   wait_for_predecessor();

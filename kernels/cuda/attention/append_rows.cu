@@ -1,6 +1,6 @@
-// The way into the cache for what few families ask: norms over all heads or with weights of each head, after
-// rotation or of values, clipping, queries scaled by their position, values that are keys, rows of queries
-// alone. A block a token, whose row lies in shared memory as floats.
+// Appends to the paged KV cache for features that few model families use: norms over all heads or with
+// weights per head, norms after rotation or of values, clipping, queries scaled by position, values that are
+// also keys, rows of queries only. One block per token, with the token's row in shared memory as floats.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/kv_row.cuh"
 #include "kernels/cuda/device/launch.cuh"
@@ -19,7 +19,7 @@ __device__ __forceinline__ float warp_sum(float v) {
   return v;
 }
 
-// x = norm(x) * weight, by one warp; the order of sums is that of the lanes.
+// x = norm(x) * weight, computed by one warp. Lanes determine the order of the sums.
 __device__ __forceinline__ void norm_row(float* x, int columns, NormKind kind, float epsilon,
                                          const float* weight, int lane) {
   if (kind == NormKind::none) return;
@@ -37,14 +37,14 @@ __device__ __forceinline__ void norm_row(float* x, int columns, NormKind kind, f
   __syncwarp();
 }
 
-// Of q or of k, in shared memory.
+// Heads of q or of k, in shared memory.
 struct Heads {
   float* rows;
   int count;
-  const float* weight;  // of their norm
+  const float* weight;  // weights of their norm
 };
 
-// Normalised and rotated by all warps of the block.
+// Normalises and rotates the heads with all warps of the block.
 __device__ __forceinline__ void turn_heads(const AppendKvParams& p, int token, const Heads& heads, int warp,
                                            int lane) {
   const int dim = p.heads.head_dim;
@@ -74,16 +74,16 @@ __device__ __forceinline__ float query_factor(const AttentionSpec& p, int positi
   return 1.0f + p.temperature_beta * log1pf(steps);
 }
 
-// Numbers of a token's row.
+// Sizes of a token's row.
 struct RowShape {
   int columns;
   int of_query;
-  int values;  // of a head of v
+  int values;  // dimension of a head of v
 };
 
 __global__ void __launch_bounds__(kThreads)
     append_rows_kernel(const __grid_constant__ AppendKvParams p, RowShape shape) {
-  extern __shared__ __align__(8) float row[];  // the token's, and after it a head of v for each warp
+  extern __shared__ __align__(8) float row[];  // the token's row, followed by one head of v per warp
   release_successor();
   wait_for_predecessor();
   const int token = blockIdx.x, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   const TokenRows pages(p, token);
   float* keys = row + of_query;
-  if (!p.reads_cache_only) {  // values go first: where they are the keys, those are not yet turned
+  if (!p.reads_cache_only) {  // values first: if they are copies of the keys, those are not rotated yet
     float* own = row + columns + warp * values;
     const float* from = p.values_are_keys ? keys : keys + kv_heads * dim;
     for (int h = warp; h < kv_heads; h += kWarps) {

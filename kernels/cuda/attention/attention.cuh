@@ -1,16 +1,17 @@
-// What the decode and the prefill kernel of attention share, so that a query gets the same bits from both.
+// Code shared by the decode and the prefill kernels of attention, so that a query gets the same bits from
+// both.
 //
-// Keys are attended to in chunks of 128 at fixed positions. For one row and one chunk: scores by a chain of
-// mma over the head dimension; the chunk's maximum; weights exp2(score - maximum) rounded to f16; their sum
-// and the weighted values by chains of mma over the chunk's keys. The chunks of a span, 16 at fixed
-// positions, are merged in order of position, and then the spans. Masked keys have weight exactly 0 and a
-// chunk without visible keys changes nothing, so neither the company in a tile nor the split over blocks can
-// be seen in the result.
+// Online softmax over chunks of 128 keys at fixed positions. For one row and one chunk: the scores are a
+// chain of mma over the head dimension; then the chunk's maximum; the weights are exp2(score - maximum)
+// rounded to f16; their sum and the weighted values are chains of mma over the chunk's keys. A span is 16
+// chunks at fixed positions. Chunks of a span are merged in order of position, then the spans. Masked keys
+// have weight exactly 0, and a chunk without visible keys changes nothing. So the result depends neither on
+// the other rows of a tile nor on how the keys are split over blocks (split-KV).
 //
-// Keys and values lie in shared memory as f16 [128][HD], 16-byte pieces swizzled by the row. Quantized pages
-// are made f16 on the way there, still transformed: queries are transformed instead, and the output at the
-// end. Dimensions of quantized keys, and of the queries that meet them, are put in the order in which a lane
-// of attention_codes.cu unpacks its 16 of each 64 (key_slot).
+// Keys and values lie in shared memory as f16 [128][HD], in 16-byte pieces swizzled by the row. Quantized
+// pages are converted to f16 during that copy but stay Hadamard-transformed: the queries are transformed too,
+// and the output is transformed back at the end. Dimensions of quantized keys, and of queries multiplied with
+// them, are in the order in which a lane of attention_codes.cu unpacks its 16 of each 64 (key_slot).
 #pragma once
 
 #include <cuda_fp16.h>
@@ -24,10 +25,10 @@ namespace quire::kernels {
 
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr uint32_t kOnes = 0x3c003c00U;  // two f16 1.0
-// What a block merges by itself goes to memory once for so many chunks, if at all.
+// Chunks of a span. A block that merges chunks itself writes at most one partial result per span to memory.
 constexpr int kSpanChunks = 16;
 
-// Lets a kernel have so much dynamic shared memory.
+// Allows a kernel to use `bytes` of dynamic shared memory.
 template <typename... Parameters>
 cudaError_t allow_shared(void (*kernel)(Parameters...), size_t bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
@@ -38,18 +39,18 @@ __device__ __forceinline__ uint32_t tile_offset(int row, int piece) {
   return static_cast<uint32_t>(row * HD * 2 + ((piece ^ (row & 7)) << 4));
 }
 
-// One layer's keys or values as seen by one block.
+// One layer's keys or values as one block reads them.
 struct PageReader {
   const uint8_t* data;
   const __half* scales;
-  const int32_t* pages;  // of the sequence
+  const int32_t* pages;  // page table of the sequence
   KvFormat format;
   int32_t page_tokens;
   int32_t num_kv_heads;
   int32_t kv_head;
   int32_t head_dim;
-  // Keys of the sequence that any row of the block sees, first .. length - 1; others are not looked up, for
-  // pages before a window may be another's by now.
+  // Range of keys, first .. length - 1, that any row of the block attends to. Other positions are not looked
+  // up, because pages before a window may belong to another sequence by now.
   int32_t first;
   int32_t length;
 
@@ -62,7 +63,7 @@ struct PageReader {
   }
 };
 
-// Of a sequence's keys or values `first` to `length` - 1.
+// Reads keys or values `first` to `length` - 1 of a sequence.
 template <bool kKeys>
 __device__ __forceinline__ PageReader page_reader(const AttentionParams& p, int sequence, int kv_head,
                                                   int first, int length) {
@@ -78,7 +79,8 @@ __device__ __forceinline__ PageReader page_reader(const AttentionParams& p, int 
           length};
 }
 
-// Rows of one chunk. Where pages hold whole chunks, they follow each other and one division serves them all.
+// Rows of one chunk in the pages. If a page holds whole chunks, the rows are contiguous and need one
+// division.
 struct ChunkRows {
   size_t first;
   bool together;
@@ -97,10 +99,10 @@ __device__ __forceinline__ uint32_t half_pair(uint32_t low, uint32_t high) {
   return low | high << 16;
 }
 
-// Place of dimension `d` among those of a row of keys. Of each 64 dimensions lane t of a tensor core's
-// operand has the 16 from 16t on, and takes them to its pairs of k (2t + {0, 1} and 2t + 8 + {0, 1} of each
-// mma) in the order in which they unpack: of q8 bytes {0, 1} and {2, 3} of a word, of q4 each nibble with the
-// one 4 further on.
+// Returns the position of dimension `d` within a row of keys. In each 64 dimensions, lane t of a tensor-core
+// operand holds the 16 from 16t on. It assigns them to its pairs of k (2t + {0, 1} and 2t + 8 + {0, 1} of
+// each mma) in the order in which they unpack: for q8, bytes {0, 1} and {2, 3} of a word; for q4, each nibble
+// with the nibble 4 positions later.
 __device__ __forceinline__ int key_slot(KvFormat format, int d) {
   const int t = d % 64 / 16, e = d % 16, block = d & ~63;
   if (format == KvFormat::q8) return block + 16 * (e >> 2) + 8 * (e >> 1 & 1) + 2 * t + (e & 1);
@@ -109,16 +111,16 @@ __device__ __forceinline__ int key_slot(KvFormat format, int d) {
   return d;
 }
 
-constexpr uint32_t kUpperBytes = 0x64646464U;  // of f16 1024 and up
+constexpr uint32_t kUpperBytes = 0x64646464U;  // high bytes of f16 values from 1024 on
 
-// Two bytes of a word of q8 codes, first or second half, scaled.
+// Converts two bytes of a word of q8 codes, first or second half, to scaled f16.
 __device__ __forceinline__ uint32_t expand_q8_pair(uint32_t word, int half, __half2 scale,
                                                    uint32_t upper_bytes = kUpperBytes) {
   const uint32_t raw = __byte_perm(word, upper_bytes, half == 0 ? 0x4140 : 0x4342);
   return bits_of(__hmul2(__hsub2(half2_of(raw), __float2half2_rn(1152.0f)), scale));
 }
 
-// Nibbles i and i + 4 of a word of q4 codes, scaled.
+// Converts nibbles i and i + 4 of a word of q4 codes to scaled f16.
 __device__ __forceinline__ uint32_t expand_q4_pair(uint32_t word, int i, __half2 scale) {
   const uint32_t raw = and_or(i < 2 ? word : word >> 8, i % 2 == 0 ? 0x000f000fU : 0x00f000f0U, 0x64006400U);
   const __half2 code = i % 2 == 0
@@ -127,8 +129,9 @@ __device__ __forceinline__ uint32_t expand_q4_pair(uint32_t word, int i, __half2
   return bits_of(__hmul2(code, scale));
 }
 
-// 32 dimensions as f16, four pieces of 16 bytes: of values those of a block, in order; of keys a quarter of
-// each lane's words of 64 dimensions, t by t, in the order of key_slot. Lanes 0 and 1 have the first scale.
+// Converts 32 dimensions to f16, four pieces of 16 bytes. For values these are one block of dimensions in
+// order. For keys they are a quarter of each lane's words of 64 dimensions, lane by lane, in the order of
+// key_slot. Lanes 0 and 1 use the first scale.
 template <bool kKeys>
 __device__ __forceinline__ void expand_q8(const uint32_t (&words)[8], __half2 scales, uint4 (&out)[4]) {
 #pragma unroll
@@ -174,7 +177,7 @@ __device__ __forceinline__ void expand_fp8(uint4 codes, uint4 (&out)[2]) {
   out[1] = make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]);
 }
 
-// Head sizes that 16-byte copies do not fit; one element at a time.
+// Loads a chunk one element at a time, for head sizes that 16-byte copies do not fit.
 template <int HD, int kThreads>
 __device__ __noinline__ void load_odd_chunk(const PageReader from, int chunk, uint32_t tile) {
   for (int i = threadIdx.x; i < kChunkTokens * (HD / 8); i += kThreads) {
@@ -199,7 +202,7 @@ __device__ __forceinline__ void load_f16_chunk(const PageReader& from, int chunk
   constexpr int kPieces = HD / 8;
   const ChunkRows rows(from, chunk);
   if (rows.together && from.head_dim == HD) {
-    // The whole chunk is one run of bytes.
+    // The whole chunk is contiguous.
     const uint8_t* source = from.data + rows.first * (HD * 2) + threadIdx.x * 16;
     constexpr int kRowsAtOnce = kThreads / kPieces;
     const int piece = threadIdx.x % kPieces, first = threadIdx.x / kPieces;
@@ -223,11 +226,11 @@ __device__ __forceinline__ void load_f16_chunk(const PageReader& from, int chunk
   }
 }
 
-// fp8 pages, by kThreads threads of which this is number `thread`: kBatch units of 16 bytes in flight for
-// each.
+// Loads a chunk of fp8 pages with kThreads threads, of which this is number `thread`. Each thread has kBatch
+// units of 16 bytes in flight.
 template <int HD, int kThreads>
 __device__ __forceinline__ void fill_fp8_chunk(const PageReader& from, int chunk, uint32_t tile, int thread) {
-  constexpr int kUnits = HD / 16;  // of a row
+  constexpr int kUnits = HD / 16;  // units of a row
   constexpr int kTotal = kChunkTokens * kUnits;
   constexpr int kBatch = kTotal / kThreads < 8 ? kTotal / kThreads : 8;
   static_assert(kTotal % (kThreads * kBatch) == 0);
@@ -254,18 +257,18 @@ __device__ __forceinline__ void fill_fp8_chunk(const PageReader& from, int chunk
   }
 }
 
-// The words and scales of 32 dimensions of a row of codes, as expand_q8 and expand_q4 take them.
+// Words and scales of 32 dimensions of a row of codes, as expand_q8 and expand_q4 read them.
 template <KvFormat kFormat, bool kKeys>
 struct CodedUnit {
   static constexpr int kWords = kFormat == KvFormat::q4 ? 4 : 8;
   uint32_t words[kWords] = {};
   __half2 scales = __float2half2_rn(0.0f);
 
-  // `block` counts all blocks of 32 dimensions of the pages.
+  // `block` is the index among all blocks of 32 dimensions in the pages.
   __device__ __forceinline__ void load(const PageReader& from, size_t block) {
     if constexpr (kKeys) {
       constexpr int kOfLane = kWords / 4;
-      const size_t pair = block & ~size_t{1};  // of blocks: 64 dimensions
+      const size_t pair = block & ~size_t{1};  // pair of blocks: 64 dimensions
       const auto* first =
           reinterpret_cast<const uint32_t*>(from.data) + pair * kWords + (block & 1) * kOfLane;
 #pragma unroll
@@ -293,11 +296,11 @@ struct CodedUnit {
   }
 };
 
-// Quantized pages, the same: kBatch units of 32 dimensions in flight.
+// Loads a chunk of quantized pages in the same way, with kBatch units of 32 dimensions in flight.
 template <int HD, int kThreads, KvFormat kFormat, bool kKeys>
 __device__ __forceinline__ void fill_coded_chunk(const PageReader& from, int chunk, uint32_t tile,
                                                  int thread) {
-  constexpr int kUnits = HD / 32;  // of a row
+  constexpr int kUnits = HD / 32;  // units of a row
   constexpr int kTotal = kChunkTokens * kUnits;
   constexpr int kBatch = kTotal / kThreads < 4 ? kTotal / kThreads : 4;
   static_assert(kTotal % (kThreads * kBatch) == 0);
@@ -323,7 +326,7 @@ __device__ __forceinline__ void fill_coded_chunk(const PageReader& from, int chu
   }
 }
 
-// By all threads of a block, once for all that call it.
+// Loads a chunk with all threads of a block. Not inlined, so that all callers share one copy of the code.
 template <int HD, int kThreads>
 __device__ __noinline__ void load_fp8_chunk(const PageReader from, int chunk, uint32_t tile) {
   fill_fp8_chunk<HD, kThreads>(from, chunk, tile, static_cast<int>(threadIdx.x));
@@ -333,8 +336,8 @@ __device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, 
   fill_coded_chunk<HD, kThreads, kFormat, kKeys>(from, chunk, tile, static_cast<int>(threadIdx.x));
 }
 
-// A chunk into shared memory: asynchronously where it is f16, and complete after the next barrier else. Ends
-// with a commit either way.
+// Loads a chunk into shared memory: f16 pages asynchronously (cp.async), other formats completely before the
+// next barrier. Commits one group of copies in both cases.
 template <int HD, int kThreads, bool kKeys>
 __device__ __forceinline__ void load_chunk(const PageReader& from, int chunk, uint32_t tile) {
   const bool odd = from.head_dim % 16 != 0 && (from.format == KvFormat::fp8 || from.head_dim % 8 != 0);
@@ -356,7 +359,8 @@ __device__ __forceinline__ bool is_quantized(KvFormat format) {
   return format == KvFormat::q8 || format == KvFormat::q4;
 }
 
-// Of 2^31 by a divisor, rounded up: with it a quotient is a product, where a division is 40 instructions.
+// Returns 2^31 / divisor, rounded up. It turns a division, which takes 40 instructions, into a
+// multiplication.
 __host__ __device__ constexpr uint32_t share_of(int32_t divisor) {
   return ((1U << 31) + static_cast<uint32_t>(divisor) - 1) / static_cast<uint32_t>(divisor);
 }
@@ -374,15 +378,15 @@ struct Divisor {
   __device__ __forceinline__ int rest(int n) const { return n - quotient(n) * value; }
 };
 
-// Rows of queries of one sequence and one kv head: row r is token r / group, head r % group.
+// Query rows of one sequence and one kv head (GQA): row r is token r / group, head r % group.
 struct QueryRows {
   const __half* qkv;
-  int32_t first_token;  // of the sequence in the batch
+  int32_t first_token;  // first token of the sequence in the batch
   int32_t num_rows;     // tokens of the sequence * group
   Divisor group;
   int32_t kv_head;
   int32_t head_dim;
-  int32_t row_stride;  // of qkv
+  int32_t row_stride;  // elements between rows of qkv
 
   __device__ __forceinline__ int token(int r) const { return first_token + group.quotient(r); }
   __device__ __forceinline__ int head(int r) const { return kv_head * group.value + group.rest(r); }
@@ -391,14 +395,15 @@ struct QueryRows {
   }
 };
 
-// Element d of a row of queries, where keys of the format want it.
+// Stores element d of a query row at the position that keys of the format require.
 template <int HD>
 __device__ __forceinline__ void put_query(uint8_t* tile, int row, KvFormat format, int d, float v) {
   const int slot = key_slot(format, d);
   *reinterpret_cast<__half*>(tile + tile_offset<HD>(row, slot / 8) + slot % 8 * 2) = __float2half_rn(v);
 }
 
-// A row of queries as quantized keys want it, by one warp: lane l has elements 2l and 2l + 1 of each 64.
+// Stores a query row transformed for quantized keys, by one warp: lane l holds elements 2l and 2l + 1 of each
+// 64.
 template <int HD>
 __device__ __forceinline__ void put_transformed(uint8_t* tile, int row, KvFormat format,
                                                 float2 (&pairs)[HD / 64]) {
@@ -411,16 +416,17 @@ __device__ __forceinline__ void put_transformed(uint8_t* tile, int row, KvFormat
   }
 }
 
-// Queries first_row .. first_row + kRows - 1 as f16 [kRows][HD] in `tile`, as keys of that format want them;
-// `scratch` holds kRows * HD floats where keys are quantized. By the first kThreads threads of a block, which
-// meet at named barrier 1. kOffset: of a row's 16-byte piece in `tile`.
+// Loads queries first_row .. first_row + kRows - 1 as f16 [kRows][HD] into `tile`, in the form that keys of
+// that format require. `scratch` holds kRows * HD floats if keys are quantized. Called by the first kThreads
+// threads of a block, which synchronize at named barrier 1. kOffset returns the offset of a row's 16-byte
+// piece in `tile`.
 template <int HD, int kThreads, int kRows, uint32_t (*kOffset)(int, int) = tile_offset<HD>>
 __device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, KvFormat keys, uint8_t* tile,
                                              float* scratch) {
   const bool turn = is_quantized(keys);
   if (!turn && q.head_dim % 8 == 0) {
     constexpr int kPieces = HD / 8, kAll = kRows * kPieces;
-    constexpr int kAtOnce = kAll / kThreads >= 8 ? 8 : 1;  // on their way before the first is stored
+    constexpr int kAtOnce = kAll / kThreads >= 8 ? 8 : 1;  // loads in flight before the first store
     for (int first = threadIdx.x; first < kAll; first += kAtOnce * kThreads) {
       uint4 v[kAtOnce];
 #pragma unroll
@@ -441,7 +447,7 @@ __device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, 
   auto store = [&](int row, int d, float v) {
     *reinterpret_cast<__half*>(tile + kOffset(row, d / 8) + (d % 8) * 2) = __float2half_rn(v);
   };
-  // A warp takes a row: what a row is costs divisions.
+  // One warp per row, because finding a row takes divisions.
   for (int row = threadIdx.x / 32; row < kRows; row += kThreads / 32) {
     const bool live = first_row + row < q.num_rows;
     const __half* from = live ? q.query(first_row + row) : q.qkv;
@@ -470,7 +476,7 @@ __device__ __noinline__ inline float capped(float s, float softcap) {
   return __fmul_rn(softcap, tanhf(s / softcap));
 }
 
-// What hides a key from a row, and how a product becomes a score in units of log2.
+// Mask of a row, and the conversion of a product to a score in units of log2.
 struct ScoreRule {
   float scale;
   float softcap;
@@ -490,16 +496,16 @@ struct ScoreRule {
     }
     return product;
   }
-  // Products to scores, without the cap and with it.
+  // Convert a product to a score, without and with softcap.
   __device__ __forceinline__ void take(float& s) const { s = __fmul_rn(s, __fmul_rn(scale, kLog2E)); }
   __device__ __forceinline__ void cap(float& s) const {
     s = __fmul_rn(capped(__fmul_rn(s, scale), softcap), kLog2E);
   }
-  // Whether a row at `position`, and all after it, sees every key of a chunk.
+  // Returns true if a row at `position`, and every later row, attends to all keys of a chunk.
   __device__ __forceinline__ bool shows_all(int chunk, int position) const {
     return window <= 0 && (chunk + 1) * kChunkTokens - 1 <= position;
   }
-  // First key that a row at `position` sees, and its chunk.
+  // Returns the first key that a row at `position` attends to; first_chunk returns the chunk of that key.
   __device__ __forceinline__ int first_key(int position) const {
     return window > 0 ? max(0, position - window + 1) : 0;
   }
@@ -508,7 +514,8 @@ struct ScoreRule {
   }
 };
 
-// Merging a chunk (maximum m_c) into what was seen so far (maximum m): factors for the old and the new.
+// Computes the factors for merging a chunk (maximum m_c) into the earlier ones (maximum m): one for the old
+// sum, one for the new (online softmax).
 __device__ __forceinline__ void merge_factors(float& m, float m_c, float& old_factor, float& new_factor) {
   if (m_c == -INFINITY) {
     old_factor = 1.0f;

@@ -1,4 +1,4 @@
-// Cache pages and attention over them.
+// Launches of the kernels for pages of the KV cache (paged attention).
 #pragma once
 
 #include <algorithm>
@@ -13,38 +13,39 @@ namespace quire::kernels {
 
 struct Device;
 
-constexpr int kTileRows = 16;             // (token, head of a group) rows of one tensor-core tile
-constexpr uint32_t kBlockReserve = 1536;  // of shared memory: what a block has beside what it asks for
+constexpr int kTileRows = 16;             // (token, head of a GQA group) rows of one tensor-core tile
+constexpr uint32_t kBlockReserve = 1536;  // bytes of shared memory that a block uses besides its dynamic ones
 
-// Blocks that ask for so much, of which a multiprocessor takes no more than `most` for other reasons, that
-// the card takes at a time.
+// Returns how many blocks the card runs at once (occupancy), given the shared memory of a block. `most` is
+// the limit per multiprocessor for other reasons.
 inline int blocks_at_once(const CardLimits& card, uint32_t shared_bytes, int most) {
   const auto resident = static_cast<int>(card.shared_per_multiprocessor / (shared_bytes + kBlockReserve));
   return card.num_multiprocessors * std::max(1, std::min(most, resident));
 }
 
 struct AttentionScratch {
-  float* partials = nullptr;  // [tile, chunk, rows of a tile that are used..]: see attention_decode.cu
+  float* partials = nullptr;  // [tile, chunk, used rows of a tile ..]: see attention_decode.cu
   size_t partial_floats = 0;
   uint32_t* counters = nullptr;  // zero before and after
   int32_t num_counters = 0;
 };
 
-// What a launch may share its work out to.
+// Resources for splitting a launch over more blocks.
 struct AttentionRoom {
   const Device* device = nullptr;
   const AttentionScratch* scratch = nullptr;
-  int max_chunks = 0;  // bounds those of any sequence of the step
+  int max_chunks = 0;  // upper bound for the chunks of any sequence of the step
 };
 
 cudaError_t launch_append(const AppendKvParams& params, Launch launch);
-// The same for what few families ask of norms, values and queries; appends_rows tells these.
+// Appends with the norms, values and queries that only few model families use; appends_rows returns true for
+// those.
 bool appends_rows(const AttentionSpec& spec);
 cudaError_t launch_append_rows(const AppendKvParams& params, Launch launch);
 cudaError_t launch_copy_page(const CopyPageParams& params, Launch launch);
 
-// Pages of the step that several sequences read together, in device memory (SharedPages), and the page table
-// that they were found in.
+// Pages of the step that several sequences share, in device memory (SharedPages), and the page table in which
+// they were found.
 struct SharedKeys {
   const int32_t* members = nullptr;
   const int32_t* page_counts = nullptr;
@@ -53,39 +54,39 @@ struct SharedKeys {
   const int32_t* page_table = nullptr;
 };
 
-// `place` [num_heads * head_dim] or nullptr: where each output column goes. `max_chunks` bounds the chunks of
-// any sequence of the step. Sequences with more rows than a tile are left to launch_attention_prefill, and
-// the others to this.
-// `shared`, or nullptr: its keys are read once for all sequences that have them, by a kernel before.
+// Attention for sequences whose rows fit one tile; launch_attention_prefill handles the others. `place`
+// [num_heads * head_dim] is the position of each output column, or nullptr. `max_chunks` is an upper bound
+// for the chunks of any sequence of the step. `shared` may be nullptr; its keys are read once for all
+// sequences that share them, by a separate kernel before this one.
 bool decode_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
 cudaError_t launch_attention_decode(const AttentionParams& params, const int32_t* place, int max_chunks,
                                     const AttentionScratch& scratch, const SharedKeys* shared, Launch launch);
-// The same for a step in which every sequence has one token, for usual head sizes and formats. Where `append`
-// is given the tokens' keys and values are written to the cache on the way, and the queries of qkv are as the
-// matrix left them; the pages must not have been written to since the batch was placed.
+// Attention for steps in which every sequence has one token, for common head sizes and formats. If `append`
+// is given, the kernel also writes the tokens' keys and values to the cache, and reads the queries of qkv as
+// the projection wrote them. In that case the pages must not have been written since bind_batch.
 bool single_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
 cudaError_t launch_attention_single(const AttentionParams& params, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
                                     const SharedKeys* shared, const Device& device, Launch launch);
-// Whether the two above may be given `shared`: keys of F16 pages that are in the cache before, of sequences
-// that have one token each.
+// Returns true if the two launches above may be given `shared`: F16 keys that are in the cache already, of
+// sequences with one token each.
 bool shares_keys(const AttentionParams& params, const SharedKeys& shared);
-// `all`: also the sequences that fit a tile.
+// `all`: include the sequences that fit one tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      const AttentionRoom& room, Launch launch);
-// The same for usual head sizes and at least half a block of rows, where the device has warpgroup_products.
+// Prefill for common head sizes and at least half a block of rows, on devices with warpgroup_products.
 bool warpgroup_fits(const AttentionParams& params);
 cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
                                        const AttentionRoom& room, Launch launch);
 
-// For what few families ask: any heads, pages and masks; takes_attention_any tells
-// these.
+// Attention with features that only few model families use, for any heads, pages and masks.
+// takes_attention_any returns true for those.
 bool takes_attention_any(const AttentionSpec& spec);
 cudaError_t launch_attention_any(const AttentionParams& params, Launch launch);
 cudaError_t launch_select_keys(const SelectKeysParams& params, Launch launch);
 
-// Once per device, with the device current: kernels go to the card, and may have the shared memory that they
-// ask for.
+// Called once per device, with the device current: load the kernels onto the card and allow the shared memory
+// that they use.
 cudaError_t setup_append();
 cudaError_t setup_append_rows(int shared_limit);
 cudaError_t setup_attention_any();
@@ -94,7 +95,7 @@ cudaError_t setup_attention_shared();
 cudaError_t setup_attention_single(int shared_limit);
 cudaError_t setup_attention_prefill();
 cudaError_t setup_select_keys();
-// Tells whether the library has that kernel for this card.
+// Sets `available` to whether the library contains that kernel for this card.
 cudaError_t setup_attention_warpgroup(bool* available);
 
 }  // namespace quire::kernels

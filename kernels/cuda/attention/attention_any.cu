@@ -1,6 +1,7 @@
-// Attention for what few families ask: sinks, chunks of positions, selected positions, values of other
-// dimensions than keys, heads that lie apart, rows of queries alone. A block for each (token, head), a key a
-// warp at a time: exact and in an order of its own, far from the card's limits.
+// Attention with features that few model families use: sinks, chunks of positions, selected positions, values
+// with another dimension than keys, heads that are not adjacent, rows of queries only. One block per (token,
+// head); each warp processes one key at a time. Exact, with its own order of sums, and far below the card's
+// peak rates.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
@@ -9,16 +10,16 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kWarps = 8;  // warp w takes the positions p with p % kWarps == w
+constexpr int kWarps = 8;  // warp w handles positions p with p % kWarps == w
 constexpr int kThreads = 32 * kWarps;
-constexpr int kPairs = 4;  // of a lane: elements 64 i + 2 lane + {0, 1} of up to 256
+constexpr int kPairs = 4;  // pairs per lane: elements 64 i + 2 lane + {0, 1} of up to 256
 constexpr unsigned kAll = 0xffffffffU;
 
 __device__ __forceinline__ float minus_infinity() {
   return __int_as_float(0xff800000);
 }
 
-// A row of a page as a lane's pairs.
+// Rows of a page, read as pairs of elements per lane.
 struct PageRows {
   const uint8_t* data;
   const __half* scales;
@@ -55,7 +56,7 @@ __device__ __forceinline__ bool is_selected(const AttentionParams& p, int token,
   return (words[position / 32] >> (position % 32) & 1) != 0;
 }
 
-// What the positions of a warp leave.
+// Partial result of one warp.
 struct Part {
   float maximum;
   float sum;
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) totals[warp][i][lane] = total[i];
   __syncthreads();
-  // Each warp finishes every eighth block of 64 elements, all parts in order.
+  // Each warp finishes every eighth block of 64 elements, merging the parts in order.
   float maximum = p.has_sinks ? p.sinks[head] : minus_infinity();
   for (int w = 0; w < kWarps; ++w) maximum = fmaxf(maximum, parts[w].maximum);
   float sum = p.has_sinks ? __expf(p.sinks[head] - maximum) : 0.0f;

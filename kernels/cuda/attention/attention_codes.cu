@@ -1,13 +1,12 @@
-// Attention over quantized pages for steps in which every sequence has one token, where there are many
-// chunks: one warp per chunk of 128 keys. The warps of a block share the queries and nothing else until they
-// are done, so no warp waits for another.
+// Attention over quantized pages for steps with one token per sequence and many chunks: one warp per chunk of
+// 128 keys. The warps of a block share only the queries until they finish, so no warp waits for another.
 //
-// Codes travel through two slots of shared memory that a warp has for itself, and become f16 in registers
-// (attention_codes.cuh); in between 8 x 8 pieces of weights are transposed within the warp.
+// Each warp copies codes (cp.async) through two ring slots of shared memory of its own and unpacks them to
+// f16 in registers (attention_codes.cuh). Between the two products the warp transposes 8 x 8 blocks of
+// weights.
 //
-// Operations: 2,950 instructions of a warp for a chunk of q4, of which 1,800 unpack its 32,768 codes (each
-// pair is made, freed of its zero and scaled), and 136 products of 16 x 8 x 16. Bytes: as in
-// attention_single.cu.
+// Operations: 2,950 instructions of a warp for a chunk of q4. 1,800 of these unpack its 32,768 codes (build a
+// pair, subtract the zero, scale), and 136 are products of 16 x 8 x 16. Bytes: as in attention_single.cu.
 #include <utility>
 
 #include "kernels/cuda/attention/attention_codes.cuh"
@@ -16,17 +15,17 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kMostBlocks = 3;  // of a multiprocessor
+constexpr int kMostBlocks = 3;  // per multiprocessor (occupancy)
 constexpr int kSteps = kChunkTokens / kStepKeys;
-constexpr int kStepsAtOnce = 2;  // whose chains of products run side by side
+constexpr int kStepsAtOnce = 2;  // steps whose chains of products are interleaved
 
-// What a warp asks for at once: some keys or values of a chunk.
+// One copy of a warp: some keys or values of a chunk.
 template <int HD, KvFormat kFormat>
 struct WarpSlot : CodeSlot<HD, kFormat, kFormat == KvFormat::q4 ? 64 : 32> {
   using Slot = CodeSlot<HD, kFormat, kFormat == KvFormat::q4 ? 64 : 32>;
-  static constexpr int kTurns = kChunkTokens / Slot::kKeys;  // slots of a chunk
+  static constexpr int kTurns = kChunkTokens / Slot::kKeys;  // ring slots per chunk
 
-  // By one warp, asynchronously.
+  // Copies asynchronously, by one warp.
   __device__ __forceinline__ static void copy(const uint8_t* data, const uint8_t* scales, uint32_t slot,
                                               int lane) {
     constexpr int kRowBytes = Slot::kRowBytes;
@@ -45,7 +44,7 @@ struct WarpSlot : CodeSlot<HD, kFormat, kFormat == KvFormat::q4 ? 64 : 32> {
   }
 };
 
-// A warp's two slots: what a turn has used is at once asked for again with what comes two turns later.
+// A warp's two ring slots. After each turn the slot just read is refilled with the data for two turns later.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
 class CodeRing {
  public:
@@ -58,13 +57,14 @@ class CodeRing {
   __device__ __forceinline__ CodeRing(uint32_t slots, const KvLayer& kv, int lane)
       : slot_(slots), other_(slots + kSlotBytes), kv_(kv), lane_(lane) {}
 
-  // The slot whose turn it is, once it is there.
+  // Waits until the current slot is filled, and returns its address.
   __device__ __forceinline__ uint32_t wait() const {
     wait_for_copies<1>();
     __syncwarp();
     return slot_;
   }
-  // Fills the slot whose turn it was, or the first: turn `turn` of the keys or values of the chunk at `row`.
+  // Refill the slot just read (or fill the first): with turn `turn` of the keys or values of the chunk at
+  // `row`.
   __device__ __forceinline__ void ask_keys(size_t row, int turn) {
     const size_t at = row + static_cast<size_t>(turn * K::kKeys);
     K::copy(static_cast<const uint8_t*>(kv_.keys) + at * K::kRowBytes,
@@ -77,7 +77,7 @@ class CodeRing {
             static_cast<const uint8_t*>(kv_.value_scales) + at * V::kScaleBytes, slot_, lane_);
     advance();
   }
-  // In place of what would come.
+  // Advances without a copy; commits an empty group.
   __device__ __forceinline__ void advance() {
     commit_copies();
     const uint32_t used = slot_;
@@ -91,12 +91,12 @@ class CodeRing {
   int lane_;
 };
 
-// Scores of a chunk, and the weights that they become, in shared memory: each lane has its own words there,
-// so that loops over steps need not be unrolled (straight on, a chunk is more code than a multiprocessor
-// holds).
+// Scores of a chunk, and the weights computed from them, in shared memory. Each lane has its own words there,
+// so that loops over steps need not be unrolled. Unrolled, a chunk would be more code than the instruction
+// cache holds.
 struct LaneScores {
-  static constexpr uint32_t kBytes = kSteps * 32 * 16;  // of a warp and a tile of 8 rows
-  uint32_t base;                                        // of this lane
+  static constexpr uint32_t kBytes = kSteps * 32 * 16;  // for a warp and a tile of 8 rows
+  uint32_t base;                                        // address of this lane's words
 
   __device__ __forceinline__ void put(int step, const float (&score)[4]) const {
     store_shared_16(base + step * 512, make_uint4(__float_as_uint(score[0]), __float_as_uint(score[1]),
@@ -107,7 +107,7 @@ struct LaneScores {
     pair[0] = v.x;
     pair[1] = v.y;
   }
-  // Scores to weights, two rows to a word, and the maximum of each of the lane's rows.
+  // Converts scores to weights, two rows per word, and returns the maximum of each of the lane's rows.
   __device__ __forceinline__ void weigh(const ScoreRule& rule, bool cut, int first_key, int position,
                                         float (&largest)[2]) const {
     const float factor = rule.softcap > 0.0f ? kLog2E : __fmul_rn(rule.scale, kLog2E);
@@ -126,7 +126,7 @@ struct LaneScores {
         if (rule.hides(first_key + i / 4 * kStepKeys + i % 4 / 2 * 8, position))
           score[i / 4][i % 4] = -INFINITY;
     }
-    float from[2];  // what scores are taken from: a row without a visible key has no weights
+    float from[2];  // subtracted from scores; 0 for a row without visible keys, whose weights are 0
 #pragma unroll
     for (int x = 0; x < 2; ++x) {
       largest[x] = fmaxf(score[0][x], score[0][2 + x]);
@@ -149,7 +149,7 @@ struct LaneScores {
   }
 };
 
-// kTiles: of 8 rows each.
+// Layout of shared memory. kTiles is the number of tiles of 8 rows.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kTiles>
 struct Places {
   static constexpr uint32_t kSlots = 0;
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
     ring.ask_keys(row, 0);
     ring.ask_keys(row, 1);
   };
-  // Older keys than the token's do not depend on the kernel before.
+  // Keys older than the token's own do not depend on the previous kernel.
   const bool waits = !works || chunk == work.last_chunk;
   if (!waits) begin();
   wait_for_predecessor();

@@ -1,28 +1,28 @@
-// Keys and values of quantized pages as they lie in shared memory, and how a warp makes them the operand of
-// tensor cores with 16 rows, so that the 8 columns left for queries suit a group. Lane (g, t) unpacks 16 of
-// each 64 dimensions of keys g and g + 8 (key_slot) for the scores, and some dimensions of keys 2t + {0, 1,
-// 8, 9} for the values. The sums are those of attention.cuh, with the operands' roles exchanged.
+// Keys and values of quantized pages in shared memory, and their conversion into tensor-core operands. Keys
+// are the operand with 16 rows, so that the 8 columns left for queries suit a GQA group. Lane (g, t) unpacks
+// 16 of each 64 dimensions of keys g and g + 8 (key_slot) for the scores, and some dimensions of keys 2t +
+// {0, 1, 8, 9} for the values. The sums are those of attention.cuh, with the roles of the operands exchanged.
 #pragma once
 
 #include "kernels/cuda/attention/attention.cuh"
 
 namespace quire::kernels {
 
-constexpr int kStepKeys = 16;  // k of a product over keys, rows of one over dimensions
+constexpr int kStepKeys = 16;  // k of a product over keys, rows of a product over dimensions
 
-// Rows of codes of some keys, or values, in lines of 128 bytes whose 16-byte pieces are swizzled so that
-// neither lanes of different keys nor of different dimensions meet in a bank; after them their scales.
+// Rows of codes of some keys or values in lines of 128 bytes, followed by their scales. The 16-byte pieces
+// are swizzled so that lanes with different keys or dimensions have no bank conflicts.
 template <int HD, KvFormat kFormat, int kNumKeys>
 struct CodeSlot {
   static constexpr int kDim = HD;
   static constexpr int kBits = kFormat == KvFormat::q4 ? 4 : 8;
   static constexpr int kRowBytes = HD * kBits / 8;
-  static constexpr int kScaleBytes = HD / 32 * 2;  // of a row
+  static constexpr int kScaleBytes = HD / 32 * 2;  // scales of a row
   static constexpr int kKeys = kNumKeys;
   static constexpr uint32_t kScalesAt = kKeys * kRowBytes;
   static constexpr uint32_t kBytes = kScalesAt + kKeys * kScaleBytes;
 
-  // Adding 8 rows to `row` adds their bytes to the place.
+  // Adding 8 to `row` adds the bytes of 8 rows to the result.
   __device__ __forceinline__ static uint32_t place(int row, int byte) {
     const uint32_t turn = kRowBytes == 128  ? (row & 6) ^ (row & 1) << 2
                           : kRowBytes == 64 ? row & 6
@@ -49,7 +49,7 @@ __device__ __forceinline__ void load_words(uint32_t (&to)[kWords], uint32_t from
   }
 }
 
-// A lane's codes of 16 keys on their way to scores.
+// Codes of 16 keys held by one lane, for the scores.
 template <typename C>
 struct KeyStep {
   static constexpr int kGroups = C::kDim / 64;
@@ -69,7 +69,7 @@ struct KeyStep {
       load_words(scales[h], slot + C::kScalesAt + g * C::kScaleBytes + key * C::kScaleBytes);
     }
   }
-  // Products of the 16 keys with 8 rows; `pick` takes the lane's scale of two, twice.
+  // Multiplies the 16 keys with 8 rows. `pick` selects the lane's scale from a pair and duplicates it.
   __device__ __forceinline__ void multiply(const uint32_t (&queries)[C::kDim / 16][2], uint32_t pick,
                                            uint32_t upper_bytes, float (&score)[4]) const {
 #pragma unroll
@@ -100,8 +100,8 @@ struct KeyStep {
   }
 };
 
-// A lane's codes of 16 keys on their way to values: of each of 4 keys an eighth of the dimensions that the
-// warp has, one of kParts.
+// Codes of 16 keys held by one lane, for the values: for each of 4 keys, an eighth of the warp's dimensions.
+// The warp has one of kParts of all dimensions.
 template <typename C, int kParts = 1>
 struct ValueStep {
   static constexpr int kDims = C::kDim / 8 / kParts;
@@ -110,7 +110,7 @@ struct ValueStep {
   uint32_t words[4][kWords];
   uint32_t scales[4];
 
-  // Which of the 16 keys a lane's key i is, less 2t.
+  // Returns the number of a lane's key i among the 16 keys, minus 2t.
   __device__ __forceinline__ static constexpr int key(int i) { return (i & 1) + 8 * (i >> 1); }
 
   __device__ __forceinline__ void load(uint32_t slot, int step, int lane, int part = 0) {
@@ -130,7 +130,7 @@ struct ValueStep {
       scales[i] = load_shared_2(first_scale + (step * kStepKeys + key(i)) * C::kScaleBytes);
     }
   }
-  // What was never written may be no number: keys of the step from `live` on count as zeros.
+  // Treats keys of the step from `live` on as zeros, because memory that was never written may contain NaN.
   __device__ __forceinline__ void clear_from(int live, int lane) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -142,7 +142,7 @@ struct ValueStep {
                                            float (&out)[kTiles][kDims / 2][4]) const {
     const __half2 scale[2] = {half2_of(half_pair(scales[0], scales[1])),
                               half2_of(half_pair(scales[2], scales[3]))};
-    // Of each of two keys in a word of both.
+    // Codes of each of two keys that one word of both holds.
     constexpr int kCodes = C::kBits == 4 && kDims >= 4 ? 4 : 2;
 #pragma unroll
     for (int w = 0; w < kDims / kCodes; ++w) {
@@ -168,13 +168,13 @@ struct ValueStep {
   }
 };
 
-// A lane's scale of two, twice: it picks those of its dimensions of a key.
+// Returns the selector that picks the scale of the lane's dimensions from a pair and duplicates it.
 __device__ __forceinline__ uint32_t key_scale_pick(int lane) {
   return (lane & 3) < 2 ? 0x1010 : 0x3232;
 }
 
-// kUpperBytes as the compiler does not know it: beside a constant the other operand of a permutation does not
-// fit its instruction. `number` is not negative.
+// Returns kUpperBytes in a form that the compiler does not treat as a constant: with a constant, the other
+// operand of the byte permutation would not fit into the instruction. `number` is not negative.
 __device__ __forceinline__ uint32_t hidden_upper_bytes(int number) {
   return kUpperBytes | static_cast<uint32_t>(number < 0);
 }

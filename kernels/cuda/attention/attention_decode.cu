@@ -1,8 +1,9 @@
-// Attention for few query rows per sequence: one block per (chunk of 128 keys, tile of 16 rows, kv head).
+// Decode attention for few query rows per sequence, with split-KV: one block per (chunk of 128 keys, tile of
+// 16 rows, kv head).
 //
-// Heads that share a kv head, and the tokens of a draft, are rows of one tensor-core tile, so each key is
-// read once. The four warps of a block split the chunk's keys for the scores and the head dimension for the
-// values. The block that arrives last at a tile merges its chunks in order.
+// Heads of one GQA group, and the tokens of a draft, are rows of one tensor-core tile, so each key is read
+// once. The four warps of a block split the chunk's keys for the scores and the head dimension for the
+// values. The last block to finish a tile merges its chunks in order.
 //
 // Bytes: keys and values once; per chunk and row head_dim + 2 floats of partial results, written and read in
 // L2 (3 % of the pages' bytes for f16 and 4 rows, 11 % for q4).
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
     attention_decode_kernel(const __grid_constant__ DecodeArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float maxima[4][kTileRows];
-  __shared__ float totals[2][kTileRows];  // maximum and sum of a chunk, or of all
+  __shared__ float totals[2][kTileRows];  // maximum and sum of a chunk, or of all chunks
   release_successor();
   wait_for_predecessor();
 
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_copies<1>();
   __syncthreads();
 
-  // Scores of 16 rows by the warp's 32 keys.
+  // Scores of 16 rows and the warp's 32 keys.
   float score[4][4] = {};
 #pragma unroll
   for (int k = 0; k < HD / 16; ++k) {
@@ -117,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
     if (t == 0) maxima[warp][row] = largest;
   }
   __syncthreads();
-  // The keys are done with: their place takes the weights, [16][128] f16.
+  // The keys are no longer needed: reuse their memory for the weights, [16][128] f16.
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = g + 8 * h;

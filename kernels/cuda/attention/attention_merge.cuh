@@ -1,5 +1,6 @@
-// What parts of the keys leave in memory where several blocks share a tile of rows, and how the last of them
-// merges it: in order of position. A part is a chunk, or a span of chunks that a block has merged by itself.
+// Merge of partial results for split-KV attention, in which several blocks share a tile of rows. The last
+// block to finish merges the parts in order of position. A part is a chunk, or a span of chunks that one
+// block has merged already.
 #pragma once
 
 #include "kernels/cuda/attention/attention.cuh"
@@ -8,14 +9,13 @@ namespace quire::kernels {
 
 struct MergeArguments {
   int32_t max_chunks;
-  int32_t tile_rows;   // rows of a tile that any sequence of the step uses
-  float* partials;     // [tile][chunk][partial_floats]; a span has the place of its first chunk
+  int32_t tile_rows;   // largest number of used rows per tile in the step
+  float* partials;     // [tile][chunk][partial_floats]; a span uses the place of its first chunk
   uint32_t* counters;  // [tile], zero before and after
-  // [tile][max_spans], the same, where the blocks of a tile meet at its spans first and then at the tile; or
-  // nullptr.
+  // [tile][max_spans], likewise, if blocks merge each span first and then the tile; or nullptr.
   uint32_t* span_counters;
   int32_t max_spans;
-  // Pages of each sequence that launch_attention_shared has read, or nullptr, and the chunks of a page.
+  // Number of pages of each sequence that launch_attention_shared has read, or nullptr; and chunks per page.
   const int32_t* shared_pages;
   int32_t page_chunks;
 
@@ -36,14 +36,14 @@ inline MergeArguments merge_arguments(int max_chunks, int tile_rows, const Atten
           page_tokens / kChunkTokens};
 }
 
-// Floats of one part of one tile: rows of values, then maximum and sum of each row.
+// Returns the floats of one part of one tile: rows of values, then maximum and sum of each row.
 __host__ __device__ constexpr int partial_floats(int tile_rows, int dim) {
   return tile_rows * dim + (2 * tile_rows + 3) / 4 * 4;
 }
 
 class PartialRows {
  public:
-  // Rows are counted from `first_row` of the tile on.
+  // Rows are counted from `first_row` of the tile.
   __device__ __forceinline__ PartialRows(const MergeArguments& a, int tile, int dim, int first_row = 0)
       : part_floats_(partial_floats(a.tile_rows, dim)),
         rows_(a.tile_rows),
@@ -70,17 +70,17 @@ class PartialRows {
   float* first_;
 };
 
-// The parts of a tile that are to be merged, counted from the first place of their span.
+// Parts of a tile to be merged, numbered from the first place of their span.
 struct PartsInOrder {
   int first, end;
-  int stride, offset;  // part i lies where chunk stride * i - offset of the tile does
+  int stride, offset;  // part i is stored at chunk stride * i - offset of the tile
 
-  // Chunks from chunk `begin` on, of a tile that begins with chunk `first_chunk`.
+  // Returns `count` chunks from chunk `begin` on, for a tile that begins with chunk `first_chunk`.
   __device__ __forceinline__ static PartsInOrder chunks(int first_chunk, int begin, int count) {
     const int first = begin % kSpanChunks;
     return {first, first + count, 1, first - (begin - first_chunk)};
   }
-  // All spans, each where its first chunk is.
+  // Returns all spans, each stored at the place of its first chunk.
   __device__ __forceinline__ static PartsInOrder spans(int first_chunk, int count) {
     return {0, count, kSpanChunks, first_chunk % kSpanChunks};
   }
@@ -88,8 +88,8 @@ struct PartsInOrder {
   __device__ __forceinline__ int place(int part) const { return max(0, stride * part - offset); }
 };
 
-// Whether this block brings the last of `all` things to a counter, by `count` of them; what the others wrote
-// can be read then. All threads.
+// Adds `count` to a counter that ends at `all`. Returns true in the block that completes it; that block can
+// read everything that the other blocks wrote before. Called by all threads.
 __device__ __forceinline__ bool brings_last(uint32_t* counter, int count, int all) {
   __shared__ bool last;
   __threadfence();
@@ -103,38 +103,38 @@ __device__ __forceinline__ bool brings_last(uint32_t* counter, int count, int al
   if (last) __threadfence();
   return last;
 }
-// Whether this block is the last of `num_blocks` at its tile.
+// Returns true in the last of `num_blocks` blocks to finish the tile.
 __device__ __forceinline__ bool arrives_last(const MergeArguments& a, int tile, int num_blocks) {
   return brings_last(a.counters + tile, 1, num_blocks);
 }
 
-// Blocks that merge have so many warps, each of which takes rows by itself.
+// Warps of a block that merge; each handles its own rows.
 constexpr int kMergeWarps = 4;
 
-// What a merge takes of shared memory: the merged rows, and for each warp some parts of a row on their way.
+// Returns the shared memory of a merge: the merged rows and, for each warp, ring slots for parts of a row.
 __host__ __device__ constexpr uint32_t merge_shared_bytes(int dim, int slots) {
   return static_cast<uint32_t>((kTileRows + kMergeWarps * slots) * dim) * 4;
 }
 constexpr int kFewestMergeSlots = 8;
-// So many parts as there is room for.
+// Returns the number of ring slots that fit.
 __host__ __device__ constexpr int merge_slots(uint32_t shared_bytes, int dim) {
   return merge_shared_bytes(dim, 32) <= shared_bytes   ? 32
          : merge_shared_bytes(dim, 16) <= shared_bytes ? 16
                                                        : kFewestMergeSlots;
 }
-// Shared memory of a kernel that has `used` of it before it merges.
+// Returns the shared memory of a kernel that uses `used` bytes before it merges.
 __host__ __device__ constexpr uint32_t bytes_with_merge(uint32_t used, int dim) {
   const uint32_t merge = merge_shared_bytes(dim, kFewestMergeSlots);
   return used > merge ? used : merge;
 }
 
-// The order of columns in partial rows where it is that of the head.
+// Order of columns in partial rows that equals the order in the head.
 struct ColumnsInOrder {
   __device__ __forceinline__ static int dimension(int column) { return column; }
 };
 
-// Columns of a partial row, so that lanes that write four each write a run: those of lane g from 4g + 32q on
-// are its dimensions 4q..
+// Order of columns in partial rows for lanes that write four columns each, so that their writes are
+// contiguous: columns of lane g from 4g + 32q on are its dimensions from 4q on.
 template <int HD>
 struct ColumnsOfLanes {
   __device__ __forceinline__ static int dimension(int column) {
@@ -142,7 +142,7 @@ struct ColumnsOfLanes {
   }
 };
 
-// Columns of a row that a lane takes: kPieces times kWidth that lie together.
+// Columns of a row that a lane holds: kPieces runs of kWidth adjacent columns.
 template <int HD>
 struct LaneColumns {
   static constexpr int kWidth = HD < 128 ? HD / 32 : 4;
@@ -150,13 +150,13 @@ struct LaneColumns {
   __device__ __forceinline__ static int first(int piece, int lane) { return (piece * 32 + lane) * kWidth; }
 };
 
-// A row's parts on their way from memory, for one warp. A lane reads what it has asked for itself, so none
-// waits for another.
+// Ring of a row's parts copied from memory, for one warp. A lane reads only data that it copied itself, so no
+// lane waits for another.
 template <int HD, int kSlots>
 class PartRing {
  public:
   using L = LaneColumns<HD>;
-  static constexpr int kBatch = kSlots / 4;  // parts asked for at a time
+  static constexpr int kBatch = kSlots / 4;  // parts copied at a time
   static_assert(kSpanChunks % kBatch == 0);
 
   __device__ __forceinline__ PartRing(const PartialRows& partial, PartsInOrder parts, int row, uint32_t slots,
@@ -169,7 +169,7 @@ class PartRing {
 #pragma unroll 1
     for (int batch = 0; batch < kSlots; batch += kBatch) ask(batch);
   }
-  // The batch that begins with this part; nothing before the first and after the last.
+  // Copies the batch that begins with this part; skips parts before the first and after the last.
   __device__ __forceinline__ void ask(int batch) const {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
@@ -186,7 +186,7 @@ class PartRing {
     }
     commit_copies();
   }
-  // The oldest batch is there.
+  // Waits until the oldest batch is complete.
   __device__ __forceinline__ static void wait() {
     wait_for_copies<kSlots / kBatch - 1>();
   }
@@ -220,13 +220,13 @@ class PartRing {
   int lane_;
 };
 
-// What has been merged of a row: a lane's columns (LaneColumns).
+// Merged result of a row so far: a lane's columns (LaneColumns).
 template <int HD>
 struct MergedRow {
   using L = LaneColumns<HD>;
   float largest = -INFINITY, sum = 0.0f, values[HD / 32] = {};
 
-  // What comes before this, and then this.
+  // Merges the result of earlier keys before this one.
   __device__ __forceinline__ void follow(const MergedRow& before) {
     float both = before.largest, of_before, of_this;
     merge_factors(both, largest, of_before, of_this);
@@ -235,7 +235,7 @@ struct MergedRow {
 #pragma unroll
     for (int i = 0; i < HD / 32; ++i) values[i] = merged(before.values[i], of_before, values[i], of_this);
   }
-  // Divided by the sum.
+  // Stores the values divided by the sum.
   template <typename Columns>
   __device__ __forceinline__ void put(float* row) const {
     const float share = 1.0f / sum;
@@ -247,7 +247,7 @@ struct MergedRow {
       for (int j = 0; j < L::kWidth; ++j) to[j] = __fmul_rn(values[piece * L::kWidth + j], share);
     }
   }
-  // As a part, to be merged with others.
+  // Stores the result as a part, to be merged with others.
   __device__ __forceinline__ void leave(const PartialRows& partial, int part, int row) const {
 #pragma unroll
     for (int piece = 0; piece < L::kPieces; ++piece) {
@@ -261,8 +261,9 @@ struct MergedRow {
   }
 };
 
-// One row by one warp: its parts in order of position. Maxima and sums of as many parts as a span has chunks
-// are turned into their factors at a time; the bits are those of merge_factors and merged, part after part.
+// Merges one row with one warp: its parts in order of position. The factors of as many parts as a span has
+// chunks are computed at once from their maxima and sums; the bits equal those of merge_factors and merged,
+// part by part.
 template <int HD, int kSlots>
 __device__ __forceinline__ MergedRow<HD> merge_row(const PartialRows& partial, PartsInOrder parts, int row,
                                                    uint32_t slots) {
@@ -275,7 +276,7 @@ __device__ __forceinline__ MergedRow<HD> merge_row(const PartialRows& partial, P
   };
   float2 next = total(lane);
   const Ring ring(partial, parts, row, slots, lane);
-  MergedRow<HD> before, span;  // the spans before this one, and this one up to now
+  MergedRow<HD> before, span;  // earlier spans, and the current span so far
 #pragma unroll 1
   for (int begin = 0; begin < end; begin += kAtOnce) {
     const float2 part = next;
@@ -285,7 +286,7 @@ __device__ __forceinline__ MergedRow<HD> merge_row(const PartialRows& partial, P
       before = span;
       span = {};
     }
-    float upto = fmaxf(span.largest, part.x);  // maximum of all up to the lane's part
+    float upto = fmaxf(span.largest, part.x);  // maximum of all parts up to the lane's
 #pragma unroll
     for (int d = 1; d < kAtOnce; d <<= 1) {
       const float other = __shfl_up_sync(0xffffffffU, upto, d);
@@ -319,9 +320,9 @@ __device__ __forceinline__ MergedRow<HD> merge_row(const PartialRows& partial, P
   return span;
 }
 
-// What the parts of each row of a tile give, to keep(row, MergedRow) of the warp that has it. Takes
-// merge_shared_bytes(HD, kSlots) of shared memory, which may have anything in it. One block alone reads all
-// that a tile has left, beside others that read pages: its loads are many at a time, and its code is little.
+// Merges the parts of each row of a tile and calls keep(row, MergedRow) in the row's warp. Uses
+// merge_shared_bytes(HD, kSlots) of shared memory, whose old content is lost. A single block reads all parts
+// of a tile while other blocks read pages; therefore it issues many loads at once and has little code.
 template <int HD, int kSlots, typename Keep>
 __device__ __forceinline__ void merge_rows(const PartialRows& partial, PartsInOrder parts, int rows,
                                            uint8_t* shared, Keep keep) {
@@ -333,8 +334,8 @@ __device__ __forceinline__ void merge_rows(const PartialRows& partial, PartsInOr
     keep(row, merge_row<HD, kSlots>(partial, parts, row, slots));
 }
 
-// The same as rows of HD floats at the beginning of `shared`, divided by the sum of all. Columns::dimension
-// says where four columns that lie together belong.
+// Merges into rows of HD floats at the beginning of `shared`, divided by the total sum. Columns::dimension
+// returns the dimension of the first of four adjacent columns.
 template <int HD, int kSlots, typename Columns = ColumnsInOrder>
 __device__ __forceinline__ float* merge_parts(const PartialRows& partial, PartsInOrder parts, int rows,
                                               uint8_t* shared) {
@@ -345,7 +346,8 @@ __device__ __forceinline__ float* merge_parts(const PartialRows& partial, PartsI
   return merged_rows;
 }
 
-// Rows `rows` of HD floats in shared memory -> output, divided by nothing more; transforms back where needed.
+// Writes `rows` rows of HD floats from shared memory to the output, transformed back if values are quantized.
+// The rows are already divided by their sums.
 template <int HD, int kThreads>
 __device__ __forceinline__ void store_rows(const AttentionParams& p, const int32_t* place, const QueryRows& q,
                                            int first_row, int rows, float* values) {

@@ -1,10 +1,10 @@
-// Attention for many query rows per sequence: one block per (64 rows of a sequence, kv head), chunks in
-// order.
+// Prefill attention for many query rows per sequence: one block per (64 rows of a sequence, kv head), chunks
+// in order (online softmax).
 //
-// Each warp owns 16 rows against all keys of a chunk; the scores of a chunk (16 x 128) stay in registers,
-// become the weights there, and the chunk's output is merged 32 dimensions at a time, so that the order of
-// all sums is that of attention_decode.cu. The next chunk's keys are requested once the scores are done, its
-// values once the values are.
+// Each warp computes 16 rows against all keys of a chunk. The scores of a chunk (16 x 128) stay in registers
+// and become the weights there. The chunk's output is merged 32 dimensions at a time, so that all sums have
+// the order of attention_decode.cu. The copy of the next chunk's keys (cp.async) starts after the scores,
+// that of its values after the product with the values.
 //
 // Operations: 4 * rows * keys * head_dim for the visible part plus up to one chunk per row.
 #include "kernels/cuda/attention/attention_rows.cuh"
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
   spans.add_to(spans.before(last_chunk, first_chunk), out, state);
   __syncthreads();
 
-  float* row_values = reinterpret_cast<float*>(shared);  // [64][HD], where keys and values were
+  float* row_values = reinterpret_cast<float*>(shared);  // [64][HD], in the memory of keys and values
 #pragma unroll
   for (int n = 0; n < HD / 8; ++n) {
 #pragma unroll

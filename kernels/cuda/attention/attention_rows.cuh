@@ -1,10 +1,10 @@
-// What the kernels for many query rows of a sequence share: which rows and chunks a block has, a chunk's
-// weights, and the way of the results.
+// Code shared by the kernels for many query rows of a sequence: the rows and chunks of a block, the weights
+// of a chunk, and the output of results.
 //
-// Where there are fewer blocks than the card takes, several of them share the chunks of the same rows. What a
-// chunk gives goes to memory then, 16 rows of a warp as a tile of their own, and a kernel after this one
-// merges the chunks in order: a short piece of a prompt with many keys before it takes as long as a share of
-// the chunks.
+// If there are fewer blocks than the card can run at once, several blocks split the chunks of the same rows
+// (split-KV). Each warp then writes the result of every chunk to memory, its 16 rows as a tile, and a second
+// kernel merges the chunks in order. So a short prompt chunk after many cached keys takes only the time of
+// one share of the chunks.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +21,15 @@ namespace quire::kernels {
 struct RowsArguments {
   AttentionParams p;
   const int32_t* place;
-  int32_t all;             // also the sequences that fit a tile of launch_attention_decode
+  int32_t all;             // include the sequences that fit a tile of launch_attention_decode
   int32_t splits = 1;      // blocks that share the chunks of the same rows
-  int32_t warp_tiles = 0;  // tiles of 16 rows that a block leaves at most, where it is one of several
+  int32_t warp_tiles = 0;  // with splits > 1: largest number of 16-row tiles that a block writes
   MergeArguments merge = {};
 };
 
-// Tiles of kRows rows that the sequences of a batch can have at most, each a last one that is not full. Those
-// that fit a tile of launch_attention_decode count only where `all`: each of the others has several tokens
-// more than one, and there are only so many tokens.
+// Returns the largest possible number of tiles of kRows rows in the batch, counting one partly filled tile
+// per sequence. Sequences that fit a tile of launch_attention_decode count only with `all`. Without it, every
+// counted sequence has at least decode_rows / group more tokens than one, which limits their number.
 template <int kRows>
 unsigned most_row_tiles(const AttentionParams& p, bool all) {
   const int64_t group = p.heads.num_heads / p.heads.num_kv_heads, tokens = p.batch.num_tokens;
@@ -39,11 +39,11 @@ unsigned most_row_tiles(const AttentionParams& p, bool all) {
   return static_cast<unsigned>(std::max<int64_t>(1, (tokens * group + partial * (kRows - 1)) / kRows));
 }
 
-// Fewer chunks than these are not worth the way through memory.
+// Smallest number of chunks per block for which split-KV pays for the partial results in memory.
 constexpr int kFewestShared = 4;
 
-// The arguments for blocks of kRows rows that ask for so much shared memory: their chunks are shared out
-// where the card takes more blocks than that at a time, and there is room for what the chunks give.
+// Returns the arguments for blocks of kRows rows with that much shared memory. The chunks are split if the
+// card can run more blocks at once and the scratch memory holds the partial results.
 template <int kRows>
 RowsArguments rows_arguments(const AttentionParams& p, const int32_t* place, bool all,
                              const AttentionRoom& room, uint32_t shared_bytes, int dim) {
@@ -60,20 +60,20 @@ RowsArguments rows_arguments(const AttentionParams& p, const int32_t* place, boo
   return a;
 }
 
-// The rows of a block: kRows of one sequence and kv head.
+// Rows of a block: kRows of one sequence and kv head.
 struct RowBlock {
   int sequence;
   QueryRows queries;
   int first_row;
   int rows;
-  int seen_chunk;   // the first that any of them sees
-  int first_chunk;  // of those that the block takes
+  int seen_chunk;   // first chunk that any of the rows attends to
+  int first_chunk;  // first chunk that the block computes
   int last_chunk;
   int first_position;
 };
 
-// False where there are no rows for the block. Every warp looks through 32 sequences at a time: one after the
-// other they would take longer than a chunk, and steps have hundreds of them.
+// Finds the rows of a block; returns false if it has none. Every warp searches 32 sequences at a time: one at
+// a time would take longer than a chunk in steps with hundreds of sequences.
 template <int kRows>
 __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int kv_head, bool last_first,
                                           RowBlock& block) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int 
       const int rows = (p.batch.sequence_starts[mine + 1] - p.batch.sequence_starts[mine]) * group;
       if (a.all || rows > decode_rows) tiles = (rows + kRows - 1) / kRows;
     }
-    int end = tiles;  // of this lane's sequence and those before it
+    int end = tiles;  // sum over this lane's sequence and the ones before it
 #pragma unroll
     for (int d = 1; d < 32; d <<= 1) {
       const int before = __shfl_up_sync(0xffffffffU, end, d);
@@ -127,7 +127,7 @@ __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int 
   return true;
 }
 
-// Leaves the block its share of the chunks; false where there is none.
+// Restricts the block to its share of the chunks; returns false if the share is empty.
 __device__ __forceinline__ bool take_share(const RowsArguments& a, int share, RowBlock& block) {
   const int own = (block.last_chunk - block.seen_chunk + a.splits) / a.splits;
   block.first_chunk = block.seen_chunk + share * own;
@@ -135,7 +135,7 @@ __device__ __forceinline__ bool take_share(const RowsArguments& a, int share, Ro
   return block.first_chunk <= block.last_chunk;
 }
 
-// What the 16 rows of a warp have of each chunk.
+// Returns the partial results of a warp's 16 rows, one part per chunk.
 __device__ __forceinline__ PartialRows parts_of_warp(const RowsArguments& a, int tile, int kv_head, int warp,
                                                      int dim, int first_row = 0) {
   const int block = tile * a.p.heads.num_kv_heads + kv_head;
@@ -152,10 +152,10 @@ __device__ __forceinline__ PageReader page_reader(const AttentionParams& p, cons
 
 // Products of a chunk for a lane's two rows: keys 8n + 2t + {0, 1}, as [n][2 * row + key].
 using ChunkScores = float[kChunkTokens / 8][4];
-// Their weights as operands of the next products.
+// Weights of a chunk, as operands of the product with the values.
 using ChunkWeights = uint32_t[kChunkTokens / 8][2];
 
-// The warp's 16 rows of queries by the keys of a chunk, both in shared memory.
+// Multiplies the warp's 16 query rows with the keys of a chunk, both in shared memory.
 template <int HD>
 __device__ __forceinline__ void multiply_keys(uint32_t queries, uint32_t keys, ChunkScores& score) {
   const int lane = threadIdx.x & 31;
@@ -174,7 +174,8 @@ __device__ __forceinline__ void multiply_keys(uint32_t queries, uint32_t keys, C
   }
 }
 
-// Weights by dimensions 32 * d .. + 31 of a chunk's values: of a lane's two rows 8n + 2t + {0, 1} of them.
+// Multiplies the weights with dimensions 32 * d .. + 31 of a chunk's values. A lane gets dimensions 8n + 2t +
+// {0, 1} for its two rows.
 template <int HD>
 __device__ __forceinline__ void multiply_values(const ChunkWeights& weight, uint32_t values, int d,
                                                 float (&part)[4][4]) {
@@ -193,13 +194,13 @@ __device__ __forceinline__ void multiply_values(const ChunkWeights& weight, uint
   }
 }
 
-// `position` of a lane's two rows.
+// State of a lane's two rows during online softmax.
 struct RowState {
   int position[2];
   float maximum[2] = {-INFINITY, -INFINITY};
   float total[2] = {};
 
-  // Of a chunk by itself.
+  // Resets the state before a chunk or span that is merged separately.
   __device__ __forceinline__ void forget() {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -209,12 +210,12 @@ struct RowState {
   }
 };
 
-// Where a lane leaves what it has of a chunk by itself, of its two rows; nullptr: a row that is not there.
+// Places for the partial results of a lane's two rows; nullptr for a row that does not exist.
 struct RowPlaces {
   float* row[2] = {};
   float2* total[2] = {};
 };
-// Of the rows of a warp, which has `live` of them.
+// Returns the places for a warp with `live` rows.
 __device__ __forceinline__ RowPlaces places_of_chunk(const PartialRows& parts, int chunk, int live) {
   RowPlaces places;
 #pragma unroll
@@ -227,7 +228,7 @@ __device__ __forceinline__ RowPlaces places_of_chunk(const PartialRows& parts, i
   return places;
 }
 
-// The maxima and sums.
+// Stores the maxima and sums.
 __device__ __forceinline__ void leave_totals(const RowPlaces& places, const RowState& state) {
 #pragma unroll
   for (int h = 0; h < 2; ++h)
@@ -235,7 +236,7 @@ __device__ __forceinline__ void leave_totals(const RowPlaces& places, const RowS
       __stcg(places.total[h], make_float2(state.maximum[h], state.total[h]));
 }
 
-// A lane's pairs of kCount * 8 columns from `column` on.
+// Stores a lane's pairs of kCount * 8 columns from `column` on.
 template <int kCount>
 __device__ __forceinline__ void leave_columns(const RowPlaces& places, int column,
                                               const float (&values)[kCount][4]) {
@@ -249,13 +250,14 @@ __device__ __forceinline__ void leave_columns(const RowPlaces& places, int colum
   }
 }
 
-// What the chunk's values and those before it are to be multiplied by.
+// Factors of the earlier values and of the chunk's values in a merge.
 struct MergeFactors {
   float before[2];
   float chunk[2];
 };
 
-// `all_seen`: no row of the warp has a key of this chunk hidden from it.
+// Converts the scores of a chunk to weights and updates the state. `all_seen`: every row of the warp attends
+// to all keys of the chunk.
 __device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int chunk, bool all_seen,
                                                     ChunkScores& score, RowState& state,
                                                     ChunkWeights& weight) {
@@ -274,7 +276,7 @@ __device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int c
     }
   }
   if (!all_seen) {
-    // Of keys 8n + (x & 1), counted from the lane's first.
+    // Bounds for keys 8n + (x & 1), counted from the lane's first key.
     const int lane_first = chunk * kChunkTokens + 2 * t;
     const int newest[2] = {state.position[0] - lane_first, state.position[1] - lane_first};
     const int oldest[2] = {rule.first_key(state.position[0]) - lane_first,
@@ -297,7 +299,7 @@ __device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int c
       largest = fmaxf(largest, fmaxf(score[n][2 * h], score[n][2 * h + 1]));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, 2));
-    const float base = largest == -INFINITY ? 0.0f : largest;  // all hidden: weights of 0
+    const float base = largest == -INFINITY ? 0.0f : largest;  // all keys masked: weights of 0
 #pragma unroll
     for (int n = 0; n < kChunkTokens / 8; ++n)
       weight[n][h] = bits_of(
@@ -316,18 +318,19 @@ __device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int c
   return factors;
 }
 
-// The spans of chunks before the one that a warp is in, of a lane's two rows. They are asked for once in 16
-// chunks, so they lie in the thread's memory: an index that only the run knows keeps them out of registers.
+// Merged earlier spans of a lane's two rows. They are accessed only once in 16 chunks, so they belong in
+// local memory: an index unknown at compile time keeps them out of registers.
 template <int HD>
 class SpansBefore {
  public:
   using Values = float[HD / 8][4];
 
-  // How many there are before the span of `chunk`, of a block that begins with `first_chunk`.
+  // Returns the number of spans before the span of `chunk`, in a block that begins with `first_chunk`.
   __device__ __forceinline__ static int before(int chunk, int first_chunk) {
     return chunk / kSpanChunks - first_chunk / kSpanChunks;
   }
-  // After a span that is not the last, which has `count` before it: what comes next begins anew.
+  // Called after a span that is not the last, with `count` spans before it. Merges it and resets values and
+  // state.
   __device__ __forceinline__ void keep(int count, Values& values, RowState& state) {
     add_to(count, values, state);
     Merged& now = merged_[(count + 1) % 2];
@@ -343,7 +346,7 @@ class SpansBefore {
     for (int h = 0; h < 2; ++h) now.totals[h] = make_float2(state.maximum[h], state.total[h]);
     state.forget();
   }
-  // After a span that has `count` before it: all up to now.
+  // Called after a span with `count` spans before it. Merges the earlier spans into values and state.
   __device__ __forceinline__ void add_to(int count, Values& values, RowState& state) const {
     if (count == 0) return;
     const Merged& before = merged_[count % 2];
@@ -368,10 +371,10 @@ class SpansBefore {
     float values[HD / 8][4];
     float2 totals[2];  // maximum and sum
   };
-  Merged merged_[2];  // of an even and of an odd number of spans
+  Merged merged_[2];  // after an even and after an odd number of spans
 };
 
-// Rows [rows][HD] of f32 in shared memory to where they belong, by the first kThreads threads of a block.
+// Stores rows [rows][HD] of f32 from shared memory to the output, by the first kThreads threads of a block.
 template <int HD, int kThreads>
 __device__ __forceinline__ void store_rows(const RowsArguments& a, const RowBlock& block, float* values) {
   const AttentionParams& p = a.p;
@@ -401,11 +404,11 @@ __device__ __forceinline__ void store_rows(const RowsArguments& a, const RowBloc
 
 constexpr int kMergeThreads = 32 * kMergeWarps;
 template <int HD>
-constexpr int kMergeRows = kMergeThreads * 4 / HD;  // of a block: a thread has four columns of them
+constexpr int kMergeRows = kMergeThreads * 4 / HD;  // rows per block: a thread has four columns
 template <int HD>
-constexpr int kMergeSlots = merge_slots(48 << 10, HD);  // what a kernel has without asking
+constexpr int kMergeSlots = merge_slots(48 << 10, HD);  // fits the shared memory that a kernel has by default
 
-// After a kernel whose blocks of kRows rows shared their chunks: a few of those rows, all chunks.
+// Second kernel of split-KV: merges all chunks of a few of the rows.
 template <int HD, int kRows, bool kLongFirst>
 __global__ void __launch_bounds__(kMergeThreads) merge_rows_kernel(const __grid_constant__ RowsArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
@@ -423,9 +426,9 @@ __global__ void __launch_bounds__(kMergeThreads) merge_rows_kernel(const __grid_
   store_rows<HD, kMergeThreads>(a.p, a.place, block.queries, block.first_row + first, rows, merged_rows);
 }
 
-// What attends to rows of one head size: two forms of a kernel in blocks of kRows rows, whose chunks are its
-// own or shared with others, and the merge after the latter. kLongFirst: blocks go by head and from a
-// sequence's last rows on, else by rows.
+// Kernels of one head size with blocks of kRows rows: `alone` computes all chunks of its rows, `sharing`
+// splits them over blocks, followed by the merge. kLongFirst: blocks are ordered by head, starting with the
+// last rows of a sequence; otherwise by rows.
 template <int HD, int kRows, bool kLongFirst>
 struct RowsKernel {
   void (*alone)(RowsArguments);

@@ -1,13 +1,14 @@
-// Attention over keys that several sequences of a step share, each with one token: one block per (chunk of
-// 128 keys, run of sequences, kv head). Partial results go where those of the sequences' other chunks go, and
-// are merged with them in order of position.
+// Attention over keys that several sequences of a step share (common prefix), each with one token: one block
+// per (chunk of 128 keys, group of sequences, kv head). Partial results are stored with those of the
+// sequences' other chunks and merged with them in order of position.
 //
-// A chunk is read once, and each warp takes 16 rows against all of its keys: some heads of some sequences,
-// the arithmetic is that of attention_prefill.cu. Every key of a shared chunk is seen by all of them. Of F16
-// pages alone: codes that each sequence finds in the L2 are read sooner than f16 is made of them here.
+// A chunk is read once. Each warp multiplies 16 rows (some heads of some sequences) with all of its keys,
+// with the arithmetic of attention_prefill.cu. Every sequence attends to every key of a shared chunk. Only
+// F16 pages are handled: for codes, reading them from L2 once per sequence is faster than the conversion to
+// f16 here.
 //
-// Bytes: a chunk once for up to 64 sequences; for each of their rows HD + 2 floats, which the sequence by
-// itself would write too. Operations: 4 * 16 * 128 * HD for 16 rows, used whole where they are full.
+// Bytes: a chunk once for up to 64 sequences; for each of their rows HD + 2 floats, which the sequence alone
+// would write too. Operations: 4 * 16 * 128 * HD for 16 rows, also if not all of the 16 are used.
 #include "kernels/cuda/attention/attention_rows.cuh"
 #include "kernels/cuda/attention/attention_shared.cuh"
 
@@ -28,7 +29,7 @@ constexpr size_t shared_bytes() {
   return static_cast<size_t>(2 * kChunkTokens + kWarps * kTileRows) * HD * 2;
 }
 
-// The rows of a block: row r is head r % group of sequence r / group of the run.
+// Rows of a block: row r is head r % group of sequence r / group of the run.
 struct RunRows {
   const int32_t* members;
   int num_rows;
@@ -39,7 +40,7 @@ struct RunRows {
   __device__ __forceinline__ int head(int r) const { return kv_head * group + r % group; }
 };
 
-// Queries of rows first .. first + 15 as f16 [16][HD], by one warp.
+// Loads queries of rows first .. first + 15 as f16 [16][HD], by one warp.
 template <int HD>
 __device__ __forceinline__ void load_rows(const AttentionParams& p, const RunRows& rows, int first,
                                           uint8_t* tile) {
@@ -57,7 +58,7 @@ __device__ __forceinline__ void load_rows(const AttentionParams& p, const RunRow
   }
 }
 
-// Where a lane leaves what it has of its rows, from `first` on.
+// Returns the places for the partial results of a lane's rows, from `first` on.
 __device__ __forceinline__ RowPlaces places_of_rows(const SharedArguments& a, const RunRows& rows, int first,
                                                     int chunk, int dim) {
   RowPlaces places;

@@ -1,11 +1,11 @@
-// The launch for keys that several sequences share, as the launches that merge its results give it.
+// Launch for keys that several sequences share, called by the launches that merge its results.
 #pragma once
 
 #include "kernels/cuda/attention/attention_merge.cuh"
 
 namespace quire::kernels {
 
-// Nothing where `shared` is null.
+// Does nothing if `shared` is null.
 cudaError_t launch_attention_shared(const AttentionParams& params, const SharedKeys* shared,
                                     const MergeArguments& merge, Launch launch);
 

@@ -1,16 +1,16 @@
-// Attention for steps in which every sequence has one token, for the cache formats and head sizes that matter
-// most: the choice of a kernel, and the one whose blocks work on a chunk of 128 keys at a time. Where
-// sequences are short or many, attention_spans.cu has a faster one, and else where pages are quantized and
-// chunks many, attention_codes.cu. The arithmetic is that of attention.cuh.
+// Attention for steps in which every sequence has one token, for the most common cache formats and head
+// sizes. This file chooses among three kernels and holds the one whose blocks compute one chunk of 128 keys
+// at a time. attention_spans.cu is faster for short or many sequences, attention_codes.cu for many chunks of
+// quantized pages. The arithmetic is that of attention.cuh.
 //
-// Keys and values travel to shared memory as they are, asynchronously, the next chunk's while this one is
-// worked on; quantized ones are unpacked on the way from there into the registers of tensor cores, each by
-// one warp: the four warps of a block split the chunk's keys for the scores and the head dimension for the
+// Keys and values are copied to shared memory unchanged and asynchronously (cp.async), the next chunk's
+// during the current chunk. Quantized ones are unpacked from there into tensor-core registers, each by one
+// warp: the four warps of a block split the chunk's keys for the scores and the head dimension for the
 // values.
 //
-// With `append` the block whose chunks the token falls into also writes the token's key and value to the
-// cache: per-head norm, rotary embedding and quantization included. Older tokens do not depend on the kernel
-// before; the first chunk of each block is fetched while it still runs.
+// With `append`, the block whose chunks contain the token's position also writes the token's key and value to
+// the cache, including per-head norm, rotary embedding and quantization. Older tokens do not depend on the
+// previous kernel; each block loads its first chunk while that kernel still runs.
 //
 // Bytes: keys and values once; per chunk and row HD + 2 floats of partial results, written and read in L2 (3
 // % of the pages' bytes for f16 and 4 rows, 11 % for q4).
@@ -24,12 +24,13 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kMostBlocks = 6;  // of a multiprocessor
-constexpr int kManyChunks = 8;  // for each multiprocessor: enough to give every warp one of its own
-constexpr int kManyBlocks = 4;  // that take spans whole, for each multiprocessor: they need not be wide
+constexpr int kMostBlocks = 6;  // per multiprocessor (occupancy)
+constexpr int kManyChunks = 8;  // per multiprocessor: enough for one chunk per warp
+constexpr int kManyBlocks = 4;  // per multiprocessor, each with whole spans: enough that single blocks need
+                                // not be wide
 
-// How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
-// that read different rows meet in no bank.
+// Layout of rows of keys or values in shared memory. f16 is swizzled; rows of codes are padded so that lanes
+// that read different rows have no bank conflicts.
 template <int HD, KvFormat kFormat, bool kKeys>
 struct Rows {
   static constexpr int kBytes = kFormat == KvFormat::f16 ? HD * 2 : kFormat == KvFormat::q8 ? HD : HD / 2;
@@ -37,20 +38,20 @@ struct Rows {
                                  : kFormat == KvFormat::q8 ? kBytes + (kKeys ? 32 : 16)
                                                            : kBytes + 16;
   static constexpr int kPieces = kBytes / 16;
-  static constexpr int kScaleBytes = kFormat == KvFormat::f16 ? 0 : HD / 32 * 2;  // of a row
+  static constexpr int kScaleBytes = kFormat == KvFormat::f16 ? 0 : HD / 32 * 2;  // scales of a row
   static constexpr uint32_t kScalesAt = kChunkTokens * kStride;
   static constexpr uint32_t kTotal = kScalesAt + kChunkTokens * kScaleBytes;
 
   __device__ __forceinline__ static uint32_t place(int row, int piece) {
     return kFormat == KvFormat::f16 ? tile_offset<HD>(row, piece) : row * kStride + piece * 16;
   }
-  // Rows [0, live) from the pages' row `first` on; zeros after them.
+  // Copies rows [0, live) from row `first` of the pages on, and fills the rest with zeros.
   __device__ __forceinline__ static void copy(const void* data, const void* scales, size_t first, int live,
                                               uint32_t target) {
     const auto* from = static_cast<const uint8_t*>(data) + first * kBytes;
     constexpr int kRows = kSingleThreads / kPieces;  // copied at once
     if (live == kChunkTokens && (kFormat != KvFormat::f16 || kRows % 8 == 0)) {
-      // A thread's pieces lie at even distances, swizzled or not.
+      // A thread's pieces lie at equal distances, swizzled or not.
       const uint32_t to = target + place(threadIdx.x / kPieces, threadIdx.x % kPieces);
       from += threadIdx.x * 16;
 #pragma unroll
@@ -75,7 +76,7 @@ struct Rows {
     }
     commit_copies();
   }
-  // One row more, by the threads from `first_thread` on.
+  // Copies one more row, by the threads from `first_thread` on.
   __device__ __forceinline__ static void copy_row(const void* data, const void* scales, size_t at, int row,
                                                   uint32_t target, int first_thread) {
     const int i = static_cast<int>(threadIdx.x) - first_thread;
@@ -91,8 +92,8 @@ struct Rows {
   }
 };
 
-// Keys as the B operand: a lane's quarter of dimensions 64 * (half / 2) .. + 63 of key `row`, of it the first
-// or second half, two mma of 16.
+// Unpacks keys as the B operand: the lane's quarter of dimensions 64 * (half / 2) .. + 63 of key `row`, its
+// first or second half, two mma of 16.
 template <int HD, KvFormat kFormat>
 __device__ __forceinline__ void unpack_key(uint32_t keys, int row, int half, int t, __half2 scale,
                                            uint32_t (&b)[4]) {
@@ -111,8 +112,8 @@ __device__ __forceinline__ void unpack_key(uint32_t keys, int row, int half, int
   }
 }
 
-// Values as the B operand: of keys `row`, row + 1 the lane's kDims dimensions from byte or nibble 0 of `at`
-// on.
+// Unpacks values as the B operand: for keys `row` and row + 1, the lane's kDims dimensions from byte or
+// nibble 0 of `at` on.
 template <int HD, KvFormat kFormat, int kDims>
 __device__ __forceinline__ void unpack_values(uint32_t at, __half2 scales, uint32_t (&b)[kDims]) {
   using R = Rows<HD, kFormat, false>;
@@ -148,7 +149,7 @@ struct Places {
   static constexpr uint32_t kTotal = bytes_with_merge(kUsed, HD);
 };
 
-// Products of the rows with the warp's 32 keys.
+// Multiplies the rows with the warp's 32 keys.
 template <int HD, KvFormat kKeyFormat>
 __device__ __forceinline__ void multiply_keys(uint32_t keys, uint32_t queries, int warp, int lane,
                                               float (&score)[4][4]) {
@@ -169,7 +170,7 @@ __device__ __forceinline__ void multiply_keys(uint32_t keys, uint32_t queries, i
     }
   } else {
     using R = Rows<HD, kKeyFormat, true>;
-    // Scales of the lane's four keys, two blocks of dimensions to a word.
+    // Scales of the lane's four keys, two blocks of dimensions per word.
     uint32_t scales[4][HD / 64];
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
@@ -204,15 +205,15 @@ __device__ __forceinline__ void multiply_keys(uint32_t keys, uint32_t queries, i
   }
 }
 
-// The warp's quarter of the head dimension, weights times values over all keys of the chunk, and, by the
-// first warp, the sums of the weights.
+// Multiplies the weights with the values over all keys of the chunk, for the warp's quarter of the head
+// dimension. The first warp also computes the sums of the weights.
 template <int HD, KvFormat kValueFormat>
 __device__ __forceinline__ void multiply_values(uint32_t values, uint32_t weights, uint32_t turned, int warp,
                                                 int lane, float (&out)[HD / 32][4], float (&sum)[4]) {
   constexpr int kTiles = HD / 32;
   const int g = lane >> 2, t = lane & 3;
   if constexpr (kValueFormat != KvFormat::f16) {
-    // Scales of the warp's block, key by key.
+    // Scales of the warp's block of dimensions, key by key.
     using R = Rows<HD, kValueFormat, false>;
     const uint32_t at = values + R::kScalesAt + lane * 4 * R::kScaleBytes + warp * (HD / 4) / 32 * 2;
     uint32_t s[4];
@@ -266,7 +267,7 @@ __device__ __forceinline__ void put_row(float* at, const float (&out)[HD / 32][4
   }
 }
 
-// kHalves: 1 where all rows lie in the first half of a tile of 16.
+// kHalves is 1 if all rows lie in the first half of a tile of 16.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kHalves>
 __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
     attention_single_kernel(const __grid_constant__ SingleArguments a) {
@@ -289,7 +290,8 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
   const uint32_t base = shared_address(shared);
   const uint32_t keys = base, values = base + P::kValues;
   const uint32_t queries = base + P::kQueries, weights = base + P::kWeights;
-  // Keys of a chunk that are in the cache; the token's own is once prepare_rows has put it there.
+  // Returns the number of keys of a chunk that are in the cache. The token's own key is there once
+  // prepare_rows has stored it.
   auto live = [&](int chunk, bool appended) {
     return min(kChunkTokens, position - chunk * kChunkTokens + (appended ? 1 : 0));
   };
@@ -303,7 +305,7 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
   prepare_rows<HD, kKeyFormat, kValueFormat>(a, work, shared + P::kQueries,
                                              reinterpret_cast<float*>(shared + P::kRow) + warp * HD);
   if (work.takes_token(a) && first == work.last_chunk) {
-    // The token's own key and value, which the copies above could not bring yet.
+    // Copy the token's own key and value, which were not stored yet during the copies above.
     wait_for_copies<0>();
     __syncthreads();
     const size_t row = pages.row(position);
@@ -328,7 +330,7 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
 #pragma unroll
       for (int i = 0; i < 8 * kHalves; ++i) rule.take(score[i / (2 * kHalves)][i % (2 * kHalves)]);
     }
-    // All rows are of one token, so what is hidden from one is hidden from all.
+    // All rows are of one token, so a key is masked for all of them or for none.
     const int begin = chunk * kChunkTokens;
     if (work.cuts(rule, chunk)) {
 #pragma unroll
@@ -347,7 +349,7 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
       largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffU, largest[h], 2));
       if (t == 0) maxima[warp][g + 8 * h] = largest[h];
     }
-    __syncthreads();  // nobody reads these keys any more
+    __syncthreads();  // all warps have read these keys
     const bool more = chunk + 1 < end;
     size_t next_row = 0;
     if (more) {
@@ -391,7 +393,7 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
       put_row<HD, kValueFormat>(partial.row(at, r), out, h, 1.0f, warp, t);
       if (warp == 0 && t == 0) *partial.total(at, r) = make_float2(largest[h], sum[2 * h]);
     }
-    __syncthreads();  // nor these values, nor the weights
+    __syncthreads();  // all warps have read these values and weights
     if (more) {
       P::Values::copy(p.kv.values, p.kv.value_scales, next_row, live(chunk + 1, true), values);
     } else {
@@ -413,8 +415,8 @@ SingleChoice choose_rows(int group) {
                         : attention_single_kernel<HD, kKeyFormat, kValueFormat, 2>;
   c.shared_bytes = Places<HD, kKeyFormat, kValueFormat>::kTotal;
   c.most_blocks = kMostBlocks;
-  // What 16 sequences of 16k keys ran best with: 16 chunks of a block, but 32 for q8, whose blocks then make
-  // one round (192 instead of 213 us).
+  // Best for 16 sequences of 16k keys: 16 chunks per block. For q8 32, since then all blocks run at once (192
+  // instead of 213 us).
   c.most_chunks = kKeyFormat == KvFormat::q8 ? 32 : 16;
   return c;
 }
@@ -439,25 +441,28 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
   return choose(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format, group, many_chunks);
 }
 
-// Spans that any sequence of the step has something in: of one that ends within its first, no more.
+// Returns the largest number of spans per sequence in the step; a sequence that ends within its first span
+// has one.
 int most_spans(const AttentionParams& p, int max_chunks) {
   const int of_all = (p.batch.max_kv_tokens + kSpanChunks * kChunkTokens - 1) / (kSpanChunks * kChunkTokens);
-  const int of_seen = (max_chunks + 2 * (kSpanChunks - 1)) / kSpanChunks;  // wherever they begin
+  const int of_seen = (max_chunks + 2 * (kSpanChunks - 1)) / kSpanChunks;  // wherever their first chunk lies
+                                                                           // within a span
   return std::min(of_all, of_seen);
 }
 
-// Whether blocks of which each takes a whole span keep the card busy: others would wait for that of a long
-// one. Over f16 what counts is how full the last round is; codes want more rounds.
+// Returns true if blocks with one span each keep the card busy; otherwise the step would wait for the blocks
+// of one long sequence. For f16 the last round of blocks must be nearly full; for codes there must be enough
+// rounds.
 bool fill_card(int64_t blocks, const SingleChoice& choice, bool coded, const Device& device) {
-  constexpr int kBlocksOfCodes = 7;  // for each multiprocessor
+  constexpr int kBlocksOfCodes = 7;  // per multiprocessor
   if (coded) return blocks >= int64_t{kBlocksOfCodes} * device.num_multiprocessors;
   const int64_t at_once = int64_t{choice.most_blocks} * device.num_multiprocessors;
   const int64_t rounds = (blocks + at_once - 1) / at_once;
   return 8 * blocks >= 7 * rounds * at_once;
 }
 
-// The kernel whose `blocks` take a span each, where these are short or many and the card has room for its
-// blocks.
+// Returns the kernel whose blocks compute one span each, if spans are short or many and the blocks fit the
+// card.
 SingleChoice choose_spans(const AttentionParams& p, int max_chunks, int64_t blocks, const Device& device) {
   const bool coded = p.kv_shape.key_format != KvFormat::f16;
   SingleChoice choice = choose_attention_spans(
@@ -473,7 +478,7 @@ SingleChoice choose_spans(const AttentionParams& p, int max_chunks, int64_t bloc
   return choice.shared_bytes <= device.shared_per_block ? choice : SingleChoice{};
 }
 
-// So that the card's last round of blocks is as full as can be.
+// Returns the number of chunks per block that fills the card's last round of blocks best.
 int best_chunks_per_block(const SingleChoice& choice, int max_chunks, int tiles, int blocks_at_once) {
   int best = 1;
   int64_t least = INT64_MAX;
@@ -481,7 +486,7 @@ int best_chunks_per_block(const SingleChoice& choice, int max_chunks, int tiles,
     const int64_t blocks = int64_t{(max_chunks + chunks - 1) / chunks} * tiles;
     const int64_t rounds = (blocks + blocks_at_once - 1) / blocks_at_once;
     const int turns = (chunks + choice.chunks_at_once - 1) / choice.chunks_at_once;
-    const int64_t cost = rounds * (2 * turns + 3);  // 3: the start of a block, in halves of a turn
+    const int64_t cost = rounds * (2 * turns + 3);  // 3: start-up of a block, in half turns
     if (cost < least) {
       least = cost;
       best = chunks;
@@ -490,9 +495,9 @@ int best_chunks_per_block(const SingleChoice& choice, int max_chunks, int tiles,
   return best;
 }
 
-// Where sequences are long, lets blocks meet at spans first, so that many of them merge.
+// For long sequences: merges each span first, and then the spans, so that many blocks take part in the merge.
 void meet_at_spans(MergeArguments& merge, int tiles, int max_spans, const AttentionScratch& scratch) {
-  constexpr int kFewest = 4;  // to meet twice costs more than it saves else
+  constexpr int kFewest = 4;  // below this the second merge costs more than it saves
   if (max_spans < kFewest || int64_t{tiles} * (1 + max_spans) > scratch.num_counters) return;
   merge.span_counters = scratch.counters + tiles;
   merge.max_spans = max_spans;

@@ -1,5 +1,5 @@
-// What the kernels for steps of one token per sequence share: their arguments, where keys lie, and how the
-// token's rows are prepared.
+// Code shared by the kernels for steps of one token per sequence: their arguments, the location of keys, and
+// the preparation of the token's rows.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,33 @@
 
 namespace quire::kernels {
 
-constexpr int kSingleThreads = 128;  // of a block
+constexpr int kSingleThreads = 128;  // per block
 constexpr int kSingleWarps = kSingleThreads / 32;
 
 struct SingleArguments {
   AttentionParams p;
-  AppendKvParams append;  // used where appends
+  AppendKvParams append;  // used if `appends` is not 0
   int32_t appends;
   const int32_t* place;
   int32_t chunks_per_block;
-  uint32_t page_share;  // of a chunk of keys in the number of its page, of 2^31
+  uint32_t page_share;  // 2^31 / (chunks per page): replaces the division that finds the page of a chunk
   MergeArguments merge;
 };
 
-// A kernel for one head size and format, and how its blocks share the work.
+// Kernel for one head size and format, and how its blocks split the work.
 struct SingleChoice {
   void (*kernel)(const SingleArguments) = nullptr;
   int threads = kSingleThreads;
   uint32_t shared_bytes = 0;
-  uint32_t spread_bytes = 0;  // asked for instead where more, and where the card holds two blocks of it
-  int most_blocks = 0;        // of a multiprocessor
-  int most_chunks = 0;        // of a block
-  int chunks_at_once = 1;     // of a block
+  uint32_t spread_bytes = 0;  // shared memory to request instead if it is more and two blocks of it fit a
+                              // multiprocessor
+  int most_blocks = 0;        // per multiprocessor
+  int most_chunks = 0;        // per block
+  int chunks_at_once = 1;     // per block
 };
 
-// Of the head sizes and coded formats that these kernels are made for; none for others. choose is called with
-// constants: the head size, the formats of keys and values.
+// Calls choose with the head size and the formats of keys and values as constants. Returns no kernel for
+// sizes and formats that these kernels do not support.
 template <typename Choose>
 SingleChoice choose_size(int head_dim, Choose choose) {
   if (head_dim == 64) return choose.template operator()<64>();
@@ -55,17 +56,17 @@ SingleChoice choose_codes(KvFormat keys, KvFormat values, Choose choose) {
 
 // For many chunks of quantized pages.
 SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group);
-// For many blocks or few chunks: a block takes a span of a sequence. Whether there are many more blocks than
-// multiprocessors.
+// For many blocks or few chunks: a block computes one span of a sequence. `many` is true if there are many
+// more blocks than multiprocessors.
 SingleChoice choose_attention_spans(int head_dim, KvFormat keys, KvFormat values, int group, bool many);
 
-// A chunk's page without a division: pages hold whole chunks. Exact for all positions of 31 bits.
+// Finds the page of a chunk without a division; pages hold whole chunks. Exact for all 31-bit positions.
 constexpr int kMostPageTokens = 1 << 14;
 constexpr uint32_t page_share_of(int page_tokens) {
   return share_of(page_tokens / kChunkTokens);
 }
 
-// Where the keys of one kv head of one sequence lie.
+// Location of the keys of one kv head of one sequence.
 struct SequencePages {
   const int32_t* table;
   int num_kv_heads;
@@ -74,7 +75,7 @@ struct SequencePages {
   uint32_t page_share;
 
   __device__ __forceinline__ int page(int chunk) const { return quotient_of(chunk, page_share); }
-  // `entry`: of the table for the position's page.
+  // `entry` is the page table's entry for the position.
   __device__ __forceinline__ size_t row(int position, int entry) const {
     return (static_cast<size_t>(entry) * num_kv_heads + kv_head) * page_tokens +
            (position - page(position / kChunkTokens) * page_tokens);
@@ -84,18 +85,18 @@ struct SequencePages {
   }
 };
 
-// Which chunks of which sequence a block works on.
+// Sequence and chunks that a block works on.
 struct SingleWork {
   int sequence, kv_head, group, position;
-  int first_chunk, last_chunk;  // that the token sees anything of
-  int first, end;               // of this block
+  int first_chunk, last_chunk;  // chunks that the token attends to
+  int first, end;               // chunks of this block
   SequencePages pages;
 
   __device__ __forceinline__ SingleWork(const SingleArguments& a, const ScoreRule& rule)
       : sequence(blockIdx.y),
         kv_head(blockIdx.z),
         group(a.merge.tile_rows),
-        // The batch was placed before the step began, by something that all its kernels wait for.
+        // The batch was copied before the step began; all kernels of the step run after that copy.
         position(a.p.batch.positions[sequence]),
         first_chunk(rule.first_chunk(position)),
         last_chunk(position / kChunkTokens),
@@ -103,7 +104,7 @@ struct SingleWork {
         end(min(first + a.chunks_per_block, last_chunk + 1)),
         pages{a.p.batch.page_table + static_cast<size_t>(sequence) * a.p.batch.page_table_stride,
               a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens, a.page_share} {}
-  // Of the spans of the sequence the one of this block instead.
+  // Makes this block compute one span of the sequence instead of a number of chunks.
   __device__ __forceinline__ void take_span() {
     const int span = first_chunk / kSpanChunks + static_cast<int>(blockIdx.x);
     first = max(first_chunk, span * kSpanChunks);
@@ -112,33 +113,34 @@ struct SingleWork {
   __device__ __forceinline__ int num_spans() const {
     return last_chunk / kSpanChunks - first_chunk / kSpanChunks + 1;
   }
-  // Leaves out the chunks that others have read. Returns how many blocks are left to meet at the tile.
+  // Skips the chunks that launch_attention_shared has read. Returns the number of blocks that still share the
+  // tile.
   __device__ __forceinline__ int leave_shared(const SingleArguments& a) {
     const int shared = a.merge.shared_chunks(sequence);
     first += shared;
     end = min(first + a.chunks_per_block, last_chunk + 1);
     return num_blocks(a, shared);
   }
-  // That meet at the tile, where so many chunks are left out.
+  // Returns the number of blocks that share the tile if `left_out` chunks are skipped.
   __device__ __forceinline__ int num_blocks(const SingleArguments& a, int left_out = 0) const {
     return (num_chunks() - left_out + a.chunks_per_block - 1) / a.chunks_per_block;
   }
   __device__ __forceinline__ int num_chunks() const { return last_chunk - first_chunk + 1; }
-  // This block writes the token's key and value.
+  // Returns true if this block writes the token's key and value.
   __device__ __forceinline__ bool takes_token(const SingleArguments& a) const {
     return a.appends != 0 && end == last_chunk + 1;
   }
   __device__ __forceinline__ int tile(const SingleArguments& a) const {
     return sequence * a.p.heads.num_kv_heads + kv_head;
   }
-  // Whether some keys of a chunk are hidden from the token.
+  // Returns true if some keys of a chunk are masked for the token.
   __device__ __forceinline__ bool cuts(const ScoreRule& rule, int chunk) const {
     const int begin = chunk * kChunkTokens;
     return rule.hides(begin, position) || rule.hides(begin + kChunkTokens - 1, position);
   }
 };
 
-// For whom a token's row goes into the pages alone.
+// Used when the token's row is written to the pages only.
 struct NoRow {
   __device__ __forceinline__ void put_half(int, __half) const {}
   __device__ __forceinline__ void put_byte(int, uint32_t) const {}
@@ -146,9 +148,9 @@ struct NoRow {
   __device__ __forceinline__ void put_scale(int, __half) const {}
 };
 
-// Queries of the group as rows of f16, as the keys want them; where the block takes the token also its key
-// and value into the pages, and into kept_key and kept_value. Rows are dealt out to warps; `row` is this
-// warp's scratch.
+// Prepares the queries of the group as rows of f16 in the form that the keys require. If the block has the
+// token's position, it also writes the token's key and value to the pages and to kept_key and kept_value.
+// Rows are distributed over the warps; `row` is this warp's scratch.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kWarps = kSingleWarps,
           typename KeptKey = NoRow, typename KeptValue = NoRow>
 __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
@@ -191,7 +193,7 @@ __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const Sin
                           format, HD, token_row),
                   kept);
       };
-      // One piece of code for both where they are alike.
+      // One copy of the code for both if the formats are the same.
       if constexpr (kKeyFormat == kValueFormat) {
         store(kKeyFormat, value ? kept_value : kept_key);
       } else if (value) {
@@ -204,7 +206,7 @@ __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const Sin
   }
 }
 
-// Eight rows of queries as the operand with 8 columns.
+// Loads eight query rows as the operand with 8 columns.
 template <int HD>
 __device__ __forceinline__ void load_query_columns(uint32_t queries, int lane, uint32_t (&out)[HD / 16][2]) {
 #pragma unroll
@@ -218,16 +220,17 @@ __device__ __forceinline__ void load_query_columns(uint32_t queries, int lane, u
   }
 }
 
-// After a block has left its chunks of a tile whose blocks meet at spans first: those that are complete now
-// are merged, each to where its first chunk is. How many.
+// Called after a block has stored its chunks, if spans are merged first: merges the spans that are complete
+// now, each to the place of its first chunk. Returns their number.
 template <int HD, int kSlots>
 __device__ __forceinline__ int merge_own_spans(const SingleArguments& a, const SingleWork& work,
                                                const PartialRows& partial, uint8_t* shared) {
   const int begin_all = work.first_chunk, end_all = work.last_chunk + 1;
-  // Chunks that others have read are there: the first block has spans of nothing else.
+  // Chunks read by launch_attention_shared are complete. The first block also merges spans that consist only
+  // of those.
   const int left_out = a.merge.shared_chunks(work.sequence);
   int spans = 0;
-  __syncthreads();  // nobody uses the shared memory any more
+  __syncthreads();  // all warps have finished with the shared memory
 #pragma unroll 1
   for (int span = (blockIdx.x == 0 ? begin_all : work.first) / kSpanChunks;
        span <= (work.end - 1) / kSpanChunks; ++span) {
@@ -245,9 +248,9 @@ __device__ __forceinline__ int merge_own_spans(const SingleArguments& a, const S
   return spans;
 }
 
-// After a block has left its chunks: whether it is the last at its tile, and has merged all into rows at the
-// beginning of `shared`. Of long sequences several blocks merge, one span each, and the last of them the
-// spans.
+// Called after a block has stored its chunks. Returns true in the last block of the tile, after it has merged
+// all parts into rows at the beginning of `shared`. For long sequences several blocks merge one span each,
+// and the last of them merges the spans.
 template <int HD, int kSlots, typename Columns>
 __device__ __forceinline__ bool merge_last(const SingleArguments& a, const SingleWork& work, int num_blocks,
                                            const PartialRows& partial, uint8_t* shared) {
@@ -265,7 +268,7 @@ __device__ __forceinline__ bool merge_last(const SingleArguments& a, const Singl
   return true;
 }
 
-// Rows of the group, complete in shared memory, to the output.
+// Writes the rows of the group, complete in shared memory, to the output.
 template <int HD, int kThreads = kSingleThreads>
 __device__ __forceinline__ void store_group(const SingleArguments& a, const SingleWork& work, float* values) {
   const QueryRows q{static_cast<const __half*>(a.p.qkv),

@@ -1,17 +1,18 @@
-// Attention for steps in which every sequence has one token, and few keys or so many that spans of chunks
-// are enough blocks: a block takes a span of one kv head of a sequence, its chunks one after the other or two
-// side by side. What it has goes to memory only where a sequence has several spans, and once for each.
+// Attention for steps in which every sequence has one token, and there are either few keys or so many
+// sequences that spans of chunks give enough blocks. A block computes one span of one kv head of a sequence,
+// with one chunk at a time or two in parallel. It writes partial results only if a sequence has several
+// spans, once per span.
 //
-// Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read:
-// two side by side have three quarters of 256 keys of 128 dimensions on their way before the kernel before
-// has ended, and all of them where pages are quantized. Two warps ask for these, which takes as long as they
-// take to come; the others need not wait for them when they prepare the queries. Keys and queries have the
-// roles that they have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a group. The sums are
-// those of attention.cuh.
+// Keys and values are copied (cp.async) through a few tiles of shared memory; each tile is refilled as soon
+// as it is read. With two chunks in parallel, three quarters of 256 keys of 128 dimensions are in flight
+// before the previous kernel has ended, and all of them if pages are quantized. Warp specialization: two
+// producer warps issue these first copies, which takes as long as the copies themselves; meanwhile the other
+// warps prepare the queries. Keys and queries have the roles of attention_codes.cu: 16 keys by 8 query rows,
+// which suits a GQA group. The sums are those of attention.cuh.
 //
-// Bytes: keys and values once; of several spans of a sequence HD + 2 floats per row, written and read in L2
-// (0.2 % of the pages' bytes for f16 and 4 rows). Operations: 136 products of 16 x 8 x 16 for a chunk; a warp
-// unpacks a quarter of a chunk's codes in 600 instructions.
+// Bytes: keys and values once; with several spans of a sequence HD + 2 floats per row and span, written and
+// read in L2 (0.2 % of the pages' bytes for f16 and 4 rows). Operations: 136 products of 16 x 8 x 16 for a
+// chunk; a warp unpacks a quarter of a chunk's codes in 600 instructions.
 #include <algorithm>
 
 #include "kernels/cuda/attention/attention_merge.cuh"
@@ -21,10 +22,11 @@ namespace quire::kernels {
 namespace {
 
 constexpr int kSetWarps = kTileWarps;
-constexpr int kRows = 8;  // of queries: columns of a product
+constexpr int kRows = 8;  // query rows: columns of a product
 
-// kNumSets: of four warps, each with a chunk. Two have a sequence's chunks side by side, which makes its way
-// short; blocks of one wait less for each other where there are many.
+// Layout of shared memory. kNumSets is the number of sets of four warps, each with a chunk. Two sets compute
+// chunks of a sequence in parallel, which shortens the critical path; with many blocks, one set is better
+// because fewer warps wait for each other.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kNumSets>
 struct Places {
   using Keys = typename TileOf<HD, kKeyFormat>::Type;
@@ -32,34 +34,34 @@ struct Places {
   static constexpr int kSets = kNumSets;
   static constexpr int kWarps = kSets * kSetWarps;
   static constexpr int kThreads = 32 * kWarps;
-  // Warps that bring the first tiles while the others prepare the queries.
+  // Producer warps: copy the first tiles while the other warps prepare the queries.
   static constexpr int kBringers = 2;
-  static constexpr int kResident = 4 / kSets;  // blocks of a multiprocessor
-  // Of 128 keys or values.
+  static constexpr int kResident = 4 / kSets;  // blocks per multiprocessor (occupancy)
+  // Tiles of 128 keys or values.
   static constexpr int kTiles = HD == 128 && kKeyFormat == KvFormat::f16 ? 3 : 2 * kSets;
   static constexpr uint32_t kTileBytes = std::max(Keys::kBytes, Values::kBytes);
   static constexpr uint32_t kQueries = kTiles * kTileBytes;               // [kRows][HD] f16
   static constexpr uint32_t kWeights = kQueries + kRows * HD * 2;         // [set][step][lane] 8 bytes
   static constexpr uint32_t kSums = kWeights + kSets * kTileSteps * 256;  // [set][kRows][kSumStride] floats
-  static constexpr int kSumStride = HD + 4;                               // lanes meet in no bank
+  static constexpr int kSumStride = HD + 4;    // avoids bank conflicts between lanes
   static constexpr uint32_t kScratch = kSums;  // [warp][HD] floats, before the sums
   static constexpr uint32_t kUsed = kSums + kSets * kRows * kSumStride * 4;
   static constexpr uint32_t kTotal = bytes_with_merge(kUsed, HD);
   static_assert(kWarps <= kSets * kRows);
 };
 
-// Keys and values of a block's chunks on their way through the tiles, in the order of use: keys of as many
-// chunks as there are sets, then their values.
+// Ring of tiles for the keys and values of a block's chunks, in the order of use: the keys of one chunk per
+// set, then their values.
 template <typename P>
 class TileRing {
  public:
   static constexpr int kSets = P::kSets;
   using Keys = typename P::Keys;
   using Values = typename P::Values;
-  // Tiles that are asked for before the token's own key and value are in the cache.
+  // Tiles whose copy starts before the token's own key and value are in the cache.
   static constexpr int kEarly = P::kTiles;
 
-  // `entry`: of the page table, for the lane's chunk of the span.
+  // `entry` is the page table's entry for the lane's chunk of the span.
   __device__ __forceinline__ TileRing(const SingleArguments& a, const SingleWork& work, uint32_t base,
                                       int entry)
       : work_(work),
@@ -74,28 +76,28 @@ class TileRing {
   __device__ __forceinline__ static uint32_t place(int number) {
     return static_cast<uint32_t>(number % P::kTiles) * P::kTileBytes;
   }
-  // Where the token's own key or value goes beside the page: into its tile, if that is an early one.
+  // Returns where the token's own key or value is stored besides the page: its tile, if that is an early one.
   template <typename Tile>
   __device__ __forceinline__ TileRow<Tile> own_row(uint8_t* shared, bool values) const {
     const int tile = number(work_.last_chunk - work_.first, values);
     return {tile < kEarly ? shared + place(tile) : nullptr, work_.position % kChunkTokens};
   }
-  // Asks for the early ones, by the last warps of the block.
+  // Starts the copies of the early tiles, issued by the last warps of the block.
   __device__ __forceinline__ void ask_early(bool brings) {
     if (brings)
       ask<32 * P::kBringers, Asked::first>(kEarly,
                                            static_cast<int>(threadIdx.x) - 32 * (P::kWarps - P::kBringers));
     next_ = kEarly;
   }
-  // Ask for those before number `end`, by all warps, into the place of keys or values that nobody reads any
-  // more.
+  // Start the copies of tiles before number `end`, issued by all warps, into tiles of keys or values that all
+  // warps have read.
   __device__ __forceinline__ void ask_in_place_of_keys(int end) {
     ask<P::kThreads, kFixedPlaces ? Asked::keys : Asked::any>(end, threadIdx.x);
   }
   __device__ __forceinline__ void ask_in_place_of_values(int end) {
     ask<P::kThreads, kFixedPlaces ? Asked::values : Asked::any>(end, threadIdx.x);
   }
-  // Until the tiles of one kind are there of all that were asked for up to now.
+  // Waits until the next tiles of one kind, keys or values, are complete.
   __device__ __forceinline__ static void wait() {
     wait_for_copies<P::kTiles - kSets>();
     __syncthreads();
@@ -103,10 +105,11 @@ class TileRing {
 
  private:
   enum class Asked { first, any, keys, values };
-  static constexpr bool kFixedPlaces = P::kTiles == 2 * kSets;  // of keys, and of values
+  static constexpr bool kFixedPlaces = P::kTiles == 2 * kSets;  // keys and values have tiles of their own
 
-  // By kAskers threads of which this is number `thread`. Each tile is a group of copies, be it empty. What is
-  // asked for, as far as it is known before: the first tiles of both kinds, keys or values.
+  // Starts copies with kAskers threads, of which this is number `thread`. Each tile commits one group of
+  // copies, possibly an empty one. kAsked is what the caller knows at compile time: the first tiles of both
+  // kinds, keys, or values.
   template <int kAskers, Asked kAsked>
   __device__ __forceinline__ void ask(int end, int thread) {
 #pragma unroll 1
@@ -118,7 +121,7 @@ class TileRing {
         const size_t first = work_.pages.row(begin, entry);
         const CopiedRows<kAsked == Asked::first> rows{work_.position + 1 - begin, own_ - begin};
         const uint32_t tile = base_ + place(next_);
-        // One way for both kinds where they lie alike.
+        // One copy of the code for both kinds if their layouts are the same.
         const bool keys = kAsked == Asked::keys || (kAsked != Asked::values && next_ / kSets % 2 == 0);
         if (std::is_same_v<Keys, Values> || keys) {
           Keys::template copy<kAskers>(keys ? kv_.keys : kv_.values, keys ? kv_.key_scales : kv_.value_scales,
@@ -135,7 +138,7 @@ class TileRing {
   const KvLayer& kv_;
   uint32_t base_;
   int entry_;
-  int own_;  // position whose row the block itself puts into the early tiles
+  int own_;  // position whose row this block stores into the early tiles itself
   int next_ = 0;
 };
 
@@ -151,7 +154,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float maxima[kWarps][kRows];
   __shared__ float2 totals[kSets][kRows];  // maximum and sum of a chunk
-  __shared__ int num_spans;  // of the sequence; no register holds it until all chunks are done with
+  __shared__ int num_spans;  // of the sequence; in shared memory to save a register during the chunks
   release_successor();
 
   const AttentionParams& p = a.p;
@@ -159,8 +162,8 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   const int set = warp / kSetWarps, part = warp % kSetWarps;
   const int g = lane >> 2, t = lane & 3;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  // Where there is no window it is known before the position where a span begins, so its pages are asked for
-  // first: one load that waits for another is a tenth of a short sequence's time.
+  // Without a window the start of the span does not depend on the token's position, so the block loads its
+  // page table entries first: two loads in sequence would take a tenth of a short sequence's time.
   const auto entry_of = [&](int first) {
     const int page = quotient_of(first + static_cast<int>(threadIdx.x) % kSpanChunks, a.page_share);
     const int stride = p.batch.page_table_stride;
@@ -179,7 +182,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   const bool brings = warp >= kWarps - P::kBringers;
   ring.ask_early(brings);
 
-  // Each thread ends with two columns of a row, or of two rows.
+  // At the end each thread holds two columns of one row or of two rows.
   constexpr int kPairs = kRows * HD / 2 / kThreads;
   const auto row_of = [&](int i) { return (static_cast<int>(threadIdx.x) + i * kThreads) / (HD / 2); };
   const int column = static_cast<int>(threadIdx.x) % (HD / 2) * 2;
@@ -193,7 +196,9 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
       place[i] = __ldg(reinterpret_cast<const int2*>(a.place + at));
   }
   if (a.appends != 0) wait_for_predecessor();
-  if (work.first >= work.end) return;  // now that the position is there: most warps do not need it before
+  if (work.first >= work.end)
+    return;  // checked only now, when the position has been loaded: most warps do
+             // not need it earlier
   if (!brings)
     prepare_rows<HD, kKeyFormat, kValueFormat, kWarps - P::kBringers>(
         a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
@@ -244,7 +249,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
     __syncthreads();
     ring.ask_in_place_of_keys(2 * done + kSets + P::kTiles);
     if (works) {
-      float from[2];  // what scores are taken from: a row without a visible key has no weights
+      float from[2];  // subtracted from scores; 0 for a row without visible keys, whose weights are 0
 #pragma unroll
       for (int x = 0; x < 2; ++x) {
         const int r = 2 * t + x;
@@ -326,7 +331,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
     const float share = 1.0f / sum_so_far[i];
     float2 pair[1] = {make_float2(__fmul_rn(merged_pair[i].x, share), __fmul_rn(merged_pair[i].y, share))};
     if constexpr (kValueFormat != KvFormat::f16) {
-      // A warp has a block of 64 columns of one row.
+      // A warp holds a block of 64 columns of one row.
       hadamard_pairs(pair, lane);
       pair[0].x *= 0.03125f;
       pair[0].y *= 0.03125f;
@@ -336,9 +341,10 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   }
 }
 
-// Blocks are placed as the memory that they ask for lets them. Those of 128 dimensions do better with as much
-// as f16 takes: with less, a step of one job takes 1 % longer. Those of 64 do not, but with less than a third
-// of a multiprocessor's three of them get to one and others have none.
+// Shared memory to request; it determines how blocks are distributed over multiprocessors. Blocks of 128
+// dimensions run best with as much as f16 needs: with less, a step with one job takes 1 % longer. Blocks of
+// 64 dimensions do not need that. But with less than a third of a multiprocessor's shared memory, three of
+// them would go to one multiprocessor while others get none.
 template <int HD, KvFormat kKeyFormat>
 constexpr uint32_t spread_bytes() {
   if (HD == 128) return Places<HD, KvFormat::f16, KvFormat::f16, 2>::kTotal;

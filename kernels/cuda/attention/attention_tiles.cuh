@@ -1,9 +1,9 @@
-// A chunk's keys or values as a tile of shared memory, for attention_spans.cu: f16, or the codes of quantized
-// pages as they are, which become f16 in the registers of the warps that multiply them. Four warps share a
-// tile: each has 32 keys, and a quarter of the dimensions of values.
+// A chunk's keys or values as a tile of shared memory, for attention_spans.cu: f16, or the unchanged codes of
+// quantized pages, which the multiplying warps unpack to f16 in registers. Four warps share a tile: each has
+// 32 keys, and a quarter of the dimensions of values.
 //
-// Of a tile: copy() asks for a chunk's rows, row() is where a row of its own goes, products() has what a warp
-// needs to multiply keys and values.
+// Functions of a tile: copy() starts the copy of a chunk's rows, place() returns the offset of a byte of a
+// row, and multiply_keys() and multiply_values() compute the products of a warp.
 #pragma once
 
 #include <utility>
@@ -15,23 +15,23 @@ namespace quire::kernels {
 
 constexpr int kTileWarps = 4;
 constexpr int kTileSteps = kChunkTokens / kStepKeys;
-constexpr int kWarpSteps = kTileSteps / kTileWarps;  // of a warp over its keys
+constexpr int kWarpSteps = kTileSteps / kTileWarps;  // steps of a warp over its keys
 
-// Which rows of a chunk are copied: those before `live`, and zeros after them, since what lies there may be
-// no number; but not row `own`, where kLeavesOwn.
+// Rows of a chunk to be copied: rows before `live`; later rows are filled with zeros, because unwritten
+// memory may contain NaN. With kLeavesOwn, row `own` is skipped.
 template <bool kLeavesOwn>
 struct CopiedRows {
   int live;
   int own;
 
   __device__ __forceinline__ bool has(int row) const { return !kLeavesOwn || row != own; }
-  // The same, counted from `row` on.
+  // Returns the same rows, counted from `row`.
   __device__ __forceinline__ CopiedRows from(int row) const { return {live - row, own - row}; }
 };
 
-// A thread's pieces of 16 bytes of rows kRowsAtOnce apart, to rows as long as those that they come from. Of
-// odd ones, counted by 4 rows, the pieces lie at `odd`. Distances are part of the instructions: sums of
-// addresses would be half of all.
+// Copies a thread's 16-byte pieces of rows kRowsAtOnce apart, to rows of the same length. Pieces of rows in
+// the second half of each 8 go to `odd`, the others to `even`. Distances are immediate operands of the
+// instructions: adding addresses would be half of all instructions.
 template <int kRowsAtOnce, int kRowBytes, bool kLeavesOwn>
 __device__ __forceinline__ void copy_rows(const uint8_t* source, CopiedRows<kLeavesOwn> rows, uint32_t even,
                                           uint32_t odd) {
@@ -57,7 +57,8 @@ struct HalfTile {
   }
   __device__ __forceinline__ static uint32_t scale_place(int, int) { return 0; }
 
-  // By kAskers threads of which this is number `thread`; `first` is the chunk's row among those of the pages.
+  // Copies with kAskers threads, of which this is number `thread`; `first` is the chunk's first row in the
+  // pages.
   template <int kAskers, bool kLeavesOwn>
   __device__ __forceinline__ static void copy(const void* data, const void*, size_t first,
                                               CopiedRows<kLeavesOwn> rows, uint32_t tile, int thread) {
@@ -69,7 +70,7 @@ struct HalfTile {
     copy_rows<kRowsAtOnce, kRowBytes>(from, rows.from(row), to, to ^ 64);
   }
 
-  // Products of the rows of queries with the warp's keys.
+  // Multiplies the query rows with the warp's keys.
   __device__ __forceinline__ static void multiply_keys(uint32_t tile, int part,
                                                        const uint32_t (&queries)[HD / 16][2], int lane, int,
                                                        float (&score)[kWarpSteps][4]) {
@@ -89,7 +90,8 @@ struct HalfTile {
     }
   }
 
-  // Weights, [step][lane] 8 bytes, times the warp's quarter of the values, and the sums of the weights.
+  // Multiplies the weights, [step][lane] 8 bytes, with the warp's quarter of the values, and sums the
+  // weights.
   __device__ __forceinline__ static void multiply_values(uint32_t tile, int part, uint32_t weights, int lane,
                                                          int, float (&out)[kColumns][4], float (&sum)[4]) {
     constexpr uint32_t ones[4] = {kOnes, kOnes, kOnes, kOnes};
@@ -107,7 +109,7 @@ struct HalfTile {
       }
     }
   }
-  // Of the warp's quarter, that out[n][2 * half..] of a lane stands for.
+  // Returns the dimension, within the warp's quarter, of a lane's out[n][2 * half..].
   __device__ __forceinline__ static int dimension(int n, int half, int lane) {
     return n * 16 + half * 8 + (lane >> 2);
   }
@@ -147,7 +149,7 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
         }
       }
     } else {
-      // Those of several rows together.
+      // Scales of several rows together.
       constexpr int kBytes = kChunkTokens * Slot::kScaleBytes;
       static_assert(kBytes <= kAskers * 16);
       const int at = thread * 16;
@@ -173,8 +175,8 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
                                                          float (&sum)[4]) {
     constexpr uint32_t ones[4] = {kOnes, kOnes, kOnes, kOnes};
     float of_tile[1][kColumns][4] = {};
-    // Code that a multiprocessor meets for the first time costs, and so do loops: 64 dimensions are half as
-    // much of it.
+    // Code that a multiprocessor fetches for the first time is slow, and so are loops; with 64 dimensions
+    // there is half as much code, so it is unrolled.
     constexpr int kAtOnce = HD == 64 ? kTileSteps : 2;
 #pragma unroll kAtOnce
     for (int k = 0; k < kTileSteps; ++k) {
@@ -202,7 +204,7 @@ struct TileOf<HD, KvFormat::f16> {
   using Type = HalfTile<HD>;
 };
 
-// A row of a tile, where the tile takes it.
+// Row of a tile, if the tile stores it.
 template <typename Tile>
 struct TileRow {
   uint8_t* tile;  // or nullptr

@@ -1,11 +1,11 @@
-// Attention for many query rows per sequence, on cards with products of a warpgroup (wgmma, compute
-// capability 9.0): one block per (128 rows of a sequence, kv head), two warpgroups with 64 rows each, chunks
-// in order, and a third that brings them.
+// Prefill attention on cards with warpgroup products (wgmma, compute capability 9.0), with warp
+// specialization: one block per (128 rows of a sequence, kv head), two consumer warpgroups with 64 rows each,
+// chunks in order, and a third warpgroup of producer warps that load the chunks.
 //
-// A warpgroup multiplies its queries with all keys of a chunk at once, from shared memory; the scores become
-// the weights in its registers and are operands of the products with the values from there. Each goes its own
-// way from tile to tile, so that the tensor cores have products of one while the other makes weights. The
-// order of all sums is that of attention_prefill.cu, and so are the bits.
+// A consumer warpgroup multiplies its queries with all keys of a chunk at once, from shared memory. The
+// scores become weights in its registers, which are operands of the product with the values in shared memory.
+// The two warpgroups advance independently, so that the tensor cores compute products of one while the other
+// computes weights. All sums have the order of attention_prefill.cu, so the results are bit-identical.
 //
 // Operations: 4 * rows * keys * head_dim for the visible part plus up to one chunk per row.
 #include "kernels/cuda/attention/attention_rows.cuh"
@@ -14,20 +14,20 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kReaders = 256;  // threads of the two warpgroups that multiply
+constexpr int kReaders = 256;  // threads of the two consumer warpgroups
 constexpr int kThreads = kReaders + 128;
 constexpr int kRows = 128;
-// Code for a card without these products is none, and takes no block: see setup_attention_warpgroup.
+// For a card without wgmma the kernel is empty and no block is launched: see setup_attention_warpgroup.
 constexpr int kBounds = QUIRE_WARPGROUP_PRODUCTS ? kThreads : 32;
 
-// Tiles of 128 rows (keys, values, queries) in halves of 64 dimensions: rows of 128 bytes, their 16-byte
-// pieces swizzled by the row, as the products read them.
+// Tiles of 128 rows (keys, values, queries) in halves of 64 dimensions: rows of 128 bytes, with 16-byte
+// pieces swizzled by the row, as wgmma reads them.
 constexpr uint32_t kHalfBytes = 128 * 128;
 template <int HD>
 constexpr uint32_t kTileBytes = HD / 64 * kHalfBytes;
 
-// Shared memory, from a multiple of 1,024 on: two tiles of keys, two of values, queries; of each of the four
-// tiles that chunks go through a barrier that says that it is full, and one that it is free.
+// Layout of shared memory, aligned to 1,024 bytes: two tiles of keys, two of values, and the queries. Each of
+// the four ring slots has two mbarriers: one signals that the tile is full, the other that it is free.
 constexpr uint32_t kSlots = 2;
 template <int HD>
 constexpr uint32_t kQueriesAt = 2 * kSlots* kTileBytes<HD>;
@@ -40,7 +40,7 @@ constexpr uint32_t warpgroup_shared_bytes() {
 
 #if QUIRE_WARPGROUP_PRODUCTS
 
-// Registers of a thread that multiplies, and of one that brings chunks: together what a multiprocessor has.
+// Registers per thread of a consumer and of a producer: together all registers of a multiprocessor.
 constexpr int kReadRegisters = 184;
 constexpr int kBringRegisters = 136;
 
@@ -52,12 +52,12 @@ __device__ __forceinline__ uint32_t half_offset(int row, int piece) {
   return (piece >> 3) * kHalfBytes + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
 }
 
-// Of 8 rows and the next 8, 1,024 bytes on; of one half and the next.
+// Builds a wgmma descriptor: the next 8 rows are 1,024 bytes further, the next half kHalfBytes.
 __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
   return (address >> 4) | uint64_t{kHalfBytes >> 4} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
-// d = weights of 16 keys by their values, plus d where `add`.
+// d = weights of 16 keys by their values, plus d if `add`.
 template <int HD>
 __device__ __forceinline__ void multiply_values(float (&d)[HD / 8][4], const uint32_t (*w)[2],
                                                 uint64_t values, bool add) {
@@ -69,14 +69,14 @@ __device__ __forceinline__ void multiply_values(float (&d)[HD / 8][4], const uin
   }
 }
 
-// The tiles of keys, or of values, that chunk after chunk goes through.
+// Ring of tiles through which the chunks of keys, or of values, pass.
 template <int HD>
 class ChunkTiles {
  public:
   __device__ __forceinline__ ChunkTiles(uint32_t memory, bool values)
       : tiles_(memory + (values ? kSlots * kTileBytes<HD> : 0)),
         barriers_(memory + kBarriersAt<HD> + (values ? kSlots * 16 : 0)) {}
-  // By one thread, before all meet.
+  // Initialises the barriers; called by one thread before the block synchronizes.
   __device__ __forceinline__ void create() const {
 #pragma unroll
     for (uint32_t i = 0; i < kSlots; ++i) {
@@ -94,14 +94,14 @@ class ChunkTiles {
   __device__ __forceinline__ void wait_until_free(uint32_t n) const {
     if (n >= kSlots) barrier_wait(full(n) + 8, n / kSlots & 1 ^ 1);
   }
-  // By all lanes of the warp that has filled the tile.
+  // Marks the tile as full; called by all lanes of the warp that filled it.
   __device__ __forceinline__ void give(uint32_t n) const {
     commit_copies();
     wait_for_copies<0>();
     fence_async_proxy();
     barrier_arrive(full(n));
   }
-  // By all warps that have read it.
+  // Marks the tile as free; called by all warps that read it.
   __device__ __forceinline__ void release(uint32_t n) const {
     __syncwarp();
     if ((threadIdx.x & 31) == 0) barrier_arrive(full(n) + 8);
@@ -116,11 +116,11 @@ class ChunkTiles {
   uint32_t barriers_;
 };
 
-// A chunk of f16 pages, by a warp. Each lane looks up four rows of it for all.
+// Loads a chunk of f16 pages with one warp. Each lane looks up four rows for the whole warp.
 template <int HD>
 __device__ __forceinline__ void load_f16_tile(const PageReader& from, int chunk, uint32_t tile, int lane) {
   constexpr int kPieces = HD / 8, kRowsAtOnce = 32 / kPieces;
-  constexpr uint32_t kNone = 0xffffffffU;  // there are fewer rows of 16 bytes and more
+  constexpr uint32_t kNone = 0xffffffffU;  // larger than any row number, since rows have at least 16 bytes
   uint32_t rows[kChunkTokens / 32];
 #pragma unroll
   for (int i = 0; i < kChunkTokens / 32; ++i) {
@@ -129,7 +129,7 @@ __device__ __forceinline__ void load_f16_tile(const PageReader& from, int chunk,
   }
   const int piece = lane % kPieces, first = lane / kPieces;
   const uint8_t* source = from.data + piece * 16;
-  uint32_t places[8 / kRowsAtOnce];  // in 8 rows
+  uint32_t places[8 / kRowsAtOnce];  // offsets within 8 rows
 #pragma unroll
   for (int i = 0; i < 8 / kRowsAtOnce; ++i) places[i] = tile + half_offset(i * kRowsAtOnce + first, piece);
 #pragma unroll
@@ -141,7 +141,7 @@ __device__ __forceinline__ void load_f16_tile(const PageReader& from, int chunk,
   }
 }
 
-// Pages seen by 64 of their dimensions.
+// Returns a reader of the pages restricted to 64 dimensions.
 __device__ __forceinline__ PageReader half_of(PageReader pages, int half) {
   const int first = half * 64;
   pages.data += pages.format == KvFormat::q4 ? first / 2 : first;
@@ -165,7 +165,7 @@ __device__ __forceinline__ void load_tile(const PageReader& from, int chunk, uin
   }
 }
 
-// All that the warp of this number does of those that bring chunks: every second tile of keys, or of values.
+// Runs a producer warp: it loads every second tile of keys, or of values.
 template <int HD, bool kKeys>
 __device__ __forceinline__ void bring_tiles(const RowsArguments& a, const RowBlock& block, uint32_t memory,
                                             int first, int lane) {
@@ -180,8 +180,8 @@ __device__ __forceinline__ void bring_tiles(const RowsArguments& a, const RowBlo
   }
 }
 
-// A lane's two rows of results, of columns 8m + 2t + {0, 1}, to where they belong: as halves through shared
-// memory, so that they leave in pieces of 16 bytes. A warp reads what it has written itself.
+// Stores a lane's two rows of results, columns 8m + 2t + {0, 1}, as f16 through shared memory, so that they
+// are written in pieces of 16 bytes. A warp reads only data that it wrote itself.
 template <int HD>
 __device__ __forceinline__ void store_halves(const RowsArguments& a, const RowBlock& block, uint8_t* memory,
                                              int first_row, int t, const float (&out)[HD / 8][4],
@@ -207,7 +207,7 @@ __device__ __forceinline__ void store_halves(const RowsArguments& a, const RowBl
   }
 }
 
-// All that the warpgroups do that multiply. `kept`: the block once more, in shared memory.
+// Runs the consumer warpgroups. `kept` is a copy of the block in shared memory.
 template <int HD, bool kShares>
 __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlock& block,
                                             const RowBlock& kept, uint8_t* memory) {
@@ -297,7 +297,7 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
     store_halves<HD>(a, kept, memory, first_row, t, out, share);
     return;
   }
-  float* row_values = reinterpret_cast<float*>(memory);  // [128][HD], where keys and values were
+  float* row_values = reinterpret_cast<float*>(memory);  // [128][HD], in the memory of keys and values
 #pragma unroll
   for (int m = 0; m < HD / 8; ++m) {
 #pragma unroll
@@ -316,7 +316,7 @@ __device__ __forceinline__ void attend(const RowsArguments& a, uint8_t* memory) 
   if (!find_rows<kRows>(a, blockIdx.y, blockIdx.x, true, block)) return;
   if (kShares && !take_share(a, blockIdx.z, block)) return;
   const uint32_t base = shared_address(memory);
-  __shared__ RowBlock kept;  // no register holds it while chunks are multiplied
+  __shared__ RowBlock kept;  // in shared memory to save registers during the products
   if (threadIdx.x == 0) {
     kept = block;
     ChunkTiles<HD>(base, false).create();
@@ -331,7 +331,7 @@ __device__ __forceinline__ void attend(const RowsArguments& a, uint8_t* memory) 
     return;
   }
   give_registers<kBringRegisters>();
-  // Turned on their way through the place of chunks.
+  // Quantized keys: the queries are transformed first, in the memory of the chunks.
   if (is_quantized(a.p.kv_shape.key_format)) named_barrier(kQueriesTurned, kThreads);
   if (bringer % 2 == 0) {
     bring_tiles<HD, true>(a, block, base, bringer / 2, own_lane());

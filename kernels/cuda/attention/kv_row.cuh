@@ -1,5 +1,6 @@
-// One head of one token on its way into attention or the cache, in shared memory as floats: per-head norm,
-// rotary embedding, and the row as a page holds it. By one warp; the same bits wherever it runs.
+// One head of one token as floats in shared memory, before it goes to attention or the KV cache: per-head
+// norm, rotary embedding, and the format of a page. Processed by one warp; every kernel that uses it computes
+// the same bits.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,9 +10,9 @@
 
 namespace quire::kernels {
 
-// Cosines and sines of a lane's pairs, fetched before the row they turn is there.
+// Cosines and sines of a lane's pairs, loaded before the row that they rotate is available.
 struct HeadAngles {
-  static constexpr int kMost = 4;  // pairs of a lane: heads have up to 256 dimensions
+  static constexpr int kMost = 4;  // pairs per lane: heads have up to 256 dimensions
   float cosine[kMost];
   float sine[kMost];
 
@@ -57,7 +58,7 @@ __device__ __forceinline__ void normalise_head(float* row, const float* weight, 
   __syncwarp();
 }
 
-// A head of the step's qkv as attention and the cache want it.
+// Loads a head of the step's qkv in the form that attention and the cache use.
 __device__ __forceinline__ void load_head(const AppendKvParams& p, int token, int head, float* row,
                                           int lane) {
   const int dim = p.heads.head_dim, heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
@@ -75,18 +76,18 @@ __device__ __forceinline__ void load_head(const AppendKvParams& p, int token, in
   if (turns) angles.rotate(p, row, lane);
 }
 
-// Two elements of a row as pages see them: rounded to f16, whatever the pages' format.
+// Returns two elements of a row rounded to f16, as every page format sees them.
 __device__ __forceinline__ float2 rounded_pair(const float* row, int first) {
   const float2 v = *reinterpret_cast<const float2*>(row + first);
   return make_float2(__half2float(__float2half_rn(v.x)), __half2float(__float2half_rn(v.y)));
 }
 
-// A row of a page.
+// Row of a page.
 struct PageRow {
   uint8_t* data;
   __half* scales;
 
-  // Number `at` of the pages' rows.
+  // Points to row number `at` of the pages.
   __device__ __forceinline__ PageRow(void* pages, void* page_scales, KvFormat format, int dim, size_t at)
       : data(static_cast<uint8_t*>(pages) + at * (format == KvFormat::f16  ? dim * 2
                                                   : format == KvFormat::q4 ? dim / 2
@@ -100,7 +101,7 @@ struct PageRow {
   __device__ __forceinline__ void put_scale(int block, __half v) const { scales[block] = v; }
 };
 
-// Where the rows of a token lie in a layer's pages, as numbers of rows.
+// Numbers of a token's rows in a layer's pages.
 class TokenRows {
  public:
   __device__ __forceinline__ TokenRows(const AppendKvParams& p, int token)
@@ -122,7 +123,7 @@ class TokenRows {
 __device__ __forceinline__ PageRow key_row(const AppendKvParams& p, size_t at) {
   return {p.kv.keys, p.kv.key_scales, p.kv_shape.key_format, p.heads.head_dim, at};
 }
-// `dim`: numbers of a value.
+// `dim` is the dimension of a value.
 __device__ __forceinline__ PageRow value_row(const AppendKvParams& p, int dim, size_t at) {
   return {p.kv.values, p.kv.value_scales, p.kv_shape.value_format, dim, at};
 }
@@ -133,7 +134,7 @@ __device__ __forceinline__ uint32_t code_of(float v, float largest, float zero) 
   return static_cast<uint32_t>(fminf(fmaxf(rintf(ratio * zero + zero), 0.0f), 2.0f * zero - 1.0f));
 }
 
-// Writes a row into each of `to`: a PageRow, or what has its functions.
+// Writes a row to each of `to`: a PageRow, or a type with its functions.
 template <typename... To>
 __device__ __forceinline__ void store_row(const float* row, int dim, KvFormat format, int lane,
                                           const To&... to) {
@@ -151,7 +152,7 @@ __device__ __forceinline__ void store_row(const float* row, int dim, KvFormat fo
     }
     return;
   }
-  // Each lane has a pair of each block of 64; lanes 0 to 15 and 16 to 31 share a scale.
+  // Each lane has a pair of each block of 64; lanes 0 to 15 share a scale, and lanes 16 to 31.
   const float zero = format == KvFormat::q8 ? 128.0f : 8.0f;
 #pragma unroll 1
   for (int first = 0; first < dim; first += 128) {

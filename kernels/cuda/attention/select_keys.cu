@@ -1,6 +1,7 @@
-// Which positions a token attends to, by products of queries and keys of their own. A block for each token, a
-// thread for each position: exact, in the order of the CPU's sums, and far from the card's limits. Where
-// scores of all positions have no place in shared memory they are made again in each of five passes.
+// Indexer of sparse attention: selects the positions that a token attends to, by products of queries and keys
+// of its own. One block per token, one thread per position: exact, with the CPU's order of sums, and far
+// below the card's peak rates. If the scores of all positions do not fit in shared memory, each of five
+// passes recomputes them.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kMostHeld = 8192;  // positions whose scores are kept
+constexpr int kMostHeld = 8192;  // positions whose scores fit in shared memory
 constexpr unsigned kAll = 0xffffffffU;
 
 __device__ __forceinline__ __half* index_key(const SelectKeysParams& p, int sequence, int position) {
@@ -21,7 +22,7 @@ __device__ __forceinline__ __half* index_key(const SelectKeysParams& p, int sequ
   return static_cast<__half*>(p.kv.index_keys) + row * p.head_dim;
 }
 
-// Pair i of a head.
+// Rotates pair i of a head.
 __device__ __forceinline__ void rotate(const SelectKeysParams& p, float* head, int token, int i) {
   const int half = p.rotary_dim / 2;
   const float cosine = p.cos[static_cast<size_t>(token) * half + i];
@@ -34,7 +35,7 @@ __device__ __forceinline__ void rotate(const SelectKeysParams& p, float* head, i
   second = b * cosine + a * sine;
 }
 
-// Head num_heads is the key, which goes to its page.
+// Head num_heads is the key, which is written to its page.
 __global__ void __launch_bounds__(kThreads)
     turn_index_rows_kernel(const __grid_constant__ SelectKeysParams p) {
   release_successor();
@@ -51,9 +52,9 @@ __global__ void __launch_bounds__(kThreads)
   for (int d = threadIdx.x; d < p.head_dim; d += kThreads) kept[d] = __float2half_rn(key[d]);
 }
 
-// A number that is larger where the score is.
+// Returns an integer that is larger for larger scores.
 __device__ __forceinline__ uint32_t order_of(float score) {
-  const uint32_t bits = __float_as_uint(score + 0.0f);  // one zero
+  const uint32_t bits = __float_as_uint(score + 0.0f);  // maps -0 to +0
   return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
 }
 
@@ -75,11 +76,11 @@ struct Selection {
   uint32_t held[kMostHeld];
   uint32_t histogram[256];
   uint32_t of_warps[kWarps];
-  uint32_t prefix;  // the leading bytes of the last score that is chosen
-  uint32_t rest;    // how many of those with these bytes are chosen
+  uint32_t prefix;  // the leading bytes of the lowest chosen score
+  uint32_t rest;    // number of scores with these bytes that are chosen
 };
 
-// visit(position, order) of all positions, each by one thread.
+// Calls visit(position, order) for all positions, each on one thread.
 template <typename Visit>
 __device__ __forceinline__ void each_order(const SelectKeysParams& p, const Selection& s, int token,
                                            int count, Visit visit) {
@@ -87,7 +88,7 @@ __device__ __forceinline__ void each_order(const SelectKeysParams& p, const Sele
     visit(count <= kMostHeld ? s.held[position] : make_order(p, token, position));
 }
 
-// The next byte of the last order that is chosen.
+// Finds the next byte of the lowest chosen order (radix select).
 __device__ __forceinline__ void narrow(const SelectKeysParams& p, Selection& s, int token, int count,
                                        int shift) {
   s.histogram[threadIdx.x] = 0;
@@ -105,8 +106,8 @@ __device__ __forceinline__ void narrow(const SelectKeysParams& p, Selection& s, 
   __syncthreads();
 }
 
-// Sets the bits of 256 positions from `first` on. Of equal scores the first `rest` are chosen, `before` of
-// which came with smaller positions; gives how many have come then.
+// Sets the bits of 256 positions from `first` on. Among equal scores the first `rest` are chosen; `before` of
+// them had smaller positions. Returns `before` plus the number found here.
 __device__ __forceinline__ uint32_t mark(const SelectKeysParams& p, Selection& s, int token, int first,
                                          int count, uint32_t before) {
   const int position = first + threadIdx.x, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;

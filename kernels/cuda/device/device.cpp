@@ -12,7 +12,7 @@ namespace quire::kernels {
 
 namespace {
 
-// Errors after which the process's use of the card is over.
+// Returns true for errors after which the process cannot use the card any more.
 bool is_sticky(cudaError_t error) {
   switch (error) {
     case cudaErrorIllegalAddress:
@@ -48,7 +48,7 @@ StagingBuffer::~StagingBuffer() {
 }
 
 Status StagingBuffer::open() {
-  const char* const what = "taking pinned staging memory";
+  const char* const what = "allocating pinned staging memory";
   Status status = device_.check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), what);
   for (size_t i = 0; i < pinned_.size() && status == Status::ok; ++i) {
     status = device_.pin(kChunkBytes, &pinned_[i], what);
@@ -61,10 +61,10 @@ Status StagingBuffer::open() {
 Status StagingBuffer::reserve(size_t bytes) {
   if (bytes <= scratch_bytes_) return Status::ok;
   give_scratch_back();
-  // Powers of two while it is small: each time it grows the card waits for all its work.
+  // Small sizes are rounded up to powers of two, since each growth makes the card wait for all its work.
   const size_t wanted = bytes < kKeptBytes ? std::bit_ceil(bytes) : bytes;
   void* memory = nullptr;
-  const Status status = device_.allocate(wanted, &memory, "taking staging memory");
+  const Status status = device_.allocate(wanted, &memory, "allocating staging memory");
   if (status != Status::ok) return status;
   scratch_ = static_cast<uint8_t*>(memory);
   scratch_bytes_ = wanted;
@@ -101,7 +101,7 @@ Status StagingBuffer::send(uint8_t* target, const void* host, const UnreadBytes*
 }
 
 Status Device::enter() {
-  if (!lost.load(std::memory_order_acquire)) return check(cudaSetDevice(ordinal), "choosing the device");
+  if (!lost.load(std::memory_order_acquire)) return check(cudaSetDevice(ordinal), "selecting the device");
   const std::scoped_lock lock(loss_mutex);
   return fail(Status::device_lost, "the device was lost: " + loss);
 }
@@ -114,7 +114,7 @@ Status Device::lose(const std::string& words) {
 
 Status Device::check(cudaError_t error, const char* doing) {
   if (error == cudaSuccess) return Status::ok;
-  static_cast<void>(cudaGetLastError());  // what is not sticky does not stay
+  static_cast<void>(cudaGetLastError());  // clears errors that are not sticky
   const std::string words = std::string(doing) + ": " + cudaGetErrorName(error) + " (" +
                             std::to_string(static_cast<int>(error)) + "), " + cudaGetErrorString(error);
   if (error == cudaErrorMemoryAllocation) return fail(Status::out_of_memory, words);
@@ -234,7 +234,7 @@ int32_t places_for(size_t bytes) {
 }  // namespace
 
 StagingLease::StagingLease(Device& device, size_t bytes) : device_(device), places_(places_for(bytes)) {
-  std::vector<std::unique_ptr<StagingBuffer>> displaced;  // given back after the lock
+  std::vector<std::unique_ptr<StagingBuffer>> displaced;  // freed after the lock
   {
     std::unique_lock lock(device.stage_mutex);
     device.stage_free.wait(lock, [&] { return device.stages_free >= places_; });

@@ -1,4 +1,5 @@
-// One card: its table, its failures, its memory, and the staging that weights pass through. Any thread.
+// One card: its table, its failures, its memory, and the staging buffers through which weights are copied.
+// Thread-safe.
 #pragma once
 
 #include <array>
@@ -24,22 +25,22 @@ namespace quire::kernels {
 class MatrixLibrary;
 struct Device;
 
-// The driver gives pieces of more than half a page in whole pages of their own; smaller ones share pages.
+// The driver rounds allocations of more than half a page up to whole pages; smaller ones share pages.
 constexpr uint64_t kPageBytes = uint64_t{2} << 20;
 constexpr uint64_t taken_bytes(uint64_t bytes) {
   return bytes <= kPageBytes / 2 ? bytes : (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// A stream with two pinned buffers: one is filled by the CPU, from memory or from a file, while the other
-// travels. One thread at a time.
+// Staging buffer: a stream with two pinned buffers. The CPU fills one, from memory or from a file, while the
+// other is copied to the device. Used by one thread at a time.
 class StagingBuffer {
  public:
-  // Two of each stage that there is at most: 64 MiB of pinned memory.
+  // Size of each of the two pinned buffers: 64 MiB of pinned memory for kMost staging buffers.
   static constexpr size_t kChunkBytes = size_t{4} << 20;
-  // Of scratch that outlives a lease: a head takes hundreds of MiB, once.
+  // Scratch that stays allocated after a lease. An output head needs hundreds of MiB, but only once.
   static constexpr size_t kKeptBytes = size_t{32} << 20;
-  // At a time. So a load takes no more beside the weights than the memory that is left alone by default, but
-  // for a matrix that is larger by itself.
+  // Largest number of staging buffers in use at a time. Thus a load needs no more memory besides the weights
+  // than is left free by default, unless a single matrix is larger.
   static constexpr int32_t kMost = 8;
 
   explicit StagingBuffer(Device& device) : device_(device) {}
@@ -48,12 +49,12 @@ class StagingBuffer {
   ~StagingBuffer();
 
   Status open();
-  // Device scratch for raw weights; what it held is gone.
+  // Allocates device scratch for raw weights; earlier content is lost.
   Status reserve(size_t bytes);
-  // Gives back what is more than to be kept.
+  // Frees scratch beyond kKeptBytes.
   void shrink();
-  // Queues bytes to device memory: those at `host`, or where it is nullptr those that are still in a file,
-  // which have been read when this returns.
+  // Queues a copy to device memory: of the bytes at `host`, or, if `host` is nullptr, of bytes still in a
+  // file, which have been read when this returns.
   Status send(uint8_t* target, const void* host, const UnreadBytes* unread, size_t bytes);
   uint8_t* scratch() const { return scratch_; }
   cudaStream_t stream() const { return stream_; }
@@ -76,59 +77,58 @@ struct Device : CardLimits {
   int32_t compute_major = 0;
   int32_t compute_minor = 0;
   bool deterministic = true;
-  // Card and kernels are of compute capability 9.0 or later: dependent launch, bulk copies.
+  // Card and kernels are of compute capability 9.0 or later: dependent launch, bulk copies (TMA).
   bool is_hopper = false;
-  bool float8_products = false;  // and kernels compiled for them
+  bool float8_products = false;  // the card has E4M3 products, and the kernels are compiled for it
   std::string name;
   std::string detail;
-  std::unique_ptr<MatrixLibrary> library;  // null where cuBLASLt is not to be had
+  std::unique_ptr<MatrixLibrary> library;  // null if cuBLASLt is not available
 
   std::atomic<bool> lost{false};
   std::unique_ptr<MemoryMeter> meter;
   std::mutex buffers_mutex;
   std::unordered_map<void*, size_t>
-      buffers;  // held, device and pinned, with the bytes they take; guarded by buffers_mutex
+      buffers;  // device and pinned memory in use, with sizes; guarded by buffers_mutex
   MappedMemory mapped;
   WeightArrivals arrivals;
   PassOrder passes;
   std::mutex loss_mutex;
-  std::string loss;  // what the device was lost by; guarded by loss_mutex
+  std::string loss;  // the error that lost the device; guarded by loss_mutex
 
   std::mutex stage_mutex;
   std::condition_variable stage_free;
-  std::vector<std::unique_ptr<StagingBuffer>>
-      idle_stages;                             // guarded by stage_mutex; no more than stages_free
-  int32_t stages_free = StagingBuffer::kMost;  // guarded by stage_mutex
+  std::vector<std::unique_ptr<StagingBuffer>> idle_stages;  // guarded by stage_mutex; at most stages_free
+  int32_t stages_free = StagingBuffer::kMost;               // guarded by stage_mutex
 
-  // Makes the card current for this thread. Once the device is lost it says by what.
+  // Makes the card current for this thread. After the device is lost, returns the error that lost it.
   Status enter();
   static Status fail(Status::Code code, const std::string& words) {
     return failed(code, "%s", words.c_str());
   }
-  // Names the CUDA error and what was being done; sticky errors lose the device.
+  // Returns a message with the CUDA error and the action; sticky errors lose the device.
   Status check(cudaError_t error, const char* doing);
-  // Of kernel launches and the like.
+  // Checks for errors of kernel launches and similar calls.
   Status check_launch(const char* doing) { return check(cudaGetLastError(), doing); }
   Status allocate(size_t bytes, void** memory, const char* what);
   void release(void* memory);
-  // As the entries of the table.
+  // Implement the table entries of the same names.
   Status reserve(size_t bytes, void** range);
   Status map(void* range, size_t offset, size_t bytes, const char* what = "mapping device memory");
   void unmap(void* range, size_t offset);
   void unreserve(void* range);
-  // Host memory that copies need.
+  // Allocates pinned host memory for copies.
   Status pin(size_t bytes, void** memory, const char* what);
   void unpin(void* memory);
 
  private:
   Status lose(const std::string& words);
   Status refuse_memory(size_t bytes, const char* what);
-  bool keep(void* memory, size_t bytes);  // false: the host has no memory to note it
+  bool keep(void* memory, size_t bytes);  // false if host memory for the entry ran out
   size_t forget(void* memory);
 };
 
-// A stage for the life of this object, to send `bytes` at a time: more than are kept take the place of
-// several stages.
+// Lease of a staging buffer for the life of this object, to send `bytes` at a time. If that needs more than
+// kKeptBytes of scratch, the lease counts as several buffers.
 class StagingLease {
  public:
   StagingLease(Device& device, size_t bytes);
@@ -146,7 +146,7 @@ class StagingLease {
   Status status_ = Status::ok;
 };
 
-// Columns that share their row order; one launch.
+// Columns that share their row order; multiplied by one launch.
 struct WeightGroup {
   Matrix matrix;
   std::vector<int32_t> row_order;  // stored row -> input feature; empty: in order
@@ -156,12 +156,12 @@ struct WeightGroup {
 
 struct Weight {
   std::vector<WeightGroup> groups;
-  const MatrixRecord* records = nullptr;            // in device memory, of each group
+  const MatrixRecord* records = nullptr;            // in device memory, one per group
   std::vector<std::vector<int32_t>> column_orders;  // of each part; empty: in order
   std::vector<int32_t> part_columns;
   int32_t num_rows = 0;
   int32_t num_columns = 0;
-  // Of an embedding table.
+  // For an embedding table only.
   const void* table = nullptr;
   DType table_dtype = DType::f16;
 

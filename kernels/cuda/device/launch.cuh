@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-// In clusters of so many blocks.
+// Launches in clusters of `cluster` blocks.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_clusters(dim3 cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                             size_t shared_bytes, cudaStream_t stream, bool dependent,
@@ -45,7 +45,7 @@ cudaError_t launch_pairs(void (*kernel)(Parameters...), dim3 grid, dim3 block, s
                          std::forward<Arguments>(arguments)...);
 }
 
-// Puts kernels on the card. Left to their first launch, that would fail on a card that is full by then.
+// Loads kernels onto the card. Loading at the first launch could fail if the card is full by then.
 template <typename... Kernels>
 cudaError_t load_kernels(Kernels... kernels) {
   cudaError_t error = cudaSuccess;

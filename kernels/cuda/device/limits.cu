@@ -11,7 +11,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr size_t kLeastBytes = size_t{1} << 20;
-constexpr size_t kMostBytes = size_t{512} << 20;  // beyond all caches
+constexpr size_t kMostBytes = size_t{512} << 20;  // larger than all caches
 constexpr size_t kBytesOfRun = size_t{4} << 30;   // about a millisecond
 constexpr int kReadThreads = 512;
 constexpr int kReadsAhead = 8;
@@ -42,7 +42,8 @@ __global__ void __launch_bounds__(kReadThreads)
   if (all == 0x12345678U) *sink = all;
 }
 
-// Small halves of both signs that differ: what an operand looks like, and what it costs the card in power.
+// Returns small halves of both signs that vary with the seed: realistic operands, which determine the power
+// that the card draws.
 __device__ __forceinline__ uint32_t any_halves(uint32_t seed) {
   const uint32_t bits = seed * 2654435761U + 12345U;
   return (bits & 0x8fff8fffU) | 0x20002000U;
@@ -54,10 +55,9 @@ constexpr int kProductsOfRound = 16;
 
 #if QUIRE_WARPGROUP_PRODUCTS
 
-constexpr int64_t kMultipliedByWarp = 16 * 128 * 16;  // a quarter of what four warps do together
+constexpr int64_t kMultipliedByWarp = 16 * 128 * 16;  // a quarter of the product of four warps
 
-// Where a [128, 64] tile lies, in the words of the tensor core: rows of 128 bytes, swizzled, eight of them a
-// KiB.
+// Returns the wgmma descriptor of a [128, 64] tile: rows of 128 bytes, swizzled, eight rows per KiB.
 __device__ __forceinline__ uint64_t tile_at(uint32_t address) {
   return (static_cast<uint64_t>(address & 0x3ffffU) >> 4) | uint64_t{1} << 16 | uint64_t{64} << 32 |
          uint64_t{1} << 62;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kOpThreads, 1) multiply_kernel(float* sink) {
     begin_products();
 #pragma unroll
     for (int i = 0; i < kProductsOfRound; ++i)
-      multiply_64x128x16<false>(d, a, b + 2 * (i % 4), true);  // 32 bytes of a row each
+      multiply_64x128x16<false>(d, a, b + 2 * (i % 4), true);  // 32 bytes of each row
     commit_products();
     wait_for_products<0>();
   }
@@ -105,12 +105,13 @@ __global__ void __launch_bounds__(kOpThreads, 1) multiply_kernel(float* sink) {
 
 #endif
 
-// What the kernel that runs here multiplies; host code cannot know which one was compiled for the card.
+// Returns the multiplications of the kernel that runs here; host code cannot know which one was compiled for
+// the card.
 __global__ void count_kernel(int64_t* multiplied) {
   *multiplied = kMultipliedByWarp * (kOpThreads / 32) * kRounds * kProductsOfRound;
 }
 
-// A stream, two events and a little memory, for as long as something is measured.
+// A stream, two events and a little memory for one measurement.
 class Meter {
  public:
   explicit Meter(Device& device) : device_(device) {
@@ -137,7 +138,7 @@ class Meter {
     return static_cast<T*>(sink_);
   }
 
-  // The best of many short runs: work in progress disturbs some and not others.
+  // Returns the best time of many short runs, because concurrent work disturbs only some of them.
   template <typename Run>
   double best_seconds(const Run& run) {
     constexpr auto kMeasuringTime = std::chrono::milliseconds(100);

@@ -1,4 +1,4 @@
-// What the card does at best: the denominators of every figure of speed.
+// Peak rates of the card. Benchmarks divide by them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace quire::kernels {
 
 Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* bytes_per_second);
-// Of tensor cores on f16 operands that are at hand, sums in f32.
+// Measures tensor cores with f16 operands in registers or shared memory and f32 sums.
 Status measure_op_rate(Device* device, double* ops_per_second);
 
 }  // namespace quire::kernels

@@ -79,7 +79,7 @@ CUresult MappedMemory::map(int32_t ordinal, void* range, size_t offset, size_t b
   return result;
 }
 
-// The handle is given up at once: the mapping keeps the memory.
+// Releases the handle at once: the mapping keeps the memory alive.
 CUresult MappedMemory::place(int32_t ordinal, CUdeviceptr address, size_t bytes) const {
   const CUmemAllocationProp prop = pieces_of(ordinal);
   CUmemGenericAllocationHandle handle = 0;

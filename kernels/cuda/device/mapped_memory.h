@@ -1,4 +1,5 @@
-// Device memory that comes and goes at fixed addresses, by the driver's calls: the runtime has none for it.
+// Device memory that is mapped and unmapped at fixed addresses, with functions of the driver; the runtime has
+// none for this.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,14 @@
 
 namespace quire::kernels {
 
-// The driver's functions; the library does not link it.
+// Functions of the driver, loaded at run time; the library does not link it.
 class MappingDriver {
  public:
   MappingDriver();
   MappingDriver(const MappingDriver&) = delete;
   MappingDriver& operator=(const MappingDriver&) = delete;
   ~MappingDriver();
-  // Whether this card takes pieces of kPageBytes.
+  // Returns true if this card can map memory in units of kPageBytes.
   bool can_map(int32_t ordinal) const;
 
   decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
@@ -34,13 +35,13 @@ class MappingDriver {
   void* library_ = nullptr;
 };
 
-// The reserved ranges of one card. Any thread.
+// Reserved address ranges of one card. Thread-safe.
 class MappedMemory {
  public:
   bool can_map(int32_t ordinal) const { return driver_.can_map(ordinal); }
   CUresult reserve(size_t bytes, void** range);
   CUresult map(int32_t ordinal, void* range, size_t offset, size_t bytes);
-  // Bytes of the piece, or of all pieces, that are gone.
+  // Return the number of bytes unmapped.
   size_t unmap(void* range, size_t offset);
   size_t unreserve(void* range);
 

@@ -1,5 +1,6 @@
-// The order of passes on a card: what a context issues begins when all that others issued before it is done.
-// Two passes at once would keep each other from the card, and the short one would take as long as the other.
+// Order of forward passes on a card: work of a context begins after all work that others issued before it.
+// Two passes at the same time would slow each other down, and the short one would take as long as the long
+// one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,17 +14,18 @@ class PassOrder {
   PassOrder(const PassOrder&) = delete;
   PassOrder& operator=(const PassOrder&) = delete;
 
-  // What comes on the stream waits for what the last of the others has issued. Not while the stream records.
+  // Makes later work on the stream wait for the last work issued by other streams. Not while the stream is
+  // capturing.
   cudaError_t follow(cudaStream_t stream);
-  // The last that has issued is this stream; `event` is its own.
+  // Records that this stream has issued work last; `event` is the stream's own.
   cudaError_t mark(cudaStream_t stream, cudaEvent_t event);
-  // Before stream and event go.
+  // Called before stream and event are destroyed.
   void forget(cudaStream_t stream);
 
  private:
   std::mutex mutex_;
   cudaStream_t last_ = nullptr;   // guarded by mutex_
-  cudaEvent_t issued_ = nullptr;  // guarded by mutex_; of last_
+  cudaEvent_t issued_ = nullptr;  // guarded by mutex_; event of last_
 };
 
 }  // namespace quire::kernels

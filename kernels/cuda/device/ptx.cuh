@@ -1,5 +1,5 @@
-// Thin names for the machine instructions that CUDA C++ has no words for.
-// Among them asynchronous copies to shared memory: cp.async and cp.async.bulk.
+// Thin wrappers for PTX instructions that CUDA C++ does not provide, among them asynchronous copies to shared
+// memory (cp.async, cp.async.bulk).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ __device__ __forceinline__ void wait_for_predecessor() {
 #endif
 }
 
-// Lets the next kernel of the stream start its prologue. It still waits for this one's end before it touches
-// anything that this one writes or reads.
+// Lets the next kernel of the stream start its prologue (programmatic dependent launch). That kernel still
+// waits for the end of this one before it accesses any data that this one writes or reads.
 __device__ __forceinline__ void release_successor() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -25,20 +25,21 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// The thread's place in its warp, as a value that the compiler cannot make again from where it came: it would
-// ask for the thread's number each time, which takes as long as a load.
+// Returns the thread's lane in a form that the compiler cannot recompute. It would otherwise read the thread
+// index again each time, which takes as long as a load.
 __device__ __forceinline__ int own_lane() {
   const int lane = static_cast<int>(threadIdx.x & 31);
   return __shfl_sync(0xffffffffU, lane, lane);
 }
 
-// A value that all lanes of the warp have, in a register of the warp: branches on it keep the warp together,
-// and addresses made of it cost the lanes nothing.
+// Returns a value that is the same in all lanes, in a uniform register: branches on it keep the warp
+// together, and addresses computed from it cost no per-lane instructions.
 __device__ __forceinline__ uint32_t uniform(uint32_t value) {
   return __reduce_or_sync(0xffffffffU, value);
 }
 
-// Adds and gives what was there. What the warp wrote before __syncwarp can be read by those that see the sum.
+// Adds to a counter and returns its old value. Threads that read the new value can also read everything that
+// the warp wrote before __syncwarp.
 __device__ __forceinline__ uint32_t add_acquire_release(uint32_t* place, uint32_t value) {
   uint32_t before;
   asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
@@ -48,25 +49,27 @@ __device__ __forceinline__ uint32_t add_acquire_release(uint32_t* place, uint32_
   return before;
 }
 
-// What add_acquire_release made of it, and with that all that was written before.
+// Reads a counter changed by add_acquire_release; everything written before that change can be read after
+// this.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* place) {
   uint32_t value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(place) : "memory");
   return value;
 }
 
-// Waits for `threads` threads, whole warps of the block, at barrier `id` (0 is that of __syncthreads).
+// Waits for `threads` threads, whole warps of the block, at barrier `id` (0 is the barrier of __syncthreads).
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// 16 bytes from global to shared memory past the L1; `bytes` below 16 fills the rest with zeros.
+// Copies 16 bytes from global to shared memory (cp.async), bypassing L1. If `bytes` is below 16, the rest is
+// filled with zeros.
 __device__ __forceinline__ void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(bytes)
                : "memory");
 }
 
-// The same, with one distance for both ends: no address of its own.
+// Like copy_async_16, with one distance added to both addresses as an immediate operand.
 template <int kDistance>
 __device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t* source, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16, %3;" ::"r"(target), "l"(source),
@@ -74,7 +77,7 @@ __device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t*
                : "memory");
 }
 
-// A load that stays where it is written: others that come after it do not make it wait.
+// Loads without being moved by the compiler, so that the load does not wait for later loads.
 __device__ __forceinline__ int32_t load_at_once(const int32_t* from) {
   int32_t v;
   asm volatile("ld.global.s32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
@@ -100,7 +103,7 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// Barriers in shared memory, which those that wait need not take part in: 8 bytes each.
+// mbarriers in shared memory, 8 bytes each. Waiting threads need not arrive at them.
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -109,20 +112,19 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
 }
 
-// Arrives when all copies that this thread has asked for are done.
+// Arrives when all earlier asynchronous copies of this thread are done.
 __device__ __forceinline__ void barrier_arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
-// Makes barriers known to the copy engine. By the thread that made them.
+// Makes initialised barriers visible to the copy engine. Called by the thread that initialised them.
 __device__ __forceinline__ void fence_barrier_init() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
 
-// What threads have written to shared memory, and this thread has waited for, can be read by the tensor
-// cores.
+// Makes shared memory that this thread has written, or for which it has waited, visible to the tensor cores.
 __device__ __forceinline__ void fence_async_proxy() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -130,7 +132,8 @@ __device__ __forceinline__ void fence_async_proxy() {
 }
 
 #if __CUDA_ARCH__ >= 900
-// Arrives at the barrier and has it wait for `bytes`, a multiple of 16, that the copy engine brings.
+// Bulk copy (TMA): arrives at the barrier, which then waits for `bytes`, a multiple of 16, from the copy
+// engine.
 __device__ __forceinline__ void copy_bulk(uint32_t target, const void* source, uint32_t bytes,
                                           uint32_t barrier) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
@@ -143,13 +146,13 @@ __device__ __forceinline__ void copy_bulk(uint32_t target, const void* source, u
 #endif
 
 #if __CUDA_ARCH__ >= 900
-// Arrives, and has the barrier wait for `bytes` that the copy engine brings.
+// Arrives at the barrier, which then waits for `bytes` from the copy engine.
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
 
-// Brings `bytes` that the barrier already expects.
+// Bulk copy of `bytes` that the barrier already expects.
 __device__ __forceinline__ void copy_bulk_expected(uint32_t target, const void* source, uint32_t bytes,
                                                    uint32_t barrier) {
   asm volatile(
@@ -158,8 +161,8 @@ __device__ __forceinline__ void copy_bulk_expected(uint32_t target, const void* 
       : "memory");
 }
 
-// Of a pair of blocks (a cluster of two). Brings `bytes` to the same place in both, whose barriers must
-// expect them.
+// Bulk copy to a pair of blocks (a cluster of two): copies `bytes` to the same address in both, whose
+// barriers must expect them.
 __device__ __forceinline__ void copy_bulk_to_pair(uint32_t target, const void* source, uint32_t bytes,
                                                   uint32_t barrier) {
   asm volatile(
@@ -169,21 +172,22 @@ __device__ __forceinline__ void copy_bulk_to_pair(uint32_t target, const void* s
       : "memory");
 }
 
-// Of a place in this block's shared memory, that in block `rank` of the pair.
+// Returns the address, in block `rank` of the pair, that corresponds to an address in this block's shared
+// memory.
 __device__ __forceinline__ uint32_t address_in_block(uint32_t address, uint32_t rank) {
   uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
 
-// At a barrier of either block of a pair. Of the block's scope, which is enough for those who have only read:
-// with the pair's scope each arrival is a fence of the whole card.
+// Arrives at a barrier of either block of a pair. The scope is the block, which suffices after reads only:
+// with cluster scope each arrival would be a fence for the whole card.
 __device__ __forceinline__ void arrive_in_pair(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 #endif
 
-// All threads of all blocks of the cluster.
+// Synchronizes all threads of all blocks of the cluster.
 __device__ __forceinline__ void meet_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -193,8 +197,8 @@ __device__ __forceinline__ void meet_cluster() {
 #endif
 }
 
-// Stores a word in the shared memory of another block of the cluster, whose barrier expects its bytes:
-// address and barrier as address_in_block gives them.
+// Stores a word in the shared memory of another block of the cluster, whose barrier expects its bytes.
+// Address and barrier come from address_in_block.
 __device__ __forceinline__ void store_in_block(uint32_t address, uint32_t word, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(address),
@@ -203,12 +207,12 @@ __device__ __forceinline__ void store_in_block(uint32_t address, uint32_t word, 
 #endif
 }
 
-// Brings the line of memory at `place` to the L2.
+// Prefetches the cache line at `place` into L2.
 __device__ __forceinline__ void prefetch_line(const void* place) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(place));
 }
 
-// Until the phase of this parity is over.
+// Waits until the phase of this parity is complete.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
 #define QUIRE_BARRIER_WAIT "mbarrier.try_wait.parity.shared::cta.b64"
@@ -255,7 +259,7 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&r)[4], uint3
                : "memory");
 }
 
-// 8 x 8 f16 that the lanes of a warp hold as an operand of tensor cores, two to a lane.
+// Transposes 8 x 8 f16 that the lanes of a warp hold as a tensor-core operand, two per lane.
 __device__ __forceinline__ uint32_t transposed_8x8(uint32_t piece) {
   uint32_t r;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(piece));
@@ -308,7 +312,8 @@ __device__ __forceinline__ uint32_t load_shared_2(uint32_t address) {
   return v;
 }
 
-// `to` stays as it is unless `there` is 1. The address is one of shared memory, or of any.
+// Loads 16 bytes if `there` is 1, otherwise leaves `to` unchanged. The first function reads shared memory,
+// the second generic addresses.
 __device__ __forceinline__ void load_shared_16_if(uint4& to, uint32_t address, int there) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.shared.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
                : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
@@ -322,7 +327,7 @@ __device__ __forceinline__ void load_16_if(uint4& to, uint64_t address, int ther
                : "memory");
 }
 
-// Of what is read once, so not kept in the L1, and written by no kernel.
+// Loads data that is read once, so without caching in L1, and that no kernel writes.
 __device__ __forceinline__ uint4 load_once_16(const uint8_t* from) {
   uint4 v;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"

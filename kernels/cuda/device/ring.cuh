@@ -1,6 +1,6 @@
-// A warp's private ring of one or two slots in shared memory that segments of weights arrive in,
-// asynchronously and in the order they were asked for. One bulk copy per segment where the card has them
-// (compute capability 9.0 and later), 16-byte copies by all lanes before.
+// A warp's private ring of one or two slots in shared memory for segments of weights, which are copied
+// asynchronously and in order. One bulk copy (TMA) per segment on cards that have it (compute capability 9.0
+// and later), otherwise 16-byte cp.async copies by all lanes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace quire::kernels {
 
 class WarpRing {
  public:
-  // `slots` and `barriers` (8 bytes per slot) belong to this warp alone. Called by the whole warp.
+  // `slots` and `barriers` (8 bytes per slot) belong to this warp only. Called by the whole warp.
   __device__ __forceinline__ WarpRing(uint32_t slots, uint32_t barriers, int num_slots, uint32_t slot_bytes,
                                       int lane)
       : slots_(slots), barriers_(barriers), slot_bytes_(slot_bytes), num_slots_(num_slots) {
@@ -22,8 +22,8 @@ class WarpRing {
 #endif
   }
 
-  // Asks for `bytes` (a multiple of 16) at `source`, into the slot whose turn it is and that nobody reads any
-  // more.
+  // Starts the copy of `bytes` (a multiple of 16) from `source` into the next slot. All lanes must have
+  // finished reading that slot.
   __device__ __forceinline__ void request(const uint8_t* source, uint32_t bytes, int lane) {
     const uint32_t target = slots_ + next_ * slot_bytes_;
 #if __CUDA_ARCH__ >= 900
@@ -34,14 +34,14 @@ class WarpRing {
 #endif
     if (++next_ == num_slots_) next_ = 0;
   }
-  // In place of a request at the end of the work, so that all wait for the same number of copies.
+  // Replaces a request at the end of the work, so that every wait counts the same number of copies.
   __device__ __forceinline__ void request_nothing() {
 #if __CUDA_ARCH__ < 900
     commit_copies();
 #endif
   }
 
-  // Until the oldest request is there; gives its address.
+  // Waits until the oldest request is complete; returns its address.
   __device__ __forceinline__ uint32_t wait() {
 #if __CUDA_ARCH__ >= 900
     barrier_wait(barriers_ + 8 * first_, phase_);

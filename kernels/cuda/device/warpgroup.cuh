@@ -1,5 +1,5 @@
-// Products of a warpgroup (wgmma): of compute capability 9.0 alone, and only in code compiled for that very
-// card (sm_90a).
+// Products of a warpgroup (wgmma): compute capability 9.0 only, and only in code compiled for exactly that
+// architecture (sm_90a).
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace quire::kernels {
 
-// By all warps of a warpgroup at the same time: before products, whose registers are theirs until they have
-// been waited for; after them, so that they can be; until no more than kPending such groups are on their
-// way.
+// Called by all warps of a warpgroup at the same time. begin_products comes before products, whose registers
+// must not be touched until they have been waited for. commit_products closes a group of products.
+// wait_for_products waits until at most kPending groups are in flight.
 __device__ __forceinline__ void begin_products() {
 #if QUIRE_WARPGROUP_PRODUCTS
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -32,14 +32,14 @@ __device__ __forceinline__ void wait_for_products() {
 #endif
 }
 
-// Of sums that have been waited for: what is computed of them comes after this.
+// Keeps the compiler from moving uses of a sum to before this point, after the wait for its product.
 __device__ __forceinline__ void settle(float& sum) {
 #if QUIRE_WARPGROUP_PRODUCTS
   asm volatile("" : "+f"(sum)::"memory");
 #endif
 }
 
-// Registers of each thread of a warpgroup from here on: by all of its warps.
+// Set the registers of each thread of a warpgroup (setmaxnreg); called by all of its warps.
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
 #if QUIRE_WARPGROUP_PRODUCTS
@@ -55,8 +55,8 @@ __device__ __forceinline__ void give_registers() {
 
 #if QUIRE_WARPGROUP_PRODUCTS
 
-// A thread's sums of 8, 16, 32, 64 and 128 columns as operands 0 and on: what stands for them in an
-// instruction, and what they are, "+f" or, where nothing is added to, "=f".
+// Operands of a thread's sums of 8, 16, 32, 64 and 128 columns, numbered from 0: their names in an
+// instruction, and their constraints: "+f", or "=f" if nothing is added to them.
 #define QUIRE_NAMES_8 "%0,%1,%2,%3"
 #define QUIRE_NAMES_16 QUIRE_NAMES_8 ",%4,%5,%6,%7"
 #define QUIRE_NAMES_32 QUIRE_NAMES_16 ",%8,%9,%10,%11,%12,%13,%14,%15"
@@ -74,15 +74,16 @@ __device__ __forceinline__ void give_registers() {
 #define QUIRE_SUMS_64(how) QUIRE_SUMS_32(how), QUIRE_FOUR_SUMS_AT(how, 4)
 #define QUIRE_SUMS_128(how) QUIRE_SUMS_64(how), QUIRE_FOUR_SUMS_AT(how, 8), QUIRE_FOUR_SUMS_AT(how, 12)
 
-// The instruction for so many columns, whose operands after the sums are `rest` in its words. `last` follows
-// the factors of a and b. The operand `add` says whether d is added to.
+// Instruction for `columns` columns. `rest` lists the operands after the sums, `last` follows the scale
+// factors of a and b. The operand `add` selects whether d is added to.
 #define QUIRE_PRODUCT(columns, kind, rest, add, last)                                                 \
   "{\n.reg .pred add;\nsetp.ne.s32 add, " add ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns kind \
   " {" QUIRE_NAMES_##columns "}, " rest ", add, 1, 1" last ";\n}\n"
 #define QUIRE_HALVES "k16.f32.f16.f16"
 
-// d = a b, plus d where `add`: a [64, 16] f16 in registers; b [16, 16] f16 in shared memory as its descriptor
-// says, where 16 numbers of a column lie side by side; d [64, 16]. By 32, 64 and 128 columns the same.
+// d = a b, plus d if `add`: a [64, 16] f16 in registers; b [16, 16] f16 in shared memory, given by its
+// descriptor, with the 16 elements of a column contiguous; d [64, 16]. The functions for 32, 64 and 128
+// columns are alike.
 __device__ __forceinline__ void multiply_64x16x16(float (&d)[2][4], const uint32_t (&a)[4], uint64_t b,
                                                   bool add) {
   asm volatile(QUIRE_PRODUCT(16, QUIRE_HALVES, "{%8,%9,%10,%11}, %12", "%13", ", 0")
@@ -97,7 +98,7 @@ __device__ __forceinline__ void multiply_64x32x16(float (&d)[4][4], const uint32
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
 }
 
-// kTransposed: 16 numbers of a row of b lie side by side.
+// kTransposed: the 16 elements of a row of b are contiguous.
 template <bool kTransposed>
 __device__ __forceinline__ void multiply_64x64x16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b,
                                                   bool add) {
@@ -116,15 +117,15 @@ __device__ __forceinline__ void multiply_64x128x16(float (&d)[16][4], const uint
                  "n"(kTransposed ? 1 : 0));
 }
 
-// Where a lies in shared memory too, as its descriptor says.
+// The same with a in shared memory, too, given by its descriptor.
 __device__ __forceinline__ void multiply_64x128x16(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
   asm volatile(QUIRE_PRODUCT(128, QUIRE_HALVES, "%64, %65", "%66", ", 0, 0")
                : QUIRE_SUMS_128("+f")
                : "l"(a), "l"(b), "r"(static_cast<int>(add)));
 }
 
-// d = a b, plus d if kAdd: a [64, 32] and b [32, 8 kOctets] of E4M3 in shared memory as their descriptors
-// say.
+// d = a b, plus d if kAdd: a [64, 32] and b [32, 8 kOctets] of E4M3 in shared memory, given by their
+// descriptors.
 #define QUIRE_FLOAT8_PRODUCT(columns, rest)                                 \
   if constexpr (kAdd) {                                                     \
     asm volatile(QUIRE_PRODUCT(columns, "k32.f32.e4m3.e4m3", rest, "1", "") \

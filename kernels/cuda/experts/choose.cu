@@ -1,6 +1,6 @@
-// The router's product and the choice after it in one kernel, for the tokens of one tile of the narrow
-// kernel. Its blocks are a cluster, which send their logits to the first one as these are made; that one
-// chooses. What is sent so needs no fence, which costs as much as a way to memory and back.
+// The router's product and the choice of experts (MoE) in one kernel, for the tokens of one tile of the
+// narrow kernel. Its blocks form a cluster. They send their logits to the first block as they compute them,
+// and that block chooses. Such stores need no fence; a fence would cost as much as a round trip to memory.
 #include <algorithm>
 
 #include "kernels/cuda/device/launch.cuh"
@@ -11,19 +11,19 @@
 namespace quire::kernels {
 namespace {
 
-// Of a cluster: at most what every card that has them can take, and never one, for a launch in clusters of
-// one is none, and such stores an illegal instruction there.
+// Blocks of a cluster: at most 8, which every card with clusters supports. At least 2, because a cluster
+// launch of one block is not a cluster, and these stores are illegal instructions there.
 constexpr int32_t kMostBlocks = 8, kFewestBlocks = 2;
 constexpr int32_t kMostRows = 8;
 static_assert(kMostRows <= kNarrowWarps);
 
-// After what the shape says: a barrier, then the tables of all rows.
+// Layout after the memory of the shape: a barrier, then the tables of all rows.
 constexpr uint32_t kTablesAt = 16;
 uint32_t choice_bytes(int32_t rows, int32_t num_experts) {
   return kTablesAt + static_cast<uint32_t>(rows * route_floats(num_experts)) * sizeof(float);
 }
 
-// The product as its blocks work on it.
+// The product as its blocks compute it.
 struct ChoiceWork {
   const Matrix& matrix;
   const GemmShape& shape;
@@ -31,8 +31,8 @@ struct ChoiceWork {
   int input_stride;
   const Epilogue& epilogue;
   int row_bytes;     // from one row's table to the next
-  uint32_t tables;   // of the first block
-  uint32_t barrier;  // likewise
+  uint32_t tables;   // in the first block
+  uint32_t barrier;  // in the first block
 };
 
 __device__ __forceinline__ int output_row(const ChoiceWork&, int token) {
@@ -44,7 +44,8 @@ __device__ __forceinline__ void store_result(const ChoiceWork& a, int row, int c
   store_in_block(a.tables + row * a.row_bytes + column * 4, __float_as_uint(value), a.barrier);
 }
 
-// kEach: of up to 32 * kEach experts. kOneRow: one token, whose norm the product takes where it is to.
+// kEach: supports up to 32 * kEach experts. kOneRow: one token, and the product computes its norm if there is
+// one.
 template <int kEach, bool kOneRow>
 __global__ void __launch_bounds__(kNarrowThreads) choose_kernel(const __grid_constant__ ChoiceArguments a) {
 #if __CUDA_ARCH__ >= 900

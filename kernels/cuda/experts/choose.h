@@ -1,4 +1,4 @@
-// The router's product and the choice of experts at once.
+// The router's product and the choice of experts (MoE) in one kernel.
 #pragma once
 
 #include "kernels/cuda/gemm/gemm.h"
@@ -8,16 +8,16 @@ namespace quire::kernels {
 
 struct ChoiceArguments {
   GemmArguments
-      product;  // output_f32: the logits. What its norm gives, if there is one, goes to norm.output, too
-  RouteParams route;  // of these logits
+      product;  // output_f32: the logits. The result of its norm, if any, is also written to norm.output
+  RouteParams route;  // choice from these logits
 };
 
-// Whether one kernel makes the choice of so many tokens. Only where the card has clusters.
+// Returns true if one kernel can choose for that many tokens. Needs a card with clusters.
 bool choice_fits(const CardLimits& card, const Matrix& router, const GemmShape& shape, int32_t rows,
                  int32_t num_experts);
 cudaError_t launch_choose(const ChoiceArguments& arguments, Launch launch);
 
-// Once per device, with the device current: raises the shared-memory limits.
+// Called once per device, with the device current: raises the shared-memory limits.
 cudaError_t setup_choose(int shared_limit);
 
 }  // namespace quire::kernels

@@ -1,4 +1,4 @@
-// Small kernels around the products of experts. Latency-bound: none reads more than the rows of a step.
+// Small kernels around the products of experts (MoE). Latency-bound: none reads more than the rows of a step.
 #include <algorithm>
 
 #include "kernels/cuda/device/launch.cuh"
@@ -10,12 +10,13 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kRouteWarps = 2;  // a row each: three tables of 1,024 numbers fit without asking for more
+constexpr int kRouteWarps = 2;  // one row per warp: three tables of 1,024 floats fit the default shared
+                                // memory
 constexpr int kSortThreads = 1024;
 constexpr int kThreads = 256;
 static_assert(kMaxExperts <= kSortThreads);
 
-// Of up to 32 * kEach experts.
+// Supports up to 32 * kEach experts.
 template <int kEach>
 __global__ void __launch_bounds__(32 * kRouteWarps) route_kernel(const __grid_constant__ RouteParams p) {
   extern __shared__ float tables[];
@@ -31,11 +32,12 @@ __global__ void __launch_bounds__(32 * kRouteWarps) route_kernel(const __grid_co
   route_row<kEach>(p, row, logits, lane);
 }
 
-// By one block: counts, where each expert's tiles begin, and the rows to their places.
+// Sorts rows with one block: counts the rows of each expert, finds where its tiles begin, and assigns rows to
+// slots.
 __global__ void __launch_bounds__(kSortThreads)
     sort_rows_kernel(const int32_t* expert_of_row, int rows, int num_experts, ExpertTiles tiles) {
   __shared__ int counts[kMaxExperts];
-  __shared__ int firsts[kMaxExperts];  // slots
+  __shared__ int firsts[kMaxExperts];  // first slot of each expert
   __shared__ int sums[32];
   release_successor();
   const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
@@ -77,10 +79,11 @@ __global__ void __launch_bounds__(kSortThreads)
   }
 }
 
-// A block for some slots of a tile, whose rows come into shared memory first where they fit there: single
-// numbers from anywhere cost a sector each. What a thread finds in the expert's order is that of all of them.
+// One block handles some slots of a tile. It first copies their rows to shared memory if they fit: scattered
+// single elements cost a memory sector each. A thread reads an entry of the expert's row order once for all
+// slots.
 constexpr int kMostSlotsOfBlock = 8;
-constexpr int kMostStagedBytes = 47 << 10;  // what a kernel may have without asking
+constexpr int kMostStagedBytes = 47 << 10;  // shared memory that a kernel has by default
 
 __device__ __forceinline__ void stage_expert_row(const ExpertGather& g, const __half* from, int thread,
                                                  int threads, __half* staged) {
@@ -120,7 +123,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 2
     for (int slot = 0; slot < slots; ++slot) {
       const int row = rows[slot];
-      if (row < 0) break;  // slots of a tile are taken from the first on
+      if (row < 0) break;  // the slots of a tile are filled from the first on
       const __half* numbers = staged_bytes > 0 ? staged_rows + slot * stride : input_row(row);
       const float factor = g.input_scale != nullptr ? g.input_scale[row] : 1.0f;
       __half2 pairs[4];

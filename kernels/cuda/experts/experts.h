@@ -1,4 +1,5 @@
-// The choice of experts, their rows sorted, and the sum of what they give.
+// Kernels around the experts' products (MoE): the router's choice, sorting rows by expert, and the weighted
+// sum of results.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -10,22 +11,22 @@
 
 namespace quire::kernels {
 
-// Rows dealt out to tiles of one expert each.
+// Rows sorted into tiles of one expert each.
 struct ExpertTiles {
   int32_t tile_rows = 0;
-  int32_t num_tiles = 0;             // at most
-  int32_t* experts = nullptr;        // [num_tiles] negative: none
-  int32_t* rows_of_slots = nullptr;  // [num_tiles * tile_rows] negative: none
+  int32_t num_tiles = 0;             // upper bound
+  int32_t* experts = nullptr;        // [num_tiles], negative: no expert
+  int32_t* rows_of_slots = nullptr;  // [num_tiles * tile_rows], negative: no row
 };
 
 cudaError_t launch_route(const RouteParams& params, Launch launch);
 cudaError_t launch_combine(const CombineParams& params, Launch launch);
-// Tiles of the rows [0, rows). Which place of its expert's a row gets is not the same each time.
+// Sorts rows [0, rows) into tiles. The order of an expert's rows may differ from call to call.
 cudaError_t launch_sort_rows(const int32_t* expert_of_row, int rows, int num_experts,
                              const ExpertTiles& tiles, Launch launch);
-// What the products of these tiles read: target [num_tiles * tile_rows, stride], each row in the order of its
-// expert's rows, zeros after its columns; where there is none, what lies there stays, for it reaches no other
-// row. Row r of those that were sorted is input row r / rows_per_input, times its scale.
+// Builds the input of the products of these tiles: target [num_tiles * tile_rows, stride], each row in the
+// row order of its expert's matrix, followed by zeros. Slots without a row keep their old content, which
+// affects no other row. Sorted row r is input row r / rows_per_input times its scale.
 struct ExpertGather {
   const __half* input = nullptr;       // [rows / rows_per_input, columns]
   const float* input_scale = nullptr;  // [rows] or nullptr
@@ -38,7 +39,7 @@ struct ExpertGather {
 };
 cudaError_t launch_gather_experts(const ExpertGather& gather, const ExpertTiles& tiles, Launch launch);
 
-// Once per device, with the device current.
+// Called once per device, with the device current.
 cudaError_t setup_experts();
 
 }  // namespace quire::kernels

@@ -1,4 +1,4 @@
-// The choice of experts for a row, by a warp.
+// The router's choice of experts (MoE) for a row, by one warp.
 #pragma once
 
 #include "kernels/cuda/device/ptx.cuh"
@@ -12,20 +12,20 @@ __device__ __forceinline__ float hidden_score() {
   return __int_as_float(0xff800000);  // minus infinity
 }
 
-// Whole numbers in the order of the scores, of which NaN is the least.
+// Returns integers in the order of the scores; NaN is the smallest.
 __device__ __forceinline__ uint32_t rank_of(float score) {
-  const uint32_t bits = __float_as_uint(score + 0.0f);  // there is one zero
+  const uint32_t bits = __float_as_uint(score + 0.0f);  // maps -0 to +0
   if (isnan(score)) return 0;
   return bits ^ ((bits >> 31) != 0 ? 0xffffffffU : 0x80000000U);
 }
 
-// Numbers that a lane has of all experts: of lane, lane + 32 and so on.
+// A lane's scores of experts lane, lane + 32 and so on.
 template <int kEach>
 struct LaneScores {
   float score[kEach];
   uint32_t rank[kEach];
 
-  // Those of experts that are not there are never the best.
+  // Scores beyond `count` get rank 0 and are never chosen.
   __device__ __forceinline__ LaneScores(const float* scores, const float* choice, int count, int lane) {
 #pragma unroll
     for (int k = 0; k < kEach; ++k) {
@@ -34,7 +34,7 @@ struct LaneScores {
       rank[k] = e < count ? rank_of(choice[e]) : 0;
     }
   }
-  // Takes the best, of equal ones the first, and gives its number and its score.
+  // Removes the best expert, the first one if ranks are equal, and returns its number and score.
   __device__ __forceinline__ int take_best(int lane, float& of_best) {
     uint32_t most = rank[0];
     int at = 0;
@@ -57,7 +57,7 @@ struct LaneScores {
   }
 };
 
-// A score and where it stands; of equal scores the first is better.
+// A score and its index; among equal scores the first is better.
 struct Best {
   float score;
   int at;
@@ -75,7 +75,7 @@ __device__ __forceinline__ Best best_of(const float* scores, int count, int lane
 #pragma unroll
   for (int d = 16; d > 0; d >>= 1)
     best.take(__shfl_xor_sync(kAllLanes, best.score, d), __shfl_xor_sync(kAllLanes, best.at, d));
-  if (best.at == kMaxExperts) best.at = 0;  // NaN everywhere
+  if (best.at == kMaxExperts) best.at = 0;  // all are NaN
   return best;
 }
 
@@ -95,7 +95,7 @@ __device__ __forceinline__ void soften(const float* logits, int count, float* sc
   __syncwarp();
 }
 
-// What a group counts: its best expert, or its two best together.
+// Returns the score of a group: its best expert, or the sum of its two best.
 __device__ __forceinline__ float group_score(const float* scores, int size, bool by_two) {
   Best first = {hidden_score(), 0};
   for (int i = 0; i < size; ++i)
@@ -116,7 +116,7 @@ __device__ __forceinline__ void hide_other_groups(const RouterSpec& p, float* ch
   for (int i = 0; i < p.chosen_groups; ++i) {
     const int best = best_of(groups, p.num_groups, lane).at;
     __syncwarp();
-    if (lane == 0) groups[best] = __int_as_float(0x7fc00000);  // kept: told by NaN
+    if (lane == 0) groups[best] = __int_as_float(0x7fc00000);  // NaN marks a chosen group
     __syncwarp();
   }
   for (int e = lane; e < p.num_experts; e += 32)
@@ -124,7 +124,7 @@ __device__ __forceinline__ void hide_other_groups(const RouterSpec& p, float* ch
   __syncwarp();
 }
 
-// One warp a row; tables are of this warp.
+// Choice for one row by one warp; the tables belong to this warp.
 struct RouteRow {
   const RouteParams& p;
   float* logits;
@@ -163,11 +163,11 @@ struct RouteRow {
       const int best = all.take_best(lane, score);
       if (lane != 0) continue;
       experts[i] = best;
-      logits[i] = score;  // those that stood there are in scores
+      logits[i] = score;  // the old logits are in scores
     }
     __syncwarp();
   }
-  // Of those that `logits` begins with now.
+  // Computes the weights of the chosen experts, whose scores are at the beginning of `logits`.
   __device__ __forceinline__ void weigh() const {
     const int chosen = p.num_chosen;
     if (p.score == RouterScore::softmax_of_chosen) soften(logits, chosen, logits, lane);
@@ -183,12 +183,12 @@ struct RouteRow {
   }
 };
 
-// Floats of shared memory that a row's choice works in.
+// Returns the floats of shared memory that the choice of a row uses.
 __host__ __device__ constexpr int route_floats(int num_experts) {
   return 3 * num_experts;
 }
 
-// Of up to 32 * kEach experts, whose logits are what `logits` begins with.
+// Chooses among up to 32 * kEach experts, whose logits are at the beginning of `logits`.
 template <int kEach>
 __device__ __forceinline__ void route_row(const RouteParams& p, int row, float* logits, int lane) {
   float* scores = logits + p.num_experts;

@@ -1,5 +1,5 @@
-// Launching the matrix kernels. How work is dealt out: GemmShape in gemm.h; layout and order of sums:
-// matrix.h.
+// Launches of the matrix kernels. GemmShape (gemm_shape.h) describes how the work is split, matrix.h the
+// layout and the order of sums.
 #pragma once
 
 #include "kernels/cuda/gemm/gemm_broad.cuh"

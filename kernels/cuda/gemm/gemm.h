@@ -9,51 +9,53 @@
 
 namespace quire::kernels {
 
-// What becomes of the sums. Exactly one of the outputs is set.
+// Epilogue of a product: the outputs and the activation. Exactly one of the outputs is set.
 struct Epilogue {
   __half* output = nullptr;   // [rows, stride]
   float* residual = nullptr;  // added to
   float* output_f32 = nullptr;
   int32_t stride = 0;  // elements between rows of the output
-  // Of 128 columns, where the output of a gate and its up in broad tiles lies arranged (arranged.cuh); 0: in
-  // rows.
+  // Number of blocks of 128 columns if the output of gate and up in broad tiles is stored arranged
+  // (arranged.cuh); 0: stored in rows.
   int32_t arranged_blocks = 0;
-  int32_t activation = -1;  // an Activation: output[column] = act(gate) * up, only where matrix.paired
+  int32_t activation = -1;  // an Activation: output[column] = act(gate) * up, only if matrix.paired
 };
 
 struct GemmArguments {
   Matrix matrix;
   GemmShape shape;
-  // [rows, input_stride], columns in the stored row order of the matrix, zeros after them up to a multiple
+  // [rows, input_stride], columns in the stored row order of the matrix, followed by zeros up to a multiple
   // of 128.
   const __half* input = nullptr;  // broad: arranged (arranged.cuh)
   int32_t input_stride = 0;
   int32_t rows = 0;
-  // Where norm.input is set, the input is norm(norm.input), one row, column c at norm_place[c]; `input` is
+  // If norm.input is set, the input is norm(norm.input), one row, with column c at norm_place[c]; `input` is
   // not read.
   NormParams norm;
   const int32_t* norm_place = nullptr;
   Epilogue epilogue;
-  float* partials = nullptr;  // where there are splits: [token tiles, half strips, sums that they leave, ...]
+  float* partials = nullptr;  // split-K only: [token tiles, half strips, partial sums, ...]
   uint32_t* counters =
       nullptr;  // [token tiles, half strips], multiples of kMostSplits arrivals: gemm_wide.cuh
 };
 
-// Products of rows by the matrices of their experts. The shape is that of one expert's product; of `matrix`
-// only the number of rows, and blocks of rows, is that of all.
+// Products of rows with the matrices of their experts (MoE). The shape is that of one expert's product. In
+// `matrix` only the numbers of rows and of blocks of rows are valid, which all experts share.
 struct ExpertArguments : GemmArguments {
-  const MatrixRecord* records = nullptr;  // of expert e at e * record_stride
+  const MatrixRecord* records = nullptr;  // record of expert e is at e * record_stride
   int32_t record_stride = 0;
   int32_t num_experts = 0;
-  // [tiles of tokens] of each tile, or of each row where the shape takes one: negative: none.
+  // [tiles of tokens] expert of each tile, or of each row if the shape has one row per tile; negative: none.
   const int32_t* experts = nullptr;
-  const int32_t* rows_of_slots = nullptr;  // [slots] row of the output, negative: none; nullptr: itself
-  // Where the shape takes one row: row r reads input row r / rows_per_input, times its scale.
+  const int32_t* rows_of_slots = nullptr;  // [slots] row of the output, negative: none; nullptr: the slot's
+                                           // number
+  // For shapes with one row per tile: row r reads input row r / rows_per_input, times its scale.
   int32_t rows_per_input = 1;
   const float* input_scale = nullptr;  // [rows] or nullptr
-  uint32_t staged_bytes = 0;           // of a row in shared memory, before it is put in order, or 0
+  uint32_t staged_bytes = 0;           // bytes for the unordered row in shared memory; 0: not copied there
 };
-// Of the record of a thread block's expert, after what the shape says; the staged row comes after it.
+// Bytes for the record of a thread block's expert. It follows the memory of the shape and is followed by the
+// unordered row.
 constexpr uint32_t kExpertBytes = (sizeof(MatrixRecord) + 127) / 128 * 128;
 
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);
@@ -63,7 +65,7 @@ cudaError_t launch_gemm_fp8(const GemmArguments&, cudaStream_t, bool dependent_l
 cudaError_t launch_gemm_mxfp4(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_dense(const GemmArguments&, cudaStream_t, bool dependent_launch);
 
-// `tiles`: of tokens. Experts whose matrix is of another kind are left alone.
+// `tiles` is the number of token tiles. Experts whose matrix is of another kind are skipped.
 cudaError_t launch_expert_gemm_exl2(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_gptq(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_gptq8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
@@ -71,7 +73,7 @@ cudaError_t launch_expert_gemm_fp8(const ExpertArguments&, int32_t tiles, cudaSt
 cudaError_t launch_expert_gemm_mxfp4(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 cudaError_t launch_expert_gemm_dense(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
 
-// Once per device, with the device current: raises the shared-memory limits.
+// Called once per device, with the device current: raise the shared-memory limits.
 cudaError_t setup_expert_gemm_exl2(int shared_limit);
 cudaError_t setup_expert_gemm_gptq(int shared_limit);
 cudaError_t setup_expert_gemm_gptq8(int shared_limit);
@@ -84,7 +86,7 @@ cudaError_t setup_gemm_gptq8(int shared_limit);
 cudaError_t setup_gemm_fp8(int shared_limit);
 cudaError_t setup_gemm_mxfp4(int shared_limit);
 cudaError_t setup_gemm_dense(int shared_limit);
-// Compute capability that the kernels for this card were compiled for, times ten.
+// Returns the compute capability that the kernels for this card were compiled for, times ten.
 cudaError_t gemm_code_version(int* version);
 
 }  // namespace quire::kernels

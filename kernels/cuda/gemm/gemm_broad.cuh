@@ -1,23 +1,24 @@
-// Tiles of 128 tokens where the card has products of a warpgroup. See GemmShape.
+// GEMM for tiles of 128 tokens on cards with warpgroup products (wgmma), with warp specialization. See
+// GemmShape.
 //
-// The warps that multiply do what those of the wide kernel do, in the same order; what is different is how
-// stages are filled, and that there are more registers for those who multiply. A copy of 128 tokens by 128
-// rows is 32 KB, four times the weights: each block of a pair brings half of it for both, and a stage is free
-// when the warps of both have read it.
+// The consumer warps do the same as those of the wide kernel, in the same order. The differences: ring slots
+// are filled by producer warps with bulk copies (TMA) only, and consumers have more registers. The
+// activations of 128 tokens by 128 rows are 32 KB, four times the weights. Therefore each block of a pair
+// copies half of them for both blocks, and a slot is free when the warps of both have read it.
 #pragma once
 
 #include "kernels/cuda/gemm/gemm_wide.cuh"
 
 namespace quire::kernels {
 
-// Registers of a thread that brings stages, and of one that multiplies: together what a multiprocessor has.
+// Registers per thread of a producer and of a consumer: together all registers of a multiprocessor.
 constexpr int kFillRegisters = 24;
 constexpr int kReadRegisters = 240;
 
 #if QUIRE_WARPGROUP_PRODUCTS
 
-// The stages of a block of a pair. `full` is arrived at by those that bring its strips and its activations;
-// `free` by the lanes of its own warps, and one of each of the other block's.
+// Ring slots of a block in a pair. The producers of its strips and activations arrive at `full`. The lanes of
+// its own consumer warps, and one lane of each of the other block's, arrive at `free`.
 class PairRing : public StageRing {
  public:
   __device__ __forceinline__ PairRing(const GemmShape& s, uint32_t base)
@@ -32,12 +33,12 @@ class PairRing : public StageRing {
   }
 
  private:
-  uint32_t other_;  // from a place in this block to that in the other
+  uint32_t other_;  // distance from an address in this block to the same one in the other block
 };
 
-// All that the warp of this number does of those that bring stages, which take turns: a stage costs the warp
-// that brings it about as long as the others need for it, so that one alone would keep them waiting. All
-// lanes go along, since BlockWalk asks the warp. Weights need not wait for the predecessor.
+// Runs producer warp `number`. Producers take turns: filling a slot takes a warp about as long as the
+// consumers need to read it, so a single warp would keep them waiting. All lanes take part, since BlockWalk
+// uses the whole warp. Copies of weights do not wait for the previous kernel.
 template <TileKind kKind>
 __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const FormTable<kKind>& table,
                                                  uint32_t base, TaskDeal deal, int number, int lane) {
@@ -72,7 +73,7 @@ __device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const F
 
 #endif
 
-// The input is arranged: launch_arrange.
+// The input is arranged: see launch_arrange.
 template <TileKind kKind>
 __global__ void __launch_bounds__(kBroadThreads, 1)
     gemm_broad_kernel(const __grid_constant__ GemmArguments a) {
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kBroadThreads, 1)
   table.fill(a.matrix);
   if (threadIdx.x == 0) PairRing(a.shape, base).create(a.shape.strips);
   meet_cluster();
-  const int readers = 2 * a.shape.strips;  // warps
+  const int readers = 2 * a.shape.strips;  // consumer warps
   if (warp < readers) {
     take_registers<kReadRegisters>();
     read_stages<kKind, kBroadTiles, PairRing>(a, table, base, deal, warp, lane);
@@ -94,7 +95,8 @@ __global__ void __launch_bounds__(kBroadThreads, 1)
     give_registers<kFillRegisters>();
     fill_pair_stages<kKind>(a, table, base, deal, warp - readers, lane);
   }
-  meet_cluster();  // a block that has gone has no memory for the other's copies and arrivals
+  meet_cluster();  // a block must not end while the other one still copies to its memory or arrives at its
+                   // barriers
 #endif
 }
 

@@ -1,5 +1,5 @@
-// A half strip's way along the chains of a task: blocks of 128 rows out of stages, sums over blocks and
-// chains in the order of matrix.h.
+// Products of a half strip along the chains of a task: blocks of 128 rows from ring slots, summed over blocks
+// and chains in the order of matrix.h.
 #pragma once
 
 #include <type_traits>
@@ -8,15 +8,15 @@
 
 namespace quire::kernels {
 
-// What a warp reads of a stage: its half strip's weights and the activations.
+// Data of a ring slot for one warp: the weights of its half strip, and the activations.
 struct StageView {
   uint32_t weights;
-  uint32_t activations;  // in 16 bytes
+  uint32_t activations;  // in units of 16 bytes
   int lane;
   int half;
 };
 
-// Calls with the width of the codes as a constant. The same for all lanes of a warp.
+// Calls with the bit width of the codes as a constant. The width is the same for all lanes of a warp.
 template <TileKind kKind, typename Call>
 __device__ __forceinline__ void with_width(int bits, Call call) {
   if constexpr (kOnlyBits<kKind> != 0) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void with_width(int bits, Call call) {
   }
 }
 
-// A lane's sums in shared memory.
+// Stores a lane's sums in shared memory.
 template <int kTiles>
 __device__ __forceinline__ void park(uint32_t place, const HalfSums<kTiles>& sums) {
 #pragma unroll
@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& su
   }
 }
 
-// sums += what is parked.
+// sums += the sums stored by park.
 template <int kTiles>
 __device__ __forceinline__ void add_parked(uint32_t place, HalfSums<kTiles>& sums) {
 #pragma unroll
@@ -70,24 +70,24 @@ __device__ __forceinline__ void add_parked(uint32_t place, HalfSums<kTiles>& sum
   }
 }
 
-// Where a warp finds its half strip in each stage.
+// Location of a warp's half strip in each ring slot.
 struct StageReader {
   uint32_t weights_at;
   int lane;
   int half;
   __device__ __forceinline__ StageView view(uint32_t stage) const {
-    // Above 256 KB an address says which block of a pair is meant.
+    // Bits above 256 KB of an address select a block of the pair.
     return {stage + weights_at, (stage >> 4) & 0x3fffU, lane, half};
   }
 };
 
-// The end of a plain block, whose last products run: its sums, if they are not the chain's own, join those of
-// the chain. `meanwhile` is called before they are waited for.
+// Finishes a plain block (one record of scales) whose last products are running: adds its sums to those of
+// the chain, unless they are the same registers. Calls `meanwhile` before it waits for the products.
 template <TileKind kKind, int kTiles, typename Meanwhile>
 __device__ __forceinline__ void finish_plain_block(const StageView& view, HalfScales<kKind>& group,
                                                    const HalfSums<kTiles>& sums, HalfSums<kTiles>& totals,
                                                    Meanwhile meanwhile) {
-  // No earlier than here: each register counts.
+  // Not earlier, to save registers.
   const uint2 found = fetch_half_record<kKind>(view.weights, view.lane >> 2, view.half);
   meanwhile();
   group.make(found, view.half);
@@ -95,9 +95,9 @@ __device__ __forceinline__ void finish_plain_block(const StageView& view, HalfSc
   if constexpr (kKind != TileKind::dense) group.template add<kTiles>(sums, totals);
 }
 
-// totals += a block of 128 rows of a half strip, where the form is plain: the weights of a step are made
-// while the products of the one before run. `meanwhile` is called before the first: the compiler would put
-// what it looks up between two of them, and the second would wait for it.
+// totals += a block of 128 rows of a half strip, if the form is plain. The weights of a step are decoded
+// while the products of the step before run. `meanwhile` is called before the first product; otherwise the
+// compiler would put its loads between two products, and the second would wait for them.
 template <TileKind kKind, int kBits, int kTiles, typename Meanwhile>
 __device__ __forceinline__ void multiply_plain_block(const StageView& view, HalfSums<kTiles>& totals,
                                                      Meanwhile meanwhile) {
@@ -121,8 +121,8 @@ __device__ __forceinline__ void multiply_plain_block(const StageView& view, Half
   finish_plain_block<kKind, kTiles>(view, group, sums, totals, [] {});
 }
 
-// A block step by step, whatever the kind and the form of the warp's strip is: the warps of a warpgroup go
-// apart to make weights, and meet to multiply.
+// Multiplies a block step by step, for any kind and form of the warp's strip. The warps of a warpgroup decode
+// weights separately and synchronize to multiply.
 template <TileKind kKind, int kTiles>
 __device__ __forceinline__ void multiply_block_by_steps(const StageView& view, uint32_t form,
                                                         HalfSums<kTiles>& totals) {
@@ -153,9 +153,9 @@ __device__ __forceinline__ void multiply_block_by_steps(const StageView& view, u
   }
 }
 
-// The same where the form is plain: the weights of kAtOnce steps are made and then multiplied, and other
-// warps fill the time. Where warps have all registers that there are, or are many, products of few steps at a
-// time keep each other waiting.
+// Multiplies a plain block: decodes the weights of kAtOnce steps, then multiplies them, while other warps
+// fill the time. If warps use all registers, or there are many warps, products of only a few steps at a time
+// would keep each other waiting.
 template <TileKind kKind, int kTiles, int kAtOnce, typename Meanwhile>
 __device__ __forceinline__ void multiply_block_at_once(const StageView& view, uint32_t form,
                                                        HalfSums<kTiles>& totals, Meanwhile meanwhile) {
@@ -183,19 +183,20 @@ __device__ __forceinline__ void multiply_block_at_once(const StageView& view, ui
   finish_plain_block<kKind, kTiles>(view, group, sums, totals, meanwhile);
 }
 
-// The stages of roomy blocks.
+// Ring slots of few-strip blocks (GemmShape::roomy).
 class RoomyRing : public StageRing {
  public:
   using StageRing::StageRing;
 };
 
-// Other wide blocks by 64 tokens have no registers for the sum of the chains before.
+// Other wide blocks of 64 tokens have no registers for the sum of earlier chains and park it in shared
+// memory.
 template <int kTiles, typename Ring>
 constexpr bool kParksSums =
     kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing>&& QUIRE_WARPGROUP_PRODUCTS;
 
-// Steps whose weights are made before their products, by what was measured; 0: one beside the products of
-// the other.
+// Number of steps whose weights are decoded before their products, chosen by measurement; 0: one step is
+// decoded during the products of the other.
 template <int kTiles, typename Ring>
 constexpr int kStepsAtOnce = kTiles == kBroadTiles                                        ? kBlockSteps
                              : kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing> ? 2
@@ -219,20 +220,20 @@ __device__ __forceinline__ void multiply_block(const StageView& view, uint32_t f
   }
 }
 
-// The form of a block of 128 rows, or of the last where there is no such block.
+// Returns the form of a block of 128 rows, or of the last one if `block` is beyond the end.
 template <TileKind kKind>
 __device__ __forceinline__ uint32_t form_of_block(uint32_t forms, const TaskChains& chains, int block) {
   return FormTable<kKind>::form(forms, min(block, chains.num_blocks - 1));
 }
 
-// Steps whose weights are made while the products of as many before them run, where products add to the sums
-// of the chain by themselves. Eight strips by 64 tokens have no registers for more than one.
+// Number of steps decoded while the products of the same number of earlier steps run, for products that add
+// to the chain's sums directly. Eight strips by 64 tokens have registers for only one.
 template <int kTiles, typename Ring>
 constexpr int kStepsBeside = kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing> ? 1 : 2;
 
-// totals = the sums of the blocks of a chain, of kinds whose weights are scaled: the products of a chain
-// follow each other over the ends of blocks, and a block's stage is let go once the next one's first products
-// are asked for.
+// totals = the sums of the blocks of a chain, for kinds with scaled weights. The products of a chain continue
+// across the ends of blocks; the ring slot of a block is released after the first products of the next block
+// have started.
 template <TileKind kKind, int kTiles, typename Ring>
 __device__ __forceinline__ void multiply_straight_chain(const StageReader& reader, uint32_t forms, Ring& ring,
                                                         const TaskChains& chains, int number,
@@ -309,18 +310,18 @@ __device__ __forceinline__ void multiply_chain(const StageReader& reader, uint32
   }
 }
 
-// Whether K may be split into halves and quarters; else a split has an eighth, or all.
+// True if K may be split into halves and quarters; otherwise a split has an eighth of K, or all.
 template <int kTiles>
 constexpr bool kSplitsByHalves = kTiles == kBroadTiles;
 
-// A half strip's sums of a task. `parked`: a place in shared memory for as many, of the lane. `leave` takes
-// the sums of the eighth of this number of K where what comes before it is another split's, and these are
-// none of `sums`.
+// Computes a half strip's sums of a task. `parked` is this lane's shared memory for one set of sums. If
+// another split computes the preceding part of K, `leave` receives the sums of each eighth of K with its
+// number, and they are not added to `sums`.
 template <TileKind kKind, int kTiles, typename Ring, typename Leave>
 __device__ __forceinline__ void multiply_chains(const StageReader& reader, uint32_t forms, Ring& ring,
                                                 const TaskChains& chains, uint32_t parked,
                                                 HalfSums<kTiles>& sums, Leave leave) {
-  fill_half<kTiles>(sums, -0.0f);  // adds nothing, not even a sign
+  fill_half<kTiles>(sums, -0.0f);  // adding to -0 changes nothing, not even a sign
 #pragma unroll 1
   for (int i = 0; i < chains.count; ++i) {
     HalfSums<kTiles> totals;
@@ -340,8 +341,8 @@ __device__ __forceinline__ void multiply_chains(const StageReader& reader, uint3
   }
 }
 
-// The same where there are no registers for the sum of the chains before: it is parked. Of chains that are
-// added up in order, or of one pair.
+// The same if registers are too few for the sum of earlier chains, which is parked in shared memory. Only for
+// chains that are added in order, or for one pair.
 template <TileKind kKind, int kTiles, typename Ring>
 __device__ __forceinline__ void multiply_parked_chains(const StageReader& reader, uint32_t forms, Ring& ring,
                                                        const TaskChains& chains, uint32_t parked,

@@ -1,6 +1,6 @@
-// Products of rows by the matrices of their experts: the narrow kernel for a row by itself, the wide one for
-// tiles of 16, 32 and 64. The matrix of a thread block's expert comes into its
-// shared memory first; what a row gives has the bits of a product with that matrix alone.
+// Products of rows with the matrices of their experts (MoE): the narrow kernel for single rows, the wide one
+// for tiles of 16, 32 and 64. Each thread block first copies the record of its expert's matrix to shared
+// memory. The result of a row has the same bits as a product with that matrix alone.
 #pragma once
 
 #include "kernels/cuda/gemm/gemm_narrow.cuh"
@@ -8,8 +8,8 @@
 
 namespace quire::kernels {
 
-// Records of all experts on their way to the L2 before it is known which are needed: a line by each thread of
-// the first blocks.
+// Prefetches the records of all experts into L2 before it is known which are needed: each thread of the first
+// blocks prefetches one cache line.
 __device__ __forceinline__ void prefetch_records(const ExpertArguments& a) {
   constexpr int kLine = 128, kLines = (sizeof(MatrixRecord) + kLine - 1) / kLine;
   const int line = static_cast<int>((blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x);
@@ -18,8 +18,8 @@ __device__ __forceinline__ void prefetch_records(const ExpertArguments& a) {
   prefetch_line(reinterpret_cast<const uint8_t*>(record) + line % kLines * kLine);
 }
 
-// The record of the block's expert, in shared memory after what the shape says; nullptr where the block has
-// nothing to do. By all threads, once the predecessor has ended.
+// Copies the record of the block's expert to shared memory, after the memory of the shape. Returns nullptr if
+// the block has nothing to do. Called by all threads after the previous kernel has ended.
 template <TileKind kKind>
 __device__ __forceinline__ const MatrixRecord* bring_record(const ExpertArguments& a, uint8_t* shared) {
   static_assert(sizeof(MatrixRecord) % 8 == 0);
@@ -37,9 +37,9 @@ __device__ __forceinline__ const MatrixRecord* bring_record(const ExpertArgument
   return is_of_kind ? record : nullptr;
 }
 
-// The row of a block, on its way into shared memory in the order of the expert's rows. What it is made of is
-// asked for as soon as it is known where that lies: the row before its expert is known, where there is room
-// for it, and the order before weights.
+// Loads the row of a block into shared memory, in the order of the expert's rows. Each load starts as soon as
+// its address is known: that of the row before its expert is known, if there is memory for it, and that of
+// the row order before the weights.
 class ExpertRow {
  public:
   __device__ __forceinline__ ExpertRow(const ExpertArguments& a, uint8_t* shared)
@@ -58,7 +58,7 @@ class ExpertRow {
     order_ = order;
     first_ = places(4 * threadIdx.x);
   }
-  // Zeros after the row.
+  // Completes the load; pads the row with zeros.
   __device__ __forceinline__ void bring(uint8_t* shared) const {
     const int columns = a_.matrix.num_rows, padded = a_.matrix.num_blocks * kBlockRows;
     const float factor = a_.input_scale != nullptr ? a_.input_scale[blockIdx.x] : 1.0f;
@@ -83,19 +83,19 @@ class ExpertRow {
   }
 
  private:
-  // Of stored rows k to k + 3.
+  // Returns the input features of stored rows k to k + 3.
   __device__ __forceinline__ int4 places(int k) const {
     if (order_ == nullptr || k >= a_.matrix.num_rows) return make_int4(k, k + 1, k + 2, k + 3);
     return __ldg(reinterpret_cast<const int4*>(order_ + k));
   }
 
   const ExpertArguments& a_;
-  const __half* from_;  // in shared memory where it is staged
+  const __half* from_;  // in shared memory if the unordered row was copied there
   const int32_t* order_ = nullptr;
   int4 first_ = {};
 };
 
-// A row by itself.
+// Handles single rows.
 template <TileKind kKind>
 __global__ void __launch_bounds__(kNarrowThreads, 2)
     expert_narrow_kernel(const __grid_constant__ ExpertArguments a) {

@@ -1,7 +1,8 @@
-// Both operands come from shared memory as they lie there, so that a warp issues four products for a block of
-// K and then scales their sums: 64 multiply-adds and 64 scales for 64 columns by 128 tokens, while the
-// products of other warpgroups run. Bytes: the weights once for each tile of tokens, the activations once for
-// each pair of blocks. A block of K of 128 columns by 128 tokens is 512 clocks of the tensor cores.
+// GEMM of E4M3 by E4M3 (wgmma) with warp specialization. Both operands are read from shared memory as stored,
+// so a warp issues four products for a block of K and then scales their sums: 64 multiply-adds and 64 scales
+// for 64 columns by 128 tokens, while the products of other warpgroups run. Bytes: the weights once per tile
+// of tokens, the activations once per pair of blocks. A block of K of 128 columns by 128 tokens takes 512
+// clocks of the tensor cores.
 #include <type_traits>
 #include <utility>
 
@@ -14,23 +15,23 @@
 namespace quire::kernels {
 namespace {
 
-// How a block works: tiles of kOctets by kGroups warpgroups, each with a tile of columns.
+// Work of a block: token tiles of kOctets octets by kGroups warpgroups, each with a tile of columns.
 template <int kOctetsOf, int kGroupsOf>
 struct Float8Kind {
   static constexpr int kOctets = kOctetsOf, kGroups = kGroupsOf;
   static constexpr bool kPairs = kOctets == kMostFloat8Octets;
-  static constexpr int kReaders = 4 * kGroups;  // warps
-  // In a stage.
+  static constexpr int kReaders = 4 * kGroups;  // consumer warps
+  // Layout of a ring slot.
   static constexpr uint32_t kActivationsAt = kGroups * kFloat8TileStride;
   static constexpr uint32_t kScalesAt = kActivationsAt + kOctets * kFloat8OctetBytes;
-  static constexpr int kBlocksAtOnce = kOctets > 8 ? 1 : kOctets > 2 ? 2 : 4;  // of K
-  // Of those that multiply, where they are more than what a launch gives to all.
+  static constexpr int kBlocksAtOnce = kOctets > 8 ? 1 : kOctets > 2 ? 2 : 4;  // blocks of K
+  // Registers of a consumer thread, if more than the launch gives to every thread; otherwise 0.
   static constexpr int kRegisters = kGroups == kMostFloat8Groups ? 160 : 0;
 };
 
 #if QUIRE_WARPGROUP_PRODUCTS
 
-// A block's share of the work: its first tile of columns, and one of tokens.
+// Task of a thread block: its first tile of columns, and one tile of tokens.
 struct Float8Task {
   int column_tile;
   int token_tile;
@@ -52,10 +53,10 @@ class Float8Ring : public StageRing {
  public:
   __device__ __forceinline__ Float8Ring(const Float8Shape& s, uint32_t base)
       : StageRing(base + kFloat8StagesAt, base, kStageBytes, s.stages) {}
-  // A stage is full when those have arrived that fill it, and free when all warps have that read it: of a
-  // pair those of both blocks.
+  // A slot is full when its producer has arrived, and free when all consumer warps have read it: those of
+  // both blocks in a pair.
   __device__ __forceinline__ void create() const { create_with(1, Kind::kReaders * (Kind::kPairs ? 2 : 1)); }
-  // By a whole warp.
+  // Called by a whole warp.
   __device__ __forceinline__ void release(int lane) const {
     __syncwarp();
     if (lane != 0) return;
@@ -67,12 +68,12 @@ class Float8Ring : public StageRing {
   static constexpr uint32_t kStageBytes = float8_stage_bytes(Kind::kOctets, Kind::kGroups);
 };
 
-// Where a task's blocks of K come from: weights of its first tile, of the next ones, and activations, each
-// block after the last one.
+// Source of a task's blocks of K, block after block: weights of its first tile, then of the next ones, and
+// activations.
 struct Float8Source {
   const uint8_t* weights;
   size_t tile_stride;
-  int num_tiles;  // that are there
+  int num_tiles;  // existing tiles
   const uint8_t* tokens;
   size_t token_stride;
 
@@ -91,7 +92,8 @@ struct Float8Source {
   }
 };
 
-// By one lane. Of a pair each block brings half of the activations for both.
+// Copies weights and activations with one lane. In a pair, each block copies half of the activations for
+// both.
 template <typename Kind>
 __device__ __forceinline__ void bring_weights(const Float8Source& from, uint32_t stage, uint32_t full) {
   barrier_expect(full, float8_token_bytes(Kind::kOctets) + max(0, from.num_tiles) * kFloat8BlockBytes);
@@ -113,16 +115,15 @@ __device__ __forceinline__ void bring_activations(const Float8Source& from, uint
   }
 }
 
-// All that the warp of this number does of those that fill stages, which take turns: a copy costs the warp
-// that asks for it about 100 clocks, and few tokens are soon multiplied. Weights need not wait for the
-// predecessor.
+// Runs producer warp `number`. Producers take turns: issuing a copy takes a warp about 100 clocks, and small
+// token tiles are multiplied quickly. Copies of weights do not wait for the previous kernel.
 template <typename Kind>
 __device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t base, int number, int lane) {
   const int turns = bring_turns(a.shape.stages);
   if (number >= turns) return;
   Float8Ring<Kind> ring(a.shape, base);
   bool waited = false;
-  int until_turn = number;  // stages
+  int until_turn = number;  // ring slots until this warp's turn
 #pragma unroll 1
   for (int task = first_task(a); task < a.shape.tasks; task += task_step(a)) {
     Float8Source from = Float8Source::of<Kind>(a, task_at(a, task));
@@ -142,13 +143,13 @@ __device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t b
   }
 }
 
-// Eight rows follow each other after 1,024 bytes; swizzled by 128 bytes.
+// Returns a wgmma descriptor: the next eight rows follow after 1,024 bytes; 128-byte swizzle.
 __device__ __forceinline__ uint64_t float8_operand(uint32_t address) {
   return (address & 0x3ffffU) >> 4 | uint64_t{1} << 16 | uint64_t{kFloat8OctetBytes >> 4} << 32 |
          uint64_t{1} << 62;
 }
 
-// sums = a tile of columns by a tile of tokens, in a block of K. Runs on by itself: see wait_for_products.
+// sums = a tile of columns by a tile of tokens, for a block of K. Runs asynchronously: see wait_for_products.
 template <int kOctets>
 __device__ __forceinline__ void start_float8(HalfSums<kOctets>& sums, uint32_t weights, uint32_t codes) {
   constexpr int kAtOnce = 32;  // bytes of K
@@ -161,8 +162,7 @@ __device__ __forceinline__ void start_float8(HalfSums<kOctets>& sums, uint32_t w
   commit_products();
 }
 
-// Where a lane's sums belong: two columns of the output, as far as they are there, by tokens as HalfSums has
-// them.
+// Location of a lane's sums: up to two columns of the output, by tokens as in HalfSums.
 struct Float8Columns {
   int column[2];
   bool there[2];
@@ -182,7 +182,7 @@ __device__ __forceinline__ Float8Columns columns_of(const Float8Arguments& a, in
   return {{column, half + column}, {there, there}};
 }
 
-// What becomes of a lane's sums.
+// Applies bias and activation to a lane's sums and stores them.
 template <int kOctets>
 __device__ __forceinline__ void finish_float8(const Float8Arguments& a, const Float8Columns& at,
                                               int first_token, HalfSums<kOctets>& sums) {
@@ -225,10 +225,10 @@ __device__ __forceinline__ void finish_float8(const Float8Arguments& a, const Fl
   });
 }
 
-// Where a warp finds in a stage what is its own.
+// Offsets of a warp's data in a ring slot.
 struct Float8Places {
   uint32_t weights;
-  uint32_t columns;  // scales of a lane's columns; 8 columns on is the other
+  uint32_t columns;  // scales of a lane's columns; the second is 8 columns further
   uint32_t tokens;   // scales of a lane's tokens
 
   template <typename Kind>
@@ -256,7 +256,7 @@ __device__ __forceinline__ void add_scaled(uint32_t stage, const Float8Places& a
   }
 }
 
-// The next kCount blocks of K: all of their products are on their way before the first is scaled.
+// Multiplies the next kCount blocks of K: starts all of their products before it scales the first.
 template <typename Kind, int kCount>
 __device__ __forceinline__ void multiply_some(Float8Ring<Kind>& ring, const Float8Places& at, int lane,
                                               HalfSums<Kind::kOctets>& sums) {
@@ -280,8 +280,8 @@ __device__ __forceinline__ void multiply_some(Float8Ring<Kind>& ring, const Floa
   (std::make_integer_sequence<int, kCount>{});
 }
 
-// sums += those of all blocks of K in their order. A tile of few tokens has registers for the products of
-// several: one by one it would wait for each.
+// sums += the products of all blocks of K in order. Small token tiles have registers for the products of
+// several blocks; one at a time, the warp would wait for each.
 template <typename Kind>
 __device__ __forceinline__ void multiply_blocks(const Float8Arguments& a, Float8Ring<Kind>& ring, int warp,
                                                 int lane, HalfSums<Kind::kOctets>& sums) {
@@ -297,7 +297,7 @@ __device__ __forceinline__ void multiply_blocks(const Float8Arguments& a, Float8
   }
 }
 
-// All that a warp does that multiplies: 16 columns of its warpgroup's tile by the tokens.
+// Runs a consumer warp: 16 columns of its warpgroup's tile by the tokens.
 template <typename Kind>
 __device__ __forceinline__ void read_float8(const Float8Arguments& a, uint32_t base, int warp, int lane) {
   Float8Ring<Kind> ring(a.shape, base);
@@ -315,7 +315,7 @@ __device__ __forceinline__ void read_float8(const Float8Arguments& a, uint32_t b
 
 #endif
 
-// Code for a card without these products is none, and takes no block: see setup_gemm_float8.
+// For a card without these products the kernel is empty and no block is launched: see setup_gemm_float8.
 template <typename Kind>
 constexpr int kBounds = QUIRE_WARPGROUP_PRODUCTS ? float8_threads(Kind::kGroups) : 32;
 
@@ -337,7 +337,9 @@ __global__ void __launch_bounds__(kBounds<Kind>, float8_blocks_at_once(Kind::kOc
     if constexpr (Kind::kRegisters > 0) give_registers<24>();
     fill_float8<Kind>(a, base, warp - Kind::kReaders, lane);
   }
-  if constexpr (Kind::kPairs) meet_cluster();  // a block that has gone has no memory for the other's copies
+  if constexpr (Kind::kPairs)
+    meet_cluster();  // a block must not end while the other one still copies to its
+                     // memory
 #endif
 }
 

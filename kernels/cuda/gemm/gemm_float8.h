@@ -1,4 +1,4 @@
-// y = x W with both as E4M3: float8_shape.h. What host and kernels share.
+// y = x W with both in E4M3 (float8_shape.h): the arguments that host and kernels share.
 #pragma once
 
 #include "kernels/cuda/gemm/gemm.h"
@@ -20,8 +20,8 @@ struct Float8Arguments {
 };
 cudaError_t launch_gemm_float8(const Float8Arguments&, cudaStream_t, bool dependent);
 
-// Once per device, with the device current. `available`: whether the card has such products, and kernels
-// compiled for them.
+// Called once per device, with the device current. Sets `available` to whether the card has such products and
+// the kernels are compiled for it.
 cudaError_t setup_gemm_float8(int shared_limit, bool* available);
 
 }  // namespace quire::kernels

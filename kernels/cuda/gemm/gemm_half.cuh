@@ -1,11 +1,11 @@
-// One step, 32 rows, of a half strip times the tokens of a tile. The four warps of a warpgroup do this side
-// by side, each for its half strip.
+// One step, 32 rows, of a half strip times the tokens of a tile. The four warps of a warpgroup do this in
+// parallel, each for its half strip.
 //
-// Activations of a step lie in shared memory as 8 x 8 pieces of 128 bytes: piece (p, n) has the tokens
+// Activations of a step lie in shared memory as 8 x 8 pieces of 128 bytes: piece (p, n) holds the tokens
 // 8n..8n+7 by 16 bytes, of which word t holds rows 8t + 2p and 8t + 2p + 1. So pieces 2j and 2j + 1 are the
-// two halves of K of product j, in the order of the weights' pairs (matrix.h). Where the card has products of
-// a warpgroup (wgmma, compute capability 9.0) these read the pieces themselves, else each warp brings them to
-// registers; the sums have the same bits.
+// two halves of K of product j, in the order of the weights' pairs (matrix.h). Warpgroup products (wgmma,
+// compute capability 9.0) read the pieces directly; on other cards each warp loads them into registers. The
+// sums have the same bits.
 #pragma once
 
 #include "kernels/cuda/device/warpgroup.cuh"
@@ -13,7 +13,7 @@
 
 namespace quire::kernels {
 
-// Of a tile of 8 * kTiles tokens.
+// For a tile of 8 * kTiles tokens.
 template <int kTiles>
 constexpr uint32_t kPieceStride = piece_stride(kTiles);
 template <int kTiles>
@@ -42,7 +42,7 @@ __device__ __forceinline__ void add_half(const HalfSums<kTiles>& sums, HalfSums<
   }
 }
 
-// What a lane finds of its two columns in a record and needs once their products are done.
+// Loads the part of a record for a lane's two columns that is needed after their products.
 template <TileKind kKind>
 __device__ __forceinline__ uint2 fetch_half_record(uint32_t record, int g, int half) {
   if constexpr (kKind == TileKind::exl2) {
@@ -56,8 +56,8 @@ __device__ __forceinline__ uint2 fetch_half_record(uint32_t record, int g, int h
   }
 }
 
-// What a lane knows of a group: the scales of its two columns, of sums or, for exl2, of weights; for gptq
-// also what is to be added to a code.
+// A lane's scales of a group for its two columns: of sums or, for exl2, of weights. For gptq also the offset
+// added to a code.
 template <TileKind kKind>
 struct HalfScales {
   float scale[2];
@@ -76,8 +76,8 @@ struct HalfScales {
       scale[1] = power_of_two(found.x, 1);
     }
   }
-  // What is needed before: of gptq all. Scales that come later than offsets are slower: 256 jobs of 8B 20,630
-  // tokens/s instead of 21,632 on an H200.
+  // Loads the scales that are needed before the products: for gptq all of them. Loading gptq scales after the
+  // offsets is slower: 8B with 256 jobs 20,630 tokens/s instead of 21,632 on an H200.
   __device__ __forceinline__ void prepare(uint32_t record, int g, int half) {
     if constexpr (kIsGptq<kKind>) {
       gptq_two_scales(load_shared_4(record + 8 * g + 4 * half), scale);
@@ -100,13 +100,13 @@ struct HalfScales {
   }
 };
 
-// The weights of a lane's half of a tile, first as they are stored.
+// Weights of a lane's half of a tile, first as stored.
 template <TileKind kKind, int kBits>
 struct HalfTile {
   uint32_t raw[kHalfWords<kBits>];
   uint32_t factors;  // mxfp4
 
-  // Of step `i` of those whose tiles begin at `tiles`, after their records.
+  // Loads step `i` of the tiles that begin at `tiles`, after their records.
   __device__ __forceinline__ void fetch(uint32_t tiles, int i, int lane, int half) {
     fetch_half<kBits>(tiles + i * (kBits * 128), lane, half, raw);
     if constexpr (kKind == TileKind::mxfp4)
@@ -129,13 +129,14 @@ struct HalfTile {
 
 #if QUIRE_WARPGROUP_PRODUCTS
 
-// sums = weights by the activations at `pieces`, in 16 bytes, plus sums where `add`. Runs on by itself: see
-// wait_for_products.
+// sums = weights by the activations at `pieces` (in units of 16 bytes), plus sums if `add`. Runs
+// asynchronously: see wait_for_products.
 template <int kTiles>
 __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __half2* w, uint32_t pieces,
                                                   bool add) {
   static_assert(kTiles == 2 || kTiles == 4 || kTiles == 8 || kTiles == 16);
-  // From the pieces of 8 rows to those of the next, and of 8 tokens to those of the next, in 16 bytes.
+  // Distances between the pieces of 8 rows and the next 8, and of 8 tokens and the next 8, in units of 16
+  // bytes.
   const uint64_t descriptor = (pieces + ((kPieceStride<kTiles> >> 4) << 16)) | uint64_t{128 >> 4} << 32;
   const uint32_t weights[4] = {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])};
   if constexpr (kTiles == 2) {
@@ -151,7 +152,7 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
 
 #else
 
-// sums += weights of a half step by the activations at `step`, in 16 bytes.
+// sums += weights of a half step by the activations at `step` (in units of 16 bytes).
 template <int kTiles>
 __device__ __forceinline__ void multiply_in_warp(HalfSums<kTiles>& sums, const __half2* w, uint32_t step,
                                                  int lane) {
@@ -169,9 +170,9 @@ __device__ __forceinline__ void multiply_in_warp(HalfSums<kTiles>& sums, const _
 
 #endif
 
-// Until the products that a half strip's sums come from are done. What is computed of sums after this comes
-// after it: the compiler takes the sums of products as ready, and where it moves what reads them to before
-// the wait it has each product waited for.
+// Waits for the products of a half strip's sums, and keeps the compiler from moving uses of the sums to
+// before the wait. The compiler regards the sums as ready; if it moved a use, it would add a wait after each
+// product.
 template <int kTiles>
 __device__ __forceinline__ void settle_products([[maybe_unused]] HalfSums<kTiles>& sums) {
 #if QUIRE_WARPGROUP_PRODUCTS
@@ -184,9 +185,9 @@ __device__ __forceinline__ void settle_products([[maybe_unused]] HalfSums<kTiles
 #endif
 }
 
-// sums = weights of kSteps steps of a half strip, 8 of a lane each, by the activations at `step`, in 16
-// bytes, plus sums where `add`. All warps of a warpgroup call this at the same time. Weights and sums belong
-// to the products until they have been waited for.
+// sums = weights of kSteps steps of a half strip, 8 per lane each, by the activations at `step` (in units of
+// 16 bytes), plus sums if `add`. All warps of a warpgroup call this at the same time. Weights and sums must
+// not be touched until the products have been waited for.
 template <int kTiles, int kSteps>
 __device__ __forceinline__ void start_products_of(HalfSums<kTiles>& sums, const __half2* w, uint32_t step,
                                                   bool add, int lane) {

@@ -1,12 +1,12 @@
-// Up to 8 tokens. See GemmShape.
+// GEMM for up to 8 tokens, bound by the memory reads of the weights. See GemmShape.
 //
-// Bytes: the weights once. One token's activations come from shared memory, normalised there or copied by
-// each warp for its chain; those of more tokens from L2, 64 bytes per token and step against 128 * bits of
-// codes.
+// Bytes: the weights once. The activations of a single token come from shared memory, normalised there or
+// copied by each warp for its chain. Those of several tokens come from L2: 64 bytes per token and step,
+// compared with 128 * bits bytes of codes.
 //
-// Blocks stay for as many strips as there are, so that a ring runs ahead from one to the next. With dependent
-// launch rings are filled before the wait for the predecessor: what a warp has to do first in a matrix is in
-// shared memory by the time its activations are.
+// Blocks are persistent: each computes strips until all are done, so that its rings of copies run ahead
+// across strips. With dependent launch the rings are filled before the wait for the previous kernel: the
+// first weights of a warp are in shared memory when its activations are ready.
 #pragma once
 
 #include "kernels/cuda/device/launch.cuh"
@@ -17,12 +17,12 @@ namespace quire::kernels {
 
 static_assert(kNormThreads == kNarrowThreads);
 
-// A lane's activations of one step after another, fetched kAhead steps ahead. Lanes of tokens that are not
-// there keep zeros.
+// A lane's activations of consecutive steps, loaded kAhead steps ahead. Lanes of tokens that do not exist
+// have zeros.
 template <bool kShared, int kAhead>
 class RowActivations {
  public:
-  // kShared: addresses in shared memory, `end` that of the last step, which is fetched again after the end.
+  // kShared: addresses in shared memory; `end` is that of the last step, which is loaded again after the end.
   __device__ __forceinline__ RowActivations(uint64_t first, uint64_t end, bool live)
       : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
     fetch(ahead_[0]);
@@ -63,11 +63,11 @@ class RowActivations {
   uint4 ahead_[kAhead] = {};
 };
 
-// Activations from L2 come later than weights of many bits are worked through.
+// Activations from L2 arrive later than a step of wide weights takes, so two steps are loaded ahead.
 template <TileKind kKind, bool kShared>
 constexpr int kStepsAhead = !kShared && (kKind == TileKind::fp8 || kKind == TileKind::dense) ? 2 : 1;
 
-// Sums of a warp's chain into its place.
+// Stores the sums of a warp's chain.
 template <bool kOneRow>
 __device__ __forceinline__ void put_sums(float* place, const Sums& totals, int tokens, int lane) {
   const int g = lane >> 2, t = lane & 3;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void put_sums(float* place, const Sums& totals, int t
   }
 }
 
-// Sum of all chains for one column; `stride` floats from one chain to the next.
+// Returns the sum of all chains for one column; `stride` is in floats from one chain to the next.
 __device__ __forceinline__ float add_16_chains(const float* first, int stride) {
   constexpr int kHalf = 8;
   float total = first[0] + first[kHalf * stride];
@@ -98,11 +98,11 @@ __device__ __forceinline__ float add_8_chains(const float* first, int stride) {
   return total;
 }
 
-// Of a segment of a row of activations.
+// Bytes of a segment in a row of activations.
 template <TileKind kKind>
 constexpr int kRowSegmentBytes = (kKind == TileKind::dense ? kStepRows : kBlockRows) * 2;
 
-// A chain as the warps that work on it see it: its segments [first, end), and which of these warps this is.
+// A warp's share of a chain: the chain's segments [first, end), and the warps that work on the chain.
 struct ChainShare {
   int chain;
   int first;
@@ -110,18 +110,18 @@ struct ChainShare {
   int slot;
   int warps;  // 1 or 2
 
-  // Until all of them have come.
+  // Synchronizes these warps.
   __device__ __forceinline__ void meet() const {
     if (warps == 1) {
       __syncwarp();
     } else {
-      named_barrier(1 + chain, 64);  // 0 is that of the whole block
+      named_barrier(1 + chain, 64);  // 0 is the barrier of the whole block
     }
   }
 };
 
-// One token's activations into shared memory, once the predecessor has ended: normalised by the whole block,
-// or those of a chain by its warps.
+// Loads one token's activations into shared memory after the previous kernel has ended: normalised by the
+// whole block, or, without a norm, each chain's part by its warps.
 template <TileKind kKind>
 __device__ __forceinline__ void bring_row(const GemmArguments& a, uint8_t* shared, const ChainShare& share,
                                           int lane) {
@@ -147,17 +147,17 @@ __device__ __forceinline__ void bring_row(const GemmArguments& a, uint8_t* share
   }
 }
 
-// What a thread block does, all of it. kOneRow: one token, whose activations bring(share, lane) puts into
-// shared memory, at least those of the warp's chain.
+// Runs a thread block. kOneRow: one token, whose activations bring(share, lane) loads into shared memory, at
+// least those of the warp's chain.
 template <TileKind kKind, bool kOneRow, typename Arguments, typename Bring>
 __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* shared, int first_token,
                                                 int tokens, Bring bring) {
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
-  // What the compiler knows to be the same for a warp needs no register per lane.
+  // A value that the compiler can prove uniform in the warp needs no register per lane.
   const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   const uint32_t base = shared_address(shared);
-  // Of 8 chains the second half of the warps has those of the group's second strip.
+  // With 8 chains, the second half of the warps computes the group's second strip.
   const int chains = 1 << m.chain_bits, slot = warp >> m.chain_bits, chain = warp & (chains - 1);
   const int first = chain_begin<kKind>(m, chain), end = chain_begin<kKind>(m, chain + 1);
   constexpr int kSegmentBytes = kRowSegmentBytes<kKind>;
@@ -209,7 +209,7 @@ __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* sha
         requests.next(ring, lane);
       } while (walk.next(m));
     }
-    __syncthreads();  // those who add are done with the group before
+    __syncthreads();  // the sums of the previous group have been added
     put_sums<kOneRow>(sums + warp * stride, totals, tokens, lane);
     __syncthreads();
     if (chain >= tokens) continue;

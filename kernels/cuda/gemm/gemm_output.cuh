@@ -1,4 +1,4 @@
-// What becomes of the sum of a column.
+// Epilogue of a product: bias, activation, and the store of a column's sum.
 #pragma once
 
 #include "kernels/cuda/gemm/gemm_segment.cuh"
@@ -7,11 +7,11 @@
 
 namespace quire::kernels {
 
-// Calls with what puts a value at its place in the output.
+// Calls with a function that stores a value in the output.
 template <typename Call>
 __device__ __forceinline__ void with_store(const Epilogue& e, Call call) {
   if (e.residual != nullptr) {
-    // The only one to add to it: nothing to wait for.
+    // No other thread adds to this element. An atomicAdd without a result need not wait for the old value.
     call([&](size_t at, float v) { atomicAdd(e.residual + at, v); });
   } else if (e.output_f32 != nullptr) {
     call([&](size_t at, float v) { e.output_f32[at] = v; });
@@ -20,8 +20,8 @@ __device__ __forceinline__ void with_store(const Epilogue& e, Call call) {
   }
 }
 
-// What a thread block of experts works with: the matrix of its expert, which lies in shared memory, and what
-// is the same for all blocks.
+// Work of a thread block of experts: the matrix of its expert, in shared memory, and arguments that all
+// blocks share.
 struct ExpertWork {
   const Matrix& matrix;
   const GemmShape& shape;
@@ -41,7 +41,7 @@ struct ExpertWork {
         rows_of_slots(a.rows_of_slots) {}
 };
 
-// The row of the output that a token's results go to; negative: none.
+// Returns the output row of a token's results; negative: none.
 __device__ __forceinline__ int output_row(const GemmArguments& a, int token) {
   return token < a.rows ? token : -1;
 }
@@ -56,7 +56,7 @@ __device__ __forceinline__ void store_result(const Arguments& a, int row, int co
   with_store(a.epilogue, [&](auto store) { store(at, value); });
 }
 
-// One column of a strip.
+// Finishes one column of a strip.
 template <typename Arguments>
 __device__ __forceinline__ void finish_single(const Arguments& a, StripPlace place, int token, int column,
                                               float value) {
@@ -66,7 +66,7 @@ __device__ __forceinline__ void finish_single(const Arguments& a, StripPlace pla
                  value * a.matrix.parts[place.part].unit);
 }
 
-// One column of a gate and its up.
+// Finishes one column of gate and up.
 template <typename Arguments>
 __device__ __forceinline__ void finish_pair(const Arguments& a, int strip, int token, int column, float gate,
                                             float up) {
@@ -89,8 +89,8 @@ __device__ __forceinline__ void finish_pair(const Arguments& a, int strip, int t
   a.epilogue.output[static_cast<size_t>(row) * a.epilogue.stride + local] = __float2half_rn(result);
 }
 
-// Where the sum of a token's column lies among those of one chain of one strip: swizzled by the token, so
-// that neither the writers' nor the readers' lanes meet in a bank.
+// Returns the location of a token's sum for a column within one chain of one strip: swizzled by the token, so
+// that neither writers nor readers have bank conflicts.
 __device__ __forceinline__ int sum_place(int token, int column) {
   return token * kStripColumns + (column ^ (((token >> 1) & 3) << 3));
 }

@@ -1,13 +1,14 @@
-// One segment of weights times the activations of up to 8 rows, and the way along a chain of segments.
+// Product of one segment of weights and the activations of up to 8 rows, and iteration along a chain of
+// segments.
 //
-// A weight costs its bits, one AND and one multiply-add in half precision. Codes of EXL2 become scaled
-// weights by it, rounded to f16, so that products add to the sums of the chain; those of other kinds f16
-// integers, which tensor cores multiply exactly, and the f32 sums of a group are scaled. Per 1,024 weights of
-// 4 bits and 8 tokens: 20 integer, 16 half-precision, 4 tensor instructions and 2 loads; per group what makes
-// its scales.
+// A weight costs the read of its bits, one AND and one multiply-add in half precision. EXL2 codes become
+// scaled weights rounded to f16, so that products add to the sums of the chain. Codes of other kinds become
+// f16 integers, which tensor cores multiply exactly, and the f32 sums of a group are scaled. Per 1,024
+// weights of 4 bits and 8 tokens: 20 integer, 16 half-precision and 4 tensor instructions, and 2 loads; in
+// addition, per group, the computation of its scales.
 //
-// Loops are not unrolled: a kernel of a few microseconds meets its instructions for the first time, and what
-// it waits for then is the instruction cache.
+// Loops are not unrolled: a kernel of a few microseconds executes most of its instructions for the first
+// time, and then the instruction cache is the bottleneck.
 #pragma once
 
 #include "kernels/cuda/device/ptx.cuh"
@@ -17,7 +18,7 @@
 
 namespace quire::kernels {
 
-// Sums of 32 columns by 8 tokens as mma leaves them: [half strip][4].
+// Sums of 32 columns by 8 tokens as mma returns them: [half strip][4].
 using Sums = float[2][4];
 
 __device__ __forceinline__ void clear(Sums& sums) {
@@ -41,8 +42,8 @@ __device__ __forceinline__ void multiply_step(const __half2 (&w)[16], uint4 b, S
   }
 }
 
-// What a lane knows of a group: the scales of its columns g, g + 8, g + 16, g + 24, of sums or, for exl2, of
-// weights; for gptq also what is to be added to a raw code, for mxfp4 where the factors of the next step lie.
+// A lane's scales of a group for columns g, g + 8, g + 16, g + 24: of sums or, for exl2, of weights. For gptq
+// also the offsets added to raw codes, for mxfp4 the location of the next step's factors.
 template <TileKind kKind>
 struct GroupScales {
   float scale[4];
@@ -82,7 +83,7 @@ struct GroupScales {
     }
   }
 
-  // One step after the other.
+  // Decodes the next step; called for the steps in order.
   template <int kBits>
   __device__ __forceinline__ void decode(const uint32_t (&raw)[kBits], __half2 (&w)[16]) {
     if constexpr (kIsGptq<kKind>) {
@@ -98,7 +99,8 @@ struct GroupScales {
   }
 };
 
-// The sums of the steps of one group: 1 or kBlockSteps. take() gives the activations of the next step.
+// Computes the sums of the steps of one group: 1 or kBlockSteps. take() returns the activations of the next
+// step.
 template <TileKind kKind, int kBits, typename Take>
 __device__ __forceinline__ void multiply_group(GroupScales<kKind>& group, uint32_t tile, int steps, int lane,
                                                Take& take, Sums& sums) {
@@ -157,8 +159,8 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
   }
 }
 
-// The same for a segment of fp8, which comes in two pieces where it has one record. turn() gives the address
-// of the second.
+// Like multiply_segment for fp8, whose segments with one record arrive in two pieces. turn() returns the
+// address of the second piece.
 template <TileKind kKind, typename Take, typename Turn>
 __device__ __forceinline__ void multiply_pieces(uint32_t address, int records, int lane, Take& take,
                                                 Turn turn, Sums& totals) {
@@ -187,18 +189,18 @@ constexpr int kSegmentSteps = segment_steps(kKind);
 template <TileKind kKind>
 constexpr int kSegmentPieces = segment_pieces(kKind);
 
-// First block of 128 rows of a chain; `chain` may be the number of chains.
+// Returns the first block of 128 rows of a chain; `chain` may be the number of chains.
 __device__ __forceinline__ int chain_block(int num_blocks, int chain, int chain_bits) {
   return static_cast<int>(static_cast<unsigned>(num_blocks * chain) >> chain_bits);
 }
 
-// Its first segment.
+// Returns the first segment of a chain.
 template <TileKind kKind>
 __device__ __forceinline__ int chain_begin(const Matrix& m, int chain) {
   return chain_block(m.num_blocks, chain, m.chain_bits) * (kBlockSteps / kSegmentSteps<kKind>);
 }
 
-// Along the segments [first, end) of a part, knowing the form of each.
+// Iterates over the segments [first, end) of a part, and returns the form of each.
 class SegmentWalk {
  public:
   __device__ __forceinline__ void begin(const Matrix& m, int part, int first, int end) {
@@ -209,7 +211,7 @@ class SegmentWalk {
     while (first >= m.parts[part].runs[run_].end) ++run_;
     enter_run(m);
   }
-  // The first segment's place in its strip.
+  // Returns the offset of the first segment in its strip.
   __device__ __forceinline__ uint32_t offset(const Matrix& m) const {
     return m.parts[part_].runs[run_].first_byte + (segment_ - m.parts[part_].runs[run_].first) * bytes(m);
   }
@@ -218,7 +220,7 @@ class SegmentWalk {
   }
   __device__ __forceinline__ int bits(const Matrix& m) const { return m.parts[part_].runs[run_].bits; }
   __device__ __forceinline__ int records(const Matrix& m) const { return m.parts[part_].runs[run_].records; }
-  // False after the last segment.
+  // Returns false after the last segment.
   __device__ __forceinline__ bool next(const Matrix& m) {
     if (++segment_ < stop_) return true;
     if (segment_ >= end_) return false;
@@ -235,11 +237,11 @@ class SegmentWalk {
   int part_ = 0;
   int run_ = 0;
   int segment_ = 0;
-  int stop_ = 0;  // of the run, or of all
+  int stop_ = 0;  // end of the run or of all segments, whichever is first
   int end_ = 0;
 };
 
-// Where a strip of a group lies. `part` is negative where the group is larger than what is left.
+// Location of a strip of a group. `part` is negative if the group extends beyond the last strip.
 struct StripPlace {
   int part;
   int strip;
@@ -257,8 +259,8 @@ __device__ __forceinline__ StripPlace place_strip(const Matrix& m, const GemmSha
   return {p < m.num_parts ? p : -1, strip};
 }
 
-// Asks for a warp's segments in the order in which they will be worked on: of slot `slot` of each group, the
-// segments [first, end), those with one record in kPieces.
+// Starts the copies of a warp's segments in the order of use: for slot `slot` of each group the segments
+// [first, end). Segments with one record are copied in kPieces pieces.
 template <int kPieces>
 class SegmentRequests {
  public:
@@ -311,7 +313,7 @@ class SegmentRequests {
   int first_;
   int end_;
   const uint8_t* next_ = nullptr;
-  bool is_last_ = false;  // the next piece
+  bool is_last_ = false;  // the next piece is the last of its segment
   SegmentWalk walk_;
 };
 

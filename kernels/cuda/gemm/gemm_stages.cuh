@@ -1,13 +1,13 @@
-// What the tiles of the wide kernel travel through: stages in shared memory, each with the activations of one
-// block of 128 rows and the weights of all strips of a thread block for it. A few warps fill them, all others
-// read them.
+// Ring slots of the wide kernel in shared memory, each with the activations of one block of 128 rows and the
+// weights of all strips of a thread block for it. Warp specialization: a few producer warps fill the slots,
+// all other warps (consumers) read them.
 #pragma once
 
 #include "kernels/cuda/gemm/gemm_half.cuh"
 
 namespace quire::kernels {
 
-// A thread block's share of the work: a group of strips and a split of the chains.
+// Task of a thread block: a group of strips and a split of the chains (split-K).
 struct WideTask {
   int group;
   int split;
@@ -17,21 +17,22 @@ __device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
   return {number >> s.split_bits, number & (s.splits - 1)};
 }
 
-// The chains of a task, in the order in which they are worked on: of 16, c and c + 8 follow each other.
+// The chains of a task in the order of work: with 16 chains, c and c + 8 follow each other.
 struct TaskChains {
   int first;
   int count;
   int num_blocks;  // of the matrix
   int chain_bits;
 
-  // In registers of the warp: what the compiler fetches from the arguments again is waited for each time.
+  // In uniform registers: values that the compiler loads from the arguments again would be waited for each
+  // time.
   __device__ __forceinline__ TaskChains(const GemmShape& s, const Matrix& m, int split)
       : first(static_cast<int>(uniform(split * s.eighths))),
         count(static_cast<int>(uniform(s.eighths << (m.chain_bits - kFewChainBits)))),
         num_blocks(static_cast<int>(uniform(m.num_blocks))),
         chain_bits(static_cast<int>(uniform(m.chain_bits))) {}
   __device__ __forceinline__ bool in_pairs() const { return chain_bits != kFewChainBits; }
-  // The blocks of 128 rows of the chain at `number`: [begin, end).
+  // Finds the blocks of 128 rows of chain `number`: [begin, end).
   __device__ __forceinline__ void find(int number, int& begin, int& end) const {
     const int pair = chain_bits - kFewChainBits;
     const int chain = first + (number >> pair) + (number & pair) * kFewChains;
@@ -40,8 +41,8 @@ struct TaskChains {
   }
 };
 
-// Which tasks a thread block takes: every `step` from `first` on. Pairs of blocks take one together, and each
-// of them its half of the group.
+// Tasks of a thread block: every `step`-th from `first` on. Blocks of a pair share a task, and each computes
+// half of the group.
 struct TaskDeal {
   int first;
   int step;
@@ -57,7 +58,7 @@ __device__ __forceinline__ TaskDeal deal_of_pair() {
           static_cast<int>(blockIdx.y) & 1};
 }
 
-// The blocks of 128 rows of a thread block's tasks in the order in which they are worked on.
+// Iterates over the blocks of 128 rows of a thread block's tasks in the order of work.
 class BlockWalk {
  public:
   __device__ __forceinline__ BlockWalk(const Matrix& matrix, const GemmShape& shape, TaskDeal deal)
@@ -72,7 +73,7 @@ class BlockWalk {
   }
 
  private:
-  // The next chain that is not empty.
+  // Finds the next chain that is not empty.
   __device__ __forceinline__ void find() {
 #pragma unroll 1
     while (valid()) {
@@ -90,18 +91,18 @@ class BlockWalk {
   const Matrix& matrix_;
   const GemmShape& shape_;
   TaskDeal deal_;
-  int number_;  // of the task
-  int chain_;   // of the task's
+  int number_;  // number of the task
+  int chain_;   // chain of the task
   int block_ = 0;
   int end_ = 0;
 };
 
-// Kinds whose blocks of 128 rows all have one record of scales, or none.
+// True for kinds whose blocks of 128 rows all have one record of scales, or none.
 template <TileKind kKind>
 constexpr bool kIsPlain = kKind == TileKind::dense || has_one_record(kKind);
 
-// What the weights of a block of 128 rows look like in a strip: bytes | bits << 16 | records << 24, and
-// whether they have one record of scales there in every part.
+// Form of the weights of a block of 128 rows in a strip: bytes | bits << 16 | records << 24, plus kPlainForm
+// if every part has one record of scales there.
 constexpr uint32_t kPlainForm = 1U << 31;
 __device__ __forceinline__ uint32_t form_bytes(uint32_t form) {
   return form & 0xffff;
@@ -112,19 +113,20 @@ __device__ __forceinline__ int form_bits(uint32_t form) {
 __device__ __forceinline__ int form_records(uint32_t form) {
   return form >> 24 & 0x7f;
 }
-// Whether all warps of a warpgroup go the same way along the block, whatever the bits of their codes.
+// Returns true if all warps of a warpgroup take the same path through the block, whatever the bits of their
+// codes.
 template <TileKind kKind>
 __device__ __forceinline__ bool form_is_plain(uint32_t form) {
   return kIsPlain<kKind> || (form & kPlainForm) != 0;
 }
 
-// Where the weights of each block of 128 rows lie in a strip of each part, and their form, in shared memory.
+// Table in shared memory: location and form of the weights of each block of 128 rows in a strip of each part.
 template <TileKind kKind>
 class FormTable {
  public:
   __device__ __forceinline__ FormTable(uint32_t address, const Matrix& m)
       : address_(address), blocks_(m.num_blocks) {}
-  // Called by all threads of the block, which then meet.
+  // Called by all threads of the block, which must synchronize afterwards.
   __device__ __forceinline__ void fill(const Matrix& m) const {
     if constexpr (kKind != TileKind::dense) {
 #pragma unroll 1
@@ -148,7 +150,7 @@ class FormTable {
       }
     }
   }
-  // Byte of the strip, and form.
+  // Returns the byte offset in the strip, and the form.
   __device__ __forceinline__ uint2 segment(int part, int block) const {
     if constexpr (kKind == TileKind::dense) {
       return make_uint2(block * kDenseBytes, form(0, 0));
@@ -156,7 +158,7 @@ class FormTable {
       return load_shared_8(place(part, block));
     }
   }
-  // Where the forms of a part lie, for form().
+  // Returns the address of the forms of a part, for form().
   __device__ __forceinline__ uint32_t forms(int part) const {
     return place(part, 0) + 4;
   }
@@ -180,15 +182,16 @@ class FormTable {
   int blocks_;
 };
 
-// Of blocks whose stages bulk copies alone fill: a warpgroup, whose warps give registers together.
+// Producer warps of blocks whose slots are filled by bulk copies only: a warpgroup, whose warps give up
+// registers together.
 constexpr int kBringWarps = 4;
-// How many of them take turns. With more than there are stages, one might wait for a stage's phase before the
-// one before that is over, and take its end for that of its own.
+// Returns the number of producers that take turns: at most the number of slots. With more, a warp might wait
+// for a phase of a slot before the preceding phase has ended, and would take that end for its own.
 __device__ __forceinline__ int bring_turns(int stages) {
   return min(kBringWarps, stages);
 }
 
-// Arrivals at a stage of those that bring weights.
+// Returns the number of arrivals at a slot's barrier by the producers of weights.
 __device__ __forceinline__ int weight_arrivals(int strips) {
 #if __CUDA_ARCH__ >= 900
   return strips;
@@ -197,7 +200,7 @@ __device__ __forceinline__ int weight_arrivals(int strips) {
 #endif
 }
 
-// The stage whose turn it is, for those that fill and for those that read.
+// Ring of slots, used by producers and consumers; points to the current slot.
 class StageRing {
  public:
   __device__ __forceinline__ StageRing(uint32_t stages, uint32_t barriers, uint32_t stage_bytes,
@@ -205,20 +208,21 @@ class StageRing {
       : stages_(stages), barriers_(barriers), stage_bytes_(stage_bytes), num_stages_(num_stages) {}
   __device__ __forceinline__ StageRing(const GemmShape& s, uint32_t base)
       : StageRing(base + s.activations_at, base + kStageBarriersAt, s.stage_bytes, s.stages) {}
-  // By one thread, before all meet. `shares`: warps that bring activations of one stage.
+  // Initialises the barriers; called by one thread before the block synchronizes. `shares` is the number of
+  // warps that copy activations of one slot.
   __device__ __forceinline__ void create(int strips, int shares) const {
     create_with(32 * shares + weight_arrivals(strips), 64 * strips);
   }
   __device__ __forceinline__ uint32_t address() const { return stages_ + stage_ * stage_bytes_; }
   __device__ __forceinline__ uint32_t full_barrier() const { return barriers_ + 16 * stage_; }
   __device__ __forceinline__ uint32_t free_barrier() const { return full_barrier() + 8; }
-  // By those alone without whom the stage does not get full, or by all before any of them brings something:
-  // others might see the phase after the next.
+  // Called only by warps without which the slot cannot become full, or by all producers before any of them
+  // copies. Other warps might miss a whole phase.
   __device__ __forceinline__ void wait_until_free() const {
     if (round_ > 0) barrier_wait(free_barrier(), (round_ & 1) ^ 1);
   }
   __device__ __forceinline__ void wait_until_full() const { barrier_wait(full_barrier(), round_ & 1); }
-  // By each lane of the warps that read.
+  // Called by each lane of the consumer warps.
   __device__ __forceinline__ void release(uint32_t barrier, int) const { barrier_arrive(barrier); }
   __device__ __forceinline__ void next() {
     if (++stage_ == num_stages_) {
@@ -228,7 +232,7 @@ class StageRing {
   }
 
  protected:
-  // With so many arrivals at a stage that is filled, and at one that has been read.
+  // Initialises the barriers with the numbers of arrivals that mark a slot as full and as read.
   __device__ __forceinline__ void create_with(int fills, int reads) const {
 #pragma unroll 1
     for (int i = 0; i < num_stages_; ++i) {
@@ -247,7 +251,7 @@ class StageRing {
   int round_ = 0;
 };
 
-// Leaves the next `count` stages, as far as there are so many, to others that fill them.
+// Skips the next `count` slots, or as many as are left; other producers fill them.
 __device__ __forceinline__ void skip_stages(BlockWalk& walk, StageRing& ring, int count) {
 #pragma unroll 1
   for (int i = 0; i < count && walk.valid(); ++i) {
@@ -256,14 +260,14 @@ __device__ __forceinline__ void skip_stages(BlockWalk& walk, StageRing& ring, in
   }
 }
 
-// A strip's weights of a block of 128 rows.
+// Location of a strip's weights of a block of 128 rows.
 struct StripSource {
   const uint8_t* from;
   uint32_t bytes;  // 0: no such strip
 };
 
 #if __CUDA_ARCH__ >= 900
-// Arrives at a stage's barrier with what there is of a strip.
+// Arrives at a slot's barrier with a strip's weights, if there are any.
 __device__ __forceinline__ void bring_strip(StripSource source, uint32_t target, uint32_t barrier) {
   if (source.bytes == 0) {
     barrier_arrive(barrier);
@@ -273,7 +277,7 @@ __device__ __forceinline__ void bring_strip(StripSource source, uint32_t target,
 }
 #endif
 
-// Where the weights of slot `slot` lie as a thread block goes along its tasks.
+// Locations of the weights of slot `slot` along a thread block's tasks.
 template <TileKind kKind>
 class StripSources {
  public:
@@ -306,8 +310,9 @@ class StripSources {
   const uint8_t* strip_ = nullptr;
 };
 
-// All that the warp does that brings weights: one bulk copy for each strip and stage where the card has them,
-// 16-byte copies by all lanes before. It need not wait for the predecessor. `at`: of the weights in a stage.
+// Runs the producer warp of weights: one bulk copy (TMA) per strip and ring slot on cards that have it,
+// otherwise 16-byte cp.async copies by all lanes. Does not wait for the previous kernel. `at` is the offset
+// of the weights in a slot.
 template <TileKind kKind>
 __device__ __forceinline__ void fill_weights(const Matrix& matrix, const GemmShape& shape,
                                              const FormTable<kKind>& table, uint32_t base, uint32_t at,
@@ -336,10 +341,10 @@ __device__ __forceinline__ void fill_weights(const Matrix& matrix, const GemmSha
   }
 }
 
-// Activations of one block of 128 rows, on their way through a warp's registers into a stage: there a lane's
-// 16 bytes, eight rows of one token, go to the four pieces that they belong to. Tokens that are not there are
-// left out: what lies in their place reaches no sum but their own. kOwn of the kTiles tiles of 8 tokens, from
-// `first_tile` on.
+// Copies activations of one block of 128 rows through a warp's registers to a ring slot: a lane's 16 bytes,
+// eight rows of one token, are distributed to four pieces. Tokens that do not exist are skipped: whatever is
+// in their place affects only their own sums. Handles kOwn of the kTiles tiles of 8 tokens, from `first_tile`
+// on.
 template <int kTiles, int kOwn>
 class ActivationFill {
  public:
@@ -382,12 +387,12 @@ class ActivationFill {
   const __half* row_;
   int tile_stride_;
   uint32_t place_;
-  int tiles_;  // of this lane's token and every eighth from it
+  int tiles_;  // tiles with this lane's token and every eighth token from it
   uint4 pieces_[kOwn][kBlockSteps];
 };
 
-// All that a warp does that brings activations, the one of this number. kShares of them bring a share of one
-// stage each, and the others take turns with these, so that as many blocks of rows are on their way.
+// Runs producer warp `number` of activations. kShares warps each copy a share of the same slot; the other
+// warps take turns with them, so that several blocks of rows are in flight.
 template <int kTiles, int kShares, typename Arguments>
 __device__ __forceinline__ void fill_activations(const Arguments& a, uint32_t base, int number, int lane) {
   constexpr int kTurns = kFillWarps / kShares;

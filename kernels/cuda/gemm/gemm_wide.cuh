@@ -1,16 +1,15 @@
-// Tiles of 16, 32 and 64 tokens. See GemmShape.
+// GEMM for tiles of 16, 32 and 64 tokens, with warp specialization and split-K. See GemmShape.
 //
-// Two warps share a strip, one for each half of its columns, two strips a warpgroup; all go along K together,
-// while other warps fill stages ahead of them. Where a matrix has too few columns to fill the card its chains
-// are split over blocks: sums meet in memory, and the warps that arrive last at a half strip add them in
-// order.
+// Two warps share a strip, one for each half of its columns; a warpgroup computes two strips. All go along K
+// together, while producer warps fill ring slots ahead of them. If a matrix has too few columns to fill the
+// card, its chains are split over blocks (split-K): partial sums go to memory, and the warps that arrive last
+// at a half strip add them in order.
 //
 // Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
-// of 4 bits: 4 products of a warpgroup's share (or 16 of a warp for 32 tokens), 36 instructions to make the
-// weights, 2 loads. A tile of 64 tokens makes them once for twice the products. A lane's sums of them are 32
-// registers each, of the group (but for EXL2) and of the chain, and those of the chains before are parked
-// where more than four strips share the registers.
-// Warp specialization: some warps load, the others multiply.
+// of 4 bits: 4 products of a warpgroup's share (or 16 of a warp for 32 tokens), 36 instructions to decode the
+// weights, 2 loads. A tile of 64 tokens decodes them once for twice the products. A lane's sums for 64 tokens
+// take 32 registers for the group (except for EXL2) and 32 for the chain. The sums of earlier chains are
+// parked in shared memory if more than four strips share the registers.
 #pragma once
 
 #include <type_traits>
@@ -21,8 +20,8 @@
 
 namespace quire::kernels {
 
-// Where a lane's sums belong: columns `column` and column + 8 of the output, as far as they are there, by
-// tokens as HalfSums has them.
+// Location of a lane's sums: columns `column` and column + 8 of the output, if they exist, by tokens as in
+// HalfSums.
 struct HalfPlace {
   int column;
   int first_token;
@@ -30,7 +29,7 @@ struct HalfPlace {
   bool there[2];
 };
 
-// A warp's half of a strip, as one of its lanes sees it.
+// A warp's half of a strip, as one of its lanes uses it.
 struct HalfStrip {
   StripPlace strip;
   int half;
@@ -65,7 +64,7 @@ __device__ __forceinline__ void finish_sums(const float* bias, const HalfPlace& 
   }
 }
 
-// Whether each lane can write two columns at a time: they are there, and begin at 4 bytes.
+// Returns true if each lane can write two columns at a time: both exist and are aligned to 4 bytes.
 template <typename Arguments>
 __device__ __forceinline__ bool stores_pairs(const Arguments& a, const HalfPlace& place) {
   const int g = static_cast<int>(threadIdx.x >> 2 & 7);
@@ -76,8 +75,8 @@ __device__ __forceinline__ bool stores_pairs(const Arguments& a, const HalfPlace
   return uniform(fits ? 0 : 1) == 0;
 }
 
-// As halves: lanes of columns g and g + 1 exchange what they have of two tokens, so that each has both
-// columns of one. kMayArrange: the output may lie arranged.
+// Stores f16: lanes of columns g and g + 1 exchange their results of two tokens, so that each has both
+// columns of one token. kMayArrange: the output may be stored arranged.
 template <int kTiles, bool kMayArrange, typename Arguments>
 __device__ __forceinline__ void store_half_pairs(const Arguments& a, const HalfPlace& place,
                                                  const HalfSums<kTiles>& sums) {
@@ -85,7 +84,7 @@ __device__ __forceinline__ void store_half_pairs(const Arguments& a, const HalfP
   const int odd = static_cast<int>(threadIdx.x >> 2 & 1), column = place.column - odd;
   const int first_row = place.first_token + odd;
   const bool arranged = kMayArrange && e.arranged_blocks != 0;
-  const int next = arranged ? kArrangedWord : 8;  // to 8 columns further on
+  const int next = arranged ? kArrangedWord : 8;  // to the element 8 columns further
   const size_t first = arranged ? arranged_at(e.arranged_blocks, first_row, column) : 0;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
@@ -104,7 +103,7 @@ __device__ __forceinline__ void store_half_pairs(const Arguments& a, const HalfP
   }
 }
 
-// Straight from registers: for each token eight lanes write eight columns side by side.
+// Stores directly from registers: for each token eight lanes write eight adjacent columns.
 template <int kTiles, bool kMayArrange = false, typename Arguments>
 __device__ __forceinline__ void store_half(const Arguments& a, const HalfPlace& place,
                                            const HalfSums<kTiles>& sums) {
@@ -129,9 +128,9 @@ __device__ __forceinline__ void finish_half(const Arguments& a, const HalfStrip&
   store_half<kTiles>(a, place, sums);
 }
 
-// Where the warps of a half strip meet, one for each split: in the upper bits how many eighths of K have ever
-// arrived, which is a multiple of kMostSplits before and after a launch; below, of the shares of its tokens,
-// those whose warp has gone.
+// Counter of a half strip, at which the warps of all splits arrive. The upper bits count the eighths of K
+// that have ever arrived, which is a multiple of kMostSplits before and after a launch. The lower bits mark
+// shares of the tokens whose warp has stopped waiting.
 constexpr uint32_t kArrival = 1U << 8;
 static_assert(kMostWideTiles <= 8 && kMostWideTiles <= kMostSplits);
 __device__ __forceinline__ int eighths_before(uint32_t state) {
@@ -141,7 +140,7 @@ __device__ __forceinline__ bool all_arrived_since(uint32_t before, uint32_t stat
   return state / (kArrival * kMostSplits) != before / (kArrival * kMostSplits);
 }
 
-// How K is split, which only broad tiles must look up.
+// How K is split; only broad tiles need to read it from the shape.
 template <int kTiles>
 __device__ __forceinline__ int split_bits(const GemmShape& s) {
   return kSplitsByHalves<kTiles> ? s.split_bits : kMostSplitBits;
@@ -155,14 +154,14 @@ __device__ __forceinline__ int sums_left(const GemmShape& s) {
   return kSplitsByHalves<kTiles> ? s.sums_left : kMostSplits;
 }
 
-// Where the warps of a half strip leave their sums for each other, as one of their lanes sees it.
+// Memory through which the splits of a half strip exchange their sums, as one lane uses it.
 struct Meeting {
-  float4* partials;  // the first that is left
+  float4* partials;  // the first partial sum
   uint32_t* state;
   bool deals_out;
 };
 
-// Leaves the sums of the eighth of K of this number; those of the first split, of all its eighths, as those
+// Stores the sums of eighth number `eighth` of K. The first split stores the sums of all its eighths as those
 // of its last.
 template <int kTiles>
 __device__ __forceinline__ void leave_sums(const GemmShape& s, const Meeting& at, int eighth,
@@ -173,13 +172,14 @@ __device__ __forceinline__ void leave_sums(const GemmShape& s, const Meeting& at
     __stcg(to + n * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
 }
 
-// Tiles of 8 tokens of a share of them, and of what one warp adds up before it stores any of it.
+// Tiles of 8 tokens per share, and per pass of a warp that adds up everything alone.
 template <int kTiles>
 constexpr int kShareTiles = kSplitsByHalves<kTiles> ? 4 : 1;
 template <int kTiles>
 constexpr int kWholeTiles = kSplitsByHalves<kTiles> ? 4 : kTiles;
 
-// A warp's results of kCount tiles of 8 tokens from `first` on: adds up what all splits have left, in order.
+// Computes a warp's results of kCount tiles of 8 tokens from `first` on: adds up the sums of all splits in
+// order.
 template <int kTiles, int kCount>
 __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const HalfStrip& of,
                                                  const Meeting& at, int first) {
@@ -201,7 +201,8 @@ __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const H
       float4 sum = v[n][0];
 #pragma unroll
       for (int s = 1; s < kMostSplits; ++s) {
-        const float4 more = s < left ? v[n][s] : make_float4(-0.0f, -0.0f, -0.0f, -0.0f);  // adds nothing
+        const float4 more = s < left ? v[n][s] : make_float4(-0.0f, -0.0f, -0.0f, -0.0f);  // adding -0
+                                                                                           // changes nothing
         sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
       }
       sums[begin + n][0] = sum.x;
@@ -215,10 +216,11 @@ __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const H
   store_half<kCount>(a, place, sums);
 }
 
-// A warp has left its sums. The last to arrive at a half strip adds up what all splits have left. Where none
-// of them has other tasks, blocks arrive nearly together and one alone would read it all: so the last of them
-// take shares of the tokens and wait for the very last, but not for long, since nothing says that its block
-// is on the card; whoever goes before leaves its shares to it.
+// Called after a warp has stored its sums. The last warp to arrive at a half strip adds up the sums of all
+// splits. If no split has other tasks, blocks arrive nearly together, and a single warp would read
+// everything. Then the last few warps each take shares of the tokens and wait for the very last arrival. They
+// wait only briefly, because the missing block may not even be on the card yet. A warp that stops waiting
+// leaves its shares to the last one.
 template <int kTiles>
 __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const HalfStrip& of,
                                                 const Meeting& at) {
@@ -231,7 +233,7 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const Ha
     return uniform(lane == 0 ? add_acquire_release(at.state, value) : 0);
   };
   const uint32_t before = add(kArrival * eighths);
-  const int left = kMostSplits - eighths_before(before);  // of the eighths, this split's among them
+  const int left = kMostSplits - eighths_before(before);  // remaining eighths, including this split's
   const bool last = left == eighths;
   if (!at.deals_out) {
     if (!last) return;
@@ -255,7 +257,7 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const Ha
       met = all_arrived_since(before, uniform(lane == 0 ? load_acquire(at.state) : 0));
     if (!met) {
       if (!all_arrived_since(before, add(shares))) return;
-      add(0 - shares);  // too late: the last has not seen it
+      add(0 - shares);  // too late: the last warp did not see it
     }
   }
 #pragma unroll 1
@@ -282,8 +284,8 @@ __device__ __forceinline__ void apply_gate(int32_t kind, HalfSums<kTiles>& gate,
   }
 }
 
-// The same for the warps of a gate and its up, whose lanes have the same columns and tokens: each finishes
-// half of the tokens, and parks its sums of the others at `mine`; what it needs lies at `other`.
+// Finishes the results of warps for gate and up, whose lanes have the same columns and tokens: each finishes
+// half of the tokens and parks its sums of the other half at `mine`; the sums that it needs are at `other`.
 template <int kTiles, typename Arguments>
 __device__ __forceinline__ void finish_paired_half(const Arguments& a, const HalfStrip& of, int slot,
                                                    uint32_t mine, uint32_t other,
@@ -307,7 +309,7 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
   } else {
     load_parked<kShare>(other, up);
   }
-  named_barrier(1 + slot / 2, 128);  // the next sums take the place
+  named_barrier(1 + slot / 2, 128);  // the next sums reuse the memory
   if (of.strip.part < 0) return;
   const auto place_in = [&](int part) { return half_place<kTiles>(a.matrix.parts[part], of, first_tile); };
   HalfPlace place = place_in(0);
@@ -323,12 +325,12 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
   store_half<kShare, kTiles == kBroadTiles>(a, place, gate);
 }
 
-// All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`. What the loops use is
-// in registers of the warp: what the compiler fetches from the arguments again is waited for each time.
+// Runs a consumer warp: half strip `warp & 1` of slot `warp / 2`. Values used in the loops are in uniform
+// registers: those that the compiler loads from the arguments again would be waited for each time.
 template <TileKind kKind, int kTiles, typename Ring, typename Arguments>
 __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<kKind>& table, uint32_t base,
                                             TaskDeal deal, int warp, int lane) {
-  // Products of experts are not, nor are those of roomy blocks.
+  // Products of experts are not split, nor are those of few-strip blocks.
   constexpr bool kMaySplit = std::is_same_v<Arguments, GemmArguments> && !std::is_same_v<Ring, RoomyRing>;
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
@@ -350,7 +352,7 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
     const TaskChains chains(shape, m, task.split);
-    // Found again each time: the loops have no registers for it.
+    // Computed again each time, because the loops have no registers for it.
     const auto meeting = [&](const auto& splits) -> Meeting {
       const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
       const size_t half_strip = strip * 2 + half;
@@ -384,17 +386,17 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
   }
 }
 
-// Warps that bring activations of the same stage. Eight strips by 64 tokens take longer for a block of rows
-// than it takes to come, and leave few registers to those that bring it.
+// Warps that copy activations of the same slot. With eight strips by 64 tokens, computing a block of rows
+// takes longer than its copy, and few registers are left for the producers.
 template <int kTiles, typename Ring>
 constexpr int kFillShares = kTiles == kMostWideTiles && !std::is_same_v<Ring, RoomyRing> ? kFillWarps : 1;
-// Of tiles of 64 tokens: registers of a thread that multiplies, and of one that fills stages.
+// For tiles of 64 tokens: registers per thread of a consumer and of a producer.
 template <typename Ring>
 constexpr int kLargeReadRegisters = std::is_same_v<Ring, RoomyRing> ? 176 : 104;
 template <typename Ring>
 constexpr int kLargeFillRegisters = std::is_same_v<Ring, RoomyRing> ? 152 : 64;
 
-// What a thread block does, all of it.
+// Runs a thread block.
 template <TileKind kKind, int kTiles, typename Ring = StageRing, typename Arguments>
 __device__ __forceinline__ void multiply_wide(const Arguments& a, uint8_t* shared) {
   const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();

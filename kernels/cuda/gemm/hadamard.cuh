@@ -1,10 +1,10 @@
-// The transform of quantized cache pages. See docs/formats.md, "KV cache".
+// Hadamard transform of quantized KV cache pages. See docs/formats.md, "KV cache".
 #pragma once
 
 namespace quire::kernels {
 
-// 32-point Walsh-Hadamard transforms over the even and over the odd elements of blocks of 64, unscaled,
-// natural order: lane l of a warp has elements 2l and 2l + 1 of each block.
+// Computes 32-point Walsh-Hadamard transforms over the even and over the odd elements of blocks of 64,
+// unscaled, natural order: lane l of a warp has elements 2l and 2l + 1 of each block.
 template <int kBlocks>
 __device__ __forceinline__ void hadamard_pairs(float2 (&pairs)[kBlocks], int lane) {
 #pragma unroll
@@ -18,8 +18,8 @@ __device__ __forceinline__ void hadamard_pairs(float2 (&pairs)[kBlocks], int lan
   }
 }
 
-// The same over `row` in shared memory, `dim` a multiple of 64, by one warp; out of line: it is used in
-// several places of a kernel.
+// Does the same for `row` in shared memory, with `dim` a multiple of 64, by one warp. Not inlined, because
+// kernels use it in several places.
 __device__ __noinline__ inline void hadamard_warp(float* row, int dim, int lane) {
   auto* pairs = reinterpret_cast<float2*>(row) + lane;
 #pragma unroll 1

@@ -1,6 +1,6 @@
-// Which kernel multiplies: the streaming kernel for tiles of up to 64 tokens, the one of E4M3 by E4M3 where
-// the matrix is of that kind, or slabs of expanded weights and cuBLASLt for many tokens, where results may
-// depend on their number.
+// Chooses the kernel of a product: the streaming kernel for tiles of up to 64 tokens, the E4M3 kernel for
+// matrices of that kind, or, for many tokens, slabs of expanded weights and cuBLASLt, with which results may
+// depend on the number of tokens.
 #include <algorithm>
 
 #include "kernels/cuda/gemm/gemm_float8.h"
@@ -13,13 +13,13 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kLibraryRows =
-    96;  // from here on expanding the weights once beats streaming them per 64 tokens
+    96;  // from here on expanding the weights once is faster than streaming them per 64 tokens
 
 // Rows of f16, or the norm of one row of f32.
 struct StreamedInput {
   const __half* rows = nullptr;
   int32_t stride = 0;
-  // Where its columns are not those of the matrix in their stored order, padded to whole blocks of rows.
+  // Set if the columns are not in the stored row order of the matrix, padded to whole blocks of rows.
   const WeightGroup* gathered_for = nullptr;
   bool arranged = false;
   const NormParams* norm = nullptr;
@@ -62,7 +62,7 @@ cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
   }
 }
 
-// Tokens that one launch may take: where splits meet in memory, as many as there is memory for.
+// Returns how many tokens one launch may have: with split-K, as many as there is memory for partial sums.
 int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t rows) {
   if (s.splits == 1) return rows;
   const auto tokens = static_cast<size_t>(s.tiles) * 8;
@@ -71,7 +71,7 @@ int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t
   return static_cast<int32_t>(std::min(tiles * tokens, static_cast<size_t>(rows)));
 }
 
-// How the product is dealt out, and how many rows one launch takes.
+// Shape of a product, and the number of rows of one launch.
 struct Deal {
   GemmShape shape;
   int32_t most = 0;
@@ -82,21 +82,22 @@ Deal deal_product(const Context& c, const Matrix& m, int32_t rows) {
   deal.shape = gemm_shape(*c.device, m, rows);
   deal.most = most_rows(c, m, deal.shape, rows);
   if (deal.most == rows) return deal;
-  deal.shape = gemm_shape(*c.device, m, deal.most);  // dealt out for what one launch takes
+  deal.shape = gemm_shape(*c.device, m, deal.most);  // the shape for the rows of one launch
   deal.most = most_rows(c, m, deal.shape, deal.most);
   if (deal.shape.is_broad()) deal.most -= deal.most % (deal.shape.tiles * 8);
   return deal;
 }
 
-// Puts activations where a kernel wants them: gathered into the stored order of rows, arranged or in rows.
-// Leaves alone what lies right.
+// Brings activations into the form that a kernel reads: gathered into the stored row order, arranged or in
+// rows. Does nothing if they have that form already.
 Status place_input(Context& c, const Matrix& m, int32_t rows, bool arranged, StreamedInput& input) {
   if (input.gathered_for == nullptr && arranged == input.arranged) return Status::ok;
   const int32_t stride = m.num_blocks * kBlockRows;
   const size_t placed =
       arranged ? arranged_elements(rows, stride) : static_cast<size_t>(rows) * static_cast<size_t>(stride);
   if (placed > c.gathered_elements)
-    return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
+    return c.device->fail(Status::invalid_argument,
+                          "linear: more activations than the limits of the context allow");
   PlacedRows placed_rows;
   placed_rows.source = input.rows;
   placed_rows.source_stride = input.stride;
@@ -119,7 +120,8 @@ Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t 
                       const Epilogue& epilogue) {
   const Deal deal = deal_product(c, m, rows);
   if (deal.shape.shared_bytes == 0)
-    return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
+    return c.device->fail(Status::unsupported,
+                          "linear: the matrix has too many rows for the shared memory of this card");
   if (const Status s = place_input(c, m, rows, deal.shape.is_broad(), input); s != Status::ok) return s;
   for (int32_t first = 0; first < rows; first += deal.most) {
     GemmArguments a;
@@ -142,7 +144,7 @@ Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t 
   return Status::ok;
 }
 
-// What a product of E4M3 reads, with room for its rows, which are to be put there first.
+// Arguments of an E4M3 product, and memory for its rows, which must be written first.
 struct Float8Product {
   Float8Arguments arguments;
   Float8Rows rows;
@@ -162,7 +164,8 @@ Status plan_float8(Context& c, const Matrix& m, int32_t rows, const Epilogue& e,
   const size_t bytes = static_cast<size_t>(m.num_blocks) * static_cast<size_t>(a.shape.token_tiles) *
                        float8_token_bytes(a.shape.octets);
   if (bytes > c.gathered_elements * sizeof(__half))
-    return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
+    return c.device->fail(Status::invalid_argument,
+                          "linear: more activations than the limits of the context allow");
   Float8Rows& to = product.rows;
   to.rows = rows;
   to.columns = m.num_rows;
@@ -188,7 +191,7 @@ Status multiply_float8(Context& c, const Matrix& m, const StreamedInput& input, 
   return s == Status::ok ? run_float8(c, product) : s;
 }
 
-// One slab of a part: expands it and multiplies. unsupported where the library refuses.
+// Expands one slab of a part and multiplies it. Returns unsupported if the library refuses.
 Status multiply_slab(Context& c, const Matrix& m, const Slab& slab, const StreamedInput& input, int32_t rows,
                      const Epilogue& e) {
   const Part& part = m.parts[slab.part];
@@ -220,7 +223,7 @@ Status multiply_slab(Context& c, const Matrix& m, const Slab& slab, const Stream
   }
   if (!device.library->multiply(product, c.library_workspace, c.stream))
     return device.fail(Status::unsupported, "cuBLASLt refuses a product of " + std::to_string(rows) +
-                                                " tokens; deterministic mode needs none of its");
+                                                " tokens; deterministic mode does not need it");
   if (direct) return Status::ok;
   FinishedRows finished;
   finished.source = c.product;
@@ -252,7 +255,7 @@ Status expand_and_multiply(Context& c, const Matrix& m, StreamedInput input, int
     for (int32_t strip = 0; strip < m.parts[p].num_strips; strip += size) {
       const int32_t strips = std::min(size, m.parts[p].num_strips - strip);
       const Status s = multiply_slab(c, m, {p, strip, strips}, placed, rows, e);
-      // A card without memory for the library's kernels, say.
+      // For example, the card has no memory for the library's kernels.
       if (s == Status::unsupported && p == 0 && strip == 0) return stream_weights(c, m, input, rows, e);
       if (s != Status::ok) return s;
     }
@@ -288,7 +291,7 @@ bool takes_arranged(const Context& c, const Weight& weight, int32_t rows) {
 Status multiply(Context& c, const LinearParams& p, const ProductForm& form) {
   const Weight& weight = *p.weight;
   if (weight.table != nullptr || weight.groups.empty())
-    return c.device->fail(Status::invalid_argument, "a product with something that is no matrix");
+    return c.device->fail(Status::invalid_argument, "linear: the weight is not a matrix");
   const Epilogue epilogue = epilogue_of(p, weight.num_columns, form);
   for (const WeightGroup& group : weight.groups) {
     const Matrix& m = group.matrix;

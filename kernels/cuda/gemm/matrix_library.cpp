@@ -37,7 +37,7 @@ struct MatrixLibrary::Functions {
   }
 };
 
-// The algorithm for one shape. Column-major words: D [columns, rows] = W^T [columns, depth] X [depth, rows].
+// Algorithm for one shape. In column-major terms: D [columns, rows] = W^T [columns, depth] X [depth, rows].
 struct MatrixLibrary::Plan {
   const Functions* call = nullptr;
   cublasLtMatmulDesc_t operation = nullptr;
@@ -129,7 +129,8 @@ bool MatrixLibrary::multiply(const Product& p, void* workspace, cudaStream_t str
                     p.input, plan->input, &beta, p.output, plan->output, p.output, plan->output,
                     &plan->algorithm, workspace, kWorkspaceBytes, stream);
   if (status == CUBLAS_STATUS_SUCCESS) return true;
-  static_cast<void>(cudaGetLastError());  // of a kernel that did not get to the card
+  static_cast<void>(cudaGetLastError());  // clears the error of a kernel that could not be loaded onto the
+                                          // card
   return false;
 }
 

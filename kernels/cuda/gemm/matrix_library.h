@@ -1,5 +1,5 @@
-// cuBLASLt, opened at run time so that the backend loads without it. Large products only, and never in
-// deterministic mode: its algorithms change with the number of tokens.
+// cuBLASLt, opened at run time so that the backend loads without it. Used for large products only, and never
+// in deterministic mode: its algorithms change with the number of tokens.
 #pragma once
 
 #include <cstddef>
@@ -33,13 +33,13 @@ class MatrixLibrary {
  public:
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
-  // Null with the reason in `why` where the library is not to be had.
+  // Returns null and writes the reason to `why` if the library is not available.
   static std::unique_ptr<MatrixLibrary> open(std::string& why);
   ~MatrixLibrary();
   MatrixLibrary(const MatrixLibrary&) = delete;
   MatrixLibrary& operator=(const MatrixLibrary&) = delete;
 
-  // False where the library refuses; nothing was issued then. Any thread.
+  // Returns false if the library refuses; nothing was issued then. Thread-safe.
   bool multiply(const Product& product, void* workspace, cudaStream_t stream);
 
  private:

@@ -1,4 +1,4 @@
-// From packed planes to f16 weights in registers. See matrix.h for the layout.
+// Decodes packed planes to f16 weights in registers. See matrix.h for the layout.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -14,17 +14,18 @@ template <TileKind kKind>
 constexpr uint32_t kRecordBytes = scale_bytes(kKind);
 template <TileKind kKind>
 constexpr bool kIsGptq = kKind == TileKind::gptq || kKind == TileKind::gptq8;
-// Whether the sums of a group are scaled, and not its weights.
+// True if the sums of a group are scaled, and not its weights.
 template <TileKind kKind>
 constexpr bool kScalesSums = kKind != TileKind::dense&& kKind != TileKind::exl2;
-// Of kinds all of whose codes have one width, else 0.
+// Bit width of kinds whose codes all have the same width, otherwise 0.
 template <TileKind kKind>
 constexpr int kOnlyBits = kKind == TileKind::gptq || kKind == TileKind::mxfp4  ? 4
                           : kKind == TileKind::gptq8 || kKind == TileKind::fp8 ? 8
                           : kKind == TileKind::dense                           ? 16
                                                                                : 0;
 
-// Bit of a 16-bit half where the high-plane field of pair h lies (1-bit planes: of 3 and 5 bit codes).
+// Return the bit of a 16-bit half at which the high-plane field of pair h lies (1-bit planes of 3 and 5 bit
+// codes).
 __host__ __device__ constexpr int high_bit_of_3(int h) {
   const int s = h / 4, q = h % 4;
   return s == 0 ? 2 * q : s == 1 ? 2 * q + 1 : s == 2 ? 8 + 2 * q : 9 + 2 * q;
@@ -33,7 +34,7 @@ __host__ __device__ constexpr int high_bit_of_5(int h) {
   const int s = h / 2, q = h % 2;
   return s < 4 ? s + 4 * q : 8 + (s - 4) + 4 * q;
 }
-// 2-bit high plane of 6 bit codes: pair h lies in word h / 8.
+// Returns the same for the 2-bit high plane of 6 bit codes; pair h lies in word h / 8.
 __host__ __device__ constexpr int high_bit_of_6(int h) {
   const int s = (h % 8) / 2, q = h % 2;
   return (s < 2 ? 2 * s : 8 + 2 * (s - 2)) + 4 * q;
@@ -43,8 +44,8 @@ __device__ __forceinline__ uint32_t shifted(uint32_t v, int left) {
   return left >= 0 ? v << left : v >> -left;
 }
 
-// A lane's words of a tile, low plane first: kBits words. `At` reads 16, 8 or 4 bytes at an offset into the
-// tile.
+// Loads a lane's words of a tile, low plane first: kBits words. `At` reads 16, 8 or 4 bytes at an offset into
+// the tile.
 template <int kBits, typename At>
 __device__ __forceinline__ void fetch_words(At at, int lane, uint32_t (&raw)[kBits]) {
   if constexpr (kBits == 2 || kBits == 3) {
@@ -77,7 +78,7 @@ struct SharedTile {
   __device__ __forceinline__ uint32_t one(int offset) const { return load_shared_4(tile + offset); }
 };
 
-// Straight from memory.
+// Reads a tile directly from global memory.
 struct GlobalTile {
   const uint8_t* tile;
   __device__ __forceinline__ uint4 four(int offset) const { return load_once_16(tile + offset); }
@@ -85,15 +86,16 @@ struct GlobalTile {
   __device__ __forceinline__ uint32_t one(int offset) const { return load_once_4(tile + offset); }
 };
 
-// Words of a lane for its 16 columns of a half strip, low plane first; the two codes of a pair lie in one.
+// Words of a lane for its 16 columns of a half strip, low plane first; the two codes of a pair lie in one
+// word.
 template <int kBits>
 constexpr int kHalfWords = kBits == 2   ? 1
                            : kBits <= 4 ? 2
                            : kBits <= 6 ? 3
                                         : kBits / 2;
 
-// A lane's words of one half of a tile in shared memory. What both halves share is moved to where the first
-// has it.
+// Loads a lane's words of one half of a tile in shared memory. Bits of words that both halves share are
+// shifted to where the first half has them.
 template <int kBits>
 __device__ __forceinline__ void fetch_half(uint32_t tile, int lane, int half,
                                            uint32_t (&raw)[kHalfWords<kBits>]) {
@@ -118,15 +120,15 @@ __device__ __forceinline__ void fetch_half(uint32_t tile, int lane, int half,
   }
 }
 
-// What makes weights of the codes of EXL2 in columns g and g + 8 of a half strip: a field at 2^p is an f16
-// subnormal, code * 2^(p - 24), of which one multiply-add makes (code - middle) * scale, rounded once.
+// Scale and offset that turn EXL2 codes in columns g and g + 8 of a half strip into weights. A field at 2^p
+// is an f16 subnormal, code * 2^(p - 24); one multiply-add computes (code - middle) * scale, rounded once.
 template <int kBits>
 struct ScaledColumns {
-  static constexpr bool kFourPlaces = kBits == 2 || kBits == 3;  // 2^0, 2^2, 2^4, 2^6; else 2^0 and 2^4
+  static constexpr bool kFourPlaces = kBits == 2 || kBits == 3;  // 2^0, 2^2, 2^4, 2^6; otherwise 2^0 and 2^4
   __half2 factor[kFourPlaces ? 4 : 2];
   __half2 offset[2];
 
-  // `scales`: 2^24 times those of the two columns.
+  // `scales` holds 2^24 times the scales of the two columns.
   explicit __device__ __forceinline__ ScaledColumns(__half2 scales) {
     constexpr float kMiddle = static_cast<float>(1 << (kBits - 1)) / kExl2CodeUnit;
     const __half2 offsets = __hmul2(scales, __float2half2_rn(-kMiddle));
@@ -142,13 +144,13 @@ struct ScaledColumns {
     offset[0] = __low2half2(offsets);
     offset[1] = __high2half2(offsets);
   }
-  // Of the q-th place.
+  // Returns the weights of fields at the q-th position.
   __device__ __forceinline__ __half2 weights(uint32_t fields, int q) const {
     return __hfma2(half2_of(fields), factor[q], offset[q & 1]);
   }
 };
 
-// The 8 pairs of a half. Where both halves share a word, kHalf says whose bits of it are meant.
+// Decodes the 8 pairs of a half. If both halves share a word, kHalf selects the bits.
 template <int kBits, int kHalf>
 __device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBits>],
                                             const ScaledColumns<kBits>& columns, __half2* w) {
@@ -199,14 +201,14 @@ __device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBi
   }
 }
 
-// f16 itself.
+// Decodes f16, which needs no conversion.
 template <int kWords>
 __device__ __forceinline__ void decode_dense(const uint32_t (&raw)[kWords], __half2* w) {
 #pragma unroll
   for (int h = 0; h < kWords; ++h) w[h] = half2_of(raw[h]);
 }
 
-// The 16 pairs of a lane, both halves.
+// Decodes the 16 pairs of a lane, both halves.
 template <int kBits>
 __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], const __half2 (&scales)[2],
                                              __half2 (&w)[16]) {
@@ -230,13 +232,13 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], const
   }
 }
 
-// What makes code - zero of a field of gptq: fields of 4 bits lie at 2^0 for a lane's columns g and g + 16,
-// at 2^4 for the others, those of 8 bits all at 2^0.
+// Returns the offset that turns a gptq field into code - zero: fields of 4 bits lie at 2^0 for a lane's
+// columns g and g + 16, at 2^4 for the others; fields of 8 bits all lie at 2^0.
 __host__ __device__ constexpr float offset_of_zero(int zero, int bits, bool second) {
   return -(bits == 4 && second ? 64.0f : 1024.0f) - static_cast<float>(zero);
 }
 
-// Raw codes of a half plus an offset for each of the lane's columns g and g + 8.
+// Decodes raw codes of a half plus an offset for each of the lane's columns g and g + 8.
 template <int kBits>
 __device__ __forceinline__ void decode_shifted_half(const uint32_t (&raw)[kHalfWords<kBits>],
                                                     const __half2 (&offset)[2], __half2* w) {
@@ -260,7 +262,7 @@ __device__ __forceinline__ void decode_shifted_half(const uint32_t (&raw)[kHalfW
   }
 }
 
-// The same for both halves.
+// Does the same for both halves.
 template <int kBits>
 __device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[kBits], const __half2 (&offset)[4],
                                                      __half2 (&w)[16]) {
@@ -277,17 +279,17 @@ __device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[kBits
   }
 }
 
-// E4M3 becomes f16 by moving its bits: the exponent's bias of f16 is larger by 8, so the value is 2^8 times
-// as large. That is exact, f16 subnormals included.
+// Factor of decoded E4M3 values. E4M3 becomes f16 by moving its bits; the exponent bias of f16 is larger by
+// 8, so the value is 2^8 times as large. This is exact, including f16 subnormals.
 constexpr float kE4m3Unit = 256.0f;
 
-// Where a code lies in a half word, that of the first or second pair.
+// Returns the bits of a code in a half word, for the first or second pair.
 __device__ __forceinline__ uint32_t e4m3_field(uint32_t code, bool second) {
   return (code & 0x80U) << (second ? 8 : 7) | (code & 0x7fU) << (second ? 7 : 0);
 }
 
-// Masks by and_or even where there is nothing to OR: what is plain C++ the compiler moves past the fence of
-// the products of a warpgroup, and then puts another one there.
+// Masks with and_or even if there is nothing to OR: the compiler would move plain C++ past the fence of the
+// warpgroup products, and then insert another fence there.
 template <int kWords>
 __device__ __forceinline__ void decode_e4m3(const uint32_t (&raw)[kWords], __half2* w) {
 #pragma unroll
@@ -297,11 +299,9 @@ __device__ __forceinline__ void decode_e4m3(const uint32_t (&raw)[kWords], __hal
   }
 }
 
-// E2M1 likewise: the exponent's bias of f16 is larger by kE2m1UnitExponent. Exact, and the smallest, a half,
-// is a subnormal.
-
-// Where a code lies in a half word, that of pair q of four: the first as f16 has it, the second three bits
-// below, of the others the sign apart from the rest.
+// Returns the bits of an E2M1 code in a half word, for pair q of four: the first as in f16, the second three
+// bits lower, the others with the sign separate from the rest. The exponent bias of f16 is larger by
+// kE2m1UnitExponent. The conversion is exact; the smallest value, 0.5, becomes a subnormal.
 __device__ __forceinline__ uint32_t e2m1_field(uint32_t code, int q) {
   const uint32_t sign = code >> 3, rest = code & 7U;
   return q == 0   ? sign << 15 | rest << 9
@@ -310,12 +310,12 @@ __device__ __forceinline__ uint32_t e2m1_field(uint32_t code, int q) {
                   : sign << 13 | rest;
 }
 
-// The upper byte of an f16, twice.
+// Returns the upper byte of an f16, duplicated.
 __device__ __forceinline__ __half2 factor_of(uint32_t factors, int column) {
   return half2_of((factors >> (8 * column) & 0xffU) * 0x01000100U);
 }
 
-// Four pairs a word, for the factors of a lane's columns g and g + 8: bytes 0 and 1.
+// Decodes four pairs per word, with the factors of a lane's columns g and g + 8: bytes 0 and 1.
 __device__ __forceinline__ void decode_e2m1_half(const uint32_t (&raw)[2], uint32_t factors, __half2* w) {
   const __half2 first = factor_of(factors, 0), second = factor_of(factors, 1);
 #pragma unroll
@@ -327,7 +327,7 @@ __device__ __forceinline__ void decode_e2m1_half(const uint32_t (&raw)[2], uint3
   }
 }
 
-// The same for both halves: four factors.
+// Does the same for both halves, with four factors.
 __device__ __forceinline__ void decode_e2m1_words(const uint32_t (&raw)[4], uint32_t factors,
                                                   __half2 (&w)[16]) {
 #pragma unroll
@@ -337,26 +337,27 @@ __device__ __forceinline__ void decode_e2m1_words(const uint32_t (&raw)[4], uint
   }
 }
 
-// Number q of four exponents as the power of two; 0 is 0.
+// Returns exponent q of four as the power of two; 0 stays 0.
 __device__ __forceinline__ float power_of_two(uint32_t exponents, int q) {
   const uint32_t placed = q == 3 ? exponents >> 1 : exponents << (23 - 8 * q);
   return __uint_as_float(placed & 0x7f800000U);
 }
 
-// Scales of two columns from their nibbles, which lie at bits 0 and 16: f16((nibble + 1)^2 * group scale).
+// Returns the scales of two columns from their nibbles, which lie at bits 0 and 16: f16((nibble + 1)^2 *
+// group scale).
 __device__ __forceinline__ __half2 exl2_two_scales(uint32_t nibbles, uint32_t group_scale) {
   const __half2 root = __hadd2(half2_of(and_or(nibbles, 0x000f000f, kMagic)), __float2half2_rn(-1023.0f));
   return __hmul2(__hmul2(root, root), half2_of(group_scale));
 }
 
-// Of a lane's columns g + 8q.
+// Computes the scales of a lane's columns g + 8q.
 __device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t group_scale, __half2 (&s)[2]) {
   const uint32_t apart = nibbles | nibbles << 12;  // two nibbles in the two halves
   s[0] = exl2_two_scales(apart, group_scale);
   s[1] = exl2_two_scales(apart >> 8, group_scale);
 }
 
-// Scales of two neighbouring columns of gptq, and what is to be added to their raw codes.
+// Unpack the scales of two adjacent gptq columns, and the offsets added to their raw codes.
 __device__ __forceinline__ void gptq_two_scales(uint32_t scales, float* scale) {
   scale[0] = __low2float(half2_of(scales));
   scale[1] = __high2float(half2_of(scales));
@@ -373,7 +374,7 @@ __device__ __forceinline__ void apply_scales(__half2 (&w)[16], const float (&s)[
   for (int h = 0; h < 16; ++h) w[h] = __hmul2(w[h], __float2half2_rn(s[2 * (h / 8) + (h & 1)]));
 }
 
-// The same with scales of f32.
+// Does the same with f32 scales.
 __device__ __forceinline__ void apply_wide_scales(__half2 (&w)[16], const float (&s)[4]) {
 #pragma unroll
   for (int h = 0; h < 16; ++h) {

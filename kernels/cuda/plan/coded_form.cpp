@@ -20,7 +20,7 @@ float scale_at(const CodedSource& coded, size_t index) {
   }
 }
 
-// Words [outer, inner] that lie in steps of any length.
+// Returns words [outer, inner] with arbitrary distances between them, gathered if they have gaps.
 CodeWords gather(const uint32_t* from, int64_t outer, int64_t outer_words, int64_t inner,
                  int64_t inner_words) {
   CodeWords out{from, static_cast<size_t>(outer * inner), outer_words, inner_words, {}};
@@ -47,7 +47,8 @@ void make_scales(const WeightSource& source, GptqForm& form) {
   form.scales = form.made_scales.data();
 }
 
-// E2M1 in twos: 1 sign, 2 bits of exponent with a bias of 1, 1 of mantissa.
+// Returns twice the value of an E2M1 code: 1 sign bit, 2 bits of exponent with a bias of 1, 1 bit of
+// mantissa.
 constexpr int32_t doubled_e2m1(int32_t code) {
   const int32_t exponent = code >> 1 & 3, mantissa = code & 1;
   const int32_t magnitude = exponent == 0 ? mantissa : (2 + mantissa) << (exponent - 1);
@@ -61,7 +62,7 @@ bool stands_for_e2m1(const CodedSource& coded) {
   return true;
 }
 
-constexpr int32_t kMostExponent = 140;  // of a scale in a file
+constexpr int32_t kMostExponent = 140;  // largest exponent of a scale in a file
 constexpr int32_t kMostShift = 254 - kMostExponent;
 
 }  // namespace
@@ -76,7 +77,7 @@ TileKind coded_kind(const WeightSource& source) {
   return shift >= -kMostShift && shift <= kMostShift ? TileKind::mxfp4 : TileKind::dense;
 }
 
-// Values are E2M1 in twos; tiles are E2M1 times 2^(kMostFactorExponent - kE2m1UnitExponent) at most.
+// The value table is E2M1 times 2; tiles hold E2M1 times at most 2^(kMostFactorExponent - kE2m1UnitExponent).
 int32_t exponent_shift(const WeightSource& source) {
   constexpr int32_t kInTwos = 1;
   return std::ilogb(source.prescale) + kInTwos - (kMostFactorExponent - kE2m1UnitExponent);

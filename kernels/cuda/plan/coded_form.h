@@ -1,5 +1,5 @@
-// Codes as the card's kernels read them: those with GPTQ's arithmetic, and those of MXFP4. All others become
-// f16 while they load.
+// Codes in the form that the CUDA kernels read: with GPTQ's arithmetic, or MXFP4. All others are converted to
+// f16 during the load.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,25 @@
 
 namespace quire::kernels {
 
-// gptq or gptq8 where a weight is (code - zero) * scale with a scale in f16; mxfp4 where codes stand for E2M1
-// and scales are powers of two; else dense.
+// Returns gptq or gptq8 if a weight is (code - zero) * scale with a scale in f16; mxfp4 if codes are E2M1 and
+// scales are powers of two; otherwise dense.
 TileKind coded_kind(const WeightSource& source);
 
-// Of mxfp4: what is added to the largest exponent of a block's scales, so that it is that of the sums' scale.
+// mxfp4: returns the number to add to the largest exponent of a block's scales to get the exponent of the
+// sums' scale.
 int32_t exponent_shift(const WeightSource& source);
 
-// Words that lie without gaps, the first index `outer_words` apart, the second `inner_words`.
+// Words without gaps: the first index steps `outer_words`, the second `inner_words`.
 struct CodeWords {
   const uint32_t* words = nullptr;
   size_t count = 0;
   int64_t outer_words = 0;
   int64_t inner_words = 0;
-  std::vector<uint32_t> made;  // where they lay with gaps
+  std::vector<uint32_t> made;  // a copy, if the source had gaps
 };
 
-// Of codes (by rows and columns) and of zeros (by groups and columns, no words where none are stored), with
-// what had to be made anew: it stays where it is, since it points into itself.
+// Codes (by rows and columns) and zeros (by groups and columns; no words if none are stored), with copies of
+// what had to be converted. Must not be moved, since it points into itself.
 struct GptqForm {
   CodeWords codes;
   CodeWords zeros;
@@ -36,10 +37,10 @@ struct GptqForm {
 };
 void make_gptq_form(const WeightSource& source, GptqForm& form);
 
-// The codes alone.
+// Returns only the codes.
 CodeWords make_codes(const WeightSource& source);
 
-// [padded_out, K] f16, each weight rounded once.
+// Returns [padded_out, K] f16, each weight rounded once.
 std::vector<uint16_t> expand_to_half(const WeightSource& source);
 
 }  // namespace quire::kernels

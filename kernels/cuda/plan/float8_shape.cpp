@@ -6,7 +6,7 @@
 namespace quire::kernels {
 namespace {
 
-// Of the blocks that fit on a multiprocessor, those that are there.
+// Returns how many blocks run on a multiprocessor at once: as many as fit, if there are that many.
 int32_t blocks_there(const CardLimits& card, const Float8Shape& s) {
   const int32_t most = float8_blocks_at_once(s.octets, s.groups);
   const int32_t places = std::max(1, card.num_multiprocessors);
@@ -21,8 +21,8 @@ void place(const CardLimits& card, Float8Shape& s) {
   s.shared_bytes = kFloat8StagesAt + static_cast<uint32_t>(s.stages) * stage;
 }
 
-// Clocks of a multiprocessor for a block of K of all the blocks that are there: as long as a warpgroup takes
-// alone, or as all of their bytes take.
+// Returns the clocks that a multiprocessor needs for one block of K of all blocks running on it: the time of
+// a single warpgroup, or of reading all of their bytes.
 int64_t clocks(const Float8Shape& s, int32_t at_once) {
   constexpr int64_t kOfWholeTiles[] = {800, 1000, 1250};
   const int64_t bytes = 250 * s.groups * at_once;
@@ -42,7 +42,7 @@ Float8Shape float8_shape(const CardLimits& card, int32_t column_tiles, int32_t n
   Float8Shape best;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int32_t octets = kMostFloat8Octets; octets > 0; octets /= 2) {
-    // Whole tiles but for the last, and no more than twice as many as need be.
+    // All tiles full except the last, and at most twice as many tiles as necessary.
     if (octets > 1 && octets / 2 * kFloat8Octet >= rows) continue;
     if (octets < kMostFloat8Octets && octets * 2 * kFloat8Octet < rows) break;
     for (int32_t groups = 1; groups <= (octets == kMostFloat8Octets ? kMostFloat8Groups : 2); ++groups) {

@@ -1,4 +1,4 @@
-// How many chains, strips and tokens a thread block takes, from what the card has of shared memory.
+// Chooses the numbers of chains, strips and tokens of a thread block from the shared memory of the card.
 #include "kernels/cuda/plan/gemm_shape.h"
 
 #include <algorithm>
@@ -8,21 +8,21 @@ namespace {
 
 constexpr int32_t kDeepBlocks = 64;  // of 128 rows
 constexpr int32_t kFewestBroadRows = 65;
-constexpr int64_t kCostUnit = 10;  // 0.085 us of an H100 or H200
+constexpr int64_t kCostUnit = 10;  // cost of 0.085 us on an H100 or H200
 
 uint32_t aligned(uint32_t bytes) {
   return (bytes + 127) / 128 * 128;
 }
 
-// That the narrow kernel asks for at a time.
+// Returns the bytes of the largest copy of the narrow kernel.
 uint32_t largest_piece(const Matrix& m) {
   const bool in_two =
       segment_pieces(m.kind) == 2 && m.max_segment_bytes == scale_bytes(m.kind) + 2 * kLastPieceBytes;
   return in_two ? m.max_segment_bytes - kLastPieceBytes : m.max_segment_bytes;
 }
 
-// Lays out shared memory of the narrow kernel with up to kMostSlots per ring. False where `limit` does not
-// allow one.
+// Lays out shared memory of the narrow kernel with up to kMostSlots per ring. Returns false if `limit` does
+// not allow one slot.
 bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t sum_bytes, uint32_t limit) {
   s.slot_bytes = aligned(largest_piece(m));
   s.activations_at = kFreeAt;
@@ -42,14 +42,14 @@ void deal(GemmShape& s, const Matrix& m, int32_t strips) {
   s.tasks = s.groups * s.splits;
 }
 
-// Blocks for `tasks` of each of so many tiles of tokens, `at_once` of them at a time, such that the last
-// round is the fullest.
+// Returns the number of blocks per tile of tokens that fills the last round best. Each tile has `tasks`
+// tasks, and the card runs `at_once` blocks at a time.
 int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
   int32_t best = 1;
   int64_t least = INT64_MAX;
   for (int32_t blocks = 1; blocks <= std::min(tasks, at_once); ++blocks) {
     const int64_t rounds = (int64_t{token_tiles} * blocks + at_once - 1) / at_once;
-    const int64_t cost = rounds * ((tasks + blocks - 1) / blocks * 16 + 3);  // 3: the start of a block
+    const int64_t cost = rounds * ((tasks + blocks - 1) / blocks * 16 + 3);  // 3: start-up of a block
     if (cost < least) {
       least = cost;
       best = blocks;
@@ -58,10 +58,10 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
   return best;
 }
 
-// What a shape costs: blocks of 128 rows that a multiprocessor goes through, each as much as its strips and
-// what it takes besides; for sums to meet, some more. Measured on an H100: a block of eight strips by 32
-// tokens takes 1.03 us, of eight by 64 tokens 1.57, of four that are roomy 0.79 in one round and 0.9 in
-// three.
+// Returns the cost of a shape: the blocks of 128 rows that a multiprocessor processes, each weighted by its
+// strips plus a constant, and a surcharge for split-K. Measured on an H100: a block of eight strips by 32
+// tokens takes 1.03 us, eight strips by 64 tokens 1.57, four strips by 64 tokens with more registers
+// (GemmShape::roomy) 0.79 in one round and 0.9 in three.
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   const bool large = s.tiles == kMostWideTiles;
   const int64_t block = !large                 ? (s.strips + 4) * kCostUnit
@@ -74,9 +74,10 @@ int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int3
   return rounds * row_blocks * block;
 }
 
-// The same for broad tiles, measured on an H100: a pair of blocks takes 0.88 us for 128 rows, and 1.05 more
-// for each two chains that it adds to each other; where sums meet, 1.3 and 3.8 for each quarter of the tokens
-// that one split adds up. It starts later than a wide one, and some activations must be arranged first.
+// Returns the cost of broad tiles, measured on an H100: a pair of blocks takes 0.88 us for 128 rows, and 1.05
+// us more for every two chains that it adds. Split-K costs 1.3 us plus 3.8 us for each quarter of the tokens
+// that one split adds up. A broad kernel starts later than a wide one, and some activations must be arranged
+// first.
 int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   constexpr int64_t kStart = 80 * kCostUnit, kBlock = 104, kPair = 124, kMeeting = 150, kQuarter = 450;
   const int32_t pairs = std::max(1, d.num_multiprocessors / 2);
@@ -87,14 +88,15 @@ int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int
   return rounds * (row_blocks * kBlock + adding + meeting) + kStart;
 }
 
-// Where there is memory for the sums of so many tiles of tokens, and no gate waits for its up.
+// Returns true if there is memory for the partial sums of that many tiles of tokens, and gate and up are not
+// paired.
 bool may_split(const Matrix& m, const GemmShape& s, int32_t token_tiles) {
   return s.splits == 1 ||
          (m.paired == 0 && partial_floats(m, s) * static_cast<size_t>(token_tiles) <= kPartialFloats);
 }
 
-// Wide tiles of 64 tokens with products of a warpgroup have a place for one sum beside that of a chain, but
-// for roomy ones.
+// Returns true if K must be split: wide tiles of 64 tokens with warpgroup products can park only one sum
+// besides that of a chain, except with few strips (GemmShape::roomy).
 bool must_split(const CardLimits& d, const Matrix& m, int32_t tiles) {
   return d.warpgroup_products && tiles == kMostWideTiles && m.chain_bits != kFewChainBits;
 }
@@ -110,7 +112,7 @@ void split(GemmShape& s, int32_t bits) {
   s.sums_left = kMostSplits - s.eighths + 1;
 }
 
-// Groups and splits that fill the card best.
+// Chooses the groups and splits that fill the card best.
 bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
@@ -132,8 +134,8 @@ bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token
   return least != INT64_MAX;
 }
 
-// The same for broad tiles, in pairs of blocks, which take twice the strips of a block. K may be split into
-// halves and quarters, too.
+// Does the same for broad tiles, whose pairs of blocks compute twice the strips of a block. K may also be
+// split into halves and quarters.
 void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
@@ -150,21 +152,22 @@ void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t toke
   s = best;
 }
 
-// Whether the sums of the chains before wait in shared memory for those of a chain.
+// Returns true if the sums of earlier chains are parked in shared memory.
 bool parks_sums(const GemmShape& s, const CardLimits& d) {
   return s.tiles == kMostWideTiles && d.warpgroup_products && !s.roomy;
 }
 
-// Of a strip by 8 tokens, in shared memory: all sums where those of a chain wait for others, half of them
-// where a gate and its up only exchange them in the end. Without products of a warpgroup stages are small.
+// Returns the bytes of shared memory for parked sums of a strip by 8 tokens: all sums if those of earlier
+// chains are parked, half of them if gate and up only exchange them at the end. Without warpgroup products
+// ring slots are small, so there is memory for all sums.
 uint32_t sums_bytes(const GemmShape& s, const CardLimits& d, const Matrix& m) {
   constexpr uint32_t kAll = 8 * kStripColumns * 4;  // f32
   if (!d.warpgroup_products || parks_sums(s, d) || m.chain_bits != kFewChainBits) return kAll;
   return m.paired != 0 ? kAll / 2 : 0;
 }
 
-// Shared memory for a block's work: as many stages as the card has room for. False where these are fewer than
-// the warps that take turns to fill them: one of them would be two rounds ahead of those who read.
+// Lays out shared memory with as many ring slots as fit. Returns false if they are fewer than the producer
+// warps that take turns: one of these could be two rounds ahead of the consumers.
 bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
   const auto strips = static_cast<uint32_t>(s.strips), tiles = static_cast<uint32_t>(s.tiles);
@@ -181,7 +184,7 @@ bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   return true;
 }
 
-// What it costs; kNoRoom where the card has none for it.
+// Cost of a shape that does not fit the card.
 constexpr int64_t kNoRoom = INT64_MAX;
 int64_t wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
   const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
@@ -207,8 +210,8 @@ int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShap
   return broad_cost(s, d, m, token_tiles);
 }
 
-// Tiles of 64, 32 or 128 tokens, whichever costs least, where half of one would not do; of 16 for up to 16
-// tokens, and where the card has no room for larger ones.
+// Chooses tiles of 64, 32 or 128 tokens, whichever costs least, skipping tiles of which half would suffice.
+// Chooses tiles of 16 for up to 16 tokens, and if larger ones do not fit the card.
 bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShape& s) {
   int64_t least = kNoRoom;
   for (const int32_t tiles : {8, 4, 2}) {
@@ -235,12 +238,13 @@ GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   deal(s, m, kNarrowWarps >> m.chain_bits);
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(m.num_blocks * kBlockRows) * 2 : 0;
   const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4;
-  // Half of a multiprocessor's memory: room for two blocks, or for one and one of the next kernel's.
+  // Half of a multiprocessor's memory: fits two blocks, or one block and one of the next kernel.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
   const bool halves = place(s, m, row, sums, half) && s.ring_slots == kMostSlots;
   if (!halves && !place(s, m, row, sums, d.shared_per_block)) s.shared_bytes = 0;
-  // A multiprocessor for each group, where there are enough: a kernel that starts while the one before ends
-  // would have two of its blocks on each multiprocessor that comes free first, and none on others.
+  // Request enough memory for one multiprocessor per group, if there are enough of them. Otherwise a kernel
+  // that starts while the previous one ends would put two blocks on each multiprocessor that becomes free
+  // first, and none on others.
   if (rows <= 8 && s.groups <= d.num_multiprocessors && s.shared_bytes > 0)
     s.shared_bytes = std::max(s.shared_bytes, std::min(half + 1024, d.shared_per_block));
   s.blocks = std::min(s.groups, d.num_multiprocessors * (s.shared_bytes <= half ? 2 : 1));
@@ -279,13 +283,13 @@ GemmShape expert_shape(const CardLimits& card, const Matrix& m, int32_t tiles, i
 }
 
 GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows) {
-  // The narrow kernel brings the activations of several tokens to each strip again, which deep matrices of
-  // few strips do not pay back: K of 14,336, 8 tokens, 22 µs against 17 of a half empty wide tile.
+  // The narrow kernel loads the activations of several tokens again for each strip, which is too slow for
+  // deep matrices with few strips: with K of 14,336 and 8 tokens it takes 22 µs, a half empty wide tile 17.
   const int32_t most_narrow = matrix.num_blocks >= kDeepBlocks && matrix.paired == 0 ? 1 : 8;
   GemmShape wide;
   if (rows > most_narrow && best_wide_shape(card, matrix, rows, wide)) return wide;
   const GemmShape narrow = narrow_shape(card, matrix, rows);
-  // Deep matrices and small cards: a token's whole row takes the room of the rings.
+  // With deep matrices and small cards, a token's whole row leaves no shared memory for the rings.
   return narrow.shared_bytes == 0 && best_wide_shape(card, matrix, rows, wide) ? wide : narrow;
 }
 

@@ -1,5 +1,5 @@
-// Which steps are recorded, and whose recordings go when others come. Knows no CUDA.
-// A recording is a CUDA graph.
+// Recorded steps (CUDA graphs): which steps are recorded, and which recordings are evicted for others.
+// Independent of CUDA.
 #pragma once
 
 #include <compare>
@@ -12,53 +12,53 @@
 
 namespace quire::kernels {
 
-// What tells two steps apart that replay one recording.
+// Key of a recording: steps with equal keys replay the same recording.
 struct StepKey {
   int32_t num_tokens = 0;
   int32_t num_sequences = 0;
   int32_t num_logit_rows = 0;
   int32_t max_query_tokens = 0;
-  int32_t max_kv_tokens = 0;     // that the grids are sized for
-  int32_t num_single = 0;        // sequences of one token, which come first
-  int32_t num_shared_pages = 0;  // that these read together
+  int32_t max_kv_tokens = 0;     // the grids are sized for this number
+  int32_t num_single = 0;        // sequences with one token, which come first
+  int32_t num_shared_pages = 0;  // pages that those sequences share
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a comparison with 0
   auto operator<=>(const StepKey&) const = default;
 };
 
-// Recordings by what they were made for, the last used first. A recording takes memory with each of its
-// kernels, so there is a bound on the kernels of all of them. It takes as long as ten steps gain by it, so a
-// step that comes once gets none, and one for which others would have to go must have come often.
+// Recordings by key, in order of last use (LRU). A recording uses memory for each of its kernels, so their
+// total number is limited. Making one takes as long as ten replays save. So a step that occurs once is not
+// recorded, and one for which others would be evicted must have occurred often.
 template <typename Recording>
 class RecordedSteps {
  public:
-  static constexpr int32_t kRunsBefore = 1;       // that a step has had before it is recorded
-  static constexpr int32_t kRunsBeforeFull = 16;  // the same where the bound is reached
-  static constexpr size_t kMostKeys = 1024;       // whose runs are counted
+  static constexpr int32_t kRunsBefore = 1;       // runs of a step before it is recorded
+  static constexpr int32_t kRunsBeforeFull = 16;  // the same if the limit on kernels is reached
+  static constexpr size_t kMostKeys = 1024;       // largest number of steps whose runs are counted
 
   explicit RecordedSteps(size_t most_kernels) : most_kernels_(most_kernels) {}
 
-  // The recording of such a step; null where there is none.
+  // Returns the recording of such a step; null if there is none.
   const Recording* find(const StepKey& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
     entries_.splice(entries_.begin(), entries_, found->second);
     return &found->second->recording;
   }
-  // Counts a run of a step that has no recording. Whether it is to be recorded instead.
+  // Counts a run of a step that has no recording. Returns true if the step should be recorded instead.
   bool is_due(const StepKey& key) {
     if (most_kernels_ == 0) return false;
     if (num_runs_.size() >= kMostKeys && num_runs_.find(key) == num_runs_.end()) num_runs_.clear();
     const bool full = num_kernels_ + newest_kernels_ > most_kernels_;
     return num_runs_[key]++ >= (full ? kRunsBeforeFull : kRunsBefore);
   }
-  // Takes out those that have to go before one of so many kernels is made.
+  // Evicts and returns the recordings that must go before one with `kernels` kernels is made.
   std::vector<Recording> make_room(size_t kernels) {
     std::vector<Recording> gone;
     while (!entries_.empty() && num_kernels_ + kernels > most_kernels_) gone.push_back(take_oldest());
     return gone;
   }
-  // The recording, where it lies from now on.
+  // Stores a recording; returns a reference that stays valid while it is stored.
   const Recording& keep(const StepKey& key, Recording recording, size_t kernels) {
     std::list<Entry> entry;
     entry.push_back({key, std::move(recording), kernels});
@@ -69,7 +69,7 @@ class RecordedSteps {
     newest_kernels_ = kernels;
     return entries_.front().recording;
   }
-  // There is no memory for more than these: this one was tried.
+  // Called when memory ran out while this step was recorded: keeps the present recordings and makes no more.
   void settle(const StepKey& tried) {
     most_kernels_ = num_kernels_;
     num_runs_.erase(tried);
@@ -101,7 +101,7 @@ class RecordedSteps {
   size_t newest_kernels_ = 0;
   std::list<Entry> entries_;  // the last used first
   std::map<StepKey, typename std::list<Entry>::iterator> places_;
-  std::map<StepKey, int32_t> num_runs_;  // of steps without a recording
+  std::map<StepKey, int32_t> num_runs_;  // for steps without a recording
 };
 
 }  // namespace quire::kernels

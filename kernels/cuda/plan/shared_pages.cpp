@@ -7,19 +7,20 @@
 namespace quire::kernels {
 namespace {
 
-// A layer's keys are read by one kernel more, and its tokens appended by another. What the sequences read by
-// themselves they find in the L2 mostly: with three quarters of all reads saved attention took as long as
-// without, with 85 % three quarters of the time. A step in which 210 were saved took 8 % longer, one of 434
-// was 2 % faster, and one of 3,570 13 % (H100, 16 to 256 sequences of 2,048 tokens of 8B).
+// Limits below which shared pages do not pay. They cost one more kernel per layer for the keys, and another
+// one to append the tokens. Keys that each sequence reads itself are mostly in the L2: with three quarters of
+// all reads saved, attention took as long as without sharing; with 85 %, three quarters of the time. A step
+// that saved 210 reads took 8 % longer, one with 434 was 2 % faster, and one with 3,570 was 13 % faster
+// (H100, 16 to 256 sequences of 2,048 tokens, 8B model).
 constexpr int64_t kFewestSaved = 400;  // reads of a chunk
-constexpr int64_t kSavedOfFive = 4;    // of five reads, at least
-// Members of a page: few where there are few pages, so that each multiprocessor has some; many else, since
-// each run of them reads the page once more.
+constexpr int64_t kSavedOfFive = 4;    // out of five reads, at least
+// Members per page: few if there are few pages, so that each multiprocessor has work. Otherwise many, since
+// each group of members reads the page once more.
 constexpr int32_t kMostMembers = 64;
 constexpr int32_t kFewestMembers = 16;
 constexpr int32_t kEnoughChunks =
-    33;                               // for the multiprocessors of a card, with the kv heads of a usual model
-constexpr int32_t kFewestPages = 16;  // that a step tells of, members or not
+    33;  // enough for the multiprocessors of a card, with the kv heads of a common model
+constexpr int32_t kFewestPages = 16;  // written for every step, with or without members
 
 int32_t pieces_of(int32_t members, int32_t most) {
   return (members + most - 1) / most;
@@ -50,7 +51,7 @@ class Search {
     return host_.page_table[static_cast<size_t>(sequence) * static_cast<size_t>(host_.page_table_stride) +
                             static_cast<size_t>(depth)];
   }
-  // Before the page that its token falls into.
+  // Returns the number of pages before the page of the sequence's token.
   int32_t whole_pages(int32_t sequence) const {
     return std::min((host_.kv_lengths[sequence] - 1) / host_.page_tokens, host_.page_table_stride);
   }
@@ -60,7 +61,7 @@ class Search {
     return reads;
   }
 
-  // The members [first, last) have the same pages before `depth`.
+  // Searches among the members [first, last), which have the same pages before `depth`.
   void search(int32_t first, int32_t last, int32_t depth) {
     int32_t* members = out_.members;
     for (;; ++depth) {
@@ -75,7 +76,7 @@ class Search {
       if (!tell(first, last, depth)) return;
     }
   }
-  // Each run of those that have the same page goes on by itself.
+  // Continues the search separately for each run of members with the same page.
   void part(int32_t first, int32_t last, int32_t depth) {
     int32_t* members = out_.members;
     std::sort(members + first, members + last,
@@ -105,7 +106,8 @@ class Search {
     while (most > kFewestMembers && count_pieces(most) * chunks() < kEnoughChunks) most /= 2;
     return most;
   }
-  // Pages of more members become several, from the last on: each finds its place free.
+  // Splits pages with more than `most` members into several, starting at the last, so that each destination
+  // is free.
   void split(int32_t most) {
     int32_t to = count_pieces(most);
     const int32_t total = to;
@@ -125,8 +127,8 @@ class Search {
   const int32_t num_sequences_;
   const SharedPages& out_;
   int32_t num_pages_ = 0;
-  int32_t num_pieces_ = 0;  // of kMostMembers
-  int64_t num_saved_ = 0;   // reads of a page
+  int32_t num_pieces_ = 0;  // pieces of kMostMembers
+  int64_t num_saved_ = 0;   // saved reads of a page
 };
 
 }  // namespace

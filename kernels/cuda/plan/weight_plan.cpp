@@ -13,13 +13,12 @@ namespace quire::kernels {
 
 namespace {
 
-// Steps dealt out to segments, and their places in a strip. Groups are [rows, bits] in order; false where
-// they do not fit steps of 32 rows.
+// Groups of consecutive rows, and the group of each step.
 struct StepGroups {
   std::vector<int32_t> bits;  // of each group
   std::vector<int32_t> of_step;
 
-  // False where the group does not fit steps.
+  // Adds a group. Returns false if its rows are not a multiple of a step.
   bool add(int32_t rows, int32_t width) {
     if (rows % kStepRows != 0) return false;
     of_step.insert(of_step.end(), static_cast<size_t>(rows / kStepRows), static_cast<int32_t>(bits.size()));
@@ -28,7 +27,7 @@ struct StepGroups {
   }
 };
 
-// What the rows of one segment have in common.
+// Properties that all rows of a segment share.
 struct SegmentForm {
   int32_t bits = 0;
   int32_t records = 0;
@@ -46,8 +45,8 @@ SegmentForm form_of(TileKind kind, const StepGroups& groups, size_t first, size_
   return form;
 }
 
-// Segments that follow each other in one form; where there are too many such runs, records for each step make
-// all of one width alike.
+// Returns the forms of the segments. If there are too many runs of equal forms, records for each step make
+// all segments of one width alike.
 std::vector<SegmentForm> forms_of(TileKind kind, const StepGroups& groups) {
   const auto steps = static_cast<size_t>(segment_steps(kind));
   const size_t blocks = (groups.of_step.size() + kBlockSteps - 1) / kBlockSteps;
@@ -61,7 +60,8 @@ std::vector<SegmentForm> forms_of(TileKind kind, const StepGroups& groups) {
   return forms;
 }
 
-// Places segments, scales and tiles in a strip. False where it would be too long, or of too many forms.
+// Assigns offsets to segments, scales and tiles of a strip. Returns false if the strip would be too long or
+// have too many forms.
 bool place_segments(PartPlan& plan, const StepGroups& groups) {
   const uint32_t record = scale_bytes(plan.kind);
   const auto steps = static_cast<size_t>(segment_steps(plan.kind));
@@ -106,7 +106,7 @@ bool is_sound_dense(const WeightSource& source) {
          dense.scale_in >= 1 && dense.scale_in <= source.num_in;
 }
 
-// Also of matrices whose groups do not fit.
+// Also used for matrices whose groups do not fit.
 bool make_dense(PartPlan& plan) {
   plan.kind = TileKind::dense;
   StepGroups groups;
@@ -115,13 +115,13 @@ bool make_dense(PartPlan& plan) {
   return place_segments(plan, groups);
 }
 
-// See kExl2CodeUnit.
+// Returns the unit of a part; see kExl2CodeUnit.
 float exl2_unit(const std::vector<uint16_t>& group_scales) {
   float largest = 0.0f;
   for (const uint16_t scale : group_scales) largest = std::max(largest, std::abs(half_to_float(scale)));
   if (largest == 0.0f || !std::isfinite(largest)) return 1.0f;
   int exponent = 0;
-  std::frexp(largest, &exponent);  // less than 2 to the power of that
+  std::frexp(largest, &exponent);  // largest < 2^exponent
   return std::ldexp(kExl2CodeUnit / kMostExl2Scale, exponent);
 }
 
@@ -161,7 +161,7 @@ bool plan_exl2(PartPlan& plan) {
   return true;
 }
 
-// Groups that do not fit, and codes that the kernels do not know, become f16.
+// Plans a coded part. Groups that do not fit, and codes without a kernel, are converted to f16.
 bool plan_coded(PartPlan& plan) {
   const WeightSource& source = *plan.source;
   const CodedSource& coded = source.coded;
@@ -199,7 +199,7 @@ bool plan_coded(PartPlan& plan) {
   return place_segments(plan, groups);
 }
 
-// Each block of 128 rows has one scale in a column.
+// Returns true if each block of 128 rows has one scale per column.
 bool fits_float8(const WeightSource& source) {
   return source.activations == ActivationDtype::f8 && !source.is_expert &&
          source.format == WeightFormat::dense && source.dense.dtype == DType::f8_e4m3 &&
@@ -213,7 +213,7 @@ bool plan_float8(PartPlan& plan) {
   return blocks <= std::numeric_limits<uint32_t>::max() / kFloat8BlockBytes;
 }
 
-// Groups of rows that share their scales, whatever columns do.
+// Plans an fp8 part with groups of rows that share their scales, whatever the scales of columns are.
 bool plan_fp8(PartPlan& plan) {
   const int32_t group_rows = plan.source->dense.scale_in;
   StepGroups groups;

@@ -1,4 +1,4 @@
-// The pointwise functions of the feed-forward layer.
+// Pointwise functions of the feed-forward layer.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-// Those that take long to say, out of the way of the usual one.
+// Rare activations, not inlined to keep the code of the common one small.
 __device__ __noinline__ inline float activate_seldom(int32_t kind, float x) {
   switch (kind) {
     case 1:
@@ -24,9 +24,9 @@ __device__ __forceinline__ float activate(int32_t kind, float x) {
   return kind == 0 ? __fdividef(x, 1.0f + __expf(-x)) : activate_seldom(kind, x);
 }
 
-// act(gate) * up of any activation that looks at one column alone.
+// Returns act(gate) * up for any activation that depends on one column only.
 __device__ __forceinline__ float gated(const MlpSpec& p, float x, float up) {
-  const float e = expf(fminf(p.limit, x));  // of xielu
+  const float e = expf(fminf(p.limit, x));  // for xielu
   switch (p.activation) {
     case Activation::relu_squared:
       return fmaxf(x, 0.0f) * fmaxf(x, 0.0f) * up;

@@ -8,8 +8,7 @@
 namespace quire::kernels {
 namespace {
 
-// A warp's block of a row, four numbers of each lane. A number that is none makes codes and scale of its
-// block none.
+// Rounds a warp's block of a row, four elements per lane. A NaN in a block makes its codes and its scale NaN.
 __device__ __forceinline__ void round_block(const Float8Rows& to, int row, int block, const float (&v)[4],
                                             int lane) {
   float largest = 0.0f;
@@ -32,7 +31,7 @@ __device__ __forceinline__ void round_block(const Float8Rows& to, int row, int b
   scales[in_tile * kFloat8Octet + row % kFloat8Octet] = __fmul_rn(largest, 1.0f / kLargestE4m3);
 }
 
-// Four numbers of a row from `first` on, zeros where there are none.
+// Loads four elements of a row from `first` on, zeros beyond the end.
 __device__ __forceinline__ void load_four(const __half* row, int first, int columns, bool aligned,
                                           float (&v)[4]) {
   if (aligned && first + 4 <= columns) {
@@ -87,7 +86,7 @@ __global__ void __launch_bounds__(kNormThreads)
   }
 }
 
-// What a kernel may have without asking, but for the sums.
+// Shared memory that a kernel has by default, minus the sums.
 constexpr size_t kMostStaged = size_t{47} << 10;
 
 }  // namespace

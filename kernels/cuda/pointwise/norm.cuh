@@ -1,4 +1,4 @@
-// A norm of one row by one block, the same bits wherever it runs.
+// Norm of one row by one block; every kernel that uses it computes the same bits.
 #pragma once
 
 #include "kernels/cuda/device/ptx.cuh"
@@ -9,7 +9,7 @@ namespace quire::kernels {
 constexpr int kNormThreads = 512;
 constexpr int kNormSums = 2 * kNormThreads / 32;
 
-// Sum over the block, the same bits for every thread; order fixed by the block's size.
+// Returns the sum over the block, the same bits in every thread; the order is fixed by the block's size.
 __device__ __forceinline__ float norm_block_sum(float v, float* shared) {
 #pragma unroll
   for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffU, v, d);
@@ -21,9 +21,9 @@ __device__ __forceinline__ float norm_block_sum(float v, float* shared) {
   return total;
 }
 
-// Columns go in fours where their number allows it, one by one else; thread t takes number t, t + 512 and so
-// on in order. Up to kHeld fours per thread stay in registers, the rest of a wider row is read again. Their
-// weights and places do not depend on the predecessor of the kernel and are fetched by the constructor,
+// Columns are processed in groups of four if their number allows it, otherwise one by one; thread t handles
+// groups t, t + 512 and so on in order. Up to kHeld groups per thread stay in registers, the rest of a wider
+// row is read again. Weights and places do not depend on the previous kernel, so the constructor loads them
 // before the wait for it.
 template <bool kLayer>
 class RowNorm {
@@ -44,7 +44,7 @@ class RowNorm {
     }
   }
 
-  // What stays in registers of a row.
+  // Part of a row that stays in registers.
   struct Held {
     float4 fours[kHeld];
   };
@@ -59,8 +59,8 @@ class RowNorm {
     return held;
   }
 
-  // store(place of the column, value). `sums` holds kNormSums floats of shared memory, which a later run may
-  // use again after another one, with others, has come between.
+  // Calls store(place of the column, value). `sums` holds kNormSums floats of shared memory. A later run may
+  // use them again if a run with other sums comes between.
   template <typename Store>
   __device__ __forceinline__ void run(const float* x, float* sums, Store store) {
     run(x, fetch(x), sums, store);
@@ -114,7 +114,7 @@ class RowNorm {
   }
 
  private:
-  // visit(number, index where held or -1, columns) for this thread's fours, in order.
+  // Calls visit(number, index in registers or -1, columns) for this thread's groups of four, in order.
   template <typename Visit>
   __device__ __forceinline__ void each(const float4* quads, const float4 (&held)[kHeld], Visit visit) const {
 #pragma unroll
@@ -134,15 +134,14 @@ class RowNorm {
 
   const NormParams& p_;
   const int32_t* place_;
-  int quads_;    // fours of columns
-  float share_;  // of one column
+  int quads_;    // groups of four columns
+  float share_;  // 1 / columns
   float4 weight_[kHeld];
   int4 target_[kHeld];
 };
 
-// Where a row's places are permuted its values meet in shared memory first: written straight to where they
-// belong they would be as many sectors as there are columns. By kNormThreads threads; columns are a multiple
-// of 8.
+// If a row's places are permuted, its values are first collected in shared memory: written directly they
+// would need one memory sector per column. Called by kNormThreads threads; columns are a multiple of 8.
 __device__ __forceinline__ void copy_normed_row(const __half* row, int columns, __half* to) {
 #pragma unroll 1
   for (int c = threadIdx.x * 8; c < columns; c += kNormThreads * 8)

@@ -34,7 +34,7 @@ __global__ void embed_kernel(const void* table, DType dtype, const int32_t* ids,
     hidden[row * columns + c] = table_value(table, dtype, from + c) * scale;
 }
 
-// One block per row. kStaged: f16 by way of shared memory.
+// One block per row. kStaged: f16 results go through shared memory.
 template <bool kLayer, bool kStaged>
 __global__ void __launch_bounds__(kNormThreads)
     norm_kernel(const __grid_constant__ NormParams p, const int32_t* place) {
@@ -65,8 +65,8 @@ __global__ void __launch_bounds__(kNormThreads)
   }
 }
 
-// To where it lies arranged, a block eight rows: written row by row, each line of it would be written by
-// eight blocks. A row is on its way while the one before it is normalised.
+// Writes arranged rows, one block per eight rows: with one block per row, each cache line would be written by
+// eight blocks. A row is loaded while the one before it is normalised.
 template <bool kLayer>
 __global__ void __launch_bounds__(kNormThreads, 2)
     norm_arranged_kernel(const __grid_constant__ NormParams p, const int32_t* place) {
@@ -126,8 +126,8 @@ __global__ void activation_kernel(ActivationParams p) {
   }
 }
 
-// The same of a gate that loses its mean and some standard deviations, and what is below zero then: a block a
-// row.
+// Activation with a sparse gate: the gate loses its mean and some standard deviations, and negative results
+// become 0. One block per row.
 __global__ void __launch_bounds__(kThreads) sparse_activation_kernel(ActivationParams p) {
   __shared__ float sums[kThreads / 32];
   release_successor();
@@ -161,14 +161,14 @@ __global__ void scale_logits_kernel(float* logits, int64_t count, float scale, f
   logits[i] = v;
 }
 
-// A block takes a row, through shared memory where it fits there: single numbers from anywhere cost a sector
-// each.
+// One block per row, which passes through shared memory if it fits: scattered single elements cost a memory
+// sector each.
 constexpr int kGatherThreads = 512;
 constexpr int kMostStaged = 24 << 10;  // columns
-// From so many rows on a block takes eight of them: of fewer there would be too few blocks.
+// From this number of rows on, a block handles eight of them; with fewer rows there would be too few blocks.
 constexpr int kFewestOctetRows = 1024;
 
-// Where columns k to k + 7 of the target come from, as far as they are there.
+// Returns the source columns of columns k to k + 7 of the target, as far as they exist.
 __device__ __forceinline__ void order_of_eight(const PlacedRows& p, int k, int (&from)[8]) {
   if (p.order == nullptr) {
 #pragma unroll
@@ -188,7 +188,7 @@ __device__ __forceinline__ void order_of_eight(const PlacedRows& p, int k, int (
   }
 }
 
-// The same of columns k and k + 1; k is even.
+// Does the same for columns k and k + 1; k is even.
 __device__ __forceinline__ int2 order_of_two(const PlacedRows& p, int k) {
   if (p.order == nullptr) return make_int2(k, k + 1);
   if (k + 2 <= p.columns && reinterpret_cast<uintptr_t>(p.order) % sizeof(int2) == 0)
@@ -236,8 +236,8 @@ __global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_con
   }
 }
 
-// The same, arranged, by a block for eight rows, so that it writes whole lines. Two warps bring a row;
-// neighbouring lanes then write a unit of each.
+// Gathers into arranged rows, one block per eight rows, so that it writes whole cache lines. Two warps load a
+// row; then adjacent lanes write one unit of each row.
 __global__ void __launch_bounds__(kGatherThreads, 2)
     gather_arranged_kernel(const __grid_constant__ PlacedRows p) {
   extern __shared__ __align__(16) __half staged_rows[];
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kGatherThreads, 2)
   }
 }
 
-// Tokens that are not there become zeros. A warp takes a step of 32 rows of 8 tokens at a time.
+// Tokens that do not exist become zeros. A warp handles a step of 32 rows of 8 tokens at a time.
 constexpr int kArrangeWarps = 4, kArrangedAtOnce = 2;
 
 __global__ void __launch_bounds__(32 * kArrangeWarps) arrange_kernel(const __grid_constant__ PlacedRows p) {
@@ -321,7 +321,7 @@ cudaError_t launch_embed(const EmbedParams& p, const void* table, DType dtype, i
 }
 
 cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {
-  constexpr size_t kMostStaged = size_t{47} << 10;  // bytes, of what a kernel may have without asking
+  constexpr size_t kMostStaged = size_t{47} << 10;  // bytes of shared memory that a kernel has by default
   const size_t bytes = static_cast<size_t>(p.columns) * sizeof(__half);
   const bool staged = p.output != nullptr && p.columns % 8 == 0 && bytes <= kMostStaged;
   const bool layer = p.kind == NormKind::layer;
@@ -332,7 +332,7 @@ cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {
 }
 
 bool norm_arranges(const NormParams& p, uint32_t shared_per_block) {
-  constexpr size_t kOfSums = 1024;  // and what the driver keeps
+  constexpr size_t kOfSums = 1024;  // sums, and shared memory reserved by the driver
   return p.rows >= kFewestOctetRows && p.columns % kBlockRows == 0 &&
          octet_bytes(p.columns) + kOfSums <= shared_per_block;
 }

@@ -1,11 +1,12 @@
-// The sum over a row of numbers that the threads of a block hold.
+// Sum over a row whose elements are held by the threads of a block.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace quire::kernels {
 
-// The same bits for every thread; `shared` holds a float for each warp and may be used again at once.
+// Returns the sum, the same bits in every thread. `shared` holds a float per warp and may be used again at
+// once.
 __device__ __forceinline__ float row_sum(float v, float* shared) {
 #pragma unroll
   for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffU, v, d);

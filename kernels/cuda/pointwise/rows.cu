@@ -1,4 +1,4 @@
-// Small operations on rows, for what few families have: a block a row.
+// Small operations on rows that only few model families need: one block per row.
 #include <algorithm>
 
 #include "kernels/cuda/device/launch.cuh"
@@ -15,7 +15,7 @@ __device__ __forceinline__ float sigmoid(float x) {
   return 1.0f / (1.0f + expf(-x));
 }
 
-// A row of f32, or of f16.
+// Row of f32 or of f16.
 template <bool kHalf>
 struct Row {
   void* numbers;
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads) row_op_kernel(const __grid_constant_
   }
 }
 
-// norm(row), in its place. Each thread writes the columns that it alone reads.
+// Normalises rows in place. Each thread writes only columns that no other thread reads.
 __global__ void __launch_bounds__(kThreads)
     norm_activations_kernel(const __grid_constant__ NormParams p, __half* rows) {
   __shared__ float sums[kThreads / 32];
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A token's row of q, k and v: keys are [rotary | rest] of each head.
+// Builds a token's row of q, k and v (MLA): keys are [rotary | rest] in each head.
 __global__ void __launch_bounds__(kThreads)
     expand_latent_kernel(const __grid_constant__ ExpandLatentParams p, int values) {
   release_successor();

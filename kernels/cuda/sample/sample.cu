@@ -1,11 +1,12 @@
-// Draws from rows of logits: edits and mask, then cuts, then a draw by exact integer weights in order of id.
-// Weights are those of core/sampling (exp in units of 2^-40 by IEEE operations in a fixed order), so the
-// result is the CPU sampler's, and sums do not depend on the order of threads.
+// Samples from rows of logits: applies edits and the mask, then the filters (top-k, top-p), then draws by
+// exact integer weights in order of id. The weights are those of core/sampling (exp in units of 2^-40 by IEEE
+// operations in a fixed order), so the result equals that of the CPU sampler, and sums do not depend on the
+// order of threads.
 //
-// A pass reads the row from L2, 0.5 MB for 128k tokens, and where it weighs takes 25 instructions a logit: 14
-// us of one multiprocessor. A draw takes two passes, top_k and top_p two more and one for each, so up to
-// eight blocks share a row. Rows of which nothing is wanted but their largest logit, the usual greedy ones,
-// are scanned once by many blocks.
+// A pass reads the row from L2, 0.5 MB for 128k tokens. A pass that computes weights takes 25 instructions
+// per logit: 14 us on one multiprocessor. A draw takes two passes, top_k and top_p two more plus one each, so
+// up to eight blocks share a row. Rows that need only the largest logit (plain greedy sampling) are scanned
+// once by many blocks.
 #include <algorithm>
 #include <cmath>
 
@@ -17,27 +18,27 @@ namespace quire::kernels {
 namespace {
 
 constexpr float kGreedyTemperature = 0.01f;
-constexpr int kMostBlocksOfRow = 8;  // a cluster of more does not fit every card
+constexpr int kMostBlocksOfRow = 8;  // larger clusters do not fit every card
 
-// Rows that scan_kernel serves.
+// Returns true for rows that scan_kernel handles.
 __host__ __device__ __forceinline__ bool takes_largest(const SampleRow& s) {
   return s.temperature < kGreedyTemperature && s.num_penalised + s.num_biased + s.num_excluded == 0 &&
          s.mask == nullptr && s.wants_log_prob == 0;
 }
 
-// Within the range of f32, so that an extreme edit of an extreme logit does not become NaN later.
+// Clamps to the range of f32, so that an extreme edit of an extreme logit does not become NaN later.
 __device__ __forceinline__ float to_logit(double value) {
   return static_cast<float>(fmin(fmax(value, -3.4028234663852886e38), 3.4028234663852886e38));
 }
 
-// What core/sampling/history.cpp does to a token that occurred `count` times, operation by operation.
+// Penalises a token that occurred `count` times, with the same operations as core/sampling/history.cpp.
 __device__ __forceinline__ float penalise(const SampleRow& s, double logit, double count) {
   const double repetition = s.repetition_penalty;
   const double repeated = logit > 0.0 ? __ddiv_rn(logit, repetition) : __dmul_rn(logit, repetition);
   return to_logit(__dsub_rn(__dsub_rn(repeated, s.presence_penalty), __dmul_rn(s.frequency_penalty, count)));
 }
 
-// Each block its part of the row.
+// Applies the edits; each block edits its own part of the row.
 __device__ void edit(const SampleTeam& team, const SampleRow& s, const LogitEdit* edits, float* row,
                      int size) {
   const int begin = team.begin(size), end = team.end(size);
@@ -74,10 +75,11 @@ __device__ __forceinline__ void leave(const SampleArguments& a, int row, const S
 }
 
 constexpr int kScanThreads = 256;
-constexpr int kScanBlock = 4096;  // logits of one block
+constexpr int kScanBlock = 4096;  // logits per block
 
-// The first of the largest logits of a row, by as many blocks as it has pieces. Keys of pieces meet in one
-// place per row; the block that arrives last turns them into a result and leaves zeros.
+// Finds the first of the largest logits of a row with one block per piece of the row. The pieces' keys are
+// combined in one counter per row; the last block to finish converts them to a result and resets them to
+// zero.
 __global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArguments a) {
   release_successor();
   const int size = a.vocab_size, r = blockIdx.y;
@@ -137,7 +139,7 @@ __device__ float largest_of(SampleTeam& team, LogitRow row) {
   return team.largest(largest);
 }
 
-// A copy with the edits and the mask applied.
+// Writes a copy of the row with the edits and the mask applied.
 __device__ void change_row(const SampleTeam& team, const SampleArguments& a, const SampleRow& s,
                            const float* raw, float* row) {
   team.for_each_logit(raw, a.vocab_size, [&](float v, int i) {
@@ -186,8 +188,8 @@ __device__ SampleResult sample_row(SampleTeam& team, const SampleArguments& a, c
   return result;
 }
 
-// The settings lie in the host's memory: read once by few threads, the first row's while the predecessor
-// runs.
+// Reads the settings, which lie in host memory, once, with few threads; those of the first row while the
+// previous kernel runs.
 __device__ const SampleRow& fetch_row(SampleShared& shared, const SampleRow* rows, int r) {
   constexpr int kWords = sizeof(SampleRow) / sizeof(uint32_t);
   if (threadIdx.x < kWords)
@@ -211,11 +213,11 @@ __global__ void __launch_bounds__(kSampleThreads) sample_kernel(SampleArguments 
       const SampleResult result = sample_row(team, a, *s, scratch);
       if (team.rank == 0 && threadIdx.x == 0) leave(a, r, result);
     }
-    team.sync();  // the next row takes the same memory, and nobody leaves while others read it
+    team.sync();  // the next row reuses the memory, and no block may end while others read its memory
   }
 }
 
-// Of a row, so that the card is full: a block fills a multiprocessor.
+// Returns the number of blocks per row that fills the card; one block fills a multiprocessor.
 int blocks_of_row(int rows, bool has_clusters) {
   int blocks = has_clusters ? kMostBlocksOfRow : 1;
   while (blocks > 1 && blocks * rows > 2 * kSampleBlocks) blocks /= 2;

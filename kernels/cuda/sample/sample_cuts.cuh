@@ -1,8 +1,9 @@
-// Cuts and the draw, by weights of whole numbers.
+// The filters top-k and top-p, and the draw, with integer weights.
 //
-// A cut looks for the last token that stays in the order of (logit, id). Counts and weights go to bins along
-// the logit first; of the bin in which the cut falls the tokens are gathered and ranked. Bins that hold too
-// many, thousands of equal logits, are cut by radix selection over (logit, id).
+// A filter finds its cut: the last token that stays, in the order of (logit, id). Counts and weights are
+// first added to bins along the logit; then the tokens of the bin that contains the cut are gathered and
+// ranked. Bins with too many tokens, such as thousands of equal logits, are cut by radix selection over
+// (logit, id).
 #pragma once
 
 #include "kernels/cuda/sample/sample_team.cuh"
@@ -12,7 +13,7 @@ namespace quire::kernels {
 constexpr uint64_t kWeightOne = uint64_t{1} << 40;
 constexpr float kWeightless = 28.0f;  // exp(-28) is less than 2^-40
 
-// exp(x) for x <= 0: the polynomial of core/sampling/selection.cpp, operation by operation.
+// Returns exp(x) for x <= 0: the polynomial of core/sampling/selection.cpp, with the same operations.
 __device__ __forceinline__ float exp_share(float x) {
   x = x > -80.0f ? x : -80.0f;
   const float shifted = __fadd_rn(__fmul_rn(x, 1.44269504f), 12582912.0f);
@@ -30,7 +31,7 @@ __device__ __forceinline__ uint64_t weight_of(float logit, float largest, float 
   return static_cast<uint64_t>(static_cast<int64_t>(__fmul_rn(share, 1099511627776.0f)));
 }
 
-// Larger for what comes first: larger logit, then lower id.
+// Returns a key that is larger for tokens that come first: larger logit, then lower id.
 __device__ __forceinline__ uint64_t order_key(float logit, int id) {
   const uint32_t bits = __float_as_uint(logit + 0.0f);
   const uint32_t rising = bits & 0x80000000U ? ~bits : bits | 0x80000000U;
@@ -42,21 +43,21 @@ __device__ __forceinline__ float logit_of(uint64_t key) {
   return __uint_as_float(rising & 0x80000000U ? rising & 0x7fffffffU : ~rising);
 }
 
-// The logits that a draw looks at.
+// Logits that a draw reads.
 struct LogitRow {
   const float* logits;
   int size;
   __device__ __forceinline__ float operator[](int id) const { return logits[id]; }
 };
 
-// The smallest key such that the keys at or above it measure `target` or more together. Keys below
-// `floor_key` count for nothing.
+// Describes the smallest key such that the keys at or above it have a total measure of at least `target`.
+// Keys below `floor_key` are ignored.
 struct Cut {
   uint64_t floor_key;
   uint64_t target;
 };
 
-// By each block for itself.
+// Radix selection; each block does it alone.
 template <typename Measure>
 __device__ uint64_t select_key(LogitRow row, Cut cut, SampleShared& shared, Measure measure) {
   uint64_t prefix = 0;
@@ -87,7 +88,7 @@ __device__ uint64_t select_key(LogitRow row, Cut cut, SampleShared& shared, Meas
   return prefix;
 }
 
-// How a row lies in the bins.
+// Mapping of a row to the bins.
 struct Bins {
   float largest;
   float inverse_temperature;
@@ -102,7 +103,7 @@ struct Bins {
   }
 };
 
-// Those of this block's part. What lies beyond kWeightless is left out.
+// Fills the bins with this block's part of the row. Logits beyond kWeightless are left out.
 __device__ Bins fill_bins(SampleTeam& team, LogitRow row, float largest, float inverse) {
   SampleShared& shared = team.shared;
   float farthest = 0.0f;
@@ -114,7 +115,7 @@ __device__ Bins fill_bins(SampleTeam& team, LogitRow row, float largest, float i
     shared.weights[i] = 0;
     shared.counts[i] = 0;
   }
-  // Flat rows are spread over the bins as well as steep ones.
+  // Scale the bins to the row, so that flat rows use all bins as well as steep ones.
   farthest = fmaxf(team.largest(farthest), 1e-6f);
   const Bins bins{largest, inverse, static_cast<float>(kBins - 2) / farthest};
   team.for_each_logit(row.logits, row.size, [&](float v, int) {
@@ -127,7 +128,7 @@ __device__ Bins fill_bins(SampleTeam& team, LogitRow row, float largest, float i
   return bins;
 }
 
-// Where a cut falls: the bin, and what of it stays.
+// Position of a cut: the bin, and the amount of it that stays.
 struct CutPlace {
   int bin;
   uint64_t rest;
@@ -152,7 +153,8 @@ __device__ CutPlace place_cut(SampleTeam& team, Amount* amounts, uint64_t target
   return {shared.found, shared.rest};
 }
 
-// The largest of the gathered keys such that those at or above it measure `rest` or more; of one block.
+// Returns the largest gathered key such that the keys at or above it have a total measure of at least `rest`.
+// Done by one block.
 template <typename Measure>
 __device__ uint64_t rank_gathered(SampleShared& shared, int count, uint64_t rest, Measure measure) {
   if (threadIdx.x == 0) shared.chosen = 0;
@@ -169,7 +171,7 @@ __device__ uint64_t rank_gathered(SampleShared& shared, int count, uint64_t rest
   return shared.chosen;
 }
 
-// Where the bins in `amounts` measure `target` or more.
+// Finds the cut at which the bins in `amounts` reach `target`.
 template <typename Amount, typename Measure>
 __device__ uint64_t find_cut(SampleTeam& team, LogitRow row, const Bins& bins, Amount* amounts, Cut cut,
                              Measure measure) {
@@ -192,7 +194,7 @@ __device__ uint64_t find_cut(SampleTeam& team, LogitRow row, const Bins& bins, A
   return *team.of(&shared.chosen, 0);
 }
 
-// Leaves in the bins the weights of what is at or above the key.
+// Reduces the weights in the bins to those of tokens at or above the key.
 __device__ void trim_bins(SampleTeam& team, LogitRow row, const Bins& bins, uint64_t floor_key) {
   SampleShared& shared = team.shared;
   const int bin = bins.of(logit_of(floor_key));
@@ -206,7 +208,7 @@ __device__ void trim_bins(SampleTeam& team, LogitRow row, const Bins& bins, uint
   __syncthreads();
 }
 
-// The key that top_k and top_p leave as the smallest.
+// Returns the smallest key that remains after top_k and top_p.
 __device__ uint64_t cut_row(SampleTeam& team, const SampleRow& s, LogitRow row, float largest,
                             float inverse) {
   SampleShared& shared = team.shared;
@@ -214,7 +216,7 @@ __device__ uint64_t cut_row(SampleTeam& team, const SampleRow& s, LogitRow row, 
   const int at = 2 * static_cast<int>(threadIdx.x);
   uint64_t floor_key = 0;
   const uint64_t kept = team.sum(uint64_t{shared.counts[at]} + shared.counts[at + 1]);
-  // What lies beyond the bins weighs nothing, and need not be cut.
+  // Tokens beyond the bins have weight 0 and need not be cut.
   if (s.top_k > 0 && static_cast<uint64_t>(s.top_k) < kept) {
     floor_key = find_cut(team, row, bins, shared.counts, {0, static_cast<uint64_t>(s.top_k)},
                          [](float) { return uint64_t{1}; });
@@ -227,12 +229,13 @@ __device__ uint64_t cut_row(SampleTeam& team, const SampleRow& s, LogitRow row, 
                   [&](float logit) { return bins.weight(logit); });
 }
 
-// Of kChunks chunks, which begin and end with a block's share of them.
+// Returns the block whose part of the row contains a chunk; the kChunks chunks are aligned to the parts.
 __device__ __forceinline__ int chunk_owner(int chunk, int team_size) {
   return chunk / (kChunks / team_size);
 }
 
-// The token at a point of the weights in order of id, which is random_bits of the sum of all.
+// Returns the drawn token: random_bits is a fraction of the sum of all weights, and the token is found at
+// that point in order of id.
 template <typename Measure>
 __device__ int pick(SampleTeam& team, LogitRow row, uint64_t random_bits, Measure measure) {
   SampleShared& shared = team.shared;

@@ -1,4 +1,4 @@
-// The blocks that draw from one row together: a cluster where the card has them, else one block alone.
+// Team of blocks that sample from one row together: a cluster if the card has them, otherwise a single block.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace quire::kernels {
 constexpr int kSampleThreads = 1024;
 constexpr int kBins = 2 * kSampleThreads;
 constexpr int kMostGathered = 1024;
-constexpr int kChunks = 256;  // of a row, in which a draw is looked for
+constexpr int kChunks = 256;  // chunks of a row, among which the drawn token is found
 
 struct SampleShared {
   uint64_t sums[32];
-  uint64_t of_block[2];  // for the others of the team, in turn
-  // Of this block's part of the row, the tokens from bin 0, which has the largest logits, on.
+  uint64_t of_block[2];  // for the other blocks of the team, alternating
+  // Bins of this block's part of the row; bin 0 has the largest logits.
   unsigned long long weights[kBins];
   uint32_t counts[kBins];
   union {
     unsigned long long histogram[256];
     uint64_t chunks[kChunks];
-    uint64_t gathered[kMostGathered];  // the first block's serves all
+    uint64_t gathered[kMostGathered];  // shared by all blocks: that of the first
   };
   uint64_t chosen;
   uint64_t rest;
@@ -42,7 +42,7 @@ __device__ __forceinline__ T warp_inclusive(T v) {
   return v;
 }
 
-// The sum of v over the threads of the block before this one; `total` is that over all.
+// Returns the sum of v over the earlier threads of the block; `total` is the sum over all threads.
 __device__ __forceinline__ uint64_t block_exclusive(uint64_t v, SampleShared& shared, uint64_t& total) {
   const uint64_t inclusive = warp_inclusive(v);
   __syncthreads();
@@ -68,7 +68,7 @@ class SampleTeam {
 #endif
   }
 
-  // What was written before, in shared memory and elsewhere, is seen by the team.
+  // Synchronizes the team; earlier writes to shared and global memory become visible to it.
   __device__ __forceinline__ void sync() const {
     __syncthreads();
 #if __CUDA_ARCH__ >= 900
@@ -78,7 +78,7 @@ class SampleTeam {
 #endif
   }
 
-  // The same place in the shared memory of another block.
+  // Returns the corresponding address in the shared memory of another block.
   template <typename T>
   __device__ __forceinline__ T* of(T* mine, int block) const {
 #if __CUDA_ARCH__ >= 900
@@ -90,7 +90,7 @@ class SampleTeam {
 #endif
   }
 
-  // This block's part of a row of `count`: from `begin`, a multiple of 4, to `end`.
+  // Return this block's part of a row of `count`: from `begin`, a multiple of 4, to `end`.
   __device__ __forceinline__ int begin(int count) const {
     return count / 4 * rank / size * 4;
   }
@@ -98,7 +98,7 @@ class SampleTeam {
     return rank + 1 == size ? count : count / 4 * (rank + 1) / size * 4;
   }
 
-  // All of this block's part once, in any order; loads go ahead of what is done with them.
+  // Visits this block's part of the row once, in any order; loads are issued ahead of their use.
   template <typename Visit>
   __device__ __forceinline__ void for_each_logit(const float* row, int count, Visit visit) const {
     constexpr int kAhead = 4;
@@ -124,7 +124,8 @@ class SampleTeam {
     for (int i = 4 * quads_end + threadIdx.x; i < last; i += kSampleThreads) visit(row[i], i);
   }
 
-  // Over all threads of the team. The order of the blocks is not fixed: `combine` must not mind.
+  // Reduces over all threads of the team. The order of the blocks is not fixed, so `combine` must be
+  // commutative and associative.
   template <typename T, typename Combine>
   __device__ __forceinline__ T reduce(T v, Combine combine, T neutral) {
     v = reduce_warp(v, combine);
@@ -136,7 +137,7 @@ class SampleTeam {
     __syncthreads();
     if (size == 1) return v;
     auto* mine = reinterpret_cast<T*>(&shared.of_block[turn_]);
-    turn_ ^= 1;  // who is ahead by one does not overwrite what another reads
+    turn_ ^= 1;  // a block that is one call ahead must not overwrite a value that another still reads
     if (threadIdx.x == 0) *mine = v;
     sync();
     const int lane = threadIdx.x & 31;

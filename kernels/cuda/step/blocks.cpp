@@ -1,7 +1,7 @@
-// The composite entries. A norm writes its result in the row order of the matrix that reads it, attention
-// likewise, gate and up meet in the matrix kernel, and steps of single tokens append on their way into
-// attention: a layer of one job is five launches (qkv with its norm, attention, o; gate and up with their
-// norm, down), of more jobs seven.
+// The composite entries. A norm writes its result in the row order of the matrix that reads it, and so does
+// attention. Gate and up are multiplied by one kernel, and steps of single tokens append to the KV cache
+// within the attention kernel. A layer of one job takes five launches (qkv with its norm, attention, o; gate
+// and up with their norm, down), of more jobs seven.
 #include "kernels/cuda/pointwise/pointwise.h"
 #include "kernels/cuda/step/context.h"
 #include "kernels/interface/composite.h"
@@ -9,8 +9,8 @@
 namespace quire::kernels {
 namespace {
 
-// Attention writes single numbers where they belong in the order of o's rows, which costs less than a gather
-// of few tokens: 2,048 tokens of 4,096 columns 72 us.
+// Attention writes single elements at their places in the row order of o. That is cheaper than a gather only
+// for few tokens: for 2,048 tokens of 4,096 columns a gather takes 72 us.
 constexpr int32_t kMostScattered = 256;
 
 #define QUIRE_RETURN_IF_FAILED(expression)                               \
@@ -19,9 +19,9 @@ constexpr int32_t kMostScattered = 256;
     if (status_of_expression != Status::ok) return status_of_expression; \
   } while (false)
 
-// norm(input) times a matrix. One row is normalised by the matrix kernel itself; more of them by a kernel of
-// their own, which writes its result in the row order of the matrix where it can, and arranged where the
-// matrix wants it so.
+// Computes norm(input) times a matrix. The matrix kernel normalises a single row itself. For more rows a
+// separate kernel writes the norm, in the row order of the matrix if it can, and arranged if the matrix reads
+// it so.
 Status multiply_norm(Context& c, const NormParams& norm, const LinearParams& product, void* normed,
                      ProductForm form) {
   const Weight& weight = *product.weight;
@@ -45,7 +45,7 @@ NormParams norm_of(const NormParams& norm, const float* input, int32_t rows) {
   return p;
 }
 
-// What a block reads, times its first matrix: rows that are normalised already, or norm(hidden).
+// Multiplies the input of a block with its first matrix: rows that are normalised already, or norm(hidden).
 Status begin_block(Context& c, const NormParams& norm, const void* input, const Workspace& space,
                    const LinearParams& product, const ProductForm& form) {
   if (input == nullptr)
@@ -55,7 +55,7 @@ Status begin_block(Context& c, const NormParams& norm, const void* input, const 
   return multiply(c, p, form);
 }
 
-// residual += norm(input W), or residual += input W.
+// Computes residual += norm(input W), or residual += input W.
 Status end_block(Context& c, const LinearParams& product, const ProductForm& form, const BlockEnd& end,
                  float* projected) {
   LinearParams p = product;
@@ -64,7 +64,8 @@ Status end_block(Context& c, const LinearParams& product, const ProductForm& for
     return multiply(c, p, form);
   }
   if (projected == nullptr)
-    return c.device->fail(Status::invalid_argument, "a norm after a block without a place for its result");
+    return c.device->fail(Status::invalid_argument,
+                          "a block that ends with a norm needs the scratch buffer `projected`");
   p.output_f32 = projected;
   QUIRE_RETURN_IF_FAILED(multiply(c, p, form));
   NormParams n = norm_of(*end.norm, projected, p.rows);
@@ -80,7 +81,7 @@ LinearParams product_of(const Weight& weight, const void* input, int32_t rows) {
   return p;
 }
 
-// The norm of what the last matrix of a block reads, in place.
+// Normalises the input of a block's last matrix in place.
 Status norm_within(Context& c, const NormParams* norm, void* input, int32_t rows) {
   if (norm == nullptr) return Status::ok;
   NormParams n = *norm;
@@ -89,8 +90,8 @@ Status norm_within(Context& c, const NormParams* norm, void* input, int32_t rows
                          "normalising within a block");
 }
 
-// Where what down reads is to lie arranged, by broad tiles of gate and up: after what these read. nullptr:
-// not at all.
+// Returns memory for the arranged input of down, which broad tiles of gate and up write; it comes after the
+// input of these. Returns nullptr if the input is not arranged.
 __half* room_for_down(const Context& c, const MlpBlockParams& p, int32_t tokens) {
   if (!takes_arranged(c, *p.gate_up, tokens) || !takes_arranged(c, *p.down, tokens)) return nullptr;
   const size_t before = arranged_elements(tokens, p.gate_up->num_rows);
@@ -167,7 +168,8 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   const bool fused = params->gated && mechanisms_of(static_cast<const MlpSpec&>(*params)) == 0 &&
                      weight.groups.size() == 1 && weight.groups.front().matrix.paired != 0 &&
                      !uses_library(c, tokens);
-  // The loader lays the columns of gate and up in down's row order where it can; what is left is gathered.
+  // The loader stores the columns of gate and up in down's row order if it can; otherwise the input of down
+  // is gathered.
   const bool ordered = takes_row_order(*params->down) && params->down->groups.front().row_order.empty();
   __half* const arranged =
       fused && ordered && params->sub_norm == nullptr ? room_for_down(c, *params, tokens) : nullptr;

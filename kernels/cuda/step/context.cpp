@@ -10,21 +10,22 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int32_t kPageTokens = 256;  // what limits count pages in
+constexpr int32_t kPageTokens = 256;  // unit of pages in ContextLimits
 constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
-// Of it for short pieces of prompts, and their tokens.
+// Part of kAttentionPartialBytes for short prompt chunks, and the largest number of their tokens.
 constexpr size_t kPiecePartialBytes = size_t{128} << 20;
 constexpr int32_t kMostPieceTokens = 64;
-// What experts read at a time; more rows than that go in several rounds.
+// Input of experts per round; more rows take several rounds.
 constexpr size_t kExpertInputBytes = size_t{64} << 20;
 constexpr size_t kExpertSlotsPerToken = 32;
 constexpr int32_t kCounters = 1 << 15;
 constexpr size_t kSharedPageInts = size_t{kMostSharedPages} * sizeof(SharedPage) / sizeof(int32_t);
-// Of logits on their way to the host. What is drawn here does not travel, and a job that scores can wait.
+// Pinned memory for logits that are copied to the host. Sampling on the device needs no copy, and a job that
+// computes scores can wait.
 constexpr size_t kHostRowBytes = size_t{32} << 20;
-constexpr int32_t kMostRecordedTokens = 64;  // steps of more tokens are worth their launches
+constexpr int32_t kMostRecordedTokens = 64;  // larger steps take so long that recording does not pay
 
-// Takes the memory of a context, or counts alone what that would be.
+// Allocates the memory of a context, or only computes its size.
 class Builder {
  public:
   enum class Mode { take, count };
@@ -71,7 +72,8 @@ size_t padded_dim(int32_t head_dim) {
   return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
 }
 
-// Results per (head of a sequence, chunk): a bound that few models reach; beyond it attention does not split.
+// Returns the floats of attention's partial results, one per (head of a sequence, chunk). Few models reach
+// the limit; beyond it attention does not split the keys.
 size_t attention_partial_floats(const ContextLimits& limits) {
   const size_t chunks = static_cast<size_t>(limits.max_pages_per_sequence) * kPageTokens / kChunkTokens;
   const size_t of_token = static_cast<size_t>(limits.num_heads) * chunks * 5 / 4 *
@@ -92,55 +94,55 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const size_t tables = static_cast<size_t>(l.num_page_tables) * sequences;
   c.batch_ints = 3 * tokens + 4 * sequences + 1 + rows +
                  tables * static_cast<size_t>(l.max_pages_per_sequence) + kSharedPageInts + 64;
-  build.take(c.batch, c.batch_ints, "taking memory for batches");
-  build.take(c.drawn, rows, "taking memory for drawn tokens");
-  for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");
+  build.take(c.batch, c.batch_ints, "allocating memory for batches");
+  build.take(c.drawn, rows, "allocating memory for drawn tokens");
+  for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "allocating pinned memory for batches");
   c.partial_floats = kPartialFloats;
-  build.take(c.partials, c.partial_floats, "taking memory for partial sums");
+  build.take(c.partials, c.partial_floats, "allocating memory for partial sums");
   c.num_counters = kCounters;
-  build.take(c.counters, static_cast<size_t>(kCounters) * 2, "taking memory for counters");
+  build.take(c.counters, static_cast<size_t>(kCounters) * 2, "allocating memory for counters");
   c.attention.partial_floats = attention_partial_floats(l);
-  build.take(c.attention.partials, c.attention.partial_floats, "taking memory for attention");
+  build.take(c.attention.partials, c.attention.partial_floats, "allocating memory for attention");
   c.attention.num_counters = kCounters;
   const size_t most_rows = (std::max(tokens, rows) + kMostTileTokens - 1) / kMostTileTokens * kMostTileTokens;
   c.gathered_elements = most_rows * (static_cast<size_t>(l.max_columns) + kBlockRows);
-  build.take(c.gathered, c.gathered_elements, "taking memory for gathered activations");
+  build.take(c.gathered, c.gathered_elements, "allocating memory for gathered activations");
   if (l.expert_columns > 0) {
     const size_t rows_of_tokens = tokens * kExpertSlotsPerToken;
     c.expert_input_elements = std::min(rows_of_tokens * static_cast<size_t>(l.expert_columns + kBlockRows),
                                        kExpertInputBytes / sizeof(__half));
-    build.take(c.expert_input, c.expert_input_elements, "taking memory for rows of experts");
-    build.take(c.expert_places, size_t{2} * kMostExpertSlots, "taking memory for rows of experts");
+    build.take(c.expert_input, c.expert_input_elements, "allocating memory for rows of experts");
+    build.take(c.expert_places, size_t{2} * kMostExpertSlots, "allocating memory for rows of experts");
   }
   if (c.device->library != nullptr && !c.device->deterministic) {
-    build.take(c.slab, kSlabBytes / sizeof(__half), "taking memory for expanded weights");
-    build.take(c.product, kProductBytes / sizeof(float), "taking memory for products");
+    build.take(c.slab, kSlabBytes / sizeof(__half), "allocating memory for expanded weights");
+    build.take(c.product, kProductBytes / sizeof(float), "allocating memory for products");
     uint8_t* workspace = nullptr;
-    build.take(workspace, MatrixLibrary::kWorkspaceBytes, "taking memory for cuBLASLt");
+    build.take(workspace, MatrixLibrary::kWorkspaceBytes, "allocating memory for cuBLASLt");
     c.library_workspace = workspace;
   }
   c.handed_floats = tokens * static_cast<size_t>(l.handed_columns);
-  build.pin(c.handed_rows, c.handed_floats, "taking pinned memory for rows");
+  build.pin(c.handed_rows, c.handed_floats, "allocating pinned memory for rows");
   c.host_row_floats = std::min(rows * vocabulary, kHostRowBytes / sizeof(float)) + c.handed_floats;
-  build.pin(c.host_rows, c.host_row_floats, "taking pinned memory for logits");
+  build.pin(c.host_rows, c.host_row_floats, "allocating pinned memory for logits");
   for (DrawSlot& slot : c.draws) {
-    build.pin(slot.rows, rows, "taking pinned memory for sampling");
-    build.pin(slot.edits, static_cast<size_t>(l.max_sample_edits), "taking pinned memory for sampling");
-    build.pin(slot.results, rows, "taking pinned memory for sampling");
-    build.pin(slot.masks, sequences * mask_words(l.vocab_size), "taking pinned memory for masks");
+    build.pin(slot.rows, rows, "allocating pinned memory for sampling");
+    build.pin(slot.edits, static_cast<size_t>(l.max_sample_edits), "allocating pinned memory for sampling");
+    build.pin(slot.results, rows, "allocating pinned memory for sampling");
+    build.pin(slot.masks, sequences * mask_words(l.vocab_size), "allocating pinned memory for masks");
   }
-  build.take(c.sample_scans, rows, "taking memory for sampling");
+  build.take(c.sample_scans, rows, "allocating memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
-  build.take(c.sample_adjusted, blocks * (vocabulary + 3), "taking memory for sampling");
+  build.take(c.sample_adjusted, blocks * (vocabulary + 3), "allocating memory for sampling");
   if (build.status() != Status::ok || build.counts()) return;
   c.attention.counters = c.counters + kCounters;
   build.check(cudaMemsetAsync(c.counters, 0, static_cast<size_t>(kCounters) * 2 * sizeof(uint32_t), c.stream),
               "clearing counters");
-  // Places of tiles without a row are read and come to nothing.
+  // Slots of tiles without a row are read, but their results are discarded.
   if (c.expert_input != nullptr)
     build.check(cudaMemsetAsync(c.expert_input, 0, c.expert_input_elements * sizeof(__half), c.stream),
                 "clearing rows of experts");
-  // cuBLASLt writes its results in ways that initcheck does not see.
+  // compute-sanitizer's initcheck does not see all of cuBLASLt's writes.
   if (c.product != nullptr)
     build.check(cudaMemsetAsync(c.product, 0, kProductBytes, c.stream), "clearing products");
   build.check(cudaMemsetAsync(c.sample_scans, 0, rows * sizeof(RowScan), c.stream), "clearing counters");
@@ -167,7 +169,7 @@ void deliver(DrawSlot& slot) {
   slot.num_rows = 0;
 }
 
-// The first so many rows that were asked for.
+// Copies the first `count` of the requested rows to the caller.
 void deliver_rows(Context& c, size_t count) {
   for (size_t i = 0; i < count; ++i) std::memcpy(c.pending[i].to, c.pending[i].from, c.pending[i].bytes);
   c.pending.erase(c.pending.begin(), c.pending.begin() + static_cast<ptrdiff_t>(count));
@@ -179,7 +181,8 @@ void deliver_all(Context& c) {
   for (DrawSlot& slot : c.draws) deliver(slot);
 }
 
-// The tokens that the last call to sample drew, to their places in the batch: runs of them lie side by side.
+// Copies the tokens drawn by the last call to sample to their places in the batch; runs of them are
+// contiguous.
 cudaError_t take_drawn(Context& c, const BatchView& host) {
   for (int32_t t = 0; t < host.num_tokens;) {
     const int32_t row = host.drawn_rows[t];
@@ -196,7 +199,7 @@ cudaError_t take_drawn(Context& c, const BatchView& host) {
   return cudaSuccess;
 }
 
-// Copies the masks of a slot's rows to where the device can read them; false where there is no room.
+// Copies the masks of a slot's rows to where the device can read them. Returns false if there are too many.
 bool place_masks(Context& c, DrawSlot& slot) {
   const size_t words = mask_words(c.limits.vocab_size);
   size_t used = 0;
@@ -224,7 +227,8 @@ Status check_limits(Device& device, const ContextLimits& limits) {
   if (limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_pages_per_sequence > 0 &&
       limits.num_page_tables > 0)
     return Status::ok;
-  return device.fail(Status::invalid_argument, "a context without tokens, sequences or pages");
+  return device.fail(Status::invalid_argument,
+                     "create_context: the limits allow no tokens, sequences or pages");
 }
 
 }  // namespace
@@ -248,14 +252,14 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
   made->device = device;
   made->limits = *limits;
   Builder build(*device, *made, Builder::Mode::take);
-  build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "making a stream");
-  build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "making an event");
+  build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "creating a stream");
+  build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "creating an event");
   for (cudaEvent_t* event : {&made->passed, &made->handed_sent, &made->rows_ready, &made->rows_taken})
-    build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
+    build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event");
   for (cudaEvent_t& event : made->batch_sent)
-    build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
   for (DrawSlot& slot : made->draws)
-    build.check(cudaEventCreateWithFlags(&slot.drawn, cudaEventDisableTiming), "making an event");
+    build.check(cudaEventCreateWithFlags(&slot.drawn, cudaEventDisableTiming), "creating an event");
   if (build.status() == Status::ok) take_buffers(build, *made, *limits);
   if (build.status() != Status::ok) {
     release_context(made.release());
@@ -297,14 +301,15 @@ Status synchronize(Context* context) {
 
 namespace {
 
-// Jobs that decode come first in a step, and then prompts.
+// Returns the number of leading sequences with one token. Decoding jobs come first in a step, before prompts.
 int32_t num_single(const BatchView& host) {
   int32_t s = 0;
   while (s < host.num_sequences && host.sequence_starts[s + 1] == s + 1) ++s;
   return s;
 }
 
-// Adds what sequences of one token share to the batch in pinned memory, of which `used` numbers are there.
+// Appends the shared pages of sequences with one token to the batch in pinned memory, which holds `used`
+// integers so far.
 SharedKeys share_pages(const Context& c, const BatchView& host, int32_t num_single, int32_t* batch,
                        size_t& used) {
   const auto sequences = static_cast<size_t>(num_single);
@@ -327,13 +332,15 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   Context& c = *context;
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (!batch_is_sound(c.limits, *host))
-    return c.device->fail(Status::invalid_argument, "a batch beyond the limits of its context");
+    return c.device->fail(Status::invalid_argument,
+                          "bind_batch: the batch exceeds the limits of its context");
   const bool takes_drawn = host->drawn_rows != nullptr;
   if (takes_drawn && *std::max_element(host->drawn_rows, host->drawn_rows + host->num_tokens) >= c.num_drawn)
-    return c.device->fail(Status::invalid_argument, "a step that follows draws of other rows");
+    return c.device->fail(Status::invalid_argument,
+                          "bind_batch: drawn_rows has rows that the last call to sample did not draw");
   c.num_drawn = 0;
   const size_t slot = c.next_slot++ % Context::kSlots;
-  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "placing a batch");
+  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "copying a batch");
       s != Status::ok)
     return s;
   int32_t* to = c.batch_slots[slot];
@@ -352,8 +359,8 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   device->sequence_starts = put(host->sequence_starts, host->num_sequences + 1);
   device->kv_lengths = put(host->kv_lengths, host->num_sequences);
   device->logit_rows = put(host->logit_rows, host->num_logit_rows);
-  // The stride is the context's, so that a recorded step finds its tables at the same place. Kernels may look
-  // a little past a sequence: they find page 0 there.
+  // The stride is that of the context, so that a recorded step finds its tables at the same addresses.
+  // Kernels may read a little past a sequence's entries and find page 0 there.
   device->page_table = c.batch + used;
   device->page_table_stride = c.limits.max_pages_per_sequence;
   for (int32_t s = 0; s < host->num_page_tables * host->num_sequences; ++s) {
@@ -371,12 +378,12 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   cudaError_t error = cudaMemcpyAsync(c.batch, to, used * sizeof(int32_t), cudaMemcpyHostToDevice, c.stream);
   if (error == cudaSuccess) error = cudaEventRecord(c.batch_sent[slot], c.stream);
   if (error == cudaSuccess && takes_drawn) error = take_drawn(c, *host);
-  return c.device->check(error, "placing a batch");
+  return c.device->check(error, "copying a batch");
 }
 
 namespace {
 
-// Ends what is issued of a step, where nothing failed.
+// Marks the end of the issued work of a step if nothing failed.
 Status mark_pass(Context& c, const Status& issued) {
   if (issued != Status::ok) return issued;
   return c.device->check(c.device->passes.mark(c.stream, c.passed), "issuing a step");
@@ -391,7 +398,8 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (const Status s = c.device->check(c.device->passes.follow(c.stream), "issuing a step"); s != Status::ok)
     return s;
-  // Unrecorded, each operation waits for its own weights. Those on their way may be of another model.
+  // Without a recording, each operation waits for its own weights. The weights being copied may belong to
+  // another model.
   const bool are_arriving = c.device->arrivals.any(true);
   if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
   if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
@@ -414,7 +422,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
 
 namespace {
 
-// Keeps what was recorded and starts it; `run` where there is no memory for it.
+// Stores the recording and starts it. Sets `action` to `run` if there is no memory for it.
 Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, StepAction* action) {
   Device& device = *c.device;
   size_t num_kernels = 0;
@@ -476,7 +484,7 @@ void discard_recording(Context& c) {
   cudaGraph_t recorded = nullptr;
   static_cast<void>(cudaStreamEndCapture(c.stream, &recorded));
   if (recorded != nullptr) static_cast<void>(cudaGraphDestroy(recorded));
-  static_cast<void>(cudaGetLastError());  // of a recording that the failure has made invalid
+  static_cast<void>(cudaGetLastError());  // clears the error of a recording that the failure has invalidated
 }
 
 Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host) {
@@ -501,9 +509,10 @@ Status sample(Context* context, const SampleParams* params) {
   if (params->num_rows <= 0) return Status::ok;
   if (params->num_rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size ||
       params->vocab_size > params->stride || params->num_edits > c.limits.max_sample_edits)
-    return c.device->fail(Status::invalid_argument, "more to sample than the context has room for");
+    return c.device->fail(Status::invalid_argument,
+                          "sample: more rows, logits or edits than the limits of the context allow");
   DrawSlot& slot = c.draws[c.next_draw++ % Context::kDrawSlots];
-  // Of a step that nobody waits for any more.
+  // The slot may belong to a step that was abandoned.
   if (const Status s = c.device->check(cudaEventSynchronize(slot.drawn), "sampling"); s != Status::ok)
     return s;
   std::copy_n(params->rows, params->num_rows, slot.rows);
@@ -513,7 +522,7 @@ Status sample(Context* context, const SampleParams* params) {
   slot.num_pending = c.pending.size();
   if (!place_masks(c, slot)) {
     slot.num_rows = c.num_drawn = 0;
-    return c.device->fail(Status::invalid_argument, "more masks than the context has sequences");
+    return c.device->fail(Status::invalid_argument, "sample: more masks than the context has sequences");
   }
   SampleArguments arguments;
   arguments.logits = params->logits;
@@ -537,8 +546,9 @@ Status wait_for_draws(Context* context, const SampleOutcome* outcomes) {
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   const auto slot =
       std::find_if(c.draws.begin(), c.draws.end(), [&](const DrawSlot& s) { return s.outcomes == outcomes; });
-  if (slot == c.draws.end()) return c.device->fail(Status::invalid_argument, "draws that nobody asked for");
-  if (slot->num_rows == 0) return Status::ok;  // synchronize came between
+  if (slot == c.draws.end())
+    return c.device->fail(Status::invalid_argument, "wait_for_draws: no call to sample has these outcomes");
+  if (slot->num_rows == 0) return Status::ok;  // synchronize has completed it already
   const Status status = wait_for(c, slot->drawn);
   if (status != Status::ok) return status;
   deliver_rows(c, slot->num_pending);

@@ -1,4 +1,4 @@
-// One stream of work with everything it needs taken in advance, at fixed addresses.
+// Context: one stream of work with all of its memory allocated in advance, at fixed addresses.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace quire::kernels {
 
-// A recorded step. One that is under way when it goes ends first.
+// A recorded step (CUDA graph). Destroying it during a replay lets the replay finish.
 struct GraphDeleter {
   void operator()(CUgraphExec_st* graph) const { static_cast<void>(cudaGraphExecDestroy(graph)); }
 };
@@ -30,7 +30,7 @@ struct PendingCopy {
   size_t bytes = 0;
 };
 
-// A call to sample on its way: pinned memory, and whom to tell.
+// A call to sample in flight: its pinned memory and the caller's results.
 struct DrawSlot {
   SampleRow* rows = nullptr;
   LogitEdit* edits = nullptr;
@@ -39,10 +39,10 @@ struct DrawSlot {
   cudaEvent_t drawn = nullptr;
   SampleOutcome* outcomes = nullptr;  // the caller's
   int32_t num_rows = 0;               // 0 once delivered
-  size_t num_pending = 0;             // of Context::pending, copies that come before these draws
+  size_t num_pending = 0;             // number of entries of Context::pending that come before these draws
 };
 
-// What lies sorted in the places of experts.
+// Description of the rows that are sorted in expert_places now.
 struct SortedRows {
   const int32_t* expert_of_row = nullptr;
   int32_t rows = 0;
@@ -59,9 +59,9 @@ struct Context {
   ContextLimits limits;
   cudaStream_t stream = nullptr;
   cudaEvent_t done = nullptr;
-  cudaEvent_t passed = nullptr;  // what the context has issued by now, for PassOrder
+  cudaEvent_t passed = nullptr;  // recorded after the context's latest work, for PassOrder
 
-  // Batches travel through a ring of pinned slots into one device buffer.
+  // Batches are copied through a ring of pinned buffers to one device buffer.
   static constexpr size_t kSlots = 4;
   std::array<int32_t*, kSlots> batch_slots{};
   std::array<cudaEvent_t, kSlots> batch_sent{};
@@ -74,15 +74,16 @@ struct Context {
   uint32_t* counters = nullptr;
   int32_t num_counters = 0;
   AttentionScratch attention;
-  SharedKeys shared;           // of the batch that was placed last
+  SharedKeys shared;           // of the latest batch
   __half* gathered = nullptr;  // [max_tokens up to a whole tile, max_columns + kBlockRows]
   size_t gathered_elements = 0;
-  // Where there are experts: their rows dealt out to tiles, and what these read.
-  int32_t* expert_places = nullptr;  // [kMostExpertSlots] experts of tiles, and again rows of slots
+  // Only with experts (MoE): their rows sorted into tiles, and the input of the tiles.
+  int32_t* expert_places = nullptr;  // [kMostExpertSlots] experts of tiles, then [kMostExpertSlots] rows of
+                                     // slots
   SortedRows sorted_rows;
   __half* expert_input = nullptr;
   size_t expert_input_elements = 0;
-  __half* slab = nullptr;    // expanded weights on their way to a large product
+  __half* slab = nullptr;    // expanded weights of a large product
   float* product = nullptr;  // f32 results of a large product that still need a bias
   void* library_workspace = nullptr;
 
@@ -90,24 +91,24 @@ struct Context {
   size_t host_row_floats = 0;
   float* handed_rows = nullptr;  // pinned, [max_tokens, handed_columns]
   size_t handed_floats = 0;
-  cudaEvent_t handed_sent = nullptr;  // from handed_rows
-  cudaEvent_t rows_ready = nullptr;   // for another context to take
-  cudaEvent_t rows_taken = nullptr;   // from another context
-  const Device* connected = nullptr;  // whose memory this card has asked to reach
+  cudaEvent_t handed_sent = nullptr;  // recorded after the copy from handed_rows
+  cudaEvent_t rows_ready = nullptr;   // recorded when rows are ready for another context
+  cudaEvent_t rows_taken = nullptr;   // recorded when rows of another context have been copied
+  const Device* connected = nullptr;  // device whose memory this card has been given access to
   RowScan* sample_scans = nullptr;
   float* sample_adjusted = nullptr;
-  static constexpr size_t kDrawSlots = 2;  // of a step, and of the one that follows it
+  static constexpr size_t kDrawSlots = 2;  // one step, and the step that follows it
   std::array<DrawSlot, kDrawSlots> draws{};
   size_t next_draw = 0;
   int32_t* drawn = nullptr;  // [max_logit_rows] tokens of the last call to sample
-  int32_t num_drawn = 0;     // of these, until a batch is placed
+  int32_t num_drawn = 0;     // number of these; 0 after a batch has been bound
   std::vector<PendingCopy> pending;
 
-  // Of all recorded steps. For each the driver takes 3 to 4 KB of the card and 8 to 11 KB of the host (H200,
-  // 8B).
+  // Limit for all recorded steps together. Per kernel the driver uses 3 to 4 KB of the card and 8 to 11 KB of
+  // the host (H200, 8B).
   static constexpr size_t kMostRecordedKernels = 16384;
   RecordedSteps<StepGraph> recorded{kMostRecordedKernels};
-  std::optional<StepKey> recording;  // the step that is being recorded
+  std::optional<StepKey> recording;  // the step being recorded
   RecordedWeights recorded_weights;
 
   std::vector<void*> device_memory;
@@ -120,8 +121,8 @@ constexpr int32_t kMostExpertSlots = 1 << 16;
 constexpr size_t kSlabBytes = size_t{48} << 20;
 constexpr size_t kProductBytes = size_t{32} << 20;
 
-// Chunks of keys that grids are sized for when the longest sequence has `tokens`: few distinct numbers, each
-// at most a quarter too large.
+// Returns the number of chunks of keys for which grids are sized if the longest sequence has `tokens`: one of
+// few distinct numbers, at most a quarter too large.
 int32_t chunk_bucket(int32_t tokens);
 
 // Table entries (context.cpp).
@@ -135,8 +136,8 @@ Status end_step(Context* context, StepAction* action);
 Status pause_step(Context* context, int32_t* paused);
 Status resume_step(Context* context);
 Status forget_steps(Context* context);
-// Ends the recording of a step and throws it away: the stream takes work again. What has failed keeps its
-// words.
+// Ends and discards the recording of a step, so that the stream accepts work again. The message of the
+// original failure is kept.
 void discard_recording(Context& context);
 Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host);
 Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows);
@@ -145,33 +146,35 @@ Status receive_rows(Context* context, float* device_rows, Context* from, const f
 Status sample(Context* context, const SampleParams* params);
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 
-// How the input of a product lies, and its output is to lie.
+// Layout of a product's input and output.
 struct ProductForm {
   bool in_row_order = false;  // columns are already in the stored row order of the weight's only group
-  bool arranged = false;      // then also arranged, where takes_arranged says so
-  bool arranges = false;      // the output, likewise, for the matrix that reads it
+  bool arranged = false;      // in_row_order only: also arranged, if takes_arranged is true
+  bool arranges = false;      // the output is to be arranged for the matrix that reads it
   int32_t activation = -1;    // an Activation for a paired weight (gate, up): output = act(gate) * up; or -1
 };
 Status multiply(Context& context, const LinearParams& params, const ProductForm& form);
-// With its norm taken on the way in; only where fuses_norm says so.
+// Multiplies, with the norm of the input computed by the same kernel; only if fuses_norm is true.
 Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
                        const ProductForm& form);
 bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);
-// Whether a producer may write the input of this weight in its row order, and where to.
+// takes_row_order returns true if a kernel may write the input of this weight in its row order; row_place
+// returns the place of each row.
 bool takes_row_order(const Weight& weight);
 const int32_t* row_place(const Weight& weight);
-// Whether so many rows of it are to lie arranged (arranged.cuh) too, and what they take of Context::gathered.
+// takes_arranged returns true if that many rows should also be arranged (arranged.cuh); arranged_elements
+// returns their size in Context::gathered.
 bool takes_arranged(const Context& context, const Weight& weight, int32_t rows);
 size_t arranged_elements(int32_t rows, int32_t columns);
 bool uses_library(const Context& context, int32_t rows);
 
-// `append`, only where fuses_append says so: the step's tokens are also written to the cache.
+// If `append` is given, also writes the step's tokens to the cache; only if fuses_append is true.
 Status attend(Context& context, const AttentionParams& params, const AppendKvParams* append,
               const int32_t* place);
 bool fuses_append(const Context& context, const AttentionParams& params);
 
-// What the operations obey; models that ask for more are refused when they are loaded.
-// FP8 activations are added where the card has such products.
+// Features that the operations support; models that need others are rejected when they are loaded. FP8
+// activations are added if the card has such products.
 constexpr uint64_t kMechanisms =
     ((uint64_t{1} << kNumMechanisms) - 1) &
     ~static_cast<uint64_t>(kMechanismByteActivations | kMechanismFloat8Activations);

@@ -1,5 +1,5 @@
-// The entries of experts: what is dealt out how, decided on the host from numbers of rows alone, so that a
-// recorded step fits every choice.
+// Table entries for experts (MoE). The host chooses shapes and grids from the numbers of rows only, so that a
+// recorded step fits every choice of experts.
 #include "kernels/cuda/experts/experts.h"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ LaunchExperts launch_of(TileKind kind) {
   }
 }
 
-// Records of expert e begin at e * stride; 0: they do not lie so.
+// Returns the stride of the records: those of expert e begin at e * stride. Returns 0 if they are not evenly
+// spaced.
 int32_t record_stride(const ExpertLinearParams& p) {
   if (p.experts[0]->records == nullptr) return 0;
   if (p.num_experts == 1) return 1;
@@ -53,8 +54,8 @@ bool is_shaped_as(const Matrix& a, const Matrix& b) {
   return same;
 }
 
-// What stands for group `group` of all experts whose matrix there is of this kind. False where these differ
-// in shape.
+// Finds a matrix that represents group `group` of all experts whose matrix there is of this kind. Returns
+// false if their shapes differ.
 bool common_matrix(const ExpertLinearParams& p, size_t group, TileKind kind, Matrix& common) {
   common = {};
   for (int32_t e = 0; e < p.num_experts; ++e) {
@@ -68,8 +69,8 @@ bool common_matrix(const ExpertLinearParams& p, size_t group, TileKind kind, Mat
   return true;
 }
 
-// Tiles of 8 rows that one expert's product takes at a time, by how many rows an expert has; 0: each row goes
-// by itself, which reads a matrix once for each of them.
+// Returns the number of 8-row tiles that one expert's product handles at a time, from the rows per expert. 0:
+// single rows, which reads a matrix once per row.
 int32_t tiles_for(int32_t rows, int32_t num_experts) {
   if (rows <= num_experts / 2) return 0;
   if (rows <= 6 * num_experts) return 2;
@@ -80,13 +81,13 @@ int32_t most_tiles(int32_t rows, int32_t num_experts, int32_t tile_rows) {
   return std::min(rows, num_experts + rows / tile_rows);
 }
 
-// That they make where experts are chosen at random.
+// Returns the expected number of tiles if experts are chosen at random.
 double likely_tiles(int32_t rows, int32_t num_experts, int32_t tile_rows) {
   const double chosen = num_experts * (1.0 - std::pow(1.0 - 1.0 / num_experts, rows));
   return chosen * (1.0 + std::max(0.0, rows / chosen / tile_rows - 0.5));
 }
 
-// The most rows, a multiple of those that share an input, whose tiles there is room for.
+// Returns the largest number of rows, a multiple of those that share an input, whose tiles fit in memory.
 int32_t rows_at_once(const Context& c, const ExpertLinearParams& p, int32_t tile_rows, int32_t stride) {
   const auto room = static_cast<int64_t>(c.expert_input_elements) / stride;
   const int64_t slots = std::min<int64_t>(room, kMostExpertSlots);
@@ -99,7 +100,7 @@ int32_t rows_at_once(const Context& c, const ExpertLinearParams& p, int32_t tile
   return fits(rows) ? rows : 0;
 }
 
-// One of the matrices that make an expert's, of one kind, as it stands for those of all experts.
+// Matrix of one kind and group that represents those of all experts.
 struct ExpertMatrix {
   size_t group = 0;
   Matrix matrix;
@@ -113,7 +114,8 @@ Status collect_matrices(Context& c, const ExpertLinearParams& p, std::vector<Exp
     for (const TileKind kind : kKinds) {
       Matrix common;
       if (!common_matrix(p, group, kind, common))
-        return c.device->fail(Status::unsupported, "experts whose matrices are stored in different ways");
+        return c.device->fail(Status::unsupported,
+                              "expert_linear: the matrices of the experts have different formats or shapes");
       if (common.num_parts > 0) matrices.push_back({group, common});
     }
   }
@@ -125,9 +127,10 @@ GemmShape shape_of(const Context& c, const Matrix& matrix, int32_t tiles, int32_
   return expert_shape(*c.device, matrix, std::max(1, tiles), num_tiles, kExpertBytes + staged_bytes);
 }
 
-// Blocks for each tile: as the shape deals out the most tiles that there may be, or one for each task where
-// the likely number of tiles takes less time so. Few blocks that would fill the card in one round leave
-// multiprocessors without work where there are fewer tiles. A block of 128 rows of a task is 1, its start 3.
+// Returns the number of blocks per tile: that of the shape, which assumes the largest possible number of
+// tiles, or one block per task if that takes less time with the expected number of tiles. The few blocks that
+// fill the card in one round leave multiprocessors idle if there are fewer tiles. Cost: 1 for a block of 128
+// rows of a task, 3 for the start of a thread block.
 int32_t blocks_of_tile(const Context& c, const GemmShape& shape, const Matrix& matrix, double tiles) {
   const auto cost = [&](int32_t blocks) {
     const int32_t tasks = (shape.tasks + blocks - 1) / blocks;
@@ -136,7 +139,7 @@ int32_t blocks_of_tile(const Context& c, const GemmShape& shape, const Matrix& m
   return cost(shape.tasks) < cost(shape.blocks) ? shape.tasks : shape.blocks;
 }
 
-// A row by itself is staged where two blocks fit on a multiprocessor all the same.
+// A single row is first copied to shared memory unordered if two blocks still fit on a multiprocessor.
 void shape_rows(const Context& c, int32_t rows, ExpertArguments& a) {
   const auto row_bytes = static_cast<uint32_t>(a.matrix.num_rows * sizeof(__half));
   if (row_bytes % 16 == 0) {
@@ -150,20 +153,20 @@ void shape_rows(const Context& c, int32_t rows, ExpertArguments& a) {
   a.shape = shape_of(c, a.matrix, 0, rows);
 }
 
-// Whether the card has room for such tiles of all of them.
+// Returns true if the card can run tiles of that size for all of the matrices.
 bool tiles_fit(const Context& c, const std::vector<ExpertMatrix>& matrices, int32_t tiles) {
   return std::all_of(matrices.begin(), matrices.end(),
                      [&](const ExpertMatrix& m) { return shape_of(c, m.matrix, tiles, 1).shared_bytes > 0; });
 }
 
-// Where products go, and what becomes of them.
+// Destination of the products, and their activation.
 struct Target {
   __half* output = nullptr;
   int32_t stride = 0;
   int32_t activation = -1;  // see Epilogue
 };
 
-// A gate meets its up in the matrix kernel.
+// Returns true if the matrix kernel can apply the activation to gate and up.
 bool fuses_mlp(const ExpertLinearParams& p, const std::vector<ExpertMatrix>& matrices) {
   return p.mlp != nullptr && p.mlp->gated && mechanisms_of(*p.mlp) == 0 &&
          std::all_of(matrices.begin(), matrices.end(),
@@ -178,7 +181,7 @@ Target target_of(const ExpertLinearParams& p, bool fused) {
   return target;
 }
 
-// The products of rows [first, first + rows) by their experts.
+// Products of rows [first, first + rows) with their experts.
 struct Round {
   int32_t first = 0;
   int32_t rows = 0;
@@ -202,7 +205,9 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
           blocks_of_tile(c, a.shape, common, likely_tiles(round.rows, p.num_experts, tiles.tile_rows));
   }
   if (a.shape.shared_bytes == 0)
-    return c.device->fail(Status::unsupported, "experts of too many rows for this card");
+    return c.device->fail(
+        Status::unsupported,
+        "expert_linear: the matrices of the experts have too many rows for the shared memory of this card");
   a.epilogue.activation = round.target.activation;
   a.epilogue.stride = round.target.stride;
   a.epilogue.output =
@@ -243,7 +248,7 @@ Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& rou
                          "multiplying by experts");
 }
 
-// Unless they lie sorted from the product before.
+// Sorts the rows, unless they are still sorted from the previous product.
 Status sort_rows(Context& c, const ExpertLinearParams& p, const Round& round, const ExpertTiles& tiles) {
   const int32_t* const experts = p.expert_of_row + round.first;
   const SortedRows wanted{experts, round.rows, p.num_experts, tiles.tile_rows};
@@ -273,7 +278,8 @@ bool is_choice(const RouteParams& p) {
          p.num_chosen <= p.num_experts && p.num_groups > 0;
 }
 
-// Of the kernel that multiplies by the router and chooses; shared_bytes is 0 where there is none for it.
+// Returns the shape of the kernel that multiplies by the router and chooses; shared_bytes is 0 if there is
+// none.
 GemmShape shape_of_choice(const Context& c, const Weight& router, const RouteParams& choice) {
   if (!c.device->is_hopper || !is_choice(choice) || !takes_row_order(router)) return {};
   const WeightGroup& group = router.groups.front();
@@ -282,7 +288,7 @@ GemmShape shape_of_choice(const Context& c, const Weight& router, const RoutePar
   return choice_fits(*c.device, group.matrix, shape, choice.rows, choice.num_experts) ? shape : GemmShape{};
 }
 
-// `norm`: of no input where the product takes rows as they are.
+// `norm` has no input if the rows are not to be normalised.
 Status choose_at_once(Context& c, const GemmShape& shape, const LinearParams& product, const NormParams& norm,
                       const RouteParams& choice) {
   const Matrix& m = product.weight->groups.front().matrix;
@@ -304,7 +310,7 @@ Status choose_at_once(Context& c, const GemmShape& shape, const LinearParams& pr
 Status route(Context* context, const RouteParams* params) {
   if (params->rows <= 0) return Status::ok;
   if (!is_choice(*params))
-    return context->device->fail(Status::invalid_argument, "a choice of more experts than there are");
+    return context->device->fail(Status::invalid_argument, "route: more experts to choose than exist");
   return context->device->check(launch_route(*params, context->launch()), "choosing experts");
 }
 
@@ -341,7 +347,8 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   Round round;
   round.record_stride = record_stride(p);
   if (round.record_stride == 0)
-    return c.device->fail(Status::invalid_argument, "experts that were not prepared together, in order");
+    return c.device->fail(Status::invalid_argument,
+                          "expert_linear: the experts were not prepared together and in order");
   std::vector<ExpertMatrix> matrices;
   if (const Status s = collect_matrices(c, p, matrices); s != Status::ok) return s;
   const bool fused = fuses_mlp(p, matrices);

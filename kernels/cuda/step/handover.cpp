@@ -1,4 +1,5 @@
-// Rows on their way between the devices of one model: from host memory, and from card to card.
+// Transfer of rows between the devices of a model (pipeline parallelism): from host memory, and between
+// cards.
 #include <cstring>
 
 #include "kernels/cuda/step/context.h"
@@ -6,8 +7,8 @@
 namespace quire::kernels {
 namespace {
 
-// Lets the cards of two contexts reach each other's memory where the machine can; copies take a way through
-// the host where it cannot, so a refusal is no failure.
+// Gives the cards of two contexts access to each other's memory if the machine allows it. Otherwise copies go
+// through the host, so a refusal is no failure.
 void connect(Context& to, const Context& from) {
   if (to.connected == from.device) return;
   to.connected = from.device;
@@ -25,28 +26,29 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   if (count > c.handed_floats)
-    return c.device->fail(Status::invalid_argument, "more rows handed over than the context has room for");
+    return c.device->fail(Status::invalid_argument,
+                          "write_rows: more rows than the limits of the context allow");
   cudaError_t error = cudaEventSynchronize(c.handed_sent);
-  if (error != cudaSuccess) return c.device->check(error, "handing rows over");
+  if (error != cudaSuccess) return c.device->check(error, "transferring rows");
   if (count > 0) std::memcpy(c.handed_rows, host, count * sizeof(float));
   error =
       cudaMemcpyAsync(device_rows, c.handed_rows, count * sizeof(float), cudaMemcpyHostToDevice, c.stream);
   if (error == cudaSuccess) error = cudaEventRecord(c.handed_sent, c.stream);
-  return c.device->check(error, "handing rows over");
+  return c.device->check(error, "transferring rows");
 }
 
-// The copy runs on the stream of the taker, after what the reclaimer has queued; what the reclaimer queues
-// next waits for it.
+// The copy runs on the receiver's stream, after the work that the sender has queued; later work of the sender
+// waits for it.
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns) {
   Context& to = *context;
   Context& reclaimer = *from;
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
   if (reclaimer.device->enter() != Status::ok)
-    return to.device->fail(Status::device_lost,
-                           "the card " + reclaimer.device->name + " is lost, which has the layers before");
+    return to.device->fail(Status::device_lost, "the card " + reclaimer.device->name +
+                                                    " is lost, which computes the earlier layers");
   cudaError_t error = cudaEventRecord(reclaimer.rows_ready, reclaimer.stream);
-  if (error != cudaSuccess) return to.device->check(error, "handing rows over");
+  if (error != cudaSuccess) return to.device->check(error, "transferring rows");
   if (const Status s = to.device->enter(); s != Status::ok) return s;
   connect(to, reclaimer);
   error = cudaStreamWaitEvent(to.stream, reclaimer.rows_ready, 0);
@@ -55,7 +57,7 @@ Status receive_rows(Context* context, float* device_rows, Context* from, const f
                                 to.stream);
   if (error == cudaSuccess) error = cudaEventRecord(to.rows_taken, to.stream);
   if (error == cudaSuccess) error = cudaStreamWaitEvent(reclaimer.stream, to.rows_taken, 0);
-  return to.device->check(error, "handing rows over");
+  return to.device->check(error, "transferring rows");
 }
 
 }  // namespace quire::kernels

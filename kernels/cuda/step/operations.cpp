@@ -1,4 +1,4 @@
-// The primitive entries of the table: shapes are checked, kernels issued.
+// The primitive entries of the table: they check shapes and launch kernels.
 #include <algorithm>
 
 #include "kernels/cuda/pointwise/pointwise.h"
@@ -11,7 +11,7 @@ Status check(Context& c, cudaError_t error, const char* doing) {
   return c.device->check(error, doing);
 }
 
-// What the cache kernels can work on.
+// Returns true if the cache kernels support these heads.
 bool heads_fit(const HeadShape& heads, const KvShape& kv) {
   const bool quantized = kv.key_format >= KvFormat::q8 || kv.value_format >= KvFormat::q8;
   const int32_t values = value_dim(heads);
@@ -27,7 +27,7 @@ Status embed(Context* context, const EmbedParams* params) {
   if (params->num_tokens <= 0) return Status::ok;
   const Weight& table = *params->table;
   if (table.table == nullptr)
-    return c.device->fail(Status::invalid_argument, "an embedding from something that is no table");
+    return c.device->fail(Status::invalid_argument, "embed: the weight is not an embedding table");
   return check(c, launch_embed(*params, table.table, table.table_dtype, table.num_columns, c.launch()),
                "embedding");
 }
@@ -50,7 +50,8 @@ Status rope_angles(Context* context, const RopeAnglesParams* params) {
 Status append_kv(Context* context, const AppendKvParams* params) {
   if (params->batch.num_tokens <= 0) return Status::ok;
   if (!heads_fit(params->heads, params->kv_shape))
-    return context->device->fail(Status::unsupported, "heads of this size in a cache of this format");
+    return context->device->fail(Status::unsupported,
+                                 "attention: heads of this size are not supported with this cache format");
   const auto launch = appends_rows(*params) ? launch_append_rows : launch_append;
   return check(*context, launch(*params, context->launch()), "appending to the cache");
 }
@@ -64,7 +65,7 @@ int32_t most_chunks(const AttentionParams& p) {
                   (p.sliding_window + p.batch.max_query_tokens + kChunkTokens - 1) / kChunkTokens + 1);
 }
 
-// The first sequences of a step, each of one token, and those after them. Tokens keep their rows.
+// Split a step into its leading sequences with one token each, and the rest. Tokens keep their rows.
 AttentionParams singles_of(const AttentionParams& p) {
   AttentionParams first = p;
   first.batch.num_tokens = first.batch.num_sequences = p.batch.num_single;
@@ -93,7 +94,8 @@ bool fuses_append(const Context& c, const AttentionParams& p) {
 Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
   if (p.batch.num_tokens <= 0) return Status::ok;
   if (!heads_fit(p.heads, p.kv_shape))
-    return c.device->fail(Status::unsupported, "heads of this size in a cache of this format");
+    return c.device->fail(Status::unsupported,
+                          "attention: heads of this size are not supported with this cache format");
   if (takes_attention_any(p)) return check(c, launch_attention_any(p, c.launch()), "attending");
   const int32_t max_chunks = most_chunks(p);
   const SharedKeys* shared = shares_keys(p, c.shared) ? &c.shared : nullptr;
@@ -157,7 +159,7 @@ Status select_keys(Context* context, const SelectKeysParams* params) {
 Status mix_streams(Context* context, const MixStreamsParams* params) {
   if (params->tokens <= 0) return Status::ok;
   if (params->num_streams > kMostStreams)
-    return context->device->fail(Status::unsupported, "more than 16 residual streams");
+    return context->device->fail(Status::unsupported, "mix_streams: more than 16 residual streams");
   return check(*context, launch_mix_streams(*params, context->launch()), "mixing residual streams");
 }
 

@@ -1,4 +1,4 @@
-// From tiles on the card back to values on the host.
+// Converts tiles on the card back to values on the host.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace quire::kernels {
 namespace {
 
-// A tile at a time.
+// One tile at a time.
 Status dequantize_float8(Device& device, const Weight& weight, float* host) {
   const Matrix& m = weight.groups.front().matrix;
   std::vector<uint8_t> tile(m.parts[0].strip_bytes);
@@ -47,9 +47,11 @@ Status dequantize_float8(Device& device, const Weight& weight, float* host) {
 
 Status dequantize(Device* device, const Weight* weight, float* host) {
   if (weight->table != nullptr)
-    return device->fail(Status::invalid_argument, "an embedding table is not a matrix");
+    return device->fail(Status::invalid_argument,
+                        "dequantize: the weight is not a matrix but an embedding table");
   if (const Status s = device->enter(); s != Status::ok) return s;
-  if (const Status s = device->check(weight->memory->await(nullptr), "waiting for weights on their way");
+  if (const Status s =
+          device->check(weight->memory->await(nullptr), "waiting for weights that are being copied");
       s != Status::ok)
     return s;
   if (weight->groups.front().matrix.kind == TileKind::float8)
@@ -58,14 +60,15 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
   constexpr int32_t kStripsAtOnce = 32;
   const size_t bytes = static_cast<size_t>(kStripsAtOnce) * kStripColumns * static_cast<size_t>(stride) * 2;
   void* memory = nullptr;
-  if (const Status s = device->allocate(bytes, &memory, "taking memory to expand a matrix"); s != Status::ok)
+  if (const Status s = device->allocate(bytes, &memory, "allocating memory to expand a matrix");
+      s != Status::ok)
     return s;
   std::vector<__half_raw> slab(bytes / 2);
   Status status = Status::ok;
   for (const WeightGroup& group : weight->groups) {
     for (int32_t p = 0; p < group.matrix.num_parts && status == Status::ok; ++p) {
       const Part& part = group.matrix.parts[p];
-      // The stored part this one came from, told by its first column.
+      // Find the stored part of these columns by its first column.
       size_t source = 0;
       for (int32_t column = 0; column != part.first_column; ++source) column += weight->part_columns[source];
       const std::vector<int32_t>& order = weight->column_orders[source];

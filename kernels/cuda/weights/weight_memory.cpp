@@ -51,8 +51,8 @@ WeightMemory::~WeightMemory() {
     return;
   }
   static_cast<void>(cudaSetDevice(device_.ordinal));
-  // Other than cudaFree, taking a mapping away waits for nobody. Nor may it wait for the whole card, which
-  // would end the recording of a step elsewhere.
+  // Unlike cudaFree, unmapping waits for no work. Wait only for the copy: a wait for the whole card would end
+  // the recording of another context's step.
   if (arrived_ != nullptr) {
     static_cast<void>(cudaEventSynchronize(arrived_));
     static_cast<void>(cudaEventDestroy(arrived_));
@@ -71,8 +71,8 @@ Status WeightMemory::take(size_t bytes, const char* what) {
   return device_.map(memory_, 0, mapped, what);
 }
 
-// What was copied once is what is there: weights do not change. The copy takes what the device gets back, so
-// that one figure is promised of both.
+// Weights never change, so an earlier copy is still valid. The copy has the size of the device memory that
+// park frees, so that one number describes both.
 Status WeightMemory::copy_to_host() {
   if (mapped_bytes_ == 0) return Status::ok;
   if (const Status s = device_.enter(); s != Status::ok) return s;
@@ -94,7 +94,7 @@ Status WeightMemory::copy_to_host() {
   return device_.check(error, what);
 }
 
-// A wait that fails is that of a lost device.
+// A failed wait means that the device is lost.
 uint64_t WeightMemory::park() {
   const std::scoped_lock lock(mutex_);
   if (host_ == nullptr || !is_there_) return 0;
@@ -110,7 +110,7 @@ Status WeightMemory::bring() {
   if (const Status s = device_.enter(); s != Status::ok) return s;
   const std::scoped_lock lock(mutex_);
   if (is_there_) return Status::ok;
-  const char* const what = "bringing weights back";
+  const char* const what = "copying weights back to the device";
   if (const Status s = device_.map(memory_, 0, mapped_bytes_, what); s != Status::ok) return s;
   const cudaError_t error = device_.arrivals.bring(memory_, host_, bytes_, arrived_);
   is_there_ = error == cudaSuccess;

@@ -1,4 +1,4 @@
-// Pieces of device memory that weights lie in, and their way to host memory and back.
+// Device memory of weights, and its offload to host memory and back.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace quire::kernels {
 
 struct Device;
 
-// Copies of weights that come back to one card, one after the other. Any thread.
+// Copies of offloaded weights back to one card, in order. Thread-safe.
 class WeightArrivals {
  public:
   WeightArrivals() = default;
@@ -25,21 +25,21 @@ class WeightArrivals {
 
   // Starts a copy and records `arrived` after it.
   cudaError_t bring(void* target, const void* pinned, size_t bytes, cudaEvent_t arrived);
-  // Copies, once what is on its way has come.
+  // Copies to the host, after all copies in flight.
   cudaError_t send_away(void* pinned, const void* source, size_t bytes);
-  // Whether some copies may be under way; looks for it where `looks`.
+  // Returns true if copies may be in flight; checks the stream if `looks` is set.
   bool any(bool looks);
 
  private:
   cudaError_t open();
 
   std::mutex mutex_;
-  cudaStream_t stream_ = nullptr;  // guarded by mutex_; once it is there it stays
+  cudaStream_t stream_ = nullptr;  // guarded by mutex_; never destroyed once created
   std::atomic<bool> any_{false};
 };
 
-// A piece that the weights in it keep. Where the card maps memory its address stays while its bytes are away:
-// recorded steps hold it.
+// Memory block shared by the weights in it. On cards that can map memory its address stays reserved while it
+// is offloaded, because recorded steps contain the address.
 class WeightMemory {
  public:
   explicit WeightMemory(Device& device) : device_(device) {}
@@ -50,31 +50,31 @@ class WeightMemory {
   Status take(size_t bytes, const char* what);
   uint8_t* data() const { return static_cast<uint8_t*>(memory_); }
 
-  // As copy_weight, park_weight and bring_weight of the table. Small pieces stay where they are.
+  // Implement copy_weight, park_weight and bring_weight of the table. Small blocks are never offloaded.
   Status copy_to_host();
   uint64_t park();
   Status bring();
-  // What is issued on the stream from now on finds its bytes.
+  // Makes work issued on the stream from now on wait until the data is on the device.
   cudaError_t await(cudaStream_t stream) const;
-  // Whether they are there by now.
+  // Returns true if the data is on the device now.
   bool has_come() const;
 
  private:
   Device& device_;
   void* memory_ = nullptr;
   size_t bytes_ = 0;
-  size_t mapped_bytes_ = 0;  // 0: an ordinary piece
+  size_t mapped_bytes_ = 0;  // 0: allocated without mapping
   mutable std::mutex mutex_;
   bool is_there_ = true;           // guarded by mutex_
-  void* host_ = nullptr;           // guarded by mutex_: pinned; once copied, kept
-  cudaEvent_t arrived_ = nullptr;  // guarded by mutex_; there where the copy is
+  void* host_ = nullptr;           // guarded by mutex_: pinned; never freed once copied
+  cudaEvent_t arrived_ = nullptr;  // guarded by mutex_; exists if the host copy exists
 };
 
-// The weights that the recorded steps of a context read. One thread at a time.
+// Weights that the recorded steps of a context read. Used by one thread at a time.
 class RecordedWeights {
  public:
   void add(const std::shared_ptr<WeightMemory>& memory);
-  // False too where some are gone for ever.
+  // Returns false also if some weights have been released.
   bool have_come() const;
   void clear() { pieces_.clear(); }
 

@@ -1,4 +1,5 @@
-// From stored matrices to tiles on the card: raw bytes travel through pinned staging, kernels repack them.
+// Converts stored matrices to tiles on the card: raw bytes are copied through pinned staging buffers, and
+// kernels repack them.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -19,7 +20,7 @@ size_t padded_bytes(size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-// A bump allocator over a stage's scratch: first sizes are counted, then bytes are sent.
+// A bump allocator over a staging buffer's scratch: sizes are counted first, then bytes are sent.
 class RawBytes {
  public:
   size_t add(size_t bytes) {
@@ -34,7 +35,7 @@ class RawBytes {
 };
 
 struct Piece {
-  const void* host = nullptr;  // nullptr: the bytes of the matrix that are still in a file
+  const void* host = nullptr;  // nullptr: the bytes of the matrix are still in a file
   size_t bytes = 0;
   size_t offset = 0;
 };
@@ -44,7 +45,7 @@ Piece piece_of(const std::vector<T>& values) {
   return {values.data(), values.size() * sizeof(T), 0};
 }
 
-// Of f8_e4m3.
+// Returns the number of f8_e4m3 scales.
 size_t num_scales(const WeightSource& source) {
   const DenseSource& dense = source.dense;
   if (dense.dtype != DType::f8_e4m3) return 0;
@@ -52,24 +53,24 @@ size_t num_scales(const WeightSource& source) {
          static_cast<size_t>((source.num_in - 1) / dense.scale_in + 1);
 }
 
-// About what of it is on its way at a time.
+// Returns roughly how many bytes of the source are copied at a time.
 size_t sent_bytes(const WeightSource& source) {
   if (source.format == WeightFormat::coded && coded_kind(source) == TileKind::dense)
     return static_cast<size_t>(source.num_in) * static_cast<size_t>(source.padded_out) * sizeof(uint16_t);
   return stored_bytes(source);
 }
 
-// How a part is read where its tiles are made.
+// Returns the form in which the repack kernel reads a part.
 TileKind stored_as(const PartPlan& plan) {
   const WeightSource& source = *plan.source;
   if (source.format == WeightFormat::exl2) return TileKind::exl2;
   if (source.format != WeightFormat::coded) return TileKind::dense;
   const TileKind kind = coded_kind(source);
-  // Single weights of mxfp4 are not read.
+  // Single weights of mxfp4 cannot be read, so other tiles are made from f16.
   return kind == TileKind::mxfp4 && plan.kind != kind ? TileKind::dense : kind;
 }
 
-// What of a matrix of grouped codes travels to the card, in whichever way it is read there.
+// Parts of a matrix of grouped codes that are copied to the card, in the form that it is read there.
 class CodedPieces {
  public:
   CodedPieces(const WeightSource& source, TileKind kind) : source_(source), kind_(kind) {
@@ -115,20 +116,22 @@ class CodedPieces {
 
 class Preparer {
  public:
-  // Into `memory`, of the size of the weight's layout.
+  // Prepares the weight in `memory`, which has the size of its layout.
   Preparer(Device& device, Weight& weight, StagingLease& stage, uint8_t* memory)
       : device_(device), weight_(weight), stage_(stage), next_(memory), left_(weight.bytes) {}
 
-  // float8: where tiles of that kind are, if there are any.
+  // float8 describes the tiles of that kind, if there are any.
   Status part(const PartPlan& plan, const Float8Target& float8, Part& part);
   Status group_rows(WeightGroup& group);
   Status bias(const WeightSource* parts, int32_t num_parts);
 
  private:
-  // The next bytes, in the order of the layout.
+  // Takes the next bytes, in the order of the layout.
   Status take(size_t bytes, void** memory) {
     const size_t padded = padded_bytes(bytes);
-    if (padded > left_) return device_.fail(Status::invalid_argument, "a weight larger than its layout");
+    if (padded > left_)
+      return device_.fail(Status::invalid_argument,
+                          "prepare_weights: a weight is larger than its planned layout");
     *memory = next_;
     next_ += padded;
     left_ -= padded;
@@ -227,7 +230,7 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
   stored.exponents = static_cast<const uint8_t*>(at(exponents));
   coded.describe(stored);
   stored.prescale =
-      is_coded && stored_kind == TileKind::dense ? 1.0f : source.prescale;  // the halves have it
+      is_coded && stored_kind == TileKind::dense ? 1.0f : source.prescale;  // the f16 values include it
   stored.dense = at(dense);
   stored.dense_dtype = static_cast<int32_t>(is_coded ? DType::f16 : source.dense.dtype);
   stored.dense_scales = static_cast<const float*>(at(dense_scales));
@@ -262,11 +265,11 @@ Status Preparer::part(const PartPlan& plan, const Float8Target& float8, Part& pa
                                    : repack_dense(stored, target, stage_->stream());
   status = device_.check(error, "repacking weights");
   if (status != Status::ok) return status;
-  // The scratch is used again for the next part, and the vectors here end with this call.
+  // The scratch is reused for the next part, and the vectors here end with this call.
   return device_.check(cudaStreamSynchronize(stage_->stream()), "repacking weights");
 }
 
-// The first part clears the tiles of all.
+// The first part clears the tiles of all parts.
 Status Preparer::float8_part(const StoredMatrix& stored, const PartPlan& plan, Float8Target target,
                              uint8_t* tiles) {
   const size_t bytes = static_cast<size_t>(plan.num_strips) * plan.strip_bytes;
@@ -320,15 +323,15 @@ void finish_matrix(Matrix& m, const PartPlan& plan) {
   }
 }
 
-// What all parts become, before any memory is taken.
+// Layout of all parts, computed before any memory is allocated.
 struct WeightLayout {
   std::vector<PartPlan> plans;
   std::vector<size_t> group_of_part;
-  std::vector<size_t> first_of_group;  // part
+  std::vector<size_t> first_of_group;  // first part of each group
   bool has_bias = false;
   int32_t num_columns = 0;
 
-  // In pieces of whole padding, in the order in which they are taken.
+  // Returns the total size of the pieces, each padded, in the order in which they are taken.
   size_t bytes() const {
     size_t total = 0;
     for (const PartPlan& plan : plans)
@@ -343,13 +346,14 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
   const WeightSource* parts = matrix.parts;
   const int32_t num_parts = matrix.num_parts;
   if (num_parts < 1 || num_parts > kMaxParts)
-    return device.fail(Status::invalid_argument, "a matrix of more than three parts");
+    return device.fail(Status::invalid_argument, "prepare_weights: a matrix has more than three parts");
   const bool float8 = takes_float8(matrix);
   layout.plans.resize(static_cast<size_t>(num_parts));
   for (size_t p = 0; p < layout.plans.size(); ++p) {
     PartPlan& plan = layout.plans[p];
     if (!plan_part(parts[p], plan, float8) || parts[p].num_in != parts[0].num_in)
-      return device.fail(Status::invalid_argument, "a matrix whose groups or shapes do not fit together");
+      return device.fail(Status::invalid_argument,
+                         "prepare_weights: the groups or shapes of a matrix do not fit together");
     size_t g = 0;
     while (g < layout.first_of_group.size() && !shares_launch(layout.plans[layout.first_of_group[g]], plan))
       ++g;
@@ -398,8 +402,8 @@ Status build(Device& device, const MatrixSource& matrix, const WeightLayout& lay
   return preparer.bias(parts, num_parts);
 }
 
-// Records of matrices that are prepared together lie side by side, as many for each: experts are found by
-// their number. A matrix by itself needs none.
+// Returns the number of records per matrix. Records of matrices that are prepared together are adjacent, with
+// the same number for each, so that a kernel finds an expert by its number. A single matrix needs none.
 size_t most_groups(const std::vector<WeightLayout>& layouts) {
   size_t most = 0;
   if (layouts.size() == 1) return most;
@@ -407,7 +411,7 @@ size_t most_groups(const std::vector<WeightLayout>& layouts) {
   return most;
 }
 
-// Of one matrix.
+// Returns the bytes of the records of one matrix.
 size_t record_bytes(const std::vector<WeightLayout>& layouts) {
   return padded_bytes(most_groups(layouts) * sizeof(MatrixRecord));
 }
@@ -419,7 +423,8 @@ void write_records(const Weight& weight, MatrixRecord* records) {
 
 }  // namespace
 
-// All matrices in one piece of memory: they cost the rest of one page and not of one each.
+// Prepares all matrices in one block of memory, so that at most one page is partly filled rather than one per
+// matrix.
 Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights) {
   std::fill_n(weights, num_matrices, nullptr);
   if (const Status s = device->enter(); s != Status::ok) return s;
@@ -436,7 +441,7 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
   StagingLease stage(*device, largest_part);
   if (stage.status() != Status::ok) return stage.status();
   const auto memory = std::make_shared<WeightMemory>(*device);
-  if (const Status s = memory->take(bytes, "taking memory for weights"); s != Status::ok) return s;
+  if (const Status s = memory->take(bytes, "allocating memory for weights"); s != Status::ok) return s;
   std::vector<std::unique_ptr<Weight>> made;
   auto* records = reinterpret_cast<MatrixRecord*>(memory->data());
   uint8_t* place = memory->data() + record_bytes(layouts) * layouts.size();
@@ -445,7 +450,8 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
     made.back()->memory = memory;
     const Status s = build(*device, matrices[i], layouts[i], stage, place, *made.back());
     if (s != Status::ok) {
-      static_cast<void>(cudaStreamSynchronize(stage->stream()));  // nothing may write there any more
+      static_cast<void>(cudaStreamSynchronize(stage->stream()));  // wait for copies into memory that is about
+                                                                  // to be freed
       return s;
     }
     made.back()->bytes += record_bytes(layouts);
@@ -472,7 +478,8 @@ Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_ma
 
 Status plan_table(Device* device, const TableSource* source, uint64_t* bytes) {
   if (source->rows <= 0 || source->columns <= 0)
-    return device->fail(Status::invalid_argument, "an embedding table without rows or columns");
+    return device->fail(Status::invalid_argument,
+                        "prepare_table: the embedding table has no rows or no columns");
   *bytes =
       static_cast<size_t>(source->rows) * static_cast<size_t>(source->columns) * dtype_bytes(source->dtype);
   return Status::ok;
@@ -480,7 +487,7 @@ Status plan_table(Device* device, const TableSource* source, uint64_t* bytes) {
 
 namespace {
 
-// What was sent has arrived, whatever becomes of the rest.
+// Waits for the copy even if a later part failed.
 Status send_table(Device& device, const TableSource& source, uint8_t* memory, size_t bytes) {
   StagingLease stage(device, 0);
   if (stage.status() != Status::ok) return stage.status();
@@ -495,13 +502,14 @@ Status prepare_table(Device* device, const TableSource* source, Weight** weight)
   *weight = nullptr;
   const DType dtype = source->dtype;
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
-    return device->fail(Status::unsupported, "an embedding table that is neither f16, bf16 nor f32");
+    return device->fail(Status::unsupported,
+                        "prepare_table: the embedding table is neither f16, bf16 nor f32");
   uint64_t bytes = 0;
   if (const Status s = plan_table(device, source, &bytes); s != Status::ok) return s;
   if (const Status s = device->enter(); s != Status::ok) return s;
   auto made = std::make_unique<Weight>();
   made->memory = std::make_shared<WeightMemory>(*device);
-  Status status = made->memory->take(bytes, "taking memory for an embedding table");
+  Status status = made->memory->take(bytes, "allocating memory for an embedding table");
   if (status != Status::ok) return status;
   made->bytes = bytes;
   made->table = made->memory->data();

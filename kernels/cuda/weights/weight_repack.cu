@@ -14,7 +14,8 @@ __device__ __forceinline__ int stored_column(const StoredMatrix& m, int column) 
   return m.column_order != nullptr ? m.column_order[column] : column;
 }
 
-// Element `e` (0..31) of a lane: pair h = e / 2, first or second code of it.
+// Return the row and column of a lane's element: pair h of its elements, first or second code (x) of the
+// pair.
 __device__ __forceinline__ int lane_row(int lane, int h, int x) {
   return 8 * (lane & 3) + 4 * ((h / 4) & 1) + 2 * ((h & 3) >> 1) + x;
 }
@@ -26,7 +27,7 @@ __device__ __forceinline__ void put(uint32_t* words, int word, int bit, uint32_t
   words[word] |= value << bit;
 }
 
-// kE2m1: codes of 4 bits that are such floats.
+// kE2m1: the codes are E2M1 (4 bits).
 template <int kBits, bool kE2m1 = false, typename Code>
 __device__ __forceinline__ void pack_tile(uint8_t* tile, int lane, Code code_of) {
   constexpr int kLow = kBits == 3 ? 2 : kBits == 5 || kBits == 6 ? 4 : kBits;  // bits of the low plane
@@ -85,7 +86,7 @@ __device__ __forceinline__ void pack_exl2_tile(const StoredMatrix& m, const Step
   });
 }
 
-// This warp's step and the place of its tile; false after the last step.
+// Finds this warp's step and the location of its tile; returns false after the last step.
 __device__ __forceinline__ bool take_step(const RepackTarget& target, StepSource& step, uint8_t*& tile) {
   const int index = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
   if (index >= target.num_steps) return false;
@@ -115,10 +116,10 @@ __global__ void repack_exl2_kernel(StoredMatrix m, RepackTarget target) {
   }
 }
 
-// One record of scales: eight words of nibbles, the group's scale twice, and nothing.
+// Writes one record of scales: eight words of nibbles, the group's scale twice, and padding.
 __global__ void repack_exl2_scales_kernel(StoredMatrix m, RepackTarget target) {
   const int index = blockIdx.x * blockDim.y + threadIdx.y;
-  const int strip = blockIdx.y, entry = threadIdx.x;  // of 16 u16
+  const int strip = blockIdx.y, entry = threadIdx.x;  // one of 16 u16
   if (index >= target.num_scales) return;
   const ScaleSource s = target.scales[index];
   uint32_t value = 0;
@@ -136,12 +137,12 @@ __global__ void repack_exl2_scales_kernel(StoredMatrix m, RepackTarget target) {
   reinterpret_cast<uint16_t*>(record)[entry] = static_cast<uint16_t>(value);
 }
 
-// Of the index-th code, in words that lie `stride` apart.
+// Returns code `index` of words that lie `stride` apart.
 __device__ __forceinline__ uint32_t bits_at(const uint32_t* words, int index, int64_t stride, int bits) {
   const int per_word = 32 / bits;
   return (__ldg(words + index / per_word * stride) >> (index % per_word * bits)) & ((1U << bits) - 1U);
 }
-// Of a tile row.
+// Returns the code of a tile row.
 __device__ __forceinline__ uint32_t coded_code(const StoredMatrix& m, int row, int stored) {
   const int source = m.row_source != nullptr ? m.row_source[row] : row;
   return bits_at(m.codes + stored * m.column_words, source, m.row_words, m.code_bits);
@@ -158,7 +159,7 @@ __device__ __forceinline__ __half gptq_scale(const StoredMatrix& m, int group, i
   return m.prescale == 1.0f ? scale : __float2half_rn(__half2float(scale) * m.prescale);
 }
 
-// The code of a tile's element; those that are not there are 0.
+// Returns the code of a tile's element, or 0 if it does not exist.
 __device__ __forceinline__ uint32_t code_or_none(const StoredMatrix& m, int strip, int local, int row) {
   const int column = strip * kStripColumns + local;
   return column < m.num_columns && row < m.num_rows ? coded_code(m, row, stored_column(m, column)) : 0;
@@ -182,7 +183,7 @@ __global__ void repack_coded_kernel(StoredMatrix m, RepackTarget target) {
   }
 }
 
-// A record of scales of gptq, by 32 threads.
+// Writes a record of gptq scales, by 32 threads.
 __global__ void repack_gptq_scales_kernel(StoredMatrix m, RepackTarget target,
                                           const int32_t* group_first_row) {
   const ScaleSource s = target.scales[blockIdx.x];
@@ -202,8 +203,8 @@ __global__ void repack_gptq_scales_kernel(StoredMatrix m, RepackTarget target,
   record[32 + at] = __float2half_rn(offset_of_zero(zero, m.code_bits, (local >> 3 & 1) != 0));
 }
 
-// The record of a block of mxfp4, by 32 threads: each step's factor is how much smaller its scale is than the
-// largest of the block.
+// Writes the record of a block of mxfp4, by 32 threads. The factor of each step is the ratio of its scale to
+// the largest of the block.
 __global__ void repack_mxfp4_scales_kernel(StoredMatrix m, RepackTarget target) {
   const int block = blockIdx.x, strip = blockIdx.y, local = threadIdx.x;
   const int column = strip * kStripColumns + local;
@@ -266,7 +267,7 @@ __global__ void repack_fp8_scales_kernel(StoredMatrix m, RepackTarget target) {
                              : 0.0f;
 }
 
-// A warp takes a block of a column.
+// One warp handles a block of a column.
 __global__ void repack_float8_kernel(StoredMatrix m, Float8Target target) {
   const int block = blockIdx.y, lane = threadIdx.x & 31;
   const int column = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
@@ -287,12 +288,12 @@ __global__ void repack_float8_kernel(StoredMatrix m, Float8Target target) {
       fp8_scale(m, block * kBlockRows / m.scale_in, stored) * m.prescale;
 }
 
-// No code is NaN.
+// Converts an E4M3 code; no code is NaN.
 __device__ __forceinline__ float e4m3_value(uint32_t code) {
   return __half2float(__ushort_as_half(static_cast<uint16_t>(e4m3_field(code, true)))) * kE4m3Unit;
 }
 
-// One element by its definition; the way of last resort for layouts that tiles do not fit.
+// Computes one element from its definition. Used for layouts that do not fit tiles.
 __device__ __half element(const StoredMatrix& m, int row, int column) {
   if (row >= m.num_rows || column >= m.num_columns) return __float2half(0.0f);
   const int stored = stored_column(m, column);
@@ -343,7 +344,7 @@ __global__ void repack_dense_kernel(StoredMatrix m, RepackTarget target) {
   }
 }
 
-// A warp per segment.
+// One warp per segment.
 template <int kBits>
 __device__ __forceinline__ void expand_tile(const uint8_t* tile, int lane, const __half2 (&factors)[2],
                                             __half2 (&w)[16]) {
@@ -435,7 +436,7 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
     } else if (matrix.kind == TileKind::mxfp4) {
       uint32_t raw[4];
       fetch_words<4>(GlobalTile{tile}, lane, raw);
-      // `record` has gone on; it has a word for each step.
+      // `record` already points to the next record; this one has a word per step.
       decode_e2m1_words(raw, load_once_4(record - record_bytes + i * kStripColumns + 4 * g), w);
       apply_wide_scales(w, scale);
     } else if (matrix.kind == TileKind::fp8) {

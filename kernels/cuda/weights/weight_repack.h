@@ -1,4 +1,4 @@
-// Kernels that turn stored matrices into tiles, and tiles back into f16.
+// Kernels that convert stored matrices to tiles, and tiles back to f16.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace quire::kernels {
 
-// A stored matrix as any element of it can be read; all pointers on the device.
+// A stored matrix from which any element can be read; all pointers are device memory.
 struct StoredMatrix {
   TileKind kind = TileKind::dense;
   int32_t num_rows = 0;
-  int32_t num_columns = 0;                // that are used
-  int32_t padded_columns = 0;             // as stored
+  int32_t num_columns = 0;                // number used
+  int32_t padded_columns = 0;             // number stored
   const int32_t* column_order = nullptr;  // [num_columns] or nullptr
   const uint32_t* codes = nullptr;
   const uint32_t* scales = nullptr;       // exl2 scale indices
   const uint16_t* group_scale = nullptr;  // exl2: per group; gptq: [groups, padded_columns]
-  float record_factor = 1.0f;             // exl2: by which records have group scales
+  float record_factor = 1.0f;             // exl2: multiplies the group scales in records
   const int32_t* row_group = nullptr;     // [num_rows]
   const int32_t* row_source = nullptr;    // [num_rows] stored row, or nullptr (coded, sorted by group)
   const int32_t* row_bits = nullptr;      // exl2: bits | row in group << 8
@@ -32,7 +32,7 @@ struct StoredMatrix {
   int64_t zero_group_words = 0;
   int64_t zero_column_words = 0;
   int32_t zero_offset = 0;
-  const uint8_t* exponents = nullptr;  // mxfp4: [groups, padded_columns], to be added to:
+  const uint8_t* exponents = nullptr;  // mxfp4: [groups, padded_columns], exponent_shift is added
   int32_t exponent_shift = 0;
   float prescale = 1.0f;
   const void* dense = nullptr;
@@ -43,8 +43,8 @@ struct StoredMatrix {
   int32_t scale_in = 1;
 };
 
-// Strips of a part from a stored matrix; `steps` and `scales` of one strip, device memory. Every byte of a
-// strip is written.
+// Destination of a repack: strips of a part. `steps` and `scales` describe one strip, in device memory. Every
+// byte of a strip is written.
 struct RepackTarget {
   uint8_t* strips = nullptr;
   uint32_t strip_bytes = 0;
@@ -56,31 +56,31 @@ struct RepackTarget {
 };
 
 cudaError_t repack_exl2(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
-// Of gptq and mxfp4. group_first_row: first tile row of each group of the tiles, device memory.
+// Repacks gptq and mxfp4. group_first_row is the first tile row of each group of the tiles, in device memory.
 cudaError_t repack_coded(const StoredMatrix& source, const RepackTarget& target,
                          const int32_t* group_first_row, cudaStream_t stream);
-// E4M3 codes of a matrix of f8_e4m3.
+// Repacks the codes of an f8_e4m3 matrix.
 cudaError_t repack_fp8(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
-// The same into tiles of float8_shape.h, of which a part has the columns from `first_column` on.
+// Destination of f8_e4m3 in the tiles of float8_shape.h; a part has the columns from `first_column` on.
 struct Float8Target {
-  uint8_t* tiles = nullptr;  // zeros so far
+  uint8_t* tiles = nullptr;  // zeros before the first part
   int32_t num_blocks = 0;
   int32_t first_column = 0;
   int32_t num_columns = 0;  // of all parts
   bool paired = false;
 };
 cudaError_t repack_float8(const StoredMatrix& source, const Float8Target& target, cudaStream_t stream);
-// Any stored matrix as f16 tiles.
+// Repacks any stored matrix as f16 tiles.
 cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
 
-// Strips of a part that follow each other.
+// Consecutive strips of a part.
 struct Slab {
   int32_t part = 0;
   int32_t first_strip = 0;
   int32_t num_strips = 0;
 };
-// As f16 [columns, row_stride], rows in stored order; each weight rounded to f16, elements from num_rows to
-// row_stride zero.
+// Expands a slab to f16 [columns, row_stride], rows in stored order; each weight is rounded to f16, elements
+// from num_rows to row_stride are zero.
 cudaError_t expand_columns(const Matrix& matrix, const Slab& slab, __half* target, int row_stride,
                            cudaStream_t stream);
 

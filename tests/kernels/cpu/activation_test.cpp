@@ -1,4 +1,4 @@
-// Activations and the logits' scale against double precision.
+// Compares activations and logit scaling with double precision.
 #include <cmath>
 #include <limits>
 
@@ -30,7 +30,7 @@ double reference(Activation kind, double x) {
       return x / (1.0 + std::exp(-1.702 * x));
     case Activation::xielu:
     case Activation::clamped_swish:
-      break;  // have numbers of their own; the models of tests/golden hold them
+      break;  // have parameters of their own; the models of tests/golden test them
   }
   return 0.0;
 }
@@ -62,8 +62,8 @@ TEST_P(ActivationTest, IsAccurateOverTheWholeRange) {
     const auto output = run(device, kind, input, 1, false);
     for (size_t i = 0; i < input.size(); ++i) {
       const double expected = reference(kind, static_cast<double>(input[i]));
-      // Relative to the result in the body, absolute far out in the tail, where the argument of the
-      // exponential is rounded.
+      // Relative in the main range, absolute in the far tail, where the argument of the exponential is
+      // rounded.
       const double tolerance = 1e-6 * std::abs(expected) + 1e-9;
       ASSERT_NEAR(output[i], expected, tolerance) << "kind " << static_cast<int>(kind) << " at " << input[i];
     }
@@ -78,7 +78,8 @@ TEST_P(ActivationTest, GatesRowByRow) {
   const auto input = random_floats(random, rows * 2 * columns, -3, 3);
   for (const Activation kind : kKinds) {
     const auto output = run(device, kind, input, static_cast<int32_t>(rows), true);
-    const double tolerance = kind == Activation::relu_squared ? 4e-6 : 2e-6;  // up to 27, the others up to 9
+    const double tolerance = kind == Activation::relu_squared ? 4e-6 : 2e-6;  // its results are up to 27,
+                                                                              // those of the others up to 9
     for (size_t r = 0; r < rows; ++r) {
       for (size_t c = 0; c < columns; ++c) {
         const double gate = input[r * 2 * columns + c];

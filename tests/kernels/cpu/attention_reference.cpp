@@ -17,7 +17,7 @@ bool has_scales(KvFormat format) {
   return format == KvFormat::q8 || format == KvFormat::q4;
 }
 
-// The 32-point Walsh-Hadamard transform by its definition, of 32 elements `step` apart.
+// Computes the 32-point Walsh-Hadamard transform from its definition, for 32 elements `step` apart.
 void transform_32(double* x, size_t step) {
   std::vector<double> sums(32, 0.0);
   for (unsigned i = 0; i < 32; ++i) {
@@ -103,7 +103,7 @@ StepBatch::StepBatch(const std::vector<Sequence>& sequences, const KvShape& shap
   }
   const std::vector<int32_t> free = random.permutation(shape.num_pages);
   size_t next = 0;
-  // Entries that no token needs point nowhere.
+  // Entries that no token needs are -1.
   pages_.assign(sequences.size() * static_cast<size_t>(stride_), -1);
   for (size_t s = 0; s < sequences.size(); ++s) {
     for (int32_t p = 0; p * page_tokens_ < sequences[s].kv_tokens; ++p) {

@@ -1,4 +1,4 @@
-// A paged cache and the plain reading of it: the oracle of append_kv and attention.
+// A paged KV cache and a plain reader of it: the reference for append_kv and attention.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace quire::testing {
 
-// The memory of one layer, filled with bytes that are NaN in every format that has one.
+// Memory of one layer, filled with bytes that are NaN in every format that has one.
 class PagedCache {
  public:
   explicit PagedCache(const kernels::KvShape& shape);
   const kernels::KvShape& shape() const { return shape_; }
   kernels::KvLayer layer();
-  // One head of one token as it reads back, in double precision; docs/formats.md word by word.
+  // Return one head of one token as stored, in double precision, decoded as docs/formats.md describes.
   std::vector<double> key(int32_t page, int32_t kv_head, int32_t slot) const;
   std::vector<double> value(int32_t page, int32_t kv_head, int32_t slot) const;
   bool operator==(const PagedCache& other) const;
@@ -32,7 +32,7 @@ class PagedCache {
   std::vector<uint16_t> value_scales_;
 };
 
-// Sequences of which some last tokens are in a step, on pages in random order.
+// Sequences whose last tokens are in a step, on pages in random order.
 class StepBatch {
  public:
   struct Sequence {
@@ -40,7 +40,7 @@ class StepBatch {
     int32_t query_tokens;
   };
   StepBatch(const std::vector<Sequence>& sequences, const kernels::KvShape& shape, Random& random);
-  // The same sequences and pages with other tokens in the step.
+  // Sets another step of the same sequences and pages.
   void set_step(const std::vector<Sequence>& sequences);
 
   kernels::BatchView view() const;
@@ -61,7 +61,8 @@ class StepBatch {
   std::vector<int32_t> pages_;
 };
 
-// [tokens, num_heads * head_dim] of the whole step, in double precision over what the cache reads back.
+// Returns [tokens, num_heads * head_dim] for the whole step, in double precision from the stored keys and
+// values.
 std::vector<double> attention_reference(const kernels::AttentionParams& params, const PagedCache& cache,
                                         const StepBatch& batch);
 

@@ -1,4 +1,5 @@
-// Attention over the paged cache: against double precision, and the same bits however the work is cut.
+// Attention over the paged KV cache: accuracy compared with double precision, and equal bits however the work
+// is split.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -57,7 +58,7 @@ AttentionParams attention_params(const Options& options, const StepBatch& batch,
   return params;
 }
 
-// Appends the tokens of the step and lets them attend.
+// Appends the tokens of the step and computes their attention.
 std::vector<float> run_step(CpuDevice& device, const Options& options, const StepBatch& batch,
                             PagedCache& cache, std::vector<float> qkv) {
   kernels::AppendKvParams append;
@@ -77,7 +78,7 @@ std::vector<float> run_step(CpuDevice& device, const Options& options, const Ste
 
 // Random queries, keys and values for every token of the sequences, sequence after sequence.
 struct Tokens {
-  std::vector<std::vector<float>> rows;  // [sequence] of [tokens, row_floats]
+  std::vector<std::vector<float>> rows;  // [sequence], each [tokens, row_floats]
   size_t floats;
 
   std::vector<float> of_step(const std::vector<StepBatch::Sequence>& step) const {
@@ -101,7 +102,7 @@ Tokens random_tokens(Random& random, const std::vector<StepBatch::Sequence>& seq
   return tokens;
 }
 
-// Fills the cache with all tokens but those of the last step.
+// Fills the cache with all tokens except those of the last step.
 void run_history(CpuDevice& device, const Options& options, StepBatch& batch, PagedCache& cache,
                  const Tokens& tokens, std::vector<StepBatch::Sequence> sequences) {
   const auto last_step = sequences;
@@ -140,7 +141,7 @@ TEST_P(AttentionTest, EqualsDoublePrecisionForManyShapes) {
   }
 }
 
-TEST_P(AttentionTest, SoftcapAndSlidingWindow) {
+TEST_P(AttentionTest, EqualsDoublePrecisionWithSoftcapAndWindow) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   for (const int32_t window : {1, 5, 16, 40}) {
@@ -151,7 +152,7 @@ TEST_P(AttentionTest, SoftcapAndSlidingWindow) {
   }
 }
 
-TEST_P(AttentionTest, EveryCacheFormat) {
+TEST_P(AttentionTest, EqualsDoublePrecisionForEveryCacheFormat) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   for (const int32_t head_dim : {32, 64, 96, 128}) {
@@ -165,7 +166,7 @@ TEST_P(AttentionTest, EveryCacheFormat) {
   }
 }
 
-TEST_P(AttentionTest, SeveralSegments) {
+TEST_P(AttentionTest, EqualsDoublePrecisionOverSeveralSegments) {
   Random random(fresh_seed());
   for (const int32_t threads : {1, 8}) {
     CpuDevice device(GetParam(), threads);
@@ -183,9 +184,9 @@ std::vector<uint32_t> last_row(const std::vector<float>& output, const HeadShape
   return bits_of({output.end() - floats, output.end()});
 }
 
-// The last token of a sequence of 600: prefilled at once, in odd chunks, or decoded; alone or in company; on
+// The last token of a sequence of 600: prefilled at once, in odd chunks, or decoded; alone or in a batch; on
 // other pages; with other threads.
-TEST_P(AttentionTest, ATokenIsTheSameHoweverTheStepIsCut) {
+TEST_P(AttentionTest, ATokenDoesNotDependOnTheSteps) {
   Random random(fresh_seed());
   for (const int32_t window : {0, 333}) {
     for (const KvFormat format : {KvFormat::f16, KvFormat::q8}) {
@@ -209,7 +210,7 @@ TEST_P(AttentionTest, ATokenIsTheSameHoweverTheStepIsCut) {
           PagedCache cache(shape_of(options, {{length, length}}));
           StepBatch batch({{length, length}}, cache.shape(), random);
           std::vector<float> output;
-          // Chunks of one: only the last ten tokens, after a first chunk of the others.
+          // Chunks of one token: only the last ten tokens, after a first chunk with the others.
           for (int32_t done = 0; done < length;) {
             const int32_t now = chunk == 1 && done == 0 ? length - 10 : std::min(chunk, length - done);
             done += now;
@@ -230,8 +231,9 @@ TEST_P(AttentionTest, ATokenIsTheSameHoweverTheStepIsCut) {
   }
 }
 
-// One token by itself takes another way than many: for each number of heads that share keys, and each format.
-TEST_P(AttentionTest, ADecodedTokenIsTheSameAsAPrefilledOne) {
+// A single token uses another kernel than many: test it for each number of heads that share keys, and each
+// format.
+TEST_P(AttentionTest, ADecodedTokenEqualsAPrefilledOne) {
   Random random(fresh_seed());
   CpuDevice device(GetParam(), 2);
   for (const KvFormat format : {KvFormat::f16, KvFormat::fp8, KvFormat::q8, KvFormat::q4}) {
@@ -261,7 +263,7 @@ TEST_P(AttentionTest, ADecodedTokenIsTheSameAsAPrefilledOne) {
   }
 }
 
-TEST_P(AttentionTest, AFaultySequenceDoesNotTouchItsNeighbours) {
+TEST_P(AttentionTest, ANonFiniteSequenceDoesNotAffectOthers) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   const Options options;
@@ -274,13 +276,13 @@ TEST_P(AttentionTest, AFaultySequenceDoesNotTouchItsNeighbours) {
   };
   const auto expected = run(sound);
   Tokens faulty = sound;
-  faulty.rows[1][7 * faulty.floats + 4 * 32 + 3] = std::nanf("");  // a key
+  faulty.rows[1][7 * faulty.floats + 4 * 32 + 3] = std::nanf("");  // a key of KV head 0
   const auto output = run(faulty);
   const size_t row = 4 * 32;
   for (size_t t = 0; t < 60; ++t) {
     const bool sees_it = t >= 27 && t < 40;
     for (size_t i = 0; i < row; ++i) {
-      // The other KV head's queries are untouched as well.
+      // Queries of the other KV head are not affected.
       const bool hit = sees_it && i < row / 2;
       if (hit) {
         EXPECT_TRUE(std::isnan(output[t * row + i])) << t;
@@ -291,7 +293,7 @@ TEST_P(AttentionTest, AFaultySequenceDoesNotTouchItsNeighbours) {
   }
 }
 
-TEST_P(AttentionTest, RefusesShapesItCannotDo) {
+TEST_P(AttentionTest, RefusesUnsupportedShapes) {
   CpuDevice device(GetParam());
   Random random(fresh_seed());
   Options options;

@@ -1,4 +1,4 @@
-// The backend as the engine meets it: devices, forced instruction sets, failures.
+// The backend as the engine uses it: devices, forced instruction sets, failures.
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -30,7 +30,7 @@ TEST(CpuBackend, TheForcedInstructionSetIsTheOneThatRuns) {
   }
 }
 
-TEST(CpuBackend, TheBestInstructionSetIsTakenWhereNoneIsForced) {
+TEST(CpuBackend, TheBestInstructionSetIsTheDefault) {
   kernels::Device* device = open_cpu("", 1);
   ASSERT_NE(device, nullptr);
   EXPECT_EQ(kernels::cpu_backend().table(device)->name, "cpu-" + usable_isas().back());
@@ -43,7 +43,7 @@ TEST(CpuBackend, AnUnknownInstructionSetIsRefusedByName) {
   EXPECT_NE(why.find("avx3"), std::string::npos) << why;
 }
 
-TEST(CpuBackend, RefusesWhatItDoesNotHave) {
+TEST(CpuBackend, RefusesUnknownDevicesAndOptions) {
   const Backend& backend = kernels::cpu_backend();
   std::array<char, 200> why{};
   EXPECT_EQ(backend.num_devices(why.data(), why.size()), 1);
@@ -55,7 +55,7 @@ TEST(CpuBackend, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(device, nullptr);
 }
 
-// The table has nothing but function pointers after its first fields.
+// After its first fields the table has only function pointers.
 TEST(CpuBackend, EveryEntryIsFilled) {
   CpuDevice device("scalar");
   const KernelTable& table = device.table();
@@ -69,7 +69,7 @@ TEST(CpuBackend, EveryEntryIsFilled) {
   }
 }
 
-TEST(CpuBackend, MemoryIsAlignedAndItsLackIsAStatus) {
+TEST(CpuBackend, MemoryIsAlignedAndRunningOutReturnsAStatus) {
   CpuDevice device("scalar");
   const KernelTable& table = device.table();
   void* memory = nullptr;
@@ -95,7 +95,7 @@ uint64_t held_bytes(const CpuDevice& device) {
   return use.held_bytes;
 }
 
-TEST(CpuBackend, MappedMemoryComesAndGoesAtItsAddressAndIsCounted) {
+TEST(CpuBackend, MappedMemoryKeepsItsAddressAndIsCounted) {
   CpuDevice device("scalar");
   const KernelTable& table = device.table();
   const size_t unit = table.map_unit;
@@ -122,7 +122,7 @@ TEST(CpuBackend, MappedMemoryComesAndGoesAtItsAddressAndIsCounted) {
   table.unreserve(device.handle(), nullptr);
 }
 
-TEST(CpuBackendDeathTest, UnmappedMemoryCannotBeReached) {
+TEST(CpuBackendDeathTest, UnmappedMemoryIsInaccessible) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   CpuDevice device("scalar");
   const KernelTable& table = device.table();
@@ -137,7 +137,7 @@ TEST(CpuBackendDeathTest, UnmappedMemoryCannotBeReached) {
   table.unreserve(device.handle(), range);
 }
 
-TEST(CpuBackend, MappingKeepsToTheLimitOfTheDevice) {
+TEST(CpuBackend, MappingObeysTheLimitOfTheDevice) {
   kernels::DeviceOptions options;
   options.num_threads = 1;
   options.memory_limit_bytes = 3 * kernels::kHostMapUnit;

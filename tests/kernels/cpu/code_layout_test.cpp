@@ -12,7 +12,7 @@ namespace {
 
 using Block = std::array<uint8_t, 32 * 16>;
 
-// Each bit of a block belongs to one bit of one code.
+// Each bit of a block belongs to exactly one bit of one code.
 TEST(CodeLayout, EveryBitOfABlockIsUsedOnce) {
   for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
     std::vector<uint32_t> seen(16 * static_cast<size_t>(bits));
@@ -33,7 +33,7 @@ TEST(CodeLayout, EveryBitOfABlockIsUsedOnce) {
   }
 }
 
-// The four rows of a quad lie in the four bytes of a word, at the same place.
+// The four rows of a quad lie in the four bytes of a word, at the same bits.
 TEST(CodeLayout, RowsOfAQuadLieInTheBytesOfAWord) {
   for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
     for (size_t quad = 0; quad < 8; ++quad) {
@@ -56,7 +56,7 @@ TEST(CodeLayout, RowsOfAQuadLieInTheBytesOfAWord) {
   }
 }
 
-TEST(CodeLayout, GivesBackWhatWasPacked) {
+TEST(CodeLayout, UnpackingReversesPacking) {
   Random random(fresh_seed());
   for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
     Block codes{};

@@ -1,4 +1,4 @@
-// The composed blocks on this backend: the same bits as their parts called one by one.
+// The composite operations on this backend return the same bits as their primitives called one by one.
 #include "kernels/interface/composite.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ class CompositeTest : public EachIsa {
     start_ = random_floats(random_, kTokens * kHidden);
   }
 
-  // hidden + product, or hidden + post_norm(product).
+  // Returns hidden + product, or hidden + post_norm(product).
   std::vector<float> joined(const std::vector<float>& product, bool with_post_norm) {
     std::vector<float> add = product;
     if (with_post_norm) apply_norm(device_, norm_of(post_), product, add);
@@ -88,7 +88,7 @@ class CompositeTest : public EachIsa {
   std::vector<float> weight_, post_, start_;
 };
 
-TEST_P(CompositeTest, MlpBlock) {
+TEST_P(CompositeTest, MlpBlockEqualsItsPrimitives) {
   const auto gate = matrix(random_, kHidden, kIntermediate);
   const auto up = matrix(random_, kHidden, kIntermediate);
   const auto down = matrix(random_, kIntermediate, kHidden);
@@ -123,7 +123,7 @@ TEST_P(CompositeTest, MlpBlock) {
   }
 }
 
-TEST_P(CompositeTest, AttentionBlock) {
+TEST_P(CompositeTest, AttentionBlockEqualsItsPrimitives) {
   kernels::KvShape shape;
   shape.page_tokens = 16;
   shape.num_pages = 4;
@@ -182,7 +182,7 @@ TEST_P(CompositeTest, AttentionBlock) {
   }
 }
 
-TEST_P(CompositeTest, Head) {
+TEST_P(CompositeTest, HeadEqualsItsPrimitives) {
   const auto fixture = matrix(random_, kHidden, 70);
   const CpuWeight weight(device_, {fixture.source()});
   const std::vector<int32_t> rows = {0, 2, 4};

@@ -1,4 +1,4 @@
-// A step's frame: the batch, the deadline, the results.
+// Contexts: limits, bound batches, and results.
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(CpuContext, RefusesABatchBeyondItsLimits) {
   EXPECT_EQ(device.table().bind_batch(device.context(), &host, &view), Status::invalid_argument);
 }
 
-TEST(CpuContext, RefusesLimitsItCannotServe) {
+TEST(CpuContext, RefusesUnsupportedLimits) {
   CpuDevice device("scalar");
   ContextLimits limits = CpuDevice::small_limits();
   kernels::Context* context = nullptr;
@@ -70,7 +70,7 @@ TEST(CpuContext, RefusesLimitsItCannotServe) {
   EXPECT_EQ(context, nullptr);
 }
 
-TEST(CpuContext, LackOfScratchIsAStatus) {
+TEST(CpuContext, RunningOutOfScratchMemoryReturnsAStatus) {
   CpuDevice device("scalar");
   ContextLimits limits = CpuDevice::small_limits();
   limits.max_sequences = INT32_MAX;

@@ -1,4 +1,4 @@
-// Devices of the CPU backend for tests, one per instruction set that this machine has.
+// Devices of the CPU backend for tests, one per instruction set of this machine.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,14 @@
 
 namespace quire::testing {
 
-// A seed that differs from run to run, printed once; QUIRE_TEST_SEED in the environment repeats one.
+// Returns a seed that differs from run to run, and prints it; the environment variable QUIRE_TEST_SEED
+// overrides it.
 uint64_t fresh_seed();
 
-// The instruction sets that can run here, "scalar" first.
+// Returns the instruction sets that can run here, "scalar" first.
 std::vector<std::string> usable_isas();
 
-// Forces an instruction set through the environment while a device is opened.
+// Opens a device with an instruction set forced through the environment.
 kernels::Device* open_cpu(const std::string& isa, int32_t num_threads, std::string* why = nullptr);
 
 // An open device with a context for small shapes.
@@ -59,17 +60,17 @@ class CpuWeight {
 
 std::vector<float> random_floats(Random& random, size_t count, float low = -1.0f, float high = 1.0f);
 
-// y = x W (+ bias) of the device; rows of x after one another.
+// Computes y = x W (+ bias) on the device; rows of x are contiguous.
 std::vector<float> run_linear(CpuDevice& device, const kernels::Weight* weight,
                               const std::vector<float>& input, int32_t rows, int32_t num_out);
 
-// The bits of floats, so that NaN equals NaN and 0 differs from -0.
+// Returns the bits of floats, so that NaN equals NaN and 0 differs from -0.
 std::vector<uint32_t> bits_of(const std::vector<float>& values);
 
 // Test parameter: an instruction set.
 class EachIsa : public ::testing::TestWithParam<std::string> {};
 
-// The instruction set is the test's parameter, and the name of its instance.
+// Returns the instruction set, the test's parameter, as the name of the instance.
 inline std::string isa_of(const ::testing::TestParamInfo<std::string>& test) {
   return test.param;
 }

@@ -1,4 +1,4 @@
-// Large pieces of host memory do not stay with the heap.
+// Large blocks of host memory return to the system, not to the heap.
 #include "kernels/interface/host_memory.h"
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uintptr_t kPage = 4096;
 
-// Pages of an address range that lie in memory, whoever has the range now.
+// Counts the pages of an address range that are resident, whatever the range is used for now.
 size_t num_resident(uintptr_t begin, uintptr_t end) {
   size_t count = 0;
   for (uintptr_t page = (begin + kPage - 1) / kPage * kPage; page + kPage <= end; page += kPage) {
@@ -26,7 +26,7 @@ size_t num_resident(uintptr_t begin, uintptr_t end) {
   return count;
 }
 
-TEST(HostMemory, IsAlignedAndRefusesWhatThereCannotBe) {
+TEST(HostMemory, IsAlignedAndRefusesImpossibleSizes) {
   for (const size_t bytes : {size_t{1}, size_t{1000}, size_t{5} << 20}) {
     void* memory = take_host_memory(bytes);
     ASSERT_NE(memory, nullptr);
@@ -39,13 +39,13 @@ TEST(HostMemory, IsAlignedAndRefusesWhatThereCannotBe) {
   give_host_memory(nullptr, 0);
 }
 
-// The heap never gets the place of a large piece, which was advised to lie in huge pages: small blocks would
-// take 2 MiB each there.
-TEST(HostMemory, OfLargePiecesIsNoPartOfTheHeap) {
+// The heap never reuses the addresses of a large block, which has huge-page advice: small blocks would take 2
+// MiB each there.
+TEST(HostMemory, LargeBlocksAreNotReusedByTheHeap) {
   for (const size_t bytes : {size_t{1} << 20, size_t{3000000}, (size_t{4} << 20) + 1, size_t{9} << 20}) {
     auto* memory = static_cast<unsigned char*>(take_host_memory(bytes));
     ASSERT_NE(memory, nullptr);
-    EXPECT_EQ(memory[0] | memory[bytes - 1], 0);  // as the system gives it
+    EXPECT_EQ(memory[0] | memory[bytes - 1], 0);  // zero, as from the system
     memory[0] = memory[bytes - 1] = 1;
     give_host_memory(memory, bytes);
     unsigned char resident = 0;
@@ -55,7 +55,7 @@ TEST(HostMemory, OfLargePiecesIsNoPartOfTheHeap) {
   }
 }
 
-TEST(HostMemory, OfHugePagesBeginsWithOne) {
+TEST(HostMemory, HugeBlocksBeginAtAHugePage) {
   constexpr size_t kBytes = (size_t{5} << 20) + 12345;
   void* memory = take_host_memory(kBytes);
   ASSERT_NE(memory, nullptr);
@@ -63,10 +63,10 @@ TEST(HostMemory, OfHugePagesBeginsWithOne) {
   give_host_memory(memory, kBytes);
 }
 
-// As the threads of a load take it: small blocks between large ones keep a heap from shrinking.
-TEST(HostMemory, OfLargePiecesIsTheSystemsOnceGivenBack) {
+// Allocates like the threads of a load: small blocks between large ones keep a heap from shrinking.
+TEST(HostMemory, LargeBlocksReturnToTheSystem) {
   constexpr size_t kBytes = 3000000, kPieces = 16, kThreads = 3;
-  // From now on a heap serves what is smaller than this from its arenas.
+  // After this, a heap serves smaller requests than this from its arenas.
   give_host_memory(take_host_memory(size_t{24} << 20), size_t{24} << 20);
   std::vector<std::vector<void*>> pieces(kThreads);
   std::vector<std::vector<std::unique_ptr<char[]>>> between(kThreads);

@@ -1,5 +1,6 @@
-# The object files of the instruction sets define one global symbol each, their table, and no weak one: a weak
-# copy of a shared inline function would be compiled with their flags and might be the one the linker keeps.
+# The object files of the instruction sets define one global symbol each, their table, and no weak symbols. A
+# weak copy of a shared inline function would be compiled with their flags, and the linker might keep that
+# copy.
 execute_process(COMMAND ${NM} --defined-only --demangle ${LIBRARY} OUTPUT_VARIABLE listing
                 RESULT_VARIABLE status)
 if(NOT status EQUAL 0)

@@ -1,4 +1,4 @@
-// What append_kv does to queries and keys, and the bytes that it writes.
+// Changes that append_kv makes to queries and keys, and the bytes that it writes.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -54,8 +54,8 @@ std::vector<float> example_input() {
   return x;
 }
 
-// Bytes, scales and values that ExLlamaV2's arithmetic gives for the example input.
-TEST_P(KvFormatTest, Q4BytesAreThoseOfExLlamaV2) {
+// Bytes, scales and values that ExLlamaV2's arithmetic yields for the example input.
+TEST_P(KvFormatTest, Q4BytesMatchExLlamaV2) {
   CpuDevice device(GetParam());
   PagedCache cache(one_head(KvFormat::q4, 64));
   append_one(device, cache, example_input());
@@ -71,7 +71,7 @@ TEST_P(KvFormatTest, Q4BytesAreThoseOfExLlamaV2) {
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(cache.key(0, 0, 0)[i], values[i]);
 }
 
-TEST_P(KvFormatTest, Q8BytesAreThoseOfExLlamaV2) {
+TEST_P(KvFormatTest, Q8BytesMatchExLlamaV2) {
   CpuDevice device(GetParam());
   PagedCache cache(one_head(KvFormat::q8, 64));
   append_one(device, cache, example_input());
@@ -94,7 +94,7 @@ double relative_error(const std::vector<double>& got, const std::vector<float>& 
   return std::sqrt(error / size);
 }
 
-TEST_P(KvFormatTest, ErrorsAreAsLargeAsTheFormatsAllow) {
+TEST_P(KvFormatTest, ErrorsAreWithinTheBoundsOfTheFormats) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   const struct {
@@ -122,7 +122,7 @@ TEST_P(KvFormatTest, Fp8IsTheTruncatedHalf) {
   }
 }
 
-TEST_P(KvFormatTest, ZerosAndFaultsReadBackAsSuch) {
+TEST_P(KvFormatTest, ZerosAndNonFiniteValuesArePreserved) {
   CpuDevice device(GetParam());
   for (const KvFormat format : {KvFormat::q8, KvFormat::q4}) {
     PagedCache cache(one_head(format, 64));
@@ -132,12 +132,12 @@ TEST_P(KvFormatTest, ZerosAndFaultsReadBackAsSuch) {
     x[9] = std::numeric_limits<float>::infinity();
     append_one(device, cache, x);
     EXPECT_TRUE(std::isnan(cache.key(0, 0, 0)[9]));
-    append_one(device, cache, std::vector<float>(64, 3e6f));  // beyond what an f16 scale holds
+    append_one(device, cache, std::vector<float>(64, 3e6f));  // too large for an f16 scale
     for (const double value : cache.key(0, 0, 0)) EXPECT_TRUE(std::isfinite(value));
   }
 }
 
-// Queries and keys by their definition in double precision.
+// Computes queries and keys from their definition in double precision.
 std::vector<double> turned(const float* x, size_t head_dim, const float* norm, double epsilon, RopeStyle rope,
                            size_t half, const float* cosines, const float* sines) {
   std::vector<double> y(x, x + head_dim);

@@ -1,4 +1,4 @@
-// Dense products against sums in double precision.
+// Compares dense products with sums in double precision.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ void expect_product(const WeightFixture& fixture, const std::vector<float>& inpu
         sum += term;
         magnitude += std::abs(term);
       }
-      // The bound of a sum of K rounded products.
+      // Error bound of a sum of K rounded products.
       const double tolerance = static_cast<double>(num_in + 4) * 0x1p-24 * magnitude;
       ASSERT_NEAR(output[r * num_out + n], sum, tolerance) << "row " << r << " column " << n;
     }
@@ -68,9 +68,9 @@ TEST_P(DenseLinear, EqualsTheSumsInDoublePrecision) {
   }
 }
 
-// A weight of 8 bits and its scale are rounded once, to f32: the product has the bits of one with those
+// A weight of 8 bits times its scale is rounded once, to f32: the product has the same bits as with f32
 // weights.
-TEST_P(DenseLinear, OfEightBitFloatsHasTheBitsOfItsWeightsInF32) {
+TEST_P(DenseLinear, EightBitFloatsEqualTheirWeightsInF32) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
   for (const auto& [scale_out, scale_in] : {std::pair{0, 0}, {1, 0}, {16, 32}, {7, 33}, {1, 1}}) {

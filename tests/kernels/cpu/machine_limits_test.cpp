@@ -1,4 +1,4 @@
-// What is measured must be what it is called: all of the memory is read, and the operations are done.
+// The measurements must do what they claim: read all of the memory, and execute all operations.
 #include <cmath>
 #include <vector>
 
@@ -26,7 +26,7 @@ TEST_P(MachineLimits, ReadingTouchesEveryWord) {
   }
 }
 
-// Rows of ones in a block of codes 1 (and 2 in a second panel); rounds are joined by OR.
+// Rows of ones and a block of codes 1 (and 2 in a second panel); rounds are combined by OR.
 TEST_P(MachineLimits, AllOperationsAreDoneAndCounted) {
   CpuDevice device(GetParam());
   const kernels::IsaKernels& isa = device.handle()->isa;

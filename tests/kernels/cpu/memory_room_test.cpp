@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// A system as its files tell it: 1,000 MiB to be had, 100 MiB of swap, a process of 300 MiB of addresses of
-// which 50 MiB were written to.
+// A simulated system: 1,000 MiB available, 100 MiB of swap, and a process with 300 MiB of addresses, 50 MiB
+// of them written.
 class MemoryRoom : public ::testing::Test {
  protected:
   MemoryRoom() {
@@ -44,21 +44,21 @@ class MemoryRoom : public ::testing::Test {
   const std::string root_ = directory_.path();
 };
 
-TEST_F(MemoryRoom, IsWhatTheMachineCanGiveWithItsSwap) {
+TEST_F(MemoryRoom, IncludesSwap) {
   EXPECT_EQ(room(), 1100 * kMiB);
 }
 
-TEST_F(MemoryRoom, CountsMemoryThatWasTakenAndNotWrittenYet) {
+TEST_F(MemoryRoom, SubtractsAllocatedButUnwrittenMemory) {
   EXPECT_EQ(room(50 * kMiB), 1100 * kMiB);
   EXPECT_EQ(room(250 * kMiB), 900 * kMiB);
   EXPECT_EQ(room(5000 * kMiB), 0U);
 }
 
-TEST_F(MemoryRoom, IsBoundedByTheLimitsOfTheProcess) {
+TEST_F(MemoryRoom, IsBoundedByProcessLimits) {
   MemorySources limited = sources();
   limited.address_bytes = 400 * kMiB;
   EXPECT_EQ(memory_room(limited, 0), 100 * kMiB);
-  // Addresses are counted when they are taken.
+  // Addresses count as soon as they are allocated.
   EXPECT_EQ(memory_room(limited, 250 * kMiB), 100 * kMiB);
   limited.writable_bytes = 210 * kMiB;
   EXPECT_EQ(memory_room(limited, 0), 10 * kMiB);
@@ -66,7 +66,7 @@ TEST_F(MemoryRoom, IsBoundedByTheLimitsOfTheProcess) {
   EXPECT_EQ(memory_room(limited, 0), 0U);
 }
 
-TEST_F(MemoryRoom, IsWhatTheTightestGroupOfVersion2Leaves) {
+TEST_F(MemoryRoom, IsBoundedByTheTightestGroupOfVersion2) {
   put("/proc/self/cgroup", "0::/service/engine\n");
   put("/sys/fs/cgroup/service/engine/memory.max", "max\n");
   put("/sys/fs/cgroup/service/engine/memory.current", "1000\n");
@@ -82,9 +82,9 @@ TEST_F(MemoryRoom, IsWhatTheTightestGroupOfVersion2Leaves) {
   EXPECT_EQ(room(), 64 * kMiB - 1000);
 }
 
-TEST_F(MemoryRoom, IsWhatAGroupOfVersion1Leaves) {
+TEST_F(MemoryRoom, IsBoundedByAGroupOfVersion1) {
   put("/proc/self/cgroup", "9:name=systemd:/\n4:memory:/docker/abc\n3:cpuset:/docker/abc\n0::/\n");
-  // In a container the group's own path is not there: its root is.
+  // In a container the group's own path does not exist, only its root.
   put("/sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(256 * kMiB) + "\n");
   put("/sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(56 * kMiB) + "\n");
   put("/sys/fs/cgroup/memory/memory.stat",
@@ -100,7 +100,7 @@ TEST_F(MemoryRoom, IsWhatAGroupOfVersion1Leaves) {
   EXPECT_EQ(room(), 206 * kMiB);
 }
 
-TEST_F(MemoryRoom, IsNothingInAGroupThatIsBeyondItsLimit) {
+TEST_F(MemoryRoom, IsZeroInAGroupOverItsLimit) {
   put("/sys/fs/cgroup/memory.max", "1000\n");
   put("/sys/fs/cgroup/memory.current", "2000\n");
   EXPECT_EQ(room(), 0U);
@@ -108,14 +108,14 @@ TEST_F(MemoryRoom, IsNothingInAGroupThatIsBeyondItsLimit) {
   EXPECT_EQ(room(), 1000U);
 }
 
-TEST_F(MemoryRoom, LeavesOutWhatSaysNothing) {
+TEST_F(MemoryRoom, IgnoresFilesWithoutANumber) {
   for (const char* text : {"", "\n", "max\n", "-5\n", "none at all", " \t\n"}) {
     put("/sys/fs/cgroup/memory.max", text);
     put("/sys/fs/cgroup/memory.current", text);
     EXPECT_EQ(room(), 1100 * kMiB) << text;
   }
   put("/sys/fs/cgroup/memory.max", "5\n");
-  EXPECT_EQ(room(), 1100 * kMiB) << "no usage is known";
+  EXPECT_EQ(room(), 1100 * kMiB) << "the usage is unknown";
   for (const char* text :
        {"", "::\n", "0:\n", "0::relative\n", ":::::\n", "4:memory\n", "4:memory:\n", "no colon"}) {
     put("/proc/self/cgroup", text);
@@ -123,18 +123,18 @@ TEST_F(MemoryRoom, LeavesOutWhatSaysNothing) {
   }
 }
 
-TEST_F(MemoryRoom, ReadsNumbersThatNo64BitsHold) {
+TEST_F(MemoryRoom, ClampsNumbersAbove64Bits) {
   put("/proc/meminfo",
       "MemAvailable: 99999999999999999999999999 kB\nSwapFree: 99999999999999999999999999 kB\n");
   EXPECT_EQ(room(), kNoMemoryLimit);
 }
 
-TEST_F(MemoryRoom, LeavesOutGroupsWhosePathsAreTooLong) {
+TEST_F(MemoryRoom, IgnoresGroupsWithTooLongPaths) {
   put("/proc/self/cgroup", "0::/" + std::string(20000, 'a') + "\n");
   EXPECT_EQ(room(), 1100 * kMiB);
 }
 
-TEST_F(MemoryRoom, AsksTheSystemWhereThereAreNoFiles) {
+TEST_F(MemoryRoom, UsesFreePhysicalMemoryWithoutFiles) {
   remove("/proc/meminfo");
   remove("/proc/self/status");
   remove("/proc/self/cgroup");
@@ -142,7 +142,7 @@ TEST_F(MemoryRoom, AsksTheSystemWhereThereAreNoFiles) {
   EXPECT_LT(room(), kNoMemoryLimit);
 }
 
-TEST(MemoryRoomHere, IsSomeAndLessThanEverything) {
+TEST(MemoryRoomHere, IsBetweenZeroAndTheWholeMachine) {
   const uint64_t room = memory_room(memory_sources(), 0);
   EXPECT_GT(room, 0U);
   EXPECT_LT(room, uint64_t{1} << 50);

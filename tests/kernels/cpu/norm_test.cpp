@@ -1,4 +1,4 @@
-// Norms and rotary angles against double precision.
+// Compares norms and rotary angles with double precision.
 #include <cmath>
 
 #include <gtest/gtest.h>

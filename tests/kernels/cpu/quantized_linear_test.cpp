@@ -1,4 +1,5 @@
-// Quantized products: against sums in double precision, and the same bits whatever the company.
+// Quantized products: accuracy compared with sums in double precision, and equal bits whatever the other rows
+// are.
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -15,7 +16,7 @@ using kernels::ActivationDtype;
 using kernels::Status;
 using kernels::WeightSource;
 
-// An instruction set, and as what activations are taken.
+// Parameters: an instruction set and the format of activations.
 class QuantizedLinear : public ::testing::TestWithParam<std::tuple<std::string, ActivationDtype>> {
  protected:
   static const std::string& isa() { return std::get<0>(GetParam()); }
@@ -25,13 +26,13 @@ class QuantizedLinear : public ::testing::TestWithParam<std::tuple<std::string, 
     source.activations = activations();
     return source;
   }
-  // Of an activation, in amax of its span: half of what lies between two integers.
+  // Returns the largest error of an activation relative to the amax of its span: half a quantization step.
   static double largest_error() { return activations() == ActivationDtype::i8 ? 1.0 / 254.0 : 1.0 / 65278.0; }
   static void check_one(CpuDevice& device, Random& random, const WeightFixture& fixture, int32_t rows);
 };
 
-// Activations are integers with a scale for some rows, and the rows are the features that the weight brings
-// together, so the largest activation of the row bounds the errors of all.
+// Activations are integers with a scale for some rows of the weight. The row order can bring any features
+// together in a span, so the largest activation of the row bounds all errors.
 void expect_product(const WeightFixture& fixture, const std::vector<float>& input, int32_t rows,
                     const std::vector<float>& output, size_t stride, size_t first_column,
                     double largest_error) {
@@ -69,7 +70,7 @@ void QuantizedLinear::check_one(CpuDevice& device, Random& random, const WeightF
   expect_product(fixture, input, rows, output, static_cast<size_t>(fixture.num_out), 0, largest_error());
 }
 
-TEST_P(QuantizedLinear, Exl2OfEveryWidth) {
+TEST_P(QuantizedLinear, Exl2MatchesForEveryWidth) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
@@ -84,7 +85,7 @@ TEST_P(QuantizedLinear, Exl2OfEveryWidth) {
   }
 }
 
-TEST_P(QuantizedLinear, Exl2OfAllWidthsInOneMatrix) {
+TEST_P(QuantizedLinear, Exl2MatchesWithAllWidthsInOneMatrix) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   for (const int32_t rows : {1, 5, 150}) {
@@ -100,7 +101,7 @@ TEST_P(QuantizedLinear, Exl2OfAllWidthsInOneMatrix) {
   }
 }
 
-TEST_P(QuantizedLinear, GptqWithAndWithoutActOrder) {
+TEST_P(QuantizedLinear, GptqMatchesWithAndWithoutActOrder) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   for (const int32_t group_size : {32, 48, 8}) {
@@ -122,7 +123,7 @@ TEST_P(QuantizedLinear, GptqWithAndWithoutActOrder) {
   }
 }
 
-TEST_P(QuantizedLinear, CodesOfEveryVariety) {
+TEST_P(QuantizedLinear, CodesOfEveryVarietyMatch) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   for (const int32_t rows : {1, 2, 7, 33}) {
@@ -134,7 +135,7 @@ TEST_P(QuantizedLinear, CodesOfEveryVariety) {
 }
 
 // q, k, v with a shared row order and a part with its own; one of them dense.
-TEST_P(QuantizedLinear, PartsLieSideBySide) {
+TEST_P(QuantizedLinear, PartsAreAdjacentInTheOutput) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   std::vector<WeightFixture> fixtures;
@@ -174,7 +175,7 @@ WeightFixture mixed_fixture(uint64_t seed) {
   return make_exl2(options);
 }
 
-TEST_P(QuantizedLinear, ARowIsTheSameAloneAndInAnyBatchAndWithAnyThreads) {
+TEST_P(QuantizedLinear, RowsDoNotDependOnBatchOrThreads) {
   Random random(fresh_seed());
   const WeightFixture fixture = mixed_fixture(random.next());
   const auto num_in = static_cast<size_t>(fixture.num_in);
@@ -216,7 +217,7 @@ TEST_P(QuantizedLinear, AddsToTheResidual) {
   for (size_t i = 0; i < residual.size(); ++i) EXPECT_EQ(residual[i], before[i] + product[i]);
 }
 
-TEST_P(QuantizedLinear, AFaultyRowDoesNotTouchItsNeighbours) {
+TEST_P(QuantizedLinear, ANonFiniteRowDoesNotAffectOtherRows) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());
@@ -242,7 +243,7 @@ TEST_P(QuantizedLinear, AFaultyRowDoesNotTouchItsNeighbours) {
   }
 }
 
-TEST_P(QuantizedLinear, TakesActivationsOfAnySize) {
+TEST_P(QuantizedLinear, SupportsActivationsOfAnyMagnitude) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());
@@ -258,8 +259,8 @@ TEST_P(QuantizedLinear, TakesActivationsOfAnySize) {
                  static_cast<size_t>(fixture.num_out), 0, largest_error());
 }
 
-// Where every activation is 0 or as large as the largest, integers of any size have it exactly.
-TEST_P(QuantizedLinear, WhatIntegersHaveExactlyIsExact) {
+// If every activation is 0 or as large as the largest, integers of any size represent it exactly.
+TEST_P(QuantizedLinear, ExactlyRepresentableActivationsAreExact) {
   Random random(fresh_seed());
   CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());
@@ -271,7 +272,7 @@ TEST_P(QuantizedLinear, WhatIntegersHaveExactlyIsExact) {
   expect_product(fixture, input, rows, output, static_cast<size_t>(fixture.num_out), 0, 0.0);
 }
 
-// Every group of one row: 32 times the rows, and still every context has room for one row at a time.
+// Groups of one row each need 32 times the rows, and still every context has memory for one row at a time.
 TEST_P(QuantizedLinear, PaddingOfTinyGroupsFitsTheContext) {
   Random random(fresh_seed());
   kernels::ContextLimits limits = CpuDevice::small_limits();

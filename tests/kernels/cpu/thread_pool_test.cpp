@@ -27,7 +27,7 @@ namespace {
 using kernels::StartThread;
 using kernels::ThreadPool;
 
-// The pieces of an operation that were worked on, in order.
+// Returns the pieces of an operation that were worked on, in order.
 std::vector<std::pair<int64_t, int64_t>> pieces_of(ThreadPool& pool, int64_t count, int64_t piece) {
   std::mutex mutex;
   std::vector<std::pair<int64_t, int64_t>> pieces;
@@ -39,7 +39,7 @@ std::vector<std::pair<int64_t, int64_t>> pieces_of(ThreadPool& pool, int64_t cou
   return pieces;
 }
 
-// Workers that begin to look for work when the test says so.
+// Workers that begin to look for work when the test calls arrive().
 class LateWorkers {
  public:
   StartThread start() {
@@ -56,7 +56,7 @@ class LateWorkers {
   std::latch arrival_{1};
 };
 
-TEST(ThreadPoolTest, EveryUnitIsWorkedOnOnce) {
+TEST(ThreadPoolTest, EveryUnitIsProcessedOnce) {
   for (const int32_t threads : {1, 2, 7}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 200; ++round) {
@@ -83,9 +83,9 @@ TEST(ThreadPoolTest, PiecesDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(ThreadPoolTest, CallersTakeTurns) {
+TEST(ThreadPoolTest, ConcurrentCallersRunOneAtATime) {
   ThreadPool pool(3);
-  int64_t operations = 0;  // not atomic: only one operation may have the pool
+  int64_t operations = 0;  // not atomic: only one operation at a time may use the pool
   std::vector<std::thread> callers;
   for (int c = 0; c < 4; ++c) {
     callers.emplace_back([&] {
@@ -100,18 +100,18 @@ TEST(ThreadPoolTest, CallersTakeTurns) {
   EXPECT_EQ(operations, 4 * 300);
 }
 
-TEST(ThreadPoolTest, AnOperationDoesNotWaitForThreadsThatNeverCome) {
+TEST(ThreadPoolTest, AnOperationDoesNotWaitForThreadsThatDoNotRun) {
   LateWorkers late;
   ThreadPool pool(4, late.start());
   for (int operation = 0; operation < 3; ++operation) {
-    std::vector<int32_t> workers;  // of each piece; only the caller can be there
+    std::vector<int32_t> workers;  // worker of each piece; only the caller is running
     pool.share(100, 1, [&](int32_t thread, int64_t, int64_t) { workers.push_back(thread); });
     EXPECT_EQ(workers, std::vector<int32_t>(100, 0));
   }
   late.arrive();
 }
 
-TEST(ThreadPoolTest, AStalledThreadHoldsUpNothingButThePieceThatItClaimed) {
+TEST(ThreadPoolTest, AStalledThreadDelaysOnlyItsClaimedPiece) {
   constexpr int64_t kPieces = 50;
   ThreadPool pool(2);
   std::latch claimed(1);
@@ -119,7 +119,7 @@ TEST(ThreadPoolTest, AStalledThreadHoldsUpNothingButThePieceThatItClaimed) {
   std::atomic<int64_t> by_worker{0};
   pool.share(kPieces, 1, [&](int32_t thread, int64_t, int64_t) {
     if (thread == 0) {
-      claimed.wait();  // until the worker has its piece
+      claimed.wait();  // wait until the worker has claimed its piece
     } else {
       ++by_worker;
       claimed.count_down();
@@ -130,9 +130,9 @@ TEST(ThreadPoolTest, AStalledThreadHoldsUpNothingButThePieceThatItClaimed) {
   EXPECT_EQ(by_worker, 1);
 }
 
-// Workers that come in the middle of a run of operations, each of which is on the caller's stack, find the
-// one that is open or none; a claim in one that has ended would work on memory that is gone.
-TEST(ThreadPoolTest, ThreadsMayComeBetweenOperationsOfAnySize) {
+// Each operation lives on the caller's stack. Workers that start in the middle of a run of operations find
+// the current one or none; a claim in an operation that has ended would use freed memory.
+TEST(ThreadPoolTest, ThreadsMayStartBetweenOperations) {
   for (int round = 0; round < 20; ++round) {
     LateWorkers late;
     ThreadPool pool(5, late.start());
@@ -167,7 +167,7 @@ TEST(ThreadPoolTest, WorkersBlockSignalsAndHaveAName) {
   EXPECT_EQ(sigismember(&own, SIGINT), 0);
 }
 
-TEST(ThreadPoolTest, AThreadThatCannotBeStartedEndsTheOthers) {
+TEST(ThreadPoolTest, AThreadThatFailsToStartEndsTheOthers) {
   std::atomic<int> running{0};
   int started = 0;
   const auto start = [&](std::function<void()> body) {
@@ -185,8 +185,8 @@ TEST(ThreadPoolTest, AThreadThatCannotBeStartedEndsTheOthers) {
 }
 
 #if defined(__x86_64__)
-// A host that flushes subnormals (a library built with -ffast-math does that to its process) gets the same
-// results, and its own setting back.
+// A host that flushes subnormals (a library built with -ffast-math sets that in its process) gets the same
+// results, and its setting is restored.
 TEST(ThreadPoolTest, TheCallersFloatingPointModeDoesNotMatter) {
   CpuDevice device("scalar", 1);
   const unsigned before = _mm_getcsr();

@@ -1,4 +1,4 @@
-// Preparing matrices and reading them back.
+// Preparing matrices and dequantizing them again.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -117,7 +117,7 @@ TEST_P(WeightTest, KeepsEightBitFloatsEightBitsWide) {
   EXPECT_EQ(planned, bytes);
 }
 
-TEST_P(WeightTest, RefusesScalesThatDoNotFit) {
+TEST_P(WeightTest, RefusesScalesThatDoNotFitTheMatrix) {
   CpuDevice device(GetParam());
   DenseOptions options;
   options.dtype = DType::f8_e4m3;
@@ -213,7 +213,7 @@ TEST_P(WeightTest, RefusesSourcesThatDoNotFitTogether) {
   EXPECT_EQ(prepare({source}), Status::invalid_argument);
 }
 
-TEST_P(WeightTest, ReadsWhatIsStillInAFile) {
+TEST_P(WeightTest, ReadsSourcesFromAFile) {
   CpuDevice device(GetParam());
   Exl2Options exl2;
   exl2.num_out = 50;
@@ -230,7 +230,7 @@ TEST_P(WeightTest, ReadsWhatIsStillInAFile) {
   }
 }
 
-TEST_P(WeightTest, TakesNothingForWhatCannotBeRead) {
+TEST_P(WeightTest, UnreadableSourcesTakeNoMemory) {
   CpuDevice device(GetParam());
   const WeightFixture fixture = make_dense({});
   const UnreadSource broken(fixture.source(), kernels::stored_bytes(fixture.source()) - 1);
@@ -250,7 +250,7 @@ TEST_P(WeightTest, TakesNothingForWhatCannotBeRead) {
   device.table().release_weight(device.handle(), weight);
 }
 
-TEST_P(WeightTest, PreparesMatricesTogetherAllOrNone) {
+TEST_P(WeightTest, MatricesPreparedTogetherSucceedOrFailTogether) {
   CpuDevice device(GetParam());
   Exl2Options options;
   options.groups = {{4, 64}};

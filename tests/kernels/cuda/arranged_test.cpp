@@ -1,4 +1,5 @@
-// What broad products read lies arranged (arranged.cuh): a row gets what it gets in a step of few.
+// Arranged activations for broad products (arranged.cuh): a row's result is the same as in a step of few
+// rows.
 #include <algorithm>
 
 #include "tests/kernels/cuda/cuda_device.h"
@@ -12,8 +13,8 @@ class ArrangedRowsTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-// So many that their columns are put in order for eight of them at a time.
-TEST_F(ArrangedRowsTest, ManyRowsGetWhatFewGet) {
+// So many rows that a block gathers eight of them.
+TEST_F(ArrangedRowsTest, ManyRowsEqualFewRows) {
   constexpr size_t kDepth = 1024, kColumns = 4096, kRows = 1029, kFew = 8;
   ContextLimits limits = small_limits();
   limits.max_tokens = kRows;
@@ -41,8 +42,8 @@ TEST_F(ArrangedRowsTest, ManyRowsGetWhatFewGet) {
   }
 }
 
-// A feed-forward block whose matrices take broad tiles where the card has products of a warpgroup (see
-// GemmShapeTest): what lies between its kernels is arranged for these then.
+// A feed-forward block whose matrices use broad tiles on cards with warpgroup products (see GemmShapeTest):
+// activations between its kernels are arranged then.
 struct ArrangedBlock {
   const char* name;
   int32_t hidden, inner, tokens;
@@ -99,7 +100,7 @@ class ArrangedBlockTest : public CudaTest, public testing::WithParamInterface<Ar
   MlpBlockParams block_;
 };
 
-TEST_P(ArrangedBlockTest, ManyRowsGetWhatFewGet) {
+TEST_P(ArrangedBlockTest, ManyRowsEqualFewRows) {
   make_block();
   const std::vector<float> hidden = random_floats(elements(kHidden), random_);
   const std::vector<float> all = run(hidden);
@@ -112,7 +113,7 @@ TEST_P(ArrangedBlockTest, ManyRowsGetWhatFewGet) {
   }
 }
 
-// The last has so many rows that a block of the norm takes eight of them.
+// The last has so many rows that a block of the norm kernel handles eight of them.
 INSTANTIATE_TEST_SUITE_P(Shapes, ArrangedBlockTest,
                          testing::Values(ArrangedBlock{"in_order", 3200, 6656, 70, false},
                                          ArrangedBlock{"permuted", 3200, 6656, 70, true},

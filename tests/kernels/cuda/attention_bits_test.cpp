@@ -1,5 +1,6 @@
-// A token's attention has the same bits in any company and in steps of any size, whichever kernels they take.
-// One test for each format and window: a sanitizer ends each of them by itself.
+// A token's attention has the same bits whatever the other sequences of the batch are, and in steps of any
+// size, whichever kernels run. One test per format and window, because a time limit applies to each test
+// under a sanitizer.
 #include <tuple>
 
 #include "tests/kernels/cuda/attention_fixture.h"
@@ -7,7 +8,8 @@
 namespace quire::kernels {
 namespace {
 
-// Formats, and whether rows see a window alone, capped, with heads of 64 dimensions instead of 128.
+// Parameters: the formats, and whether rows use a window and softcap, with heads of 64 dimensions instead of
+// 128.
 class AttentionBitsTest : public AttentionTest,
                           public testing::WithParamInterface<std::tuple<PageFormats, bool>> {
  protected:
@@ -26,31 +28,31 @@ class AttentionBitsTest : public AttentionTest,
   }
 };
 
-TEST_P(AttentionBitsTest, TheSameInACrowdAndAlone) {
+TEST_P(AttentionBitsTest, ManySequencesEqualAlone) {
   AttentionCase c = long_crowd(pages(), head_dim());
   narrow(c, 1100);
   compare_alone(c);
 }
 
-TEST_P(AttentionBitsTest, TheSameInACrowdOfShortSequencesAndAlone) {
+TEST_P(AttentionBitsTest, ManyShortSequencesEqualAlone) {
   AttentionCase c = short_crowd(pages(), head_dim());
   narrow(c, 300);
   compare_alone(c);
 }
 
-TEST_P(AttentionBitsTest, TheSameInACrowdOfManyHeadsAndAlone) {
+TEST_P(AttentionBitsTest, ManySequencesWithManyHeadsEqualAlone) {
   AttentionCase c = crowd_of_heads(pages(), head_dim(), 301);
   narrow(c, 200);
   compare_alone(c);
 }
 
-TEST_P(AttentionBitsTest, TheSameInACrowdOfLongSequencesAndAlone) {
+TEST_P(AttentionBitsTest, ManyLongSequencesEqualAlone) {
   AttentionCase c = crowd_of_long_sequences(pages(), head_dim());
   narrow(c, 1100);
   compare_alone(c);
 }
 
-TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
+TEST_P(AttentionBitsTest, StepsOfAnySizeEqualOverManyChunks) {
   for (const int32_t before : {2036, 6132}) {
     SCOPED_TRACE(std::to_string(before) + " tokens before");
     const int32_t length = before + 24;
@@ -61,7 +63,7 @@ TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
     narrow(c, 1500);
     const std::vector<std::vector<float>> all{random_rows(c, length)};
     std::vector<std::vector<uint16_t>> results;
-    // Tiles of a prefill, whose blocks share the chunks; tokens of a draft; one by one.
+    // Prefill tiles whose chunks are split over blocks; draft tokens; single tokens.
     for (const int32_t tokens : {24, 12, 3, 1}) {
       const Cache cache = make_cache(c);
       fill_cache(c, cache, all, {before});
@@ -77,9 +79,9 @@ TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
   }
 }
 
-// A piece over three spans in a context with so little room that its blocks take all chunks of their rows,
-// and a few of its tokens by themselves.
-TEST_P(AttentionBitsTest, TheSameInALongPieceAndAlone) {
+// A prompt chunk over three spans in a context with so little memory that a block computes all chunks of its
+// rows, compared with a few of its tokens alone.
+TEST_P(AttentionBitsTest, ALongPromptChunkEqualsSingleTokens) {
   constexpr int32_t kBefore = 3980, kLength = kBefore + 192;
   table_->release_context(context_);
   ContextLimits limits = small_limits();
@@ -106,7 +108,7 @@ TEST_P(AttentionBitsTest, TheSameInALongPieceAndAlone) {
   }
 }
 
-TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
+TEST_P(AttentionBitsTest, ABatchEqualsTokenByToken) {
   AttentionCase c = case_of(pages());
   c.heads = {8, 2, head_dim()};
   c.lengths = {300, 150};
@@ -117,7 +119,7 @@ TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
   for (const int32_t length : c.lengths) all.push_back(random_rows(c, length));
   const Cache together = make_cache(c);
   const std::vector<uint16_t> whole = step(c, together, all, {0, 0}, c.lengths);
-  // The second sequence by itself, token by token from the hundredth on.
+  // The second sequence alone, token by token from the hundredth on.
   AttentionCase one = c;
   one.lengths = {150};
   const Cache alone = make_cache(one);
@@ -129,8 +131,8 @@ TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
   EXPECT_EQ(std::memcmp(pieces.data(), whole.data() + 300 * out_width, 150 * out_width * 2), 0);
 }
 
-// Jobs that decode before prompts, and one behind them: a step of several kernels.
-TEST_P(AttentionBitsTest, TheSameBesidePromptsAndAlone) {
+// Decoding jobs before prompts, and one after them: a step with several kernels.
+TEST_P(AttentionBitsTest, TogetherWithPromptsEqualsAlone) {
   AttentionCase c = case_of(pages());
   c.heads = {8, 2, head_dim()};
   c.lengths = {300, 1, 513, 140, 1, 90, 5};

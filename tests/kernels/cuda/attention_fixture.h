@@ -1,4 +1,4 @@
-// A cache of one layer and attention over it, and what double precision makes of what its pages hold.
+// KV cache of one layer and attention over it, compared with double precision over the contents of its pages.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct AttentionCase {
   KvFormat values = KvFormat::f16;
   int32_t page_tokens = 256;
   std::vector<int32_t> lengths{5};  // of each sequence, after the step
-  std::vector<int32_t> queries{5};  // of the step; the rest is appended before
+  std::vector<int32_t> queries{5};  // in the step; earlier tokens are appended before
   int32_t window = 0;
   float softcap = 0.0f;
   RopeStyle rope = RopeStyle::neox_halves;
@@ -36,7 +36,7 @@ inline void transform(std::vector<double>& row) {
 
 class AttentionTest : public CudaTest {
  protected:
-  // A layer's pages, poisoned, and pages dealt out in a random order.
+  // Pages of a layer, filled with NaN and assigned in a random order.
   struct Cache {
     KvShape shape;
     KvLayer layer;
@@ -62,7 +62,7 @@ class AttentionTest : public CudaTest {
     return cache;
   }
 
-  // Tokens [from, to) of each sequence as a batch.
+  // Binds tokens [from, to) of each sequence as a batch.
   BatchView bind(const Cache& cache, const std::vector<int32_t>& from, const std::vector<int32_t>& to) {
     std::vector<int32_t> ids, positions, sequence_of, starts{0}, rows;
     BatchView host;
@@ -93,7 +93,7 @@ class AttentionTest : public CudaTest {
     return device;
   }
 
-  // Rows of qkv of one step, from the rows of all tokens.
+  // Returns the rows of qkv of one step, taken from the rows of all tokens.
   std::vector<float> step_rows(const std::vector<std::vector<float>>& all, const std::vector<int32_t>& from,
                                const std::vector<int32_t>& to, size_t width) {
     std::vector<float> rows;
@@ -167,7 +167,7 @@ class AttentionTest : public CudaTest {
     return from_device(output, count);
   }
 
-  // A layer's keys or values on the host.
+  // Keys or values of a layer on the host.
   struct Pages {
     KvFormat format;
     std::vector<uint8_t> data, scales;
@@ -177,7 +177,7 @@ class AttentionTest : public CudaTest {
             from_device(static_cast<const uint8_t*>(scales), kv_scale_bytes(cache.shape, format))};
   }
 
-  // What a page's row stands for.
+  // Returns the values of a row of a page.
   static std::vector<double> read_row(const Pages& pages, size_t dim, size_t at) {
     const auto half_at = [](const std::vector<uint8_t>& bytes, size_t i) {
       return static_cast<double>(half_to_float(static_cast<uint16_t>(bytes[2 * i] | bytes[2 * i + 1] << 8)));
@@ -208,7 +208,7 @@ class AttentionTest : public CudaTest {
     return row;
   }
 
-  // Attention of one row of queries over rows of keys and values of one kv head.
+  // Computes attention of one query row over rows of keys and values of one kv head.
   static std::vector<double> attend(const AttentionCase& c, const float* query, int32_t position,
                                     const std::vector<std::vector<double>>& keys,
                                     const std::vector<std::vector<double>>& values) {
@@ -281,7 +281,7 @@ class AttentionTest : public CudaTest {
     EXPECT_LE(relative_error(held, given), cache_tolerance);
   }
 
-  // The cache as one of its sequences sees it.
+  // Returns the cache restricted to one of its sequences.
   static Cache only(const Cache& cache, size_t sequence) {
     Cache one = cache;
     const auto stride = static_cast<ptrdiff_t>(cache.stride);
@@ -290,8 +290,8 @@ class AttentionTest : public CudaTest {
     return one;
   }
 
-  // The last tokens of each sequence, in a step of all of them and in one of its own: the same bits. `all`:
-  // rows of qkv of all tokens.
+  // Checks that the last tokens of each sequence have the same bits in a step with all sequences and in a
+  // step of their own. `all` holds rows of qkv of all tokens.
   void compare_alone(const AttentionCase& c, const Cache& cache, const std::vector<std::vector<float>>& all) {
     std::vector<int32_t> before;
     for (size_t s = 0; s < all.size(); ++s) before.push_back(c.lengths[s] - c.queries[s]);
@@ -306,7 +306,7 @@ class AttentionTest : public CudaTest {
     }
   }
 
-  // Appends what comes before the step, in pieces that the context has room for.
+  // Appends the tokens before the step, in chunks that fit the context.
   void fill_cache(const AttentionCase& c, const Cache& cache, const std::vector<std::vector<float>>& all,
                   const std::vector<int32_t>& before) {
     constexpr int32_t kPiece = 192;
@@ -316,7 +316,7 @@ class AttentionTest : public CudaTest {
       }
     }
   }
-  // Rows of qkv: normal numbers, pieces of one supply of them.
+  // Returns rows of qkv: normally distributed numbers, taken from a fixed supply.
   std::vector<float> random_rows(const AttentionCase& c, int32_t tokens) {
     constexpr size_t kSupply = size_t{1} << 18;
     if (normals_.empty()) normals_ = random_floats(kSupply, random_);
@@ -341,8 +341,8 @@ class AttentionTest : public CudaTest {
 struct PageFormats {
   const char* name;
   KvFormat keys, values;
-  double tolerance;        // of attention over what the pages hold
-  double cache_tolerance;  // of what they hold
+  double tolerance;        // of attention over the contents of the pages
+  double cache_tolerance;  // of the contents of the pages
 };
 inline void PrintTo(const PageFormats& pages, std::ostream* out) {
   *out << pages.name;
@@ -360,8 +360,8 @@ inline AttentionCase case_of(const PageFormats& pages) {
   return c;
 }
 
-// Sixteen sequences of one token each, so many that each chunk gets a warp of its own: a token alone in its
-// chunk, the last and the first of one, fewer chunks than a block has warps and more.
+// Sixteen sequences of one token each, with enough chunks for one warp per chunk: a token alone in its chunk,
+// the last and the first of a chunk, and both fewer and more chunks than a block has warps.
 inline AttentionCase long_crowd(const PageFormats& pages, int32_t head_dim) {
   AttentionCase c = case_of(pages);
   c.heads = {16, 8, head_dim};
@@ -370,8 +370,9 @@ inline AttentionCase long_crowd(const PageFormats& pages, int32_t head_dim) {
   return c;
 }
 
-// Sixteen sequences of one token each, so many heads and so short that a block takes each of them whole: a
-// token alone in its chunk, the last and the first of one, and all numbers of chunks up to eight.
+// Sixteen sequences of one token each, with so many heads and so short that a block computes a whole
+// sequence: a token alone in its chunk, the last and the first of a chunk, and all numbers of chunks up to
+// eight.
 inline AttentionCase short_crowd(const PageFormats& pages, int32_t head_dim) {
   AttentionCase c = case_of(pages);
   c.heads = {18, 9, head_dim};
@@ -380,7 +381,7 @@ inline AttentionCase short_crowd(const PageFormats& pages, int32_t head_dim) {
   return c;
 }
 
-// So many short sequences and kv heads that narrow blocks take each of them whole, one chunk after the other.
+// So many short sequences and kv heads that narrow blocks compute whole sequences, one chunk after the other.
 inline AttentionCase crowd_of_heads(const PageFormats& pages, int32_t head_dim, int32_t longest) {
   AttentionCase c = case_of(pages);
   c.heads = {21, 21, head_dim};
@@ -390,8 +391,8 @@ inline AttentionCase crowd_of_heads(const PageFormats& pages, int32_t head_dim, 
   return c;
 }
 
-// So many heads that even the long sequences are taken in spans of 16 chunks: the last of one, and the first
-// after it.
+// So many heads that even long sequences are computed in spans of 16 chunks: the last token of a span, and
+// the first after it.
 inline AttentionCase crowd_of_long_sequences(const PageFormats& pages, int32_t head_dim) {
   AttentionCase c = crowd_of_heads(pages, head_dim, 130);
   c.heads = {20, 10, head_dim};

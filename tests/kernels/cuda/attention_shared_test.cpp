@@ -1,5 +1,4 @@
-// Sequences that begin with the same pages get the bits that each gets alone, though their keys are read
-// once.
+// Sequences with a common prefix get the same bits together and alone, although their keys are read once.
 #include <tuple>
 
 #include "kernels/cuda/plan/shared_pages.h"
@@ -12,8 +11,8 @@ class SharedKeysTest : public AttentionTest,
                        public testing::WithParamInterface<std::tuple<PageFormats, int32_t>> {
  protected:
   static constexpr int32_t kSharers = 14;
-  static constexpr int32_t kOfMost = 15;  // pages that all of these begin with
-  static constexpr int32_t kOfSome = 1;   // and that 8 of them go on with
+  static constexpr int32_t kOfMost = 15;  // leading pages that all of these share
+  static constexpr int32_t kOfSome = 1;   // further pages that 8 of them share
 
   static AttentionCase case_of_group(int32_t group, int32_t kv_heads = 2) {
     AttentionCase c = case_of(std::get<0>(GetParam()));
@@ -35,7 +34,7 @@ class SharedKeysTest : public AttentionTest,
     return cache;
   }
 
-  // Rows of qkv of all tokens: the same where pages are the same.
+  // Returns rows of qkv of all tokens: equal for shared pages.
   std::vector<std::vector<float>> shared_rows(const AttentionCase& c) {
     std::vector<std::vector<float>> all;
     for (size_t s = 0; s < c.lengths.size(); ++s) {
@@ -64,7 +63,8 @@ class SharedKeysTest : public AttentionTest,
   }
 };
 
-// The same sequences in another order: place i has what place (i + by) % n had, of so many numbers each.
+// Returns the sequences in another order: element i is the former element (i + by) % n, with `each` numbers
+// per element.
 template <typename T>
 std::vector<T> rotated(const std::vector<T>& values, size_t by, size_t each = 1) {
   std::vector<T> out = values;
@@ -72,8 +72,8 @@ std::vector<T> rotated(const std::vector<T>& values, size_t by, size_t each = 1)
   return out;
 }
 
-// What is shared by whom is read from the step's batch, so a recording serves sequences in any order.
-TEST_P(SharedKeysTest, ReplayedStepsFindWhatIsSharedNow) {
+// The step's batch contains the shared pages and their members, so a recording serves sequences in any order.
+TEST_P(SharedKeysTest, ReplayedStepsUseTheSharedPagesOfTheirBatch) {
   const AttentionCase c = case_of_group(4);
   const Cache cache = make_shared_cache(c);
   const std::vector<std::vector<float>> all = shared_rows(c);
@@ -114,31 +114,31 @@ TEST_P(SharedKeysTest, ReplayedStepsFindWhatIsSharedNow) {
   EXPECT_TRUE(replayed);
 }
 
-TEST_P(SharedKeysTest, TheSameTogetherAndAlone) {
+TEST_P(SharedKeysTest, TogetherEqualsAlone) {
   compare_alone(case_of_group(4));
 }
 
-TEST_P(SharedKeysTest, TheSameInGroupsThatFillNoTile) {
+TEST_P(SharedKeysTest, GroupsSmallerThanATileEqualAlone) {
   compare_alone(case_of_group(5, 1));
 }
 
-TEST_P(SharedKeysTest, TheSameInGroupsOfATile) {
+TEST_P(SharedKeysTest, GroupsOfATileEqualAlone) {
   compare_alone(case_of_group(16, 1));
 }
 
-TEST_P(SharedKeysTest, TheSameWithManyChunksAndAlone) {
+TEST_P(SharedKeysTest, ManyChunksEqualAlone) {
   compare_alone(case_of_group(2, 3));
 }
 
-// So long that blocks meet at spans first, of which some are shared whole.
-TEST_P(SharedKeysTest, TheSameInSpansAndAlone) {
+// So long that spans are merged first; some of the spans are shared completely.
+TEST_P(SharedKeysTest, SpansEqualAlone) {
   AttentionCase c = case_of_group(2, 1);
   c.lengths[11] = 6145;
   compare_alone(c);
 }
 
-// Those that decode come first; the prompt has pages of its own.
-TEST_P(SharedKeysTest, TheSameBesideAPromptAndAlone) {
+// Decoding sequences come first; the prompt has pages of its own.
+TEST_P(SharedKeysTest, TogetherWithAPromptEqualsAlone) {
   AttentionCase c = case_of_group(4);
   c.lengths.push_back(400);
   c.queries.push_back(30);
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Pages, SharedKeysTest,
 // Pages of codes are read by each sequence.
 class SharedCodesTest : public SharedKeysTest {};
 
-TEST_P(SharedCodesTest, TheSameTogetherAndAlone) {
+TEST_P(SharedCodesTest, TogetherEqualsAlone) {
   compare_alone(case_of_group(4));
 }
 

@@ -1,4 +1,4 @@
-// The cache and attention over it, against double precision over what the pages hold.
+// Compares the KV cache and attention over it with double precision over the contents of the pages.
 #include "tests/kernels/cuda/attention_fixture.h"
 
 namespace quire::kernels {
@@ -16,7 +16,7 @@ TEST_F(AttentionTest, MixesPrefillAndDecode) {
   check({.lengths = {150, 260, 3}, .queries = {90, 1, 2}}, 2e-3, 0.0);
 }
 
-TEST_F(AttentionTest, TakesAnyHeadSize) {
+TEST_F(AttentionTest, SupportsAnyHeadSize) {
   for (const int32_t dim : {16, 40, 80, 96, 192, 256, 20}) {
     SCOPED_TRACE(dim);
     check({.heads = {4, 2, dim}, .lengths = {133, 40}, .queries = {1, 40}, .rope = RopeStyle::gptj_pairs},
@@ -24,7 +24,7 @@ TEST_F(AttentionTest, TakesAnyHeadSize) {
   }
 }
 
-TEST_F(AttentionTest, SmallPagesWindowsAndSoftcaps) {
+TEST_F(AttentionTest, SupportsSmallPagesWindowsAndSoftcaps) {
   check({.page_tokens = 16, .lengths = {300, 33}, .queries = {1, 1}, .window = 100}, 2e-3, 0.0);
   check({.page_tokens = 48, .lengths = {300, 200}, .queries = {200, 17}, .window = 64, .softcap = 5.0f}, 2e-3,
         0.0);
@@ -32,7 +32,7 @@ TEST_F(AttentionTest, SmallPagesWindowsAndSoftcaps) {
   check({.heads = {32, 1, 64}, .lengths = {60, 140}, .queries = {1, 1}}, 2e-3, 0.0);
 }
 
-TEST_F(AttentionTest, CopiedPagesHoldTheSame) {
+TEST_F(AttentionTest, CopiedPagesAreIdentical) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::q4}) {
     const AttentionCase c{.heads = {4, 2, 64},
                           .keys = format,
@@ -89,7 +89,7 @@ TEST_P(AttentionFormatTest, DecodesManySequencesInWindows) {
   check_case(c);
 }
 
-// More chunks than a merge has on their way, and than it makes factors of at a time.
+// More chunks than a merge has ring slots, and than it computes factors for at a time.
 TEST_P(AttentionFormatTest, MergesManyChunks) {
   for (const int32_t dim : {64, 128}) {
     SCOPED_TRACE(dim);
@@ -107,7 +107,7 @@ TEST_P(AttentionFormatTest, DecodesLargeGroups) {
   c.lengths = {700, 129, 1};
   c.queries = {1, 1, 1};
   check_case(c);
-  // So long that each chunk gets a warp of its own.
+  // Long enough for one warp per chunk.
   c.heads = {24, 2, 64};
   c.lengths = {6500};
   c.lengths.resize(16, 1);
@@ -115,7 +115,7 @@ TEST_P(AttentionFormatTest, DecodesLargeGroups) {
   check_case(c);
 }
 
-// Larger than the kernel of spans takes, in so many sequences that it would be asked.
+// Groups too large for the span kernel, in enough sequences to select it.
 TEST_P(AttentionFormatTest, DecodesLargeGroupsOfManySequences) {
   AttentionCase c = case_of(GetParam());
   c.heads = {27, 3, 64};

@@ -1,4 +1,4 @@
-// Whole blocks, with and without replay.
+// Whole transformer blocks, with and without replay of recorded steps.
 #include <algorithm>
 #include <numeric>
 
@@ -10,12 +10,12 @@
 namespace quire::kernels {
 namespace {
 
-// A model of one layer, and steps over it.
+// A model of one layer, and its steps.
 class BlockTest : public CudaTest {
  protected:
   static constexpr int32_t kHidden = 256, kInner = 512, kVocabulary = 500, kHeads = 8, kKvHeads = 2,
                            kDim = 64;
-  // Of a step; pages of a sequence, where they are the smallest.
+  // Limits of a step; kPages is the number of pages per sequence for the smallest pages.
   static constexpr int32_t kMostTokens = 300, kMostSequences = 3, kPages = 10;
 
   void make_model(bool permute, KvFormat format = KvFormat::f16, int32_t page_tokens = 32) {
@@ -81,7 +81,7 @@ class BlockTest : public CudaTest {
     space_.logits = poisoned<float>(64 * kVocabulary);
   }
 
-  // A batch of `counts[s]` tokens that follow `past[s]`, with logits of every last token.
+  // Binds a batch of `counts[s]` tokens that follow `past[s]` tokens, with logits for every last token.
   BatchView bind(const std::vector<int32_t>& past, const std::vector<int32_t>& counts) {
     std::vector<int32_t> ids, positions, sequence_of, starts{0}, lengths, pages, rows;
     BatchView host;
@@ -116,7 +116,7 @@ class BlockTest : public CudaTest {
     return batch;
   }
 
-  // One step of it; the logits. Fused or of primitives.
+  // Runs one step and returns the logits. fused: composite operations, otherwise primitives.
   std::vector<float> step(const std::vector<int32_t>& past, const std::vector<int32_t>& counts, bool fused,
                           bool* replayed = nullptr) {
     const BatchView batch = bind(past, counts);
@@ -139,7 +139,7 @@ class BlockTest : public CudaTest {
     }
   }
 
-  // A step of three jobs, which is recorded; its logits once it is replayed.
+  // Records a step of three jobs and returns its logits from a replay.
   void record_step(std::vector<float>& logits) {
     step({0, 0, 0}, {30, 20, 10}, true);
     bool replayed = false;
@@ -212,15 +212,15 @@ class BlockTest : public CudaTest {
   const float* norm_ = nullptr;
   const float* head_norm_ = nullptr;  // of queries, then of keys; nullptr: heads are not normalised
   const float* frequencies_ = nullptr;
-  bool leaves_ = false;   // whether the weights are large enough for it
-  int32_t kv_bound_ = 0;  // that the batch names for the tokens of its sequences
+  bool leaves_ = false;   // whether the weights are large enough to be offloaded
+  int32_t kv_bound_ = 0;  // upper bound of the sequences' tokens in the batch
   KvShape shape_;
   KvLayer kv_;
   Workspace space_;
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
+TEST_F(BlockTest, ReplayedStepsHaveTheSameBits) {
   make_model(true);
   step({0, 0, 0}, {30, 20, 10}, true);
   bool replayed = false;
@@ -231,15 +231,15 @@ TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
     EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), first);
     EXPECT_TRUE(replayed);
   }
-  // Other lengths and tokens through the same graph, against a step of its own that is not recorded.
+  // Other lengths and tokens with the same graph, compared with a separate step that is not recorded.
   const auto later = step({31, 21, 11}, {1, 1, 1}, true, &replayed);
   EXPECT_TRUE(replayed);
   const auto alone = step({31, 21}, {1, 1}, true);
   EXPECT_EQ(std::memcmp(alone.data(), later.data(), alone.size() * sizeof(float)), 0);
 }
 
-// Two contexts with one workspace: what the second computes would be lost if the first still wrote there.
-TEST_F(BlockTest, APassWaitsForThoseThatOtherContextsHaveIssued) {
+// Two contexts share one workspace: the second one's results would be overwritten if the first still ran.
+TEST_F(BlockTest, APassWaitsForPassesOfOtherContexts) {
   make_model(true);
   const std::vector<int32_t> none(3, 0), past = {30, 20, 10}, ones(3, 1);
   step(none, past, true);
@@ -247,7 +247,7 @@ TEST_F(BlockTest, APassWaitsForThoseThatOtherContextsHaveIssued) {
   Context* other = nullptr;
   const ContextLimits limits = small_limits();
   ASSERT_EQ(table_->create_context(device_, &limits, &other), Status::ok);
-  for (int round = 0; round < 5; ++round) {  // the last are replayed
+  for (int round = 0; round < 5; ++round) {  // the last rounds are replayed
     const BatchView batch = bind(none, {20, 20, 20});
     for (int i = 0; i < 8; ++i) run(batch, true);
     std::swap(context_, other);
@@ -256,13 +256,14 @@ TEST_F(BlockTest, APassWaitsForThoseThatOtherContextsHaveIssued) {
     std::swap(context_, other);
   }
   table_->release_context(other);
-  EXPECT_EQ(step(none, past, true).empty(), false) << "the other was the last to issue";
+  EXPECT_EQ(step(none, past, true).empty(), false) << "the other context issued work last";
   EXPECT_EQ(step(past, ones, true), expected);
 }
 
-// They come in the order of the step, which begins before the last has come; recorded steps stay valid.
-TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+// Weights come back in the order of the step, which begins before the last has arrived; recorded steps stay
+// valid.
+TEST_F(BlockTest, OffloadedWeightsComeBackUnchanged) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   leaves_ = true;
   make_model(true);
   bool replayed = false;
@@ -273,16 +274,16 @@ TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
   table_->memory_use(device_, &at_first);
   const uint64_t parked = park_all();
   EXPECT_EQ(parked % (uint64_t{2} << 20), 0U);
-  EXPECT_GE(parked, uint64_t{12} << 20) << "six pieces";
+  EXPECT_GE(parked, uint64_t{12} << 20) << "six memory blocks";
   table_->memory_use(device_, &copied);
   EXPECT_EQ(copied.pinned_bytes - at_first.pinned_bytes, parked);
   for (const bool fused : {true, false}) {
     bring_all();
-    bring_all();  // nothing is brought twice
+    bring_all();  // a second call copies nothing
     if (num_late_copies()) {
       EXPECT_EQ(num_late_copies(), 6);
       embed(bind({30, 20, 10}, {1, 1, 1}));
-      EXPECT_EQ(num_late_copies(), 5) << "the others are not waited for";
+      EXPECT_EQ(num_late_copies(), 5) << "the step must not wait for the other weights";
     }
     const auto streamed = step({30, 20, 10}, {1, 1, 1}, fused, &replayed);
     EXPECT_FALSE(replayed && num_late_copies()) << "a recorded step waits for nothing";
@@ -297,7 +298,7 @@ TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
     table_->memory_use(device_, &again);
     EXPECT_EQ(again.pinned_bytes, copied.pinned_bytes) << "copied once";
   }
-  // Released while they are away, and while they are on their way.
+  // Release some weights while they are offloaded, and some while they are being copied.
   for (size_t i = 0; i < weights_.size(); i += 2)
     EXPECT_EQ(table_->bring_weight(device_, weights_[i]), Status::ok);
   for (Weight* weight : weights_) table_->release_weight(device_, weight);
@@ -307,9 +308,9 @@ TEST_F(BlockTest, WeightsThatLeftAndCameBackAreWaitedForAndTheSameBits) {
   EXPECT_EQ(num_late_copies().value_or(0), 0);
 }
 
-// What waits for its weights is the model that wakes; others on the card replay their steps.
-TEST_F(BlockTest, StepsAreReplayedWhileWeightsOfAnotherModelAreOnTheirWay) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+// Only the model that is coming back waits for its weights; others on the card replay their steps.
+TEST_F(BlockTest, StepsReplayWhileAnotherModelIsCopied) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   leaves_ = true;
   make_model(true);
   bool replayed = false;
@@ -325,17 +326,17 @@ TEST_F(BlockTest, StepsAreReplayedWhileWeightsOfAnotherModelAreOnTheirWay) {
   EXPECT_EQ(num_late_copies().value_or(1), 1);
   EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), expected);
   EXPECT_TRUE(replayed);
-  // Another kind of step is not recorded meanwhile: nothing tells yet what it will read.
+  // A step of another kind is not recorded during that time, because its weights are not known yet.
   for (int i = 0; i < 3; ++i) step({30, 20}, {1, 1}, true, &replayed);
   EXPECT_FALSE(replayed && num_late_copies());
-  EXPECT_EQ(num_late_copies().value_or(1), 1) << "nobody has waited for the other";
+  EXPECT_EQ(num_late_copies().value_or(1), 1) << "the step must not wait for the other weight";
   table_->release_weight(device_, other);
   EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), expected);
   EXPECT_TRUE(replayed);
 }
 
-TEST_F(BlockTest, AMatrixIsReadOnceItHasCome) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+TEST_F(BlockTest, AMatrixIsReadOnlyAfterItsCopy) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   leaves_ = true;
   make_model(true);
   std::vector<float> before(size_t{kHidden} * 2 * kInner), after(before.size());
@@ -346,8 +347,8 @@ TEST_F(BlockTest, AMatrixIsReadOnceItHasCome) {
   EXPECT_EQ(before, after);
 }
 
-// No step takes memory of the card: what it can do without is left out, such as recordings.
-TEST_F(BlockTest, OutOfMemoryStepsGoOnAsBefore) {
+// Steps allocate no memory of the card: they do without optional allocations such as recordings.
+TEST_F(BlockTest, OutOfMemoryStepsAreUnchanged) {
   make_model(true);
   const auto steps = [&] {
     std::vector<std::vector<float>> all;
@@ -373,8 +374,8 @@ TEST_F(BlockTest, OutOfMemoryStepsGoOnAsBefore) {
   EXPECT_EQ(after.num_taken, before.num_taken);
 }
 
-// Also with products by a library, whose kernels may not get to a full card.
-TEST_F(BlockTest, OutOfMemoryStepsOfTheFastModeGoOn) {
+// With products of cuBLASLt, too, whose kernels may not fit on a full card.
+TEST_F(BlockTest, OutOfMemoryStepsOfTheFastModeSucceed) {
   close();
   open(false);
   if (device_ == nullptr) return;
@@ -388,8 +389,8 @@ TEST_F(BlockTest, OutOfMemoryStepsOfTheFastModeGoOn) {
   EXPECT_LT(relative_error(full, step({0}, {300}, true)), 3e-3);
 }
 
-// More kinds of steps than recordings are kept of, each as it is, recorded and replayed.
-TEST_F(BlockTest, ManyKindsOfStepsAreTheSameBits) {
+// More kinds of steps than recordings are stored, each run plainly, recorded and replayed.
+TEST_F(BlockTest, ManyKindsOfStepsHaveTheSameBits) {
   make_model(true);
   for (int32_t tokens = 1; tokens <= 64; ++tokens) {
     const auto expected = step({0}, {tokens}, true);
@@ -401,7 +402,7 @@ TEST_F(BlockTest, ManyKindsOfStepsAreTheSameBits) {
   }
 }
 
-TEST_F(BlockTest, AnOperationThatFailsWhileAStepIsRecordedHarmsNoLaterStep) {
+TEST_F(BlockTest, AFailedOperationDuringRecordingDoesNotAffectLaterSteps) {
   make_model(true);
   step({0, 0}, {30, 20}, true);
   const auto expected = step({30, 20}, {1, 1}, true);
@@ -416,7 +417,7 @@ TEST_F(BlockTest, AnOperationThatFailsWhileAStepIsRecordedHarmsNoLaterStep) {
     product.rows = batch.num_tokens;
     const Status refused = table_->linear(context_, &product);
     EXPECT_EQ(refused, Status::invalid_argument);
-    EXPECT_STREQ(refused.words, "a product with something that is no matrix");
+    EXPECT_STREQ(refused.words, "linear: the weight is not a matrix");
   }
   bool replayed = true;
   EXPECT_EQ(step({30, 20}, {1, 1}, true, &replayed), expected);
@@ -425,7 +426,7 @@ TEST_F(BlockTest, AnOperationThatFailsWhileAStepIsRecordedHarmsNoLaterStep) {
   EXPECT_TRUE(replayed);
 }
 
-// One test for each format of the pages: a sanitizer ends each of them by itself.
+// One test per page format, because a time limit applies to each test under a sanitizer.
 struct BlockPages {
   const char* name;
   KvFormat format;
@@ -446,7 +447,7 @@ class BlockPagesTest : public BlockTest, public testing::WithParamInterface<Bloc
 TEST_P(BlockPagesTest, FusedBlocksEqualComposedOnes) {
   for (const bool permute : {false, true}) {
     SCOPED_TRACE(testing::Message() << "permute " << permute);
-    // A context belongs to one model: what it has recorded is that model's steps.
+    // A context belongs to one model: its recordings are that model's steps.
     table_->release_context(context_);
     make_context(small_limits());
     make_model_of_pages(permute);
@@ -459,7 +460,7 @@ TEST_P(BlockPagesTest, FusedBlocksEqualComposedOnes) {
   }
 }
 
-TEST_P(BlockPagesTest, CompanyAndChunksDoNotShow) {
+TEST_P(BlockPagesTest, ResultsDoNotDependOnBatchOrChunks) {
   make_model_of_pages(true);
   const auto whole = step({0, 0, 0}, {40, 33, 50}, true);
   const auto alone = step({0}, {40}, true);
@@ -467,20 +468,20 @@ TEST_P(BlockPagesTest, CompanyAndChunksDoNotShow) {
   step({0}, {17}, true);
   step({17}, {22}, true);
   EXPECT_EQ(step({39}, {1}, true), alone);
-  // Past the first chunk of keys, so that chunks merge.
+  // Beyond the first chunk of keys, so that chunks are merged.
   const auto late = step({0}, {140}, true);
   step({0}, {128}, true);
   std::vector<float> last;
   for (int32_t position = 128; position < 140; ++position) last = step({position}, {1}, true);
   EXPECT_EQ(last, late);
-  // So many at once that attention leaves their order to a gather.
+  // So many tokens that attention leaves the row order to a gather.
   const auto many = step({0}, {300}, true);
   step({0}, {250}, true);
   EXPECT_EQ(step({250}, {50}, true), many);
 }
 
-// A token that comes alone is appended by attention, one of many by a kernel of its own.
-TEST_P(BlockPagesTest, CompanyDoesNotShowWhereHeadsAreNormalised) {
+// The attention kernel appends a single token, another kernel appends many.
+TEST_P(BlockPagesTest, ResultsWithHeadNormsDoNotDependOnTheBatch) {
   make_model_of_pages(true);
   const auto plain = step({0}, {40}, true);
   head_norm_ = to_device(random_floats(2 * kDim, random_));
@@ -500,8 +501,8 @@ INSTANTIATE_TEST_SUITE_P(Pages, BlockPagesTest,
 
 class BlockChunksTest : public BlockPagesTest {};
 
-// Which kernel attends depends on how many chunks a step may have; what it appends and computes does not.
-TEST_P(BlockChunksTest, ManyAndFewAreTheSameBits) {
+// The number of chunks selects the attention kernel, but does not change its results or the cache.
+TEST_P(BlockChunksTest, ManyAndFewChunksHaveTheSameBits) {
   make_model_of_pages(true);
   std::vector<int32_t> past{127, 40, 300};
   step({0, 0, 0}, {1, 1, 150}, true);

@@ -1,4 +1,5 @@
-// The choice of experts: against a plain one, made of the primitives, and in any company.
+// The router's choice of experts: compared with a plain implementation, with the composition of primitives,
+// and in batches of any size.
 #include <algorithm>
 #include <numeric>
 
@@ -34,7 +35,7 @@ struct Choice {
   std::vector<float> weights;
 };
 
-// As the interface says it, all but sparse_mixer.
+// Computes the choice as the interface defines it, for all scores but sparse_mixer.
 Choice plain_choice(const RouterSpec& spec, const std::vector<float>& logits, const std::vector<float>& bias,
                     const std::vector<float>& expert_scale) {
   std::vector<float> scores = logits;
@@ -91,7 +92,7 @@ class ChoiceTest : public CudaTest {
     EXPECT_EQ(table_->route(context_, &p), Status::ok);
     return {from_device(p.experts, count), from_device(p.weights, count)};
   }
-  // Rows in a few places: logits on a grid have ties.
+  // Rows with few distinct values: logits on a grid have ties.
   void check_route(const RouterSpec& spec, bool has_bias, bool on_grid) {
     constexpr int32_t kRows = 37;
     const auto experts = static_cast<size_t>(spec.num_experts);
@@ -113,14 +114,14 @@ class ChoiceTest : public CudaTest {
     }
   }
 
-  // What a router leaves of `tokens` tokens.
+  // Results of a router for `tokens` tokens.
   struct Chosen {
     std::vector<int32_t> experts;
     std::vector<float> weights, logits;
     std::vector<uint16_t> normed;
     bool operator==(const Chosen&) const = default;
   };
-  // In one operation, or made of primitives.
+  // Chooses with one operation, or with primitives.
   Chosen choose(ExpertChoiceParams p, const std::vector<float>& hidden, bool composed) {
     const auto tokens = static_cast<size_t>(p.num_tokens), experts = static_cast<size_t>(p.num_experts),
                chosen = static_cast<size_t>(p.num_chosen);
@@ -138,7 +139,7 @@ class ChoiceTest : public CudaTest {
     return {from_device(of_token, tokens * chosen), from_device(space.at(Scratch::weights), tokens * chosen),
             from_device(space.at(Scratch::router), tokens * experts), from_device(normed, hidden.size())};
   }
-  // A router of so many experts and what goes with it.
+  // Adds a router for `experts` experts and its arguments.
   ExpertChoiceParams with_router(int32_t experts, int32_t columns, ExpertChoiceParams p) {
     StoredWeight stored;
     make_dense(stored, DType::f16, columns, experts, random_);
@@ -151,7 +152,7 @@ class ChoiceTest : public CudaTest {
     p.norm.epsilon = 1e-5f;
     return p;
   }
-  // Its choice of tokens at once, made of primitives, and of each alone.
+  // Compares the choice of many tokens with that of primitives, and with each token alone.
   void check_choice(int32_t experts, int32_t columns, const ExpertChoiceParams& form) {
     ExpertChoiceParams p = with_router(experts, columns, form);
     const auto width = static_cast<size_t>(columns);
@@ -180,8 +181,8 @@ class ChoiceTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(ChoiceTest, ARouterOnItsWayIsWaitedFor) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+TEST_F(ChoiceTest, TheChoiceWaitsForARouterBeingCopied) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   ExpertChoiceParams p = with_router(1024, 2048, {});
   p.num_tokens = 3;
   const std::vector<float> hidden = random_floats(size_t{3} * 2048, random_);
@@ -192,7 +193,7 @@ TEST_F(ChoiceTest, ARouterOnItsWayIsWaitedFor) {
   EXPECT_TRUE(choose(p, hidden, false) == expected);
 }
 
-TEST_F(ChoiceTest, EveryRouterChoosesAsThePlainOne) {
+TEST_F(ChoiceTest, EveryRouterMatchesThePlainImplementation) {
   for (const RouterScore score :
        {RouterScore::softmax, RouterScore::softmax_of_chosen, RouterScore::sigmoid}) {
     for (const int32_t experts : {4, 60, 128, 1024}) {
@@ -209,7 +210,7 @@ TEST_F(ChoiceTest, EveryRouterChoosesAsThePlainOne) {
   }
 }
 
-TEST_F(ChoiceTest, AChoiceIsThatOfTheRoutersProductInAnyCompany) {
+TEST_F(ChoiceTest, TheChoiceDoesNotDependOnTheBatch) {
   for (const int32_t experts : {8, 100, 128, 256, 300, 1024}) check_choice(experts, 512, {});
   check_choice(128, 2048, {});
   check_choice(64, 200, {});  // not whole blocks of rows
@@ -222,7 +223,7 @@ TEST_F(ChoiceTest, AChoiceIsThatOfTheRoutersProductInAnyCompany) {
   check_choice(128, 512, of_input);
 }
 
-TEST_F(ChoiceTest, OfEqualScoresTheLowerExpertIsChosen) {
+TEST_F(ChoiceTest, EqualScoresChooseTheLowerExpert) {
   RouterSpec spec;
   spec.num_experts = 128;
   spec.num_chosen = 8;
@@ -230,7 +231,7 @@ TEST_F(ChoiceTest, OfEqualScoresTheLowerExpertIsChosen) {
   check_route(spec, false, true);
 }
 
-TEST_F(ChoiceTest, OnlyTheBestGroupsAreChosenFrom) {
+TEST_F(ChoiceTest, ExpertsAreChosenFromTheBestGroups) {
   for (const bool by_two : {false, true}) {
     RouterSpec spec;
     spec.num_experts = 160;
@@ -243,7 +244,7 @@ TEST_F(ChoiceTest, OnlyTheBestGroupsAreChosenFrom) {
   }
 }
 
-TEST_F(ChoiceTest, AWeightCountsTheExpertsNearIt) {
+TEST_F(ChoiceTest, SparseMixerWeightsCountNearbyExperts) {
   RouterSpec spec;
   spec.num_experts = 16;
   spec.num_chosen = 2;

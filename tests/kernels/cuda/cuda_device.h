@@ -1,4 +1,4 @@
-// Opens the CUDA plug-in as the engine does, and what tests need around it. Without a card tests skip.
+// Opens the CUDA plug-in as the engine does; helpers for its tests. Without a card tests are skipped.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@
 
 namespace quire::kernels {
 
-// The plug-in stays loaded for the process: its kernels must outlive every device.
+// Returns the backend. The plug-in stays loaded for the whole process: its kernels must outlive every device.
 inline const Backend* cuda_backend() {
   static const Backend* backend = [] {
     void* library = dlopen(QUIRE_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -30,7 +30,8 @@ inline const Backend* cuda_backend() {
   return backend;
 }
 
-// Copies that are on their way to the emulated card; none where there is a real one, which does not tell.
+// Returns the number of copies in flight to the emulated card; nullopt on a real card, which does not report
+// it.
 inline std::optional<int64_t> num_late_copies() {
   void* library = dlopen(QUIRE_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   const auto count = reinterpret_cast<int64_t (*)()>(dlsym(library, "quire_emulated_late_copies"));
@@ -98,7 +99,7 @@ class CudaTest : public testing::Test {
     EXPECT_EQ(table_->upload(device_, memory, values.data(), values.size() * sizeof(T)), Status::ok);
     return static_cast<T*>(memory);
   }
-  // Memory of a value that no correct result holds.
+  // Allocates memory filled with a value that no correct result contains.
   template <typename T>
   T* poisoned(size_t count) {
     void* memory = nullptr;
@@ -122,7 +123,7 @@ class CudaTest : public testing::Test {
     return weight;
   }
 
-  // As prepare, in a piece of memory large enough to leave the card.
+  // Prepares a matrix in a memory block large enough to be offloaded.
   Weight* prepare_large(const std::vector<WeightSource>& parts) {
     constexpr int32_t kRows = 64, kColumns = 16384;
     const std::vector<uint16_t> values(size_t{kRows} * kColumns, 0x3c00);
@@ -138,7 +139,7 @@ class CudaTest : public testing::Test {
     weights_.insert(weights_.end(), weights, weights + 2);
     return weights[0];
   }
-  // All that were prepared leave; the bytes that the card got back, which it says so too.
+  // Offloads all prepared weights. Returns the bytes freed on the card, and checks them with memory_use.
   uint64_t park_all() {
     MemoryUse before, after;
     table_->memory_use(device_, &before);
@@ -180,7 +181,7 @@ inline std::vector<float> to_floats(const std::vector<uint16_t>& halves) {
   return values;
 }
 
-// |a - b| / |b|; NaN never passes a comparison with it.
+// Returns |a - b| / |b|; no comparison with NaN passes.
 template <typename A, typename B>
 double relative_error(const std::vector<A>& a, const std::vector<B>& b) {
   double difference = 0.0, size = 0.0;

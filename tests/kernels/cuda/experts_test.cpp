@@ -1,4 +1,4 @@
-// Experts: products against those with each matrix alone, and the sum.
+// Products of experts (MoE), compared with a product with each matrix alone, and their weighted sum.
 #include <algorithm>
 
 #include "tests/kernels/cuda/cuda_device.h"
@@ -16,9 +16,9 @@ class ExpertsTest : public CudaTest {
     limits.expert_columns = 1024;
     make_context(limits);
   }
-  // Experts prepared together, as a model does: the two matrices of an expert side by side.
+  // Experts prepared together, as for a model: the two matrices of an expert side by side.
   struct Experts {
-    std::vector<std::vector<std::unique_ptr<StoredWeight>>> parts;  // of each expert
+    std::vector<std::vector<std::unique_ptr<StoredWeight>>> parts;  // [expert]
     std::vector<Weight*> all;                                       // with others between them
     std::vector<const Weight*> handles;
     size_t depth = 0, columns = 0;
@@ -88,7 +88,7 @@ class ExpertsTest : public CudaTest {
     EXPECT_EQ(table_->expert_linear(context_, &p), Status::ok);
     return from_device(out, rows * experts.columns);
   }
-  // One row by one matrix, the same bits as in any company.
+  // Multiplies one row by one matrix; batches of any size must return the same bits.
   std::vector<uint16_t> alone(const Weight* weight, const std::vector<float>& row, size_t columns) {
     LinearParams p;
     p.weight = weight;
@@ -99,7 +99,7 @@ class ExpertsTest : public CudaTest {
     EXPECT_EQ(table_->linear(context_, &p), Status::ok);
     return from_device(out, columns);
   }
-  // Every kernel is taken by some number of rows.
+  // The numbers of rows are chosen so that every kernel is used.
   void check_products(const Experts& experts, int32_t per_input, bool scaled, size_t most_rows = 1200) {
     for (const size_t rows : {size_t{4}, size_t{12}, size_t{100}, size_t{300}, size_t{1200}}) {
       if (rows > most_rows) break;
@@ -108,7 +108,7 @@ class ExpertsTest : public CudaTest {
       const std::vector<float> input = to_floats(to_halves(random_floats(inputs * experts.depth, random_)));
       std::vector<int32_t> of_row;
       std::uniform_int_distribution<int32_t> any(0, static_cast<int32_t>(experts.handles.size()) - 2);
-      for (size_t r = 0; r < rows; ++r) of_row.push_back(any(random_));  // the last has none
+      for (size_t r = 0; r < rows; ++r) of_row.push_back(any(random_));  // the last expert has no rows
       const std::vector<float> scale = scaled ? random_floats(rows, random_) : std::vector<float>();
       const std::vector<uint16_t> out = multiply(experts, of_row, input, per_input, scale);
       for (size_t r = 0; r < rows; r += 1 + rows / 24) {
@@ -126,8 +126,8 @@ class ExpertsTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(ExpertsTest, MatricesOnTheirWayAreWaitedFor) {
-  if (!parks()) GTEST_SKIP() << "this card maps no memory";
+TEST_F(ExpertsTest, ProductsWaitForMatricesBeingCopied) {
+  if (!parks()) GTEST_SKIP() << "this card cannot map memory";
   const Experts experts = make_experts(24, 2, [&](StoredWeight& w, int32_t) {
     make_exl2(w, {{4, 256}}, 192, false, random_);
     w.source.prescale = 0.02f;
@@ -135,13 +135,13 @@ TEST_F(ExpertsTest, MatricesOnTheirWayAreWaitedFor) {
   const std::vector<int32_t> of_row{3, 0, 21, 3};
   const std::vector<float> input = to_floats(to_halves(random_floats(4 * experts.depth, random_)));
   const std::vector<uint16_t> expected = multiply(experts, of_row, input, 1, {});
-  EXPECT_EQ(park_all(), uint64_t{2} << 20) << "one piece for all";
+  EXPECT_EQ(park_all(), uint64_t{2} << 20) << "one memory block for all";
   bring_all();
   EXPECT_EQ(num_late_copies().value_or(1), 1);
   EXPECT_EQ(multiply(experts, of_row, input, 1, {}), expected);
 }
 
-TEST_F(ExpertsTest, RowsGiveWhatTheirMatrixGivesThemAlone) {
+TEST_F(ExpertsTest, RowsEqualProductsWithTheirMatrixAlone) {
   const auto exl2 = [&](StoredWeight& w, int32_t e) {
     make_exl2(w,
               e % 3 == 0 ? std::vector<std::pair<int, int>>{{5, 128}, {4, 128}}
@@ -165,9 +165,9 @@ TEST_F(ExpertsTest, RowsGiveWhatTheirMatrixGivesThemAlone) {
       true);
 }
 
-// Rows that a thread block puts in order in several rounds; that leave no room for a second block beside one
-// that stages them; and that end within 16 bytes.
-TEST_F(ExpertsTest, LongAndOddRowsGiveWhatTheirMatrixGivesThemAlone) {
+// Rows that a thread block reorders in several rounds, rows so long that a second block does not fit next to
+// their copy in shared memory, and rows that are not a multiple of 16 bytes.
+TEST_F(ExpertsTest, LongAndOddRowsEqualProductsWithTheirMatrixAlone) {
   for (const int32_t depth : {5120, 20480})
     check_products(make_experts(8, 1,
                                 [&](StoredWeight& w, int32_t) {
@@ -193,9 +193,9 @@ double plain_gate(const MlpSpec& mlp, double gate, double up) {
   }
 }
 
-// Whichever kernel takes them, what a gate makes of its up has the bits of one row alone. The last activation
-// is none that the matrix kernels have.
-TEST_F(ExpertsTest, GatesMeetTheirUpsInAnyCompany) {
+// Whichever kernel runs, gate and up have the same bits as for one row alone. The matrix kernels do not
+// support the last activation.
+TEST_F(ExpertsTest, GateAndUpDoNotDependOnTheBatch) {
   const Experts experts = make_experts(8, 2, [&](StoredWeight& w, int32_t) {
     make_exl2(w, {{4, 256}}, 96, false, random_);
     w.source.prescale = 0.02f;
@@ -245,8 +245,8 @@ TEST_F(ExpertsTest, GatesMeetTheirUpsInAnyCompany) {
   }
 }
 
-// A product after another of the same rows takes them as they lie sorted, where both have tiles of one size.
-TEST_F(ExpertsTest, ProductsOfTheSameRowsGiveWhatEachGives) {
+// A product with the same rows as the previous one reuses their sorted order if both have tiles of one size.
+TEST_F(ExpertsTest, ProductsThatReuseSortedRowsAreUnchanged) {
   const auto make = [&](int32_t depth, int32_t columns) {
     return make_experts(8, 1,
                         [&](StoredWeight& w, int32_t) { make_gptq(w, depth, columns, 64, false, random_); });
@@ -271,7 +271,7 @@ TEST_F(ExpertsTest, ProductsOfTheSameRowsGiveWhatEachGives) {
   }
 }
 
-TEST_F(ExpertsTest, SumsOfExpertsGoOnTopOfWhatIsThere) {
+TEST_F(ExpertsTest, SumsOfExpertsAreAddedToTheTarget) {
   const std::vector<float> before = random_floats(3 * 40, random_);
   const std::vector<uint16_t> given = to_halves(random_floats(3 * 4 * 40, random_));
   const auto combined = [&](const std::vector<float>& start, bool adds) {
@@ -291,7 +291,7 @@ TEST_F(ExpertsTest, SumsOfExpertsGoOnTopOfWhatIsThere) {
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(onto[i], before[i] + sums[i]);
 }
 
-TEST_F(ExpertsTest, RowsGoInRoundsWhereThereIsLittleRoom) {
+TEST_F(ExpertsTest, RowsAreProcessedInRoundsIfMemoryIsShort) {
   table_->release_context(context_);
   ContextLimits limits = small_limits();
   limits.max_tokens = 4;
@@ -302,7 +302,7 @@ TEST_F(ExpertsTest, RowsGoInRoundsWhereThereIsLittleRoom) {
       true);
 }
 
-TEST_F(ExpertsTest, ExpertsInDifferentFormsStandSideBySide) {
+TEST_F(ExpertsTest, ExpertsOfDifferentFormatsAreMultipliedTogether) {
   const auto any = [&](StoredWeight& w, int32_t e) {
     if (e % 2 == 0) {
       make_gptq(w, 256, 64, 128, false, random_);

@@ -1,4 +1,4 @@
-// Products of E4M3 by E4M3 against sums in double precision over the codes as they are defined.
+// Compares products of E4M3 by E4M3 with sums in double precision over the codes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace quire::kernels {
 namespace {
 
-// The nearest E4M3, of two the even one; by looking through all of them.
+// Returns the nearest E4M3, with ties to even; searches all of them.
 float rounded_e4m3(float value) {
   float best = 0.0f;
   int best_code = 0;
@@ -25,7 +25,7 @@ float rounded_e4m3(float value) {
   return std::copysign(best, value);
 }
 
-// What a product sees of its activations.
+// Returns activations as a product reads them.
 std::vector<float> rounded_rows(const std::vector<float>& input, size_t rows, size_t depth) {
   std::vector<float> out(input.size());
   for (size_t r = 0; r < rows; ++r) {
@@ -88,7 +88,7 @@ class Float8Test : public CudaTest {
     }
     return out;
   }
-  // Rows of a product are what they are whatever stands beside them.
+  // Checks products, and that a row's results do not depend on the other rows.
   void check(std::vector<StoredWeight>& parts, std::initializer_list<size_t> row_counts) {
     Weight* weight = prepare_float8(parts);
     ASSERT_NE(weight, nullptr);
@@ -113,7 +113,7 @@ class Float8Test : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(Float8Test, ProductsAreThoseOfTheRoundedRows) {
+TEST_F(Float8Test, ProductsEqualThoseOfRoundedRows) {
   for (const auto& [scale_out, scale_in] : {std::pair{128, 128}, {1, 0}, {0, 0}, {48, 256}, {1, 128}}) {
     SCOPED_TRACE(std::to_string(scale_out) + " x " + std::to_string(scale_in));
     std::vector<StoredWeight> parts(1);
@@ -122,7 +122,7 @@ TEST_F(Float8Test, ProductsAreThoseOfTheRoundedRows) {
   }
 }
 
-// More rows than a tile has, more tiles than one, and K of one block, which leaves three chains empty.
+// More rows than a tile has, more than one tile, and K of one block, which leaves three chains empty.
 TEST_F(Float8Test, RowsDoNotDependOnTheirTile) {
   for (const auto& [depth, columns] : {std::pair{128, 64}, {640, 300}, {100, 130}}) {
     std::vector<StoredWeight> parts(1);
@@ -131,7 +131,7 @@ TEST_F(Float8Test, RowsDoNotDependOnTheirTile) {
   }
 }
 
-TEST_F(Float8Test, PartsStandSideBySide) {
+TEST_F(Float8Test, PartsAreAdjacentInTheOutput) {
   std::vector<StoredWeight> parts(3);
   make_fp8(parts[0], 512, 192, 128, 128, random_);
   make_fp8(parts[1], 512, 40, 1, 0, random_);
@@ -143,8 +143,8 @@ TEST_F(Float8Test, PartsStandSideBySide) {
   check(parts, {1, 33, 130});
 }
 
-// Two parts of one width are a gate and its up; columns may be in any order.
-TEST_F(Float8Test, AGateAndItsUpStandSideBySide) {
+// Two parts of one width are gate and up; columns may be in any order.
+TEST_F(Float8Test, GateAndUpAreAdjacentInTheOutput) {
   for (const int32_t columns : {8, 96, 200}) {
     std::vector<StoredWeight> parts(2);
     for (StoredWeight& part : parts) make_fp8(part, 384, columns, 1, 128, random_);
@@ -152,7 +152,7 @@ TEST_F(Float8Test, AGateAndItsUpStandSideBySide) {
   }
 }
 
-TEST_F(Float8Test, WeightsComeBackAsTheyAre) {
+TEST_F(Float8Test, WeightsDequantizeExactly) {
   std::vector<StoredWeight> parts(2);
   for (StoredWeight& part : parts) {
     make_fp8(part, 333, 144, 48, 256, random_);
@@ -170,8 +170,8 @@ TEST_F(Float8Test, WeightsComeBackAsTheyAre) {
   }
 }
 
-// Rows of zeros, of one number, and of numbers worlds apart.
-TEST_F(Float8Test, RowsOfAnyMagnitude) {
+// Rows of zeros, of one value, and of values of very different magnitudes.
+TEST_F(Float8Test, RowsOfAnyMagnitudeMatch) {
   std::vector<StoredWeight> parts(1);
   make_fp8(parts[0], 256, 64, 1, 0, random_);
   Weight* weight = prepare_float8(parts);
@@ -194,8 +194,8 @@ TEST_F(Float8Test, RowsOfAnyMagnitude) {
   }
 }
 
-// A number that is none is seen in its row's results, and in no other's.
-TEST_F(Float8Test, WhatIsNoNumberStaysInItsRow) {
+// A NaN shows in the results of its row, and in no others.
+TEST_F(Float8Test, NaNStaysInItsRow) {
   std::vector<StoredWeight> parts(1);
   make_fp8(parts[0], 256, 64, 1, 0, random_);
   Weight* weight = prepare_float8(parts);
@@ -213,8 +213,8 @@ TEST_F(Float8Test, WhatIsNoNumberStaysInItsRow) {
   }
 }
 
-// The norm that rounds its rows is the norm, and the rounding after it.
-TEST_F(Float8Test, ANormRoundsWhatItWrites) {
+// The fused norm with rounding equals the norm followed by the rounding.
+TEST_F(Float8Test, FusedNormEqualsNormAndRounding) {
   constexpr int32_t kDepth = 520, kColumns = 72;
   std::vector<StoredWeight> parts(1);
   make_fp8(parts[0], kDepth, kColumns, 1, 0, random_);
@@ -250,8 +250,8 @@ TEST_F(Float8Test, ANormRoundsWhatItWrites) {
   }
 }
 
-// act(gate) * up in the registers that have the sums of both, and the residual stream behind it.
-TEST_F(Float8Test, AFeedForwardBlockIsItsProducts) {
+// act(gate) * up is computed in the registers that hold both sums; the residual stream is added later.
+TEST_F(Float8Test, AFeedForwardBlockEqualsItsProducts) {
   constexpr int32_t kHidden = 256, kInner = 136;
   std::vector<StoredWeight> gate_up(2), down(1);
   for (StoredWeight& part : gate_up) make_fp8(part, kHidden, kInner, 1, 0, random_);
@@ -291,8 +291,8 @@ TEST_F(Float8Test, AFeedForwardBlockIsItsProducts) {
   }
 }
 
-// Scales that change within 128 rows do not fit: such a matrix goes the way of full activations.
-TEST_F(Float8Test, ScalesOfFewRowsKeepFullActivations) {
+// Scales that change within 128 rows are not supported: such a matrix is multiplied with full activations.
+TEST_F(Float8Test, FineScalesUseFullActivations) {
   StoredWeight w;
   make_fp8(w, 384, 66, 1, 64, random_);
   const std::vector<float> input = to_floats(to_halves(random_floats(size_t{5} * 384, random_)));
@@ -301,8 +301,8 @@ TEST_F(Float8Test, ScalesOfFewRowsKeepFullActivations) {
   EXPECT_EQ(run(prepare({w.source}), input, 5, 66), full);
 }
 
-// One matrix of three parts of which one does not fit goes that way as a whole.
-TEST_F(Float8Test, AMatrixIsMultipliedInOneWay) {
+// If one part of a matrix is not supported, the whole matrix is multiplied with full activations.
+TEST_F(Float8Test, AllPartsOfAMatrixUseTheSameActivations) {
   std::vector<StoredWeight> parts(2);
   make_fp8(parts[0], 384, 66, 1, 64, random_);
   make_fp8(parts[1], 384, 40, 1, 0, random_);

@@ -1,5 +1,5 @@
-// Products with prepared weights against sums in double precision over the values the formats define.
-// Long file: every format and every kind of tile goes through one fixture.
+// Compares products with prepared weights with sums in double precision over the values of the formats.
+// Long file: one fixture tests every format and every kind of tile.
 #include <memory>
 #include <thread>
 #include <utility>
@@ -72,7 +72,7 @@ class LinearTest : public CudaTest {
       const std::vector<float> out = run_f32(weight, input, rows, columns);
       const std::vector<const StoredWeight*> constant(parts.begin(), parts.end());
       EXPECT_LT(relative_error(out, product(input, rows, constant)), tolerance) << rows << " rows";
-      // A row is the same bits whatever stands beside it.
+      // A row has the same bits whatever the other rows are.
       if (before.empty()) before = out;
       const size_t common = std::min(out.size(), before.size());
       EXPECT_EQ(std::memcmp(out.data(), before.data(), common * sizeof(float)), 0) << rows << " rows";
@@ -94,8 +94,8 @@ class LinearTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-// Pieces that travel are of 4 MiB: the first matrix is larger.
-TEST_F(LinearTest, MatricesStillInAFileBecomeTheSame) {
+// Copies are split into chunks of 4 MiB: the first matrix is larger.
+TEST_F(LinearTest, MatricesReadFromAFileAreIdentical) {
   std::vector<std::unique_ptr<StoredWeight>> stored;
   const auto add = [&](auto make) {
     stored.push_back(std::make_unique<StoredWeight>());
@@ -118,7 +118,7 @@ TEST_F(LinearTest, MatricesStillInAFileBecomeTheSame) {
   }
 }
 
-TEST_F(LinearTest, WhatCannotBeReadTakesNothing) {
+TEST_F(LinearTest, UnreadableMatricesTakeNoMemory) {
   StoredWeight w;
   make_dense(w, DType::f16, 96, 72, random_);
   const testing::UnreadSource broken(w.source, stored_bytes(w.source) - 1);
@@ -137,8 +137,8 @@ TEST_F(LinearTest, WhatCannotBeReadTakesNothing) {
   EXPECT_EQ(after.pinned_bytes, before.pinned_bytes);
 }
 
-// Some of the stored outputs, the last ones among them, and one of them twice.
-TEST_F(LinearTest, OutputsAreTakenFromAllThatAreStored) {
+// Some of the stored outputs, including the last ones, and one of them twice.
+TEST_F(LinearTest, OutputsAreSelectedAmongAllStoredColumns) {
   StoredWeight w;
   make_dense(w, DType::f16, 64, 96, random_);
   const std::vector<int32_t> order = {95, 2, 90, 95, 64};
@@ -202,7 +202,7 @@ TEST_F(LinearTest, FourBitFloatsDequantizeExactly) {
   make_mxfp4(w, 288, 75, random_);
   permute_columns(w, random_);
   check_values(w, 0.0);
-  StoredWeight wide;  // scales from the largest that there are to 2^-24 of it
+  StoredWeight wide;  // scales from the largest one to 2^-24 of it
   make_mxfp4(wide, 256, 40, random_);
   for (uint8_t& exponent : wide.codes) exponent = static_cast<uint8_t>(116 + random_() % 25);
   wide.stored_values.clear();
@@ -235,8 +235,8 @@ TEST_F(LinearTest, EightBitFloatsDequantizeExactly) {
   check_product({&w}, {1, 9});
 }
 
-// Each row of activations picks one row of weights, whose values come back as they are.
-TEST_F(LinearTest, EveryEightBitFloatIsItself) {
+// Each row of activations selects one row of weights, whose values must be returned unchanged.
+TEST_F(LinearTest, EveryEightBitFloatIsExact) {
   StoredWeight w;
   make_fp8(w, 256, 33, 1, 0, random_);
   for (size_t n = 0; n < 33; ++n) {
@@ -274,7 +274,7 @@ TEST_F(LinearTest, ScalesOfAnyMagnitudeMultiplyEightBitFloats) {
   const std::vector<float> input = to_floats(to_halves(random_floats(20 * 384, random_)));
   const std::vector<double> expected = product(input, 20, {&w});
   const std::vector<float> out = run_f32(weight, input, 20, 66);
-  for (size_t n = 0; n < 66; ++n) {  // column by column: they are worlds apart
+  for (size_t n = 0; n < 66; ++n) {  // column by column: their magnitudes differ widely
     std::vector<float> column;
     std::vector<double> of_column;
     for (size_t r = 0; r < 20; ++r) {
@@ -289,8 +289,8 @@ TEST_F(LinearTest, ScalesOfAnyMagnitudeMultiplyEightBitFloats) {
   }
 }
 
-// As many bytes as codes, and 128 for the scales of 32 columns by 128 rows; two where groups are finer than
-// that, or no multiples of 32.
+// One byte per code, and 128 bytes for the scales of 32 columns by 128 rows; two bytes per code if groups are
+// finer than that, or no multiples of 32.
 TEST_F(LinearTest, EightBitFloatsStayEightBits) {
   const struct {
     int32_t scale_in;
@@ -324,7 +324,7 @@ TEST_F(LinearTest, Exl2ProductsMatchForAnyNumberOfRows) {
   check_product({&w}, {1, 2, 4, 7, 8, 9, 16, 17, 32, 33, 64, 65, 130});
 }
 
-TEST_F(LinearTest, DeepMatricesSplitAndStillMatch) {
+TEST_F(LinearTest, DeepMatricesMatchWithSplitK) {
   StoredWeight w;
   make_exl2(w, {{4, 2048}, {3, 2016}}, 64, true, random_);
   check_product({&w}, {1, 3, 12, 40, 70});
@@ -342,7 +342,7 @@ TEST_F(LinearTest, MatricesOfManyColumnsMatch) {
   check_product({&w}, {1, 9, 33, 100});
 }
 
-// Enough columns and, below, rows that cards of up to 148 multiprocessors take tiles of 64 tokens: see
+// Enough columns and, below, rows that cards of up to 148 multiprocessors use tiles of 64 tokens: see
 // GemmShapeTest.
 TEST_F(LinearTest, TilesOf64TokensMatchForAllWidths) {
   StoredWeight w;
@@ -379,9 +379,10 @@ TEST_F(LinearTest, TilesOf64TokensMatchForOtherFormats) {
   check_product({&dense}, {16, 61});
 }
 
-// Where the card has products of a warpgroup, roomy tiles of 64 tokens (130 of them, 1,024 rows by 4,864
-// columns) and broad ones of 128 (70, 3,072 by 12,288): whole and partly empty ones. See GemmShapeTest.
-TEST_F(LinearTest, BroadAndRoomyTilesMatchForAllWidths) {
+// Full and partly empty tiles on cards with warpgroup products: few-strip tiles (GemmShape::roomy) of 64
+// tokens (130 tokens, 1,024 rows by 4,864 columns) and broad ones of 128 (70 tokens, 3,072 by 12,288). See
+// GemmShapeTest.
+TEST_F(LinearTest, BroadAndFewStripTilesMatchForAllWidths) {
   StoredWeight few, many;
   make_exl2(few, {{8, 64}, {6, 192}, {5, 256}, {4, 256}, {3, 128}, {2, 128}}, 4864, true, random_);
   check_product({&few}, {8, 130});
@@ -391,13 +392,13 @@ TEST_F(LinearTest, BroadAndRoomyTilesMatchForAllWidths) {
 
 TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
   StoredWeight gate, up;
-  // Chains of two and three blocks of 128 rows: a stage is let go while the next one's products run.
+  // Chains of two and three blocks of 128 rows: a ring slot is released while the next block's products run.
   make_exl2(gate, {{5, 1280}, {3, 1024}}, 6656, false, random_);
   make_exl2(up, {{4, 2304}}, 6656, false, random_);
   check_product({&gate, &up}, {9, 256});
 }
 
-TEST_F(LinearTest, BroadAndRoomyTilesMatchForOtherFormats) {
+TEST_F(LinearTest, BroadAndFewStripTilesMatchForOtherFormats) {
   const auto check = [&](auto make) {
     StoredWeight few, many;
     make(few, 1024, 4864);
@@ -422,8 +423,8 @@ TEST_F(LinearTest, BroadAndRoomyTilesMatchForOtherFormats) {
   });
 }
 
-// In halves, quarters and eighths of K.
-TEST_F(LinearTest, BroadTilesOfDeepMatricesMeetAndMatch) {
+// K is split into halves, quarters and eighths.
+TEST_F(LinearTest, BroadTilesOfDeepMatricesMatchWithSplitK) {
   StoredWeight deep;
   make_exl2(deep, {{5, 1024}, {4, 13312}, {3, 2048}}, 3584, true, random_);
   check_product({&deep}, {17, 100, 130});
@@ -432,7 +433,7 @@ TEST_F(LinearTest, BroadTilesOfDeepMatricesMeetAndMatch) {
   check_product({&deeper}, {17, 70});
 }
 
-TEST_F(LinearTest, TilesOf64TokensOfDeepMatricesMeetAndMatch) {
+TEST_F(LinearTest, TilesOf64TokensOfDeepMatricesMatchWithSplitK) {
   StoredWeight w;
   make_exl2(w, {{5, 128}, {4, 8192}, {3, 3968}}, 4096, true, random_);
   check_product({&w}, {17, 40});
@@ -520,7 +521,7 @@ TEST_F(LinearTest, DenseProductsMatchForOddShapes) {
   check_product({&w}, {1, 5, 16, 31, 64, 67});
 }
 
-// Whose tiles leave room for the fewest stages.
+// Tiles that leave memory for the smallest number of ring slots.
 TEST_F(LinearTest, DenseMatricesOfManyColumnsMatch) {
   StoredWeight w;
   make_dense(w, DType::f16, 700, 25600, random_);
@@ -541,7 +542,7 @@ TEST_F(LinearTest, DeepMatricesOfEightBitFloatsMatch) {
   StoredWeight one, many;
   make_fp8(one, 8320, 72, 1, 0, random_);
   check_product({&one}, {1, 8, 9, 16, 17, 40});
-  make_fp8(many, 4160, 72, 72, 160, random_);  // segments of more forms than there is room for
+  make_fp8(many, 4160, 72, 72, 160, random_);  // segments of more forms than supported
   check_product({&many}, {1, 8, 9, 16, 17, 40});
 }
 
@@ -601,8 +602,8 @@ TEST_F(LinearTest, ResidualsAreAddedToAndHalvesRounded) {
   EXPECT_LT(relative_error(from_device(p.residual, 3 * 128), expected), 2e-4);
 }
 
-// Written two at a time where columns come in pairs.
-TEST_F(LinearTest, HalvesAreTheFloatsRoundedWhereverColumnsBegin) {
+// Written two at a time if columns come in pairs.
+TEST_F(LinearTest, HalvesAreRoundedFloatsForAnyFirstColumn) {
   for (const auto& widths : {std::vector<int32_t>{128}, {130}, {131}, {131, 64}, {34, 94}}) {
     std::vector<StoredWeight> parts(widths.size());
     std::vector<WeightSource> sources;
@@ -657,8 +658,8 @@ MemoryUse memory_of(const KernelTable& table, const Device* device) {
   return use;
 }
 
-// Together they take the pages of their sum, as planned; the memory goes with the last of them.
-TEST_F(LinearTest, MatricesPreparedTogetherLieInOnePiece) {
+// Together they use the pages of their total size, as planned; the memory is freed with the last of them.
+TEST_F(LinearTest, MatricesPreparedTogetherShareOneMemoryBlock) {
   table_->trim(device_);
   const uint64_t before = memory_of(*table_, device_).held_bytes;
   StoredWeight a, b, c;
@@ -686,7 +687,7 @@ TEST_F(LinearTest, MatricesPreparedTogetherLieInOnePiece) {
   EXPECT_EQ(memory_of(*table_, device_).held_bytes, before);
 }
 
-TEST_F(LinearTest, MatricesPreparedTogetherAreAllThereOrNone) {
+TEST_F(LinearTest, MatricesPreparedTogetherSucceedOrFailTogether) {
   table_->trim(device_);
   const uint64_t before = memory_of(*table_, device_).held_bytes;
   StoredWeight good, bad;
@@ -700,8 +701,8 @@ TEST_F(LinearTest, MatricesPreparedTogetherAreAllThereOrNone) {
   EXPECT_EQ(memory_of(*table_, device_).held_bytes, before);
 }
 
-// What a large matrix passes through is given back with it, not kept beside the weights until the load ends.
-TEST_F(LinearTest, TheStagingOfALargeMatrixIsGivenBack) {
+// The staging buffer of a large matrix is freed with it, not at the end of the load.
+TEST_F(LinearTest, StagingMemoryOfALargeMatrixIsFreed) {
   table_->trim(device_);
   const uint64_t before = memory_of(*table_, device_).held_bytes;
   const std::vector<uint16_t> zeros(size_t{4096} * 8448, 0);  // 66 MiB
@@ -715,8 +716,8 @@ TEST_F(LinearTest, TheStagingOfALargeMatrixIsGivenBack) {
             before + table_->taken_bytes(table_->weight_bytes(weight)));
 }
 
-// However many threads load, what passes through the staging at a time stays within bounds.
-TEST_F(LinearTest, LargeMatricesOfManyThreadsWaitForRoom) {
+// The staging memory in use at a time is limited, however many threads load.
+TEST_F(LinearTest, LargeMatricesOfManyThreadsShareStagingMemory) {
   close();
   constexpr size_t kThreads = 8;
   const std::vector<uint16_t> zeros(size_t{4096} * 8448, 0);  // 66 MiB
@@ -726,7 +727,7 @@ TEST_F(LinearTest, LargeMatricesOfManyThreadsWaitForRoom) {
   source.dense = {DType::f16, zeros.data()};
   const MatrixSource matrix = {&source, 1};
   DeviceOptions options;
-  options.memory_limit_bytes = (kThreads * 70 + 140) << 20;  // two of them on their way
+  options.memory_limit_bytes = (kThreads * 70 + 140) << 20;  // two of them in flight
   ASSERT_EQ(cuda_backend()->open_device(0, &options, &device_), Status::ok);
   table_ = cuda_backend()->table(device_);
   std::vector<Weight*> weights(kThreads, nullptr);

@@ -1,4 +1,4 @@
-// Sums of one product that its blocks leave for each other, where they do not have the card for themselves.
+// Split-K partial sums that blocks of a product exchange, while other products compete for the card.
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_weights.h"
 
@@ -10,9 +10,9 @@ class MeetingTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-// Blocks of one product take multiprocessors that those of another wait for: who waits for the sums of blocks
-// that are not on the card gives up and leaves its tile to the last of them.
-TEST_F(MeetingTest, SplitsMeetThoughOtherProductsTakeTheCard) {
+// Blocks of one product occupy multiprocessors that blocks of another wait for. A block whose partner is not
+// on the card stops waiting and leaves its tile to the last block.
+TEST_F(MeetingTest, SplitKSumsAreCompleteWhileOtherProductsRun) {
   constexpr size_t kContexts = 4, kProducts = 8, kDepth = 8192, kColumns = 2048;
   StoredWeight w;
   make_exl2(w, {{4, kDepth}}, kColumns, false, random_);

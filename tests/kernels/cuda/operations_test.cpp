@@ -1,4 +1,4 @@
-// The small operations, and sampling.
+// Small operations, and sampling.
 #include <algorithm>
 #include <numeric>
 
@@ -132,7 +132,7 @@ class SamplingTest : public OperationsTest {
     row.wants_log_prob = 1;
     return draw(to_device(logits), static_cast<int32_t>(logits.size()), {row}, edits)[0];
   }
-  // Each row from the same logits, in one launch: racecheck takes its time for each.
+  // Draws each row from the same logits, all in one launch, because racecheck is slow for each launch.
   std::vector<SampleOutcome> draw_all(const std::vector<float>& logits, const std::vector<SampleRow>& rows) {
     std::vector<float> repeated;
     for (size_t r = 0; r < rows.size(); ++r) repeated.insert(repeated.end(), logits.begin(), logits.end());
@@ -141,8 +141,8 @@ class SamplingTest : public OperationsTest {
   static uint64_t bits_of(double uniform) { return static_cast<uint64_t>(uniform * 0x1p64); }
 };
 
-// Two draws on their way, and a step that takes the tokens of the second before anybody has waited for it.
-TEST_F(SamplingTest, AStepTakesTheTokensThatWereDrawnInFrontOfIt) {
+// Two draws in flight, and a step that reads the tokens of the second before the test has waited for it.
+TEST_F(SamplingTest, AStepReadsTheTokensOfThePreviousDraws) {
   constexpr int32_t kVocabulary = 3000, kRows = 3;
   std::vector<std::vector<float>> logits;
   std::vector<std::vector<SampleOutcome>> outcomes(2, std::vector<SampleOutcome>(kRows));
@@ -189,14 +189,14 @@ TEST_F(SamplingTest, AStepTakesTheTokensThatWereDrawnInFrontOfIt) {
             (std::vector<int32_t>{outcomes[1][2].token, 77, outcomes[1][1].token}));
   EXPECT_EQ(from_device(device.positions, kRows), positions);
 
-  EXPECT_EQ(table_->wait_for_draws(context_, outcomes[0].data()), Status::ok) << "they are there";
+  EXPECT_EQ(table_->wait_for_draws(context_, outcomes[0].data()), Status::ok) << "already complete";
   std::vector<SampleOutcome> nobody_asked(kRows);
   EXPECT_EQ(table_->wait_for_draws(context_, nobody_asked.data()), Status::invalid_argument);
   EXPECT_EQ(table_->bind_batch(context_, &host, &device), Status::invalid_argument)
       << "the last draws are those of another step";
 }
 
-TEST_F(SamplingTest, GreedyTakesTheLargestAndTellsItsProbability) {
+TEST_F(SamplingTest, GreedyReturnsTheLargestLogitAndItsProbability) {
   auto logits = random_floats(5000, random_, 3.0f);
   logits[1234] = logits[4321] = 20.0f;
   const SampleOutcome drawn = draw(logits, {});
@@ -212,13 +212,13 @@ TEST_F(SamplingTest, TheLargestIsFoundByManyBlocks) {
     auto logits = random_floats(5 * vocabulary, random_, 3.0f);
     const auto at = [&](size_t row, size_t id) -> float& { return logits[row * vocabulary + id]; };
     at(0, vocabulary - 1) = 30.0f;
-    at(1, 55) = at(1, vocabulary - 2) = 30.0f;  // the lower id first
+    at(1, 55) = at(1, vocabulary - 2) = 30.0f;  // the lower id wins
     at(2, vocabulary / 2) = NAN;
     at(3, vocabulary / 3) = INFINITY;
     std::fill_n(logits.begin() + static_cast<ptrdiff_t>(4 * vocabulary), vocabulary, -INFINITY);
     const auto* device_logits = to_device(logits);
     const std::vector<SampleRow> settings(5);
-    for (int repeat = 0; repeat < 2; ++repeat) {  // what a draw leaves behind serves the next
+    for (int repeat = 0; repeat < 2; ++repeat) {  // a draw must leave its scratch memory ready for the next
       const auto outcomes = draw(device_logits, static_cast<int32_t>(vocabulary), settings);
       EXPECT_EQ(outcomes[0].token, static_cast<int32_t>(vocabulary) - 1);
       EXPECT_EQ(outcomes[1].token, 55);
@@ -230,7 +230,7 @@ TEST_F(SamplingTest, TheLargestIsFoundByManyBlocks) {
   }
 }
 
-TEST_F(SamplingTest, FaultsAreToldApart) {
+TEST_F(SamplingTest, FaultsHaveDistinctStatuses) {
   auto logits = random_floats(300, random_);
   SampleRow row;
   const std::vector<uint32_t> nothing(10, 0U);
@@ -242,7 +242,7 @@ TEST_F(SamplingTest, FaultsAreToldApart) {
   EXPECT_EQ(draw(logits, {}).status, SampleStatus::not_finite);
 }
 
-TEST_F(SamplingTest, CutsKeepWhatTheyShould) {
+TEST_F(SamplingTest, TopKAndTopPKeepTheRightTokens) {
   const auto logits = random_floats(4000, random_, 2.0f);
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -300,7 +300,7 @@ TEST_F(SamplingTest, ADrawFollowsTheDistributionInOrderOfId) {
   }
 }
 
-TEST_F(SamplingTest, EditsTakeEffectInTheirOrder) {
+TEST_F(SamplingTest, EditsAreAppliedInOrder) {
   std::vector<float> logits(100, 0.0f);
   logits[3] = 5.0f;
   logits[4] = 4.0f;
@@ -321,7 +321,7 @@ TEST_F(SamplingTest, EditsTakeEffectInTheirOrder) {
   EXPECT_EQ(draw(logits, row, {{3, 3.0f}, {4, 1.0f}, {4, 1.5f}, {4, 0.0f}, {5, 0.0f}}).token, 3);
 }
 
-TEST_F(OperationsTest, OutOfMemoryIsToldAndHarmsNothing) {
+TEST_F(OperationsTest, OutOfMemoryIsReportedAndHasNoEffect) {
   void* memory = nullptr;
   const Status refused = table_->allocate(device_, size_t{1} << 50, &memory);
   EXPECT_EQ(refused, Status::out_of_memory);

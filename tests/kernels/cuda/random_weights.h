@@ -1,4 +1,4 @@
-// Random matrices in their stored forms, with the values they stand for.
+// Random matrices in their stored formats, with their values.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +24,10 @@ struct StoredWeight {
   std::vector<uint16_t> halves;
   std::vector<float> floats;
   std::vector<uint8_t> codes;
-  // [K, N]: input features by output columns as the prepared matrix has them, and the same in stored columns.
-  // Products of code and scale, rounded to f16 where the kernels round them: of EXL2.
+  // [K, N] values: input features by output columns, in the order of the prepared matrix and in stored order.
+  // For EXL2, products of code and scale are rounded to f16 where the kernels round them.
   std::vector<float> values, stored_values;
-  float step = 0.0f;  // by which values may differ
+  float step = 0.0f;  // tolerance of values
 
   void finish_columns() {
     const auto rows = static_cast<size_t>(source.num_in), columns = static_cast<size_t>(source.num_out);
@@ -46,14 +46,15 @@ inline std::vector<int32_t> random_order(int32_t count, std::mt19937& random) {
   return order;
 }
 
-// Gives the columns of a matrix an order.
+// Assigns a random column order to a matrix.
 inline void permute_columns(StoredWeight& w, std::mt19937& random) {
   w.column_order = random_order(w.source.num_out, random);
   w.source.column_order = w.column_order.data();
   w.finish_columns();
 }
 
-// What a power of two `unit` divides before it is rounded to f16: kernels/cuda/plan/matrix.h.
+// Returns `unit`, a power of two by which weights are divided before they are rounded to f16:
+// kernels/cuda/plan/matrix.h.
 inline float exl2_unit_of(const WeightSource& s) {
   float largest = 0.0f;
   for (int32_t g = 0; g < s.exl2.num_groups; ++g)
@@ -64,14 +65,14 @@ inline float exl2_unit_of(const WeightSource& s) {
   return unit * 16777216.0f;
 }
 
-// A code times the scale of its column, as tiles have it: the multiple of the middle is rounded, then the
-// weight.
+// Returns a code times the scale of its column, rounded as in tiles: first the multiple of the middle, then
+// the weight.
 inline float exl2_in_tiles(int32_t code, int32_t bits, float scale) {
   const float middle = round_to_half(static_cast<float>(1 << (bits - 1)) * scale);
   return round_to_half(static_cast<float>(code) * scale - middle);
 }
 
-// Groups as (bits, rows). `in_tiles`: of weights as kernels have them where groups fit their tiles.
+// Groups as (bits, rows). `in_tiles`: values as the kernels compute them when groups fit their tiles.
 inline void make_exl2(StoredWeight& w, const std::vector<std::pair<int, int>>& layout, int32_t columns,
                       bool permute, std::mt19937& random, bool in_tiles = true) {
   const int32_t padded = (columns + 31) / 32 * 32;
@@ -178,8 +179,8 @@ inline void make_gptq(StoredWeight& w, int32_t rows, int32_t columns, int32_t gr
   w.finish_columns();
 }
 
-// Codes of 8 bits, or of 4 that stand for E2M1 with scales of powers of two: along the inputs of an output,
-// as compressed-tensors and gpt-oss store them.
+// Makes codes of 8 bits, or E2M1 codes of 4 bits with power-of-two scales: packed along the inputs of an
+// output, as compressed-tensors and gpt-oss store them.
 inline void make_codes_by_output(StoredWeight& w, int32_t rows, int32_t columns, int32_t bits,
                                  int32_t group_size, std::mt19937& random) {
   const int32_t num_groups = (rows + group_size - 1) / group_size, per_word = 32 / bits;
@@ -199,7 +200,7 @@ inline void make_codes_by_output(StoredWeight& w, int32_t rows, int32_t columns,
   s.coded.num_groups = num_groups;
 }
 
-// scale(g, n) of what scales(g, n) stored.
+// Computes the values; scale(g, n) returns the scale of group g and column n.
 template <typename Scale>
 inline void finish_codes(StoredWeight& w, Scale scale) {
   const WeightSource& s = w.source;
@@ -276,7 +277,7 @@ inline void make_dense(StoredWeight& w, DType dtype, int32_t rows, int32_t colum
   w.finish_columns();
 }
 
-// E4M3 with a scale for each block; 0: one for all columns or rows.
+// Makes E4M3 weights with a scale per block of scale_out by scale_in; 0: one for all columns or rows.
 inline void make_fp8(StoredWeight& w, int32_t rows, int32_t columns, int32_t scale_out, int32_t scale_in,
                      std::mt19937& random) {
   WeightSource& s = w.source;

@@ -1,5 +1,5 @@
-// What few families need: operations on rows of either type, low-rank rows, streams, and the selection of
-// keys, each against a plain loop.
+// Operations that only few model families need: operations on rows of either type, low-rank rows, streams,
+// and the selection of keys, each compared with a plain loop.
 #include <algorithm>
 #include <numeric>
 
@@ -54,7 +54,7 @@ TEST_F(RowsTest, RowsAreRoundedAndWidened) {
   }
 }
 
-TEST_F(RowsTest, NormsOfF32MayLieInTheirOwnPlace) {
+TEST_F(RowsTest, NormsOfF32MayWriteTheirInput) {
   for (const size_t columns : {size_t{1}, size_t{100}, size_t{9000}}) {
     const auto input = random_floats(2 * columns, random_, 4.0f), weight = random_floats(columns, random_);
     float* rows = to_device(input);
@@ -79,7 +79,7 @@ TEST_F(RowsTest, NormsOfF32MayLieInTheirOwnPlace) {
   }
 }
 
-TEST_F(RowsTest, AGateLosesItsMeanAndSomeDeviations) {
+TEST_F(RowsTest, SparseGatesSubtractMeanAndDeviations) {
   constexpr size_t kColumns = 300;
   const auto input = to_halves(random_floats(2 * 2 * kColumns, random_));
   ActivationParams p;
@@ -105,7 +105,7 @@ TEST_F(RowsTest, AGateLosesItsMeanAndSomeDeviations) {
   EXPECT_LT(relative_error(to_floats(from_device(out, 2 * kColumns)), expected), 1e-3);
 }
 
-TEST_F(RowsTest, LatentRowsBecomeQueriesKeysAndValues) {
+TEST_F(RowsTest, LatentRowsExpandToQueriesKeysAndValues) {
   ExpandLatentParams p;
   p.heads = {3, 3, 20, 12};
   p.rotary_dim = 8;
@@ -170,17 +170,18 @@ TEST_F(RowsTest, StreamsAreMixed) {
   }
 }
 
-// One sequence whose last tokens are the step's; the keys of all before are in its pages.
+// One sequence whose last tokens form the step; the keys of all earlier tokens are in its pages.
 struct SelectionCase {
   int32_t length = 0;
   int32_t queries = 1;
   int32_t num_selected = 16;
-  bool all_equal = false;  // weights of nothing
+  bool all_equal = false;  // all weights are 0
 };
 
 constexpr int32_t kIndexHeads = 2, kIndexDim = 8, kPageTokens = 16;
 
-// As the CPU adds: product by product, head by head. A quarter turn of the first two pairs is exact.
+// Computes scores with the CPU's order of sums: product by product, head by head. A quarter turn of the first
+// two pairs is exact.
 std::vector<float> plain_scores(const std::vector<uint16_t>& keys, const float* query, const float* weights,
                                 int32_t count) {
   std::vector<float> scores;
@@ -283,11 +284,11 @@ TEST_F(SelectionTest, TheBestPositionsAreChosen) {
   check({.length = 700, .queries = 40, .num_selected = 100});
 }
 
-TEST_F(SelectionTest, OfEqualScoresTheEarlierPositionsAreChosen) {
+TEST_F(SelectionTest, EqualScoresChooseTheEarlierPositions) {
   check({.length = 600, .queries = 2, .num_selected = 300, .all_equal = true});
 }
 
-TEST_F(SelectionTest, ScoresThatAreNotKeptAreMadeAgain) {
+TEST_F(SelectionTest, LongSequencesRecomputeScores) {
   check({.length = 9000, .queries = 1, .num_selected = 2048});
 }
 

@@ -1,4 +1,4 @@
-// Codes in whatever arrangement, as they travel to the card or expanded, are the same weights.
+// Codes in any layout have the same weights when converted for the card or expanded.
 #include "kernels/cuda/plan/coded_form.h"
 
 #include <cmath>
@@ -15,20 +15,20 @@ namespace {
 
 using namespace kernels;
 
-// Weights in stored columns, as the reference reads them.
+// Returns weights in stored column order, as the reference reads them.
 std::vector<float> reference(WeightSource source) {
   source.column_order = nullptr;
   return dequantize_reference(source);
 }
 
-// Every second word of a larger matrix, as a slice of a fused one has them.
+// Returns the words as every second word of a larger matrix, as in a slice of a fused one.
 std::vector<uint32_t> with_gaps(const std::vector<uint32_t>& words) {
   std::vector<uint32_t> spread;
   for (const uint32_t word : words) spread.insert(spread.end(), {word, ~word});
   return spread;
 }
 
-// The source with words and scales taken from its form.
+// Returns the source with words and scales replaced by those of its form.
 WeightSource as_formed(WeightSource source, const GptqForm& form) {
   source.coded.codes = form.codes.words;
   source.coded.row_words = form.codes.outer_words;
@@ -41,7 +41,7 @@ WeightSource as_formed(WeightSource source, const GptqForm& form) {
   return source;
 }
 
-TEST(CodedForm, HoldsTheSameWeightsWithScalesOfHalves) {
+TEST(CodedForm, HasTheSameWeightsWithF16Scales) {
   for (const CodedOptions& options : coded_varieties(7)) {
     const WeightFixture fixture = make_coded(options);
     WeightSource source = fixture.source();
@@ -69,7 +69,7 @@ TEST(CodedForm, HoldsTheSameWeightsWithScalesOfHalves) {
   }
 }
 
-TEST(CodedForm, BorrowsWhatIsInOrderAlready) {
+TEST(CodedForm, BorrowsArraysWithoutGaps) {
   const WeightFixture fixture = make_coded({});
   GptqForm form;
   make_gptq_form(fixture.source(), form);
@@ -78,8 +78,8 @@ TEST(CodedForm, BorrowsWhatIsInOrderAlready) {
   EXPECT_TRUE(form.made_scales.empty());
 }
 
-// Scales that are powers of two, so that nothing is rounded.
-TEST(CodedForm, PowersOfTwoAreAddedToExponents) {
+// Power-of-two scales, so that no value is rounded.
+TEST(CodedForm, PrescaleIsAddedToExponents) {
   for (const float prescale : {0.5f, 4.0f, 0.03125f}) {
     CodedOptions options = coded_varieties(3)[3];
     options.prescale = prescale;
@@ -102,7 +102,7 @@ TEST(CodedForm, PowersOfTwoAreAddedToExponents) {
   }
 }
 
-TEST(CodedForm, ScalesThatAreNoPowersOfTwoAreExpanded) {
+TEST(CodedForm, OtherScalesThanPowersOfTwoAreExpanded) {
   CodedOptions options = coded_varieties(3)[3];
   for (const float prescale : {0.75f, 0.0f, -0.5f, 1e-30f, 1e30f}) {
     options.prescale = prescale;
@@ -128,7 +128,7 @@ TEST(CodedForm, ExpandsEachWeightRoundedOnce) {
   }
 }
 
-TEST(CodedForm, WhatTheKernelsDoNotKnowIsPlannedAsHalves) {
+TEST(CodedForm, UnsupportedCodesArePlannedAsF16) {
   for (const CodedOptions& options : coded_varieties(9)) {
     const WeightFixture fixture = make_coded(options);
     const WeightSource source = fixture.source();

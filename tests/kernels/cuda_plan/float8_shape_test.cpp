@@ -18,7 +18,7 @@ CardLimits hopper() {
   return card;
 }
 
-TEST(Float8ShapeTest, EightRowsFillTheirKilobyteOnce) {
+TEST(Float8ShapeTest, EightRowsFillOneKilobyte) {
   std::set<uint32_t> places;
   for (uint32_t row = 0; row < 8; ++row)
     for (uint32_t k = 0; k < 128; ++k) places.insert(float8_place(row, k));
@@ -26,7 +26,7 @@ TEST(Float8ShapeTest, EightRowsFillTheirKilobyteOnce) {
   EXPECT_EQ(*places.rbegin(), kFloat8OctetBytes - 1);
 }
 
-// Each has a row of a tile of its own, also where the last tile is not full.
+// Every column has a row of a tile of its own, also if the last tile is not full.
 TEST(Float8ShapeTest, EveryColumnHasItsOwnRow) {
   for (const auto& [columns, paired] :
        {std::pair{1, false}, {64, false}, {300, false}, {2, true}, {64, true}, {66, true}, {1000, true}}) {
@@ -42,8 +42,8 @@ TEST(Float8ShapeTest, EveryColumnHasItsOwnRow) {
   }
 }
 
-// A lane has rows g and g + 8 of 16: a gate there, and its up.
-TEST(Float8ShapeTest, AGateIsEightRowsBeforeItsUp) {
+// A lane has rows g and g + 8 of 16: one for gate, the other for up.
+TEST(Float8ShapeTest, GateRowsAreEightBeforeUpRows) {
   for (int32_t c = 0; c < 500; ++c) {
     const Float8Place gate = float8_column(c, 1000, true), up = float8_column(500 + c, 1000, true);
     EXPECT_EQ(gate.tile, up.tile);
@@ -52,7 +52,7 @@ TEST(Float8ShapeTest, AGateIsEightRowsBeforeItsUp) {
   }
 }
 
-TEST(Float8ShapeTest, EveryShapeIsSoundOnEveryCard) {
+TEST(Float8ShapeTest, EveryShapeIsValidOnEveryCard) {
   CardLimits emulated = hopper();
   emulated.warpgroup_products = false;
   emulated.num_multiprocessors = 1;
@@ -66,7 +66,7 @@ TEST(Float8ShapeTest, EveryShapeIsSoundOnEveryCard) {
         EXPECT_TRUE(s.octets == 1 || s.octets == 2 || s.octets == 4 || s.octets == 8 || s.octets == 16);
         EXPECT_GE(s.groups, 1);
         EXPECT_LE(s.groups, s.octets == kMostFloat8Octets ? kMostFloat8Groups : 2)
-            << "there is no such kernel";
+            << "no kernel has this shape";
         EXPECT_GE(s.token_tiles * s.octets * kFloat8Octet, rows);
         EXPECT_LT((s.token_tiles - 1) * s.octets * kFloat8Octet, rows);
         EXPECT_EQ(s.pairs, card.warpgroup_products && s.octets == kMostFloat8Octets ? 1 : 0);
@@ -88,9 +88,9 @@ TEST(Float8ShapeTest, EveryShapeIsSoundOnEveryCard) {
   }
 }
 
-// A block of many warpgroups shares activations among them, but few tiles would leave most of a card without
-// work.
-TEST(Float8ShapeTest, FewTilesAreDealtOutOneByOne) {
+// The warpgroups of a block share activations, but with few tiles, blocks of several warpgroups would leave
+// most of a card idle.
+TEST(Float8ShapeTest, FewTilesUseOneWarpgroupPerBlock) {
   EXPECT_EQ(float8_shape(hopper(), 64, 112, 1).groups, 1);
   EXPECT_EQ(float8_shape(hopper(), 64, 32, 256).groups, 1);
   EXPECT_EQ(float8_shape(hopper(), 448, 32, 2048).groups, kMostFloat8Groups);

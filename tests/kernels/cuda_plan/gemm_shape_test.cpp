@@ -1,5 +1,5 @@
-// How the work of a product is dealt out, for cards of all supported kinds and matrices of all forms:
-// whatever does not hold here shows on a card as a wrong sum, a wait without end or a launch that fails.
+// Shapes of products, for cards of all supported kinds and matrices of all forms. A violation here shows on a
+// card as a wrong sum, a deadlock or a failed launch.
 #include "kernels/cuda/plan/gemm_shape.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Card {
   const char* name;
   CardLimits limits;
 };
-// Shared memory as the CUDA programming guide tells it by compute capability.
+// Shared memory by compute capability, from the CUDA programming guide.
 constexpr Card kCards[] = {{"8.0", {108, 163 << 10, 164 << 10}},
                            {"8.6", {84, 99 << 10, 100 << 10}},
                            {"8.9", {128, 99 << 10, 100 << 10}},
@@ -100,7 +100,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Strips of which all groups together must have each.
+// Returns the number of strips that the groups must cover.
 int32_t strips_to_deal(const Matrix& m) {
   return m.paired != 0 ? 2 * m.parts[0].num_strips : m.num_strips;
 }
@@ -108,7 +108,7 @@ int32_t strips_to_deal(const Matrix& m) {
 void expect_groups_cover(const GemmShape& s, const Matrix& m) {
   const int32_t strips = s.is_broad() ? 2 * s.strips : s.strips;
   EXPECT_GE(s.groups * strips, strips_to_deal(m));
-  EXPECT_LT((s.groups - 1) * strips, strips_to_deal(m)) << "a group without work";
+  EXPECT_LT((s.groups - 1) * strips, strips_to_deal(m)) << "a group has no strips";
   EXPECT_GE(s.blocks, 1);
   EXPECT_LE(s.blocks, s.tasks);
 }
@@ -116,7 +116,7 @@ void expect_groups_cover(const GemmShape& s, const Matrix& m) {
 void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, const CardLimits& card) {
   expect_groups_cover(s, m);
   EXPECT_EQ(s.tasks, s.groups);
-  ASSERT_GT(s.shared_bytes, 0U) << "refused by those who launch";
+  ASSERT_GT(s.shared_bytes, 0U) << "the launch would refuse it";
   EXPECT_LE(s.shared_bytes, card.shared_per_block);
   EXPECT_GE(s.ring_slots, 1);
   EXPECT_LE(s.ring_slots, kMostSlots);
@@ -145,22 +145,25 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_EQ(s.splits, 1 << s.split_bits);
   EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits || (s.is_broad() && s.splits < kMostSplits));
   EXPECT_EQ(s.splits * s.eighths, kMostSplits);
-  EXPECT_EQ(s.sums_left, 1 + (s.splits - 1) * s.eighths) << "one of the first split, all of the others";
+  EXPECT_EQ(s.sums_left, 1 + (s.splits - 1) * s.eighths)
+      << "one sum of the first split, and one per eighth of the others";
   EXPECT_EQ(s.roomy, card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles &&
                          s.strips <= kRoomyStrips && s.splits == 1 && !is_expert);
   if (card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles && !s.roomy) {
     EXPECT_LE(s.eighths << (m.chain_bits - kFewChainBits), s.splits == 1 ? kFewChains : 2)
-        << "sums of more than one chain before would have to be parked";
+        << "only the sum of one earlier chain can be parked";
   }
   EXPECT_EQ(s.tasks, s.groups * s.splits);
-  EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "a gate waits for its up in its block";
-  EXPECT_TRUE(s.splits == 1 || partial_floats(m, s) <= kPartialFloats) << "not even for one tile";
-  // Two rounds ahead of those who read, a warp would take one phase of a barrier for another.
+  EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "gate and up must be in one block";
+  EXPECT_TRUE(s.splits == 1 || partial_floats(m, s) <= kPartialFloats)
+      << "the partial sums of one tile do not fit";
+  // With fewer ring slots, a producer warp could be two rounds ahead of the consumers and mistake one phase
+  // of a barrier for another.
   EXPECT_GE(s.stages, s.is_broad() || (s.tiles == kMostWideTiles && !s.roomy) ? kFewestStages : kFillWarps);
   EXPECT_LE(s.stages, kMostStages);
   EXPECT_GE(s.table_at, kFreeAt);
   EXPECT_GE(s.sums_at, s.table_at + static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8);
-  // Sums of chains that wait for others, of all tokens; a gate and its up exchange half of theirs.
+  // Parked sums: of earlier chains for all tokens; gate and up exchange half of theirs.
   const bool parks = s.tiles == kMostWideTiles && card.warpgroup_products && !s.roomy;
   const int32_t parked_tokens = parks || m.chain_bits != kFewChainBits ? 8 : m.paired != 0 ? 4 : 0;
   EXPECT_GE(s.activations_at,
@@ -175,7 +178,7 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_LE(s.shared_bytes, card.shared_per_block);
 }
 
-TEST(GemmShapeTest, EveryShapeIsSoundOnEveryCard) {
+TEST(GemmShapeTest, EveryShapeIsValidOnEveryCard) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
       for (const int32_t rows : kRows) {
@@ -191,8 +194,8 @@ TEST(GemmShapeTest, EveryShapeIsSoundOnEveryCard) {
   }
 }
 
-// Many tokens by the narrow kernel read the weights again for every eight of them.
-TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
+// The narrow kernel would read the weights again for every eight tokens.
+TEST(GemmShapeTest, ManyTokensUseWideTilesOnEveryCard) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
       SCOPED_TRACE(name + ", compute capability " + card.name);
@@ -202,9 +205,9 @@ TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
   }
 }
 
-// The tile that costs least: of 64 tokens where there is much work for each multiprocessor, of 32 where half
-// of it would stay empty or wait for sums of other blocks.
-TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
+// The cheapest tile: 64 tokens if there is much work per multiprocessor, 32 if half of the larger tile would
+// be empty or wait for the sums of other blocks.
+TEST(GemmShapeTest, MoreThan32TokensUseTheCheaperTile) {
   CardLimits card = kCards[3].limits;
   card.warpgroup_products = false;
   const Form form = {TileKind::exl2, 4, 1};
@@ -221,8 +224,8 @@ TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
   EXPECT_EQ(gemm_shape(card, gate_up, 65).tiles, 4) << "the second tile of 64 would have one token";
 }
 
-// Broad tiles where there are enough tokens and columns for all pairs of multiprocessors.
-TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
+// Broad tiles if there are enough tokens and columns for all pairs of multiprocessors.
+TEST(GemmShapeTest, ManyTokensUseBroadTiles) {
   const CardLimits card = kCards[3].limits;
   const Form form = {TileKind::exl2, 4, 1};
   const Matrix qkv = matrix_of(form, 4096, {4096, 1024, 1024}, false);
@@ -238,20 +241,20 @@ TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
   }
   EXPECT_TRUE(gemm_shape(card, gate_up, 128).is_broad());
   EXPECT_TRUE(gemm_shape(card, qkv, 256).is_broad());
-  EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 blocks without a word to each other";
-  EXPECT_TRUE(gemm_shape(card, qkv, 320).roomy) << "two rounds, where broad tiles would take as many";
+  EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 independent blocks";
+  EXPECT_TRUE(gemm_shape(card, qkv, 320).roomy) << "two rounds, as many as with broad tiles";
   EXPECT_TRUE(gemm_shape(card, qkv, 512).is_broad())
-      << "two rounds of them take less than three of roomy tiles";
+      << "two rounds of broad tiles are faster than three of few-strip tiles";
   EXPECT_TRUE(gemm_shape(card, gemm_o, 768).is_broad());
-  // Few columns: 64 pairs of blocks, each with a part of K.
+  // Few columns: 64 pairs of blocks, each with a part of K (split-K).
   for (const auto& [rows, splits] : {std::pair(128, 4), std::pair(256, 2)}) {
     EXPECT_TRUE(gemm_shape(card, down, rows).is_broad());
     EXPECT_EQ(gemm_shape(card, down, rows).splits, splits);
   }
 }
 
-// Those whose results the tests of the kernels look at.
-TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeTilesOf64) {
+// The matrices whose results the kernel tests check.
+TEST(GemmShapeTest, MatricesOfTheKernelTestsUseTilesOf64) {
   for (const Card& card : {kCards[3], kCards[4]}) {
     SCOPED_TRACE(card.name);
     for (const Form& form : kForms) {
@@ -267,7 +270,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeTilesOf64) {
   }
 }
 
-TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeBroadAndRoomyTiles) {
+TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndFewStripTiles) {
   const CardLimits card = kCards[3].limits;
   for (const Form& form : kForms) {
     SCOPED_TRACE(std::to_string(static_cast<int>(form.kind)) + ", " + std::to_string(form.bits) + " bits");
@@ -286,8 +289,8 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeBroadAndRoomyTiles) {
   EXPECT_TRUE(gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, 3200, {6656, 6656}, true), 70).is_broad());
 }
 
-// Where shared memory has no room for four strips by 64 tokens and enough stages, six by 32 are better.
-TEST(GemmShapeTest, SmallCardsKeepTilesOf32) {
+// If shared memory cannot hold four strips by 64 tokens and enough ring slots, six strips by 32 are better.
+TEST(GemmShapeTest, SmallCardsUseTilesOf32) {
   for (const Card& card : {kCards[1], kCards[2], kCards[5]}) {
     SCOPED_TRACE(card.name);
     const Matrix gate_up = matrix_of({TileKind::exl2, 4, 1}, 4096, {14336, 14336}, true);
@@ -296,8 +299,8 @@ TEST(GemmShapeTest, SmallCardsKeepTilesOf32) {
   }
 }
 
-// A norm is taken on the way into the narrow kernel, and a single token is fastest there.
-TEST(GemmShapeTest, OneTokenIsNarrowWhereItsRowHasRoom) {
+// Only the narrow kernel computes the norm itself, and a single token is fastest there.
+TEST(GemmShapeTest, OneTokenUsesTheNarrowKernelIfItsRowFits) {
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
       if (matrix.num_rows > 8192) continue;
@@ -307,8 +310,8 @@ TEST(GemmShapeTest, OneTokenIsNarrowWhereItsRowHasRoom) {
   }
 }
 
-// Down of a 70B model and 99 KB of shared memory: 56 KB are its row, and the rings have no room beside it.
-TEST(GemmShapeTest, ATokenOfADeepMatrixTakesATileWhereItsRowHasNoRoom) {
+// Down of a 70B model with 99 KB of shared memory: its row takes 56 KB, which leaves no memory for the rings.
+TEST(GemmShapeTest, ATokenOfADeepMatrixUsesATileIfItsRowDoesNotFit) {
   const CardLimits card = kCards[2].limits;
   const Matrix down = matrix_of({TileKind::exl2, 5, 1}, 28672, {8192}, false);
   EXPECT_EQ(narrow_shape(card, down, 1).shared_bytes, 0U);
@@ -317,8 +320,9 @@ TEST(GemmShapeTest, ATokenOfADeepMatrixTakesATileWhereItsRowHasNoRoom) {
   expect_sound_wide(shape, down, card);
 }
 
-// Nothing of an expert is split, and its matrix's description has room behind what a block works on.
-TEST(GemmShapeTest, ExpertsLeaveRoomForTheirMatrix) {
+// An expert's product is not split over blocks, and leaves shared memory for the matrix record after the
+// memory of the shape.
+TEST(GemmShapeTest, ExpertsLeaveMemoryForTheirMatrixRecord) {
   constexpr uint32_t kSpare = 2048;
   for (const Card& card : kCards) {
     for (const auto& [name, matrix] : cases()) {
@@ -329,7 +333,7 @@ TEST(GemmShapeTest, ExpertsLeaveRoomForTheirMatrix) {
           const Matrix expert = of_expert(matrix);
           const GemmShape s = expert_shape(card.limits, expert, tiles, token_tiles, kSpare);
           if (s.shared_bytes == 0) {
-            EXPECT_TRUE(matrix.num_rows > 8192 || tiles > 2) << "smaller tiles have room";
+            EXPECT_TRUE(matrix.num_rows > 8192 || tiles > 2) << "smaller tiles fit";
             continue;
           }
           EXPECT_EQ(s.tiles, tiles);
@@ -349,13 +353,13 @@ TEST(GemmShapeTest, ExpertsLeaveRoomForTheirMatrix) {
   }
 }
 
-TEST(GemmShapeTest, AMatrixThatFitsNowhereIsRefused) {
+TEST(GemmShapeTest, AMatrixTooLargeForTheCardIsRefused) {
   const CardLimits small = {80, 48 << 10, 64 << 10};
   const Matrix dense = matrix_of({TileKind::dense, 16, 0}, 4096, {4096}, false);
   EXPECT_EQ(gemm_shape(small, dense, 64).shared_bytes, 0U);
 }
 
-TEST(GemmShapeTest, FewStripsAreSplitOverChainsAndManyAreNot) {
+TEST(GemmShapeTest, OnlyFewStripsAreSplitIntoMoreChains) {
   const CardLimits card = kCards[3].limits;
   EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {4096}, false), 32).splits, kMostSplits);
   EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {128256}, false), 32).splits, 1);

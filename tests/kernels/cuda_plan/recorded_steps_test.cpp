@@ -1,4 +1,4 @@
-// Recordings of steps: bounded, whatever comes, and kept for what comes often.
+// Recordings of steps: always limited, and kept for steps that occur often.
 #include "kernels/cuda/plan/recorded_steps.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ StepKey step_of(int32_t tokens) {
           .num_single = tokens};
 }
 
-// A step as a context takes it. Recordings are numbers; those that went are told.
+// Runs a step as a context does. Recordings are numbers; `live` contains those not evicted.
 struct Context {
   explicit Context(size_t most_kernels) : steps(most_kernels) {}
 
@@ -45,7 +45,7 @@ struct Context {
 };
 using Way = Context::Way;
 
-TEST(RecordedSteps, AStepIsRecordedWhenItComesAgain) {
+TEST(RecordedSteps, AStepIsRecordedWhenItRepeats) {
   Context context(100);
   EXPECT_EQ(context.take(3), Way::run);
   EXPECT_EQ(context.take(4), Way::run);
@@ -54,19 +54,18 @@ TEST(RecordedSteps, AStepIsRecordedWhenItComesAgain) {
   EXPECT_EQ(context.take(4), Way::recorded);
 }
 
-TEST(RecordedSteps, TheLastUsedStays) {
+TEST(RecordedSteps, TheLeastRecentlyUsedIsEvicted) {
   Context context(2 * kKernels);
   for (const int32_t tokens : {1, 1, 2, 2}) context.take(tokens);
-  EXPECT_EQ(context.take(1), Way::replayed);  // so 2 is the oldest
+  EXPECT_EQ(context.take(1), Way::replayed);  // so the recording of 2 is the oldest
   for (int32_t i = 0; i < Steps::kRunsBeforeFull; ++i) EXPECT_EQ(context.take(3), Way::run) << i;
   EXPECT_EQ(context.take(3), Way::recorded);
   EXPECT_EQ(context.live, (std::set<int32_t>{1, 3}));
   EXPECT_EQ(context.take(2), Way::run);
 }
 
-// More kinds of steps in turn than there is room for: those without a recording run as they are, instead of
-// each making the next one's room.
-TEST(RecordedSteps, KindsInTurnThatDoNotFitDoNotDriveEachOtherOut) {
+// More kinds of steps in turn than fit: steps without a recording run plainly instead of evicting each other.
+TEST(RecordedSteps, AlternatingKindsBeyondTheLimitDoNotEvictEachOther) {
   Context context(8 * kKernels);
   int32_t num_recorded = 0, num_replayed = 0;
   constexpr int32_t kRounds = 100, kKinds = 12;
@@ -81,7 +80,7 @@ TEST(RecordedSteps, KindsInTurnThatDoNotFitDoNotDriveEachOtherOut) {
   EXPECT_GE(num_replayed, kRounds * kKinds / 3);
 }
 
-TEST(RecordedSteps, WithoutMemoryForMoreTheOldestGoesFirst) {
+TEST(RecordedSteps, TheOldestIsEvictedIfMemoryRunsOut) {
   Context context(100 * kKernels);
   for (const int32_t tokens : {1, 1, 2, 2}) context.take(tokens);
   context.take(3);
@@ -91,20 +90,20 @@ TEST(RecordedSteps, WithoutMemoryForMoreTheOldestGoesFirst) {
   EXPECT_EQ(context.live, (std::set<int32_t>{2, 3}));
 }
 
-TEST(RecordedSteps, WithoutMemoryForAnyNoneIsTried) {
+TEST(RecordedSteps, NoneIsRecordedWithoutMemory) {
   Context context(100);
   context.steps.settle(step_of(1));
   for (int32_t i = 0; i < 100; ++i) EXPECT_EQ(context.take(1), Way::run);
 }
 
-TEST(RecordedSteps, WhateverComesTheyAreBoundedAndNoneIsLost) {
+TEST(RecordedSteps, RandomStepsStayBoundedAndNoneIsLost) {
   std::random_device source;
   const unsigned seed = source();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   Context context(20 * kKernels);
   for (int32_t i = 0; i < 200'000; ++i) {
-    // Some steps come often, most hardly ever.
+    // Some steps occur often, most of them rarely.
     const auto kind = static_cast<int32_t>(random() % 3 == 0 ? random() % 10 : random() % 5000);
     context.take(kind);
     ASSERT_LE(context.steps.num_kernels(), 20 * kKernels);

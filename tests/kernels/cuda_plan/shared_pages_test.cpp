@@ -1,4 +1,5 @@
-// Every key is read once for all that share it, and by nobody twice; against what one sees in the tables.
+// Every shared key is read once for all sequences that share it, and never twice; checked against the page
+// tables.
 #include "kernels/cuda/plan/shared_pages.h"
 
 #include <algorithm>
@@ -18,8 +19,8 @@ struct Step {
   std::vector<int32_t> lengths;
   std::vector<int32_t> table;
 
-  // Sequences as a cache with shared prefixes has them: each goes on from a page of another or from the
-  // start.
+  // Builds sequences as a cache with shared prefixes does: each continues after a page of another sequence or
+  // from the start.
   static Step random(std::mt19937& random, int32_t sequences, int32_t most_pages, int32_t starts) {
     Step step;
     step.stride = most_pages + 1;
@@ -38,7 +39,7 @@ struct Step {
                                 ? 1 + below(most_pages)
                                 : std::min(static_cast<int32_t>(row.size()) + 1 + below(2), most_pages + 1);
       while (static_cast<int32_t>(row.size()) < pages) row.push_back(next_page++);
-      // The last page is its own, and the token lies somewhere in it.
+      // The last page is the sequence's own, and the token is at a random position in it.
       step.lengths.push_back((pages - 1) * step.page_tokens + 1 + below(step.page_tokens));
       rows.push_back(row);
       row.resize(static_cast<size_t>(step.stride), 0);
@@ -76,7 +77,7 @@ Found find(const Step& step) {
   return found;
 }
 
-// How many sequences begin with the same pages up to and including this one.
+// Counts the sequences that begin with the same pages up to and including this one.
 int32_t sharers(const Step& step, int32_t s, int32_t depth) {
   int32_t count = 0;
   for (int32_t other = 0; other < step.sequences(); ++other) {
@@ -110,7 +111,7 @@ void expect_each_read_once(const Step& step, const Found& found) {
   }
 }
 
-TEST(SharedPages, EachPageIsReadOnceByAllThatBeginWithIt) {
+TEST(SharedPages, EachSharedPageIsReadOnce) {
   std::mt19937 random(7);
   int32_t num_shared = 0;
   for (int32_t round = 0; round < 800; ++round) {
@@ -123,7 +124,7 @@ TEST(SharedPages, EachPageIsReadOnceByAllThatBeginWithIt) {
     EXPECT_TRUE(std::has_single_bit(found.pages.size()));
     EXPECT_GE(found.pages.size(), 16U);
     expect_each_read_once(step, found);
-    // Nothing that two have is left to be read by each.
+    // No page shared by two sequences is left to be read by each.
     for (int32_t s = 0; s < step.sequences(); ++s) {
       const int32_t count = found.counts[static_cast<size_t>(s)];
       EXPECT_TRUE(count == 0 || sharers(step, s, count - 1) > 1);
@@ -133,8 +134,8 @@ TEST(SharedPages, EachPageIsReadOnceByAllThatBeginWithIt) {
   EXPECT_GT(num_shared, 200);
 }
 
-// So many sequences behind one prefix: few runs where there are many pages, and many where there are few.
-TEST(SharedPages, RunsAreAsLongAsTheCardStaysBusy) {
+// Many sequences with one prefix: few groups of members if there are many pages, and many if there are few.
+TEST(SharedPages, RunsAreLongIfTheCardStaysBusy) {
   const auto longest_run = [](int32_t sequences, int32_t prefix_pages) {
     std::mt19937 random(1);
     Step step;
@@ -155,7 +156,7 @@ TEST(SharedPages, RunsAreAsLongAsTheCardStaysBusy) {
   EXPECT_EQ(longest_run(100, 3), 15);
 }
 
-TEST(SharedPages, LittleIsNotWorthIt) {
+TEST(SharedPages, FewSharedPagesAreIgnored) {
   const auto shares = [](int32_t sequences, int32_t prefix_pages, int32_t own_pages,
                          int32_t page_tokens = 256) {
     Step step;
@@ -173,12 +174,12 @@ TEST(SharedPages, LittleIsNotWorthIt) {
   EXPECT_TRUE(shares(101, 9, 1));   // 1,800 of 2,121
   EXPECT_FALSE(shares(101, 9, 2));  // 1,800 of 2,323
   EXPECT_FALSE(shares(1, 100, 0));
-  EXPECT_FALSE(shares(65, 8, 0, 64));  // pages of less than a chunk
-  EXPECT_FALSE(shares(65, 8, 0, 0));   // of nobody knows how much
+  EXPECT_FALSE(shares(65, 8, 0, 64));  // pages smaller than a chunk
+  EXPECT_FALSE(shares(65, 8, 0, 0));   // unknown page size
 }
 
-// The page that a token falls into is its own, and what comes after it in the table says nothing.
-TEST(SharedPages, PagesOfTokensAreNotShared) {
+// The page that contains the token is the sequence's own, and later entries of the table are ignored.
+TEST(SharedPages, PagesWithTheTokensAreNotShared) {
   Step step;
   step.stride = 8;
   for (int32_t s = 0; s < 300; ++s) {
@@ -190,7 +191,7 @@ TEST(SharedPages, PagesOfTokensAreNotShared) {
   for (const int32_t count : found.counts) EXPECT_EQ(count, 5);
 }
 
-TEST(SharedPages, MoreThanCanBeToldAreReadByEach) {
+TEST(SharedPages, PagesBeyondTheLimitAreReadBySequence) {
   Step step;
   step.stride = 2501;
   for (int32_t s = 0; s < 66; ++s) {

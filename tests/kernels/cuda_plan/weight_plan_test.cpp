@@ -1,5 +1,5 @@
-// How a stored matrix becomes tiles, for groups of all kinds: each row has one tile, each tile one place, and
-// the scales that a kernel finds beside a tile are those of its rows.
+// Conversion of a stored matrix to tiles, for all kinds of groups: each row has one tile, each tile one
+// location, and the scales next to a tile are those of its rows.
 #include "kernels/cuda/plan/weight_plan.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ WeightSource gptq_source(const std::vector<int32_t>& group_of_row, int32_t num_g
   return source;
 }
 
-// Runs follow each other without gaps, in segments and in bytes, to the end of the strip.
+// Checks that runs are contiguous, in segments and in bytes, up to the end of the strip.
 void expect_runs_fill_the_strip(const PartPlan& plan) {
   ASSERT_FALSE(plan.runs.empty());
   ASSERT_LE(plan.runs.size(), static_cast<size_t>(kMaxRuns));
@@ -82,7 +82,7 @@ void expect_runs_fill_the_strip(const PartPlan& plan) {
   EXPECT_EQ(plan.steps.size(), static_cast<size_t>(blocks * kBlockSteps));
 }
 
-// Records and tiles lie side by side, none in another, and leave nothing between them.
+// Checks that records and tiles do not overlap and leave no gaps.
 void expect_places_are_disjoint(const PartPlan& plan) {
   std::vector<std::pair<uint32_t, uint32_t>> pieces;
   for (const ScaleSource& record : plan.records) pieces.emplace_back(record.byte, scale_bytes(plan.kind));
@@ -97,7 +97,7 @@ void expect_places_are_disjoint(const PartPlan& plan) {
   EXPECT_EQ(byte, plan.strip_bytes);
 }
 
-// The group whose scales a kernel applies to a step: that of the last record before the step's tile.
+// Returns the group whose scales a kernel applies to a step: that of the last record before the step's tile.
 int32_t group_beside(const PartPlan& plan, size_t step) {
   const size_t segment = step / static_cast<size_t>(kBlockSteps), in_segment = step % kBlockSteps;
   size_t record = 0;
@@ -114,7 +114,7 @@ int32_t group_beside(const PartPlan& plan, size_t step) {
   return plan.records.at(record).group;
 }
 
-TEST(WeightPlanTest, RandomExl2GroupsFindTheirTilesAndScales) {
+TEST(WeightPlanTest, RandomExl2GroupsHaveTilesAndScales) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -144,7 +144,7 @@ TEST(WeightPlanTest, RandomExl2GroupsFindTheirTilesAndScales) {
   }
 }
 
-TEST(WeightPlanTest, TheLargestGroupScaleOfExl2IsSevenBitsInItsUnit) {
+TEST(WeightPlanTest, TheLargestExl2GroupScaleHasSevenBitsInItsUnit) {
   for (const float largest : {6e-8f, 3.1e-5f, 0.0008f, 0.25f, 1.0f, 1.999f, 255.0f}) {
     for (const float other : {0.0f, 1e-3f, 1.0f}) {
       Exl2Matrix matrix;
@@ -181,7 +181,7 @@ TEST(WeightPlanTest, Exl2GroupsOfHalfAStepBecomeDenseTiles) {
   expect_places_are_disjoint(plan);
 }
 
-TEST(WeightPlanTest, Exl2GroupsThatDoNotFollowEachOtherAreRefused) {
+TEST(WeightPlanTest, Exl2GroupsWithGapsAreRefused) {
   const auto refused = [](auto spoil) {
     Exl2Matrix matrix;
     matrix.add(5, 64);
@@ -231,7 +231,7 @@ TEST(WeightPlanTest, GptqRowsAreSortedByGroupAndKeepTheirFeatures) {
   }
 }
 
-TEST(WeightPlanTest, GptqRowsOfNoGroupAreRefused) {
+TEST(WeightPlanTest, GptqRowsWithAnInvalidGroupAreRefused) {
   for (const int32_t group : {-1, 2, 1 << 30}) {
     std::vector<int32_t> group_of_row(64, 1);
     group_of_row[40] = group;
@@ -240,7 +240,7 @@ TEST(WeightPlanTest, GptqRowsOfNoGroupAreRefused) {
   }
 }
 
-TEST(WeightPlanTest, Fp8ScalesLieBesideTheirRows) {
+TEST(WeightPlanTest, Fp8ScalesAreStoredWithTheirRows) {
   for (const int32_t scale_in : {32, 64, 96, 128, 160, 256, 384, 1000, 1024}) {
     for (const int32_t rows : {1, 31, 32, 100, 128, 130, 500, 1000, 1024}) {
       if (scale_in > rows) continue;
@@ -258,7 +258,7 @@ TEST(WeightPlanTest, Fp8ScalesLieBesideTheirRows) {
   }
 }
 
-TEST(WeightPlanTest, Fp8WithoutASoundScaleIsRefused) {
+TEST(WeightPlanTest, Fp8WithInvalidScalesIsRefused) {
   PartPlan plan;
   for (const int32_t scale_in : {-1, 0, 129}) EXPECT_FALSE(plan_part(fp8_source(128, 64, scale_in), plan));
   WeightSource source = fp8_source(128, 64, 128);
@@ -270,10 +270,11 @@ bool takes_float8(const std::vector<WeightSource>& parts) {
   return takes_float8(MatrixSource{parts.data(), static_cast<int32_t>(parts.size())});
 }
 
-// What a row's scales are shared by decides, and whether somebody asked; all parts of a matrix, or none.
-TEST(WeightPlanTest, FloatActivationsAreForBlocksOfOneScaleAlone) {
+// The rows that share a scale decide, and whether FP8 activations were requested; for all parts of a matrix,
+// or none.
+TEST(WeightPlanTest, FloatActivationsNeedOneScalePerBlock) {
   WeightSource sound = fp8_source(512, 64, 128);
-  EXPECT_FALSE(takes_float8({sound})) << "nobody asked";
+  EXPECT_FALSE(takes_float8({sound})) << "FP8 activations were not requested";
   sound.activations = ActivationDtype::i8;
   EXPECT_FALSE(takes_float8({sound}));
   sound.activations = ActivationDtype::f8;
@@ -304,7 +305,7 @@ TEST(WeightPlanTest, FloatActivationsAreForBlocksOfOneScaleAlone) {
   EXPECT_FALSE(takes_float8({gptq}));
 }
 
-TEST(WeightPlanTest, AStripOfFloat8HasItsCodesAndAScaleForEachBlock) {
+TEST(WeightPlanTest, AFloat8StripHasCodesAndAScalePerBlock) {
   WeightSource source = fp8_source(300, 100, 128);
   source.activations = ActivationDtype::f8;
   PartPlan plan;
@@ -313,9 +314,9 @@ TEST(WeightPlanTest, AStripOfFloat8HasItsCodesAndAScaleForEachBlock) {
   EXPECT_EQ(plan.strip_bytes, 3 * (64 * 128 + 64 * 4)) << "300 rows are three blocks of 128";
 }
 
-// The warps of a warpgroup multiply together: parts in one launch have segments of the same forms, but for
-// exl2, whose kernel knows what to do.
-TEST(WeightPlanTest, PartsShareALaunchWhereTheirSegmentsAreAlike) {
+// The warps of a warpgroup multiply together. So parts in one launch need segments of the same forms, except
+// for exl2, whose kernel handles different ones.
+TEST(WeightPlanTest, PartsWithEqualSegmentsShareALaunch) {
   const WeightSource coarse = fp8_source(256, 64, 128), fine = fp8_source(256, 64, 32),
                      shallow = fp8_source(128, 64, 128);
   PartPlan a, b, c, d;

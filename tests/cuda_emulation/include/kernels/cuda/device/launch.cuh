@@ -1,4 +1,4 @@
-// Launches of the emulation, in place of kernels/cuda/device/launch.cuh.
+// Launches of the emulation; replaces kernels/cuda/device/launch.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@ cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, 
   return cudaSuccess;
 }
 
-// Of clusters along y. Those along x are blocks that need not know of each other (sample_team.cuh).
+// Launches clusters along y. Clusters along x run as independent blocks (sample_team.cuh).
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_clusters(dim3 cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                             size_t shared_bytes, cudaStream_t stream, bool, Arguments&&... arguments) {

@@ -1,4 +1,4 @@
-// The machine instructions of kernels/cuda/device/ptx.cuh, in words of C++.
+// The PTX instructions of kernels/cuda/device/ptx.cuh in C++.
 #pragma once
 
 #include "tests/cuda_emulation/emulation.h"
@@ -75,8 +75,8 @@ void wait_for_copies() {
   finish_copies(kPending);
 }
 
-// 8 bytes, as a barrier of the card has them. A phase ends when nothing is missing, neither arrivals nor
-// bytes; bytes may come before somebody expects them.
+// An mbarrier, 8 bytes as on a card. A phase ends when no arrivals and no bytes are missing; bytes may arrive
+// before they are expected.
 struct EmulatedBarrier {
   int32_t bytes;
   uint16_t missing;
@@ -159,11 +159,12 @@ inline float half_of(uint64_t word, int which) {
 inline uint64_t pair_of(uint32_t low, uint32_t high) {
   return uint64_t{high} << 32 | low;
 }
-// Of an operand a [16, 16] in two words of each lane of a warp.
+// Returns an element of operand a [16, 16], held in two words of each lane of a warp.
 inline float half_of_row(const emulation::LaneWords* all, uint32_t row, uint32_t k) {
   return half_of(all[row % 8 * 4 + k % 8 / 2].words[k / 8], static_cast<int>(row / 8 * 2 + k % 2));
 }
-// The sums of a lane, [n][2 * row + column]: rows g and g + 8 of 16 by columns 8 n + 2 t and the next.
+// Computes the sums of a lane, [n][2 * row + column]: rows g and g + 8 of 16 by columns 8 n + 2 t and the
+// next.
 template <int kTiles, int kDepth, typename OfRow, typename OfColumn>
 void multiply_lanes(float* sums, bool add, OfRow of_row, OfColumn of_column) {
   const auto lane = static_cast<uint32_t>(emulation::lane());
@@ -182,7 +183,7 @@ void multiply_lanes(float* sums, bool add, OfRow of_row, OfColumn of_column) {
     }
 }
 
-// c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32, as the lanes of a warp hold them.
+// c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32, distributed over the lanes of a warp.
 inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   const emulation::LaneWords* all =
       emulation::meet_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
@@ -197,7 +198,7 @@ inline void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0
   mma_16x8x16(c, a, b0, b1);
 }
 
-// Each lane names a row of 8 f16; matrix m has those of the lanes 8 m to 8 m + 7.
+// Each lane passes the address of a row of 8 f16; matrix m consists of the rows of lanes 8 m to 8 m + 7.
 inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
   const emulation::LaneWords* all = emulation::meet_warp({{address, 0, 0}});
   const int lane = emulation::lane();

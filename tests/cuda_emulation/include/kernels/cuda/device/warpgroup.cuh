@@ -1,5 +1,5 @@
-// The products of kernels/cuda/device/warpgroup.cuh, in words of C++: computed when they are asked for or
-// when they are waited for.
+// The warpgroup products of kernels/cuda/device/warpgroup.cuh in C++, executed when they are issued or when
+// they are waited for.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -42,8 +42,8 @@ inline void ask_for_product(emulation::Product product) {
   --products.groups;
 }
 
-// An operand in shared memory, as a descriptor says: eight of its rows (columns of b) by 16 bytes of K lie
-// together, or rows of 128 bytes, their 16-byte pieces swizzled by the row.
+// An operand in shared memory, as a descriptor defines it: eight of its rows (columns of b) by 16 bytes of K
+// are contiguous, or rows of 128 bytes with 16-byte pieces swizzled by the row.
 struct EmulatedOperand {
   uint32_t start;
   uint32_t leading;
@@ -55,12 +55,12 @@ struct EmulatedOperand {
         leading(static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4),
         stride(static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4),
         is_swizzled(descriptor >> 62 == 1) {}
-  // Of the byte at `k` of row `row`.
+  // Returns the address of byte `k` of row `row`.
   uint32_t place(uint32_t row, uint32_t k) const {
     if (!is_swizzled) return start + row / 8 * stride + row % 8 * 16 + k / 16 * leading + k % 16;
     return swizzled(start + row / 8 * stride + row % 8 * 128 + k);
   }
-  // Where 64 rows by one of K lie together.
+  // Returns the address if 64 rows by one of K are contiguous.
   uint32_t transposed_place(uint32_t row, uint32_t k) const {
     return swizzled(start + row / 64 * leading + row % 64 * 2 + k / 8 * stride + k % 8 * 128);
   }
@@ -73,7 +73,7 @@ inline float half_at(uint32_t place) {
   return __half2float(__ushort_as_half(shared_place<uint16_t>(place)));
 }
 
-// a in the registers of the warp.
+// Multiplies with a in the registers of the warp.
 template <int kTiles, bool kTransposed>
 void multiply_registers(const emulation::Product& p) {
   const emulation::LaneWords* all =
@@ -104,7 +104,7 @@ void multiply_64x128x16(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b, b
   ask_by_registers(multiply_registers<16, kTransposed>, d[0], a, b, add);
 }
 
-// a in shared memory, 16 of its 64 rows for each warp.
+// Returns the first of the warp's 16 rows among the 64 of a, which is in shared memory.
 inline uint32_t first_row_of_warp() {
   return (threadIdx.x >> 5 & 3) * 16;
 }
