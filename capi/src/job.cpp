@@ -156,7 +156,8 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
   return guard(error, static_cast<quire_job*>(nullptr), [&] {
     const Pinned parent(job, "job");
     const RequestSettings settings = Pinned(request, "request")->read();
-    if (settings.shared_queue.events != nullptr && settings.shared_queue.runtime != parent->cache->model->runtime) {
+    if (settings.shared_queue.events != nullptr &&
+        settings.shared_queue.runtime != parent->cache->model->runtime) {
       throw quire::Error(quire::ErrorCode::invalid_argument,
                          "queue: it belongs to another runtime than the job");
     }
