@@ -6,7 +6,7 @@
 #include "capi/src/arguments.h"
 #include "capi/src/guard.h"
 #include "capi/src/job_object.h"
-#include "capi/src/prompt.h"
+#include "capi/src/read_request.h"
 #include "core/base/message_text.h"
 
 namespace quire::capi {

@@ -8,14 +8,14 @@
 #include "capi/src/callback_scope.h"
 #include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
-#include "capi/src/prompt.h"
 #include "capi/src/queue_object.h"
-#include "capi/src/scoring.h"
+#include "capi/src/read_request.h"
 #include "capi/src/stats_object.h"
 #include "core/base/checked_math.h"
 #include "core/base/utf8.h"
 #include "core/engine/events/page_followers.h"
 #include "core/engine/model/precision.h"
+#include "core/engine/requests/scoring.h"
 
 using namespace quire::capi;
 
@@ -29,7 +29,7 @@ quire::ModelCacheOptions cache_options(quire_cache_options* options) {
 uint64_t required_bytes(const ModelShare& model, const quire::ModelCacheOptions& options) {
   const std::shared_ptr<quire::Device> device =
       model.model->is_loaded() ? model.model->transformer()->stages.front().device
-                               : model.runtime->open_devices(model.device).front().device;
+                               : model.runtime->devices().open_all(model.device).front().device;
   const std::vector<uint64_t> of_shards = plan_model_cache(*model.model, options, *device);
   return std::accumulate(of_shards.begin(), of_shards.end(), uint64_t{0});
 }
@@ -67,7 +67,7 @@ quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options
     CacheShare parts;
     parts.model = share;
     quire::CacheByRoom made_by_room =
-        create_cache_by_room(share->runtime->runtime(), share->model, settings, share->home);
+        create_cache_by_room(share->runtime->runtime(), share->model, settings, share->resident);
     parts.cache = std::move(made_by_room.cache);
     parts.kv_format = kv_format_of(made_by_room.options);
     parts.name = options == nullptr ? std::string() : Pinned(options, "options")->read().name;
@@ -217,10 +217,10 @@ int64_t quire_cache_score(quire_cache* cache, quire_job_request* request, int64_
     const size_t num_tokens = job.prompt.size();
     if (!out.fits(num_tokens) || num_tokens == 0) return static_cast<int64_t>(num_tokens);
     refuse_in_callback("quire_cache_score");
-    const ScoreCall call{*of.cache, job, wait};
+    const quire::ScoreCall call{*of.cache, job, wait};
     const size_t window = window_tokens == 0 ? num_tokens : static_cast<size_t>(window_tokens);
     std::vector<float> scores(num_tokens);
-    score_windows(call, window, scores);
+    quire::score_windows(call, window, scores);
     return out.write(scores);
   });
 }
@@ -236,9 +236,9 @@ int64_t quire_cache_logits(quire_cache* cache, quire_job_request* request, int64
         quire::checked_mul(job.prompt.size(), static_cast<size_t>(of.cache->num_tokens()), "prompt");
     if (!out.fits(size) || size == 0) return static_cast<int64_t>(size);
     refuse_in_callback("quire_cache_logits");
-    const ScoreCall call{*of.cache, job, wait};
+    const quire::ScoreCall call{*of.cache, job, wait};
     int64_t written = 0;
-    score_logits(call, [&](gsl::span<const float> logits) { written = out.write(logits); });
+    quire::score_logits(call, [&](gsl::span<const float> logits) { written = out.write(logits); });
     return written;
   });
 }

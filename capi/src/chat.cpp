@@ -6,11 +6,11 @@
 #include "capi/src/chat_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
-#include "capi/src/prompt.h"
 #include "core/base/file_system.h"
 #include "core/base/utf8.h"
 #include "core/chat/segments.h"
 #include "core/chat/time_text.h"
+#include "core/engine/requests/prompt_builder.h"
 
 using namespace quire::capi;
 using quire::Error;
@@ -34,7 +34,7 @@ const char* token_name(int32_t kind) {
 }
 
 RenderedChat render(const ChatTemplateObject& chat, std::string_view text) {
-  return render_chat(chat.share(), text, CallArguments::as_given);
+  return quire::render_chat(chat.share(), text, quire::CallArguments::as_given);
 }
 
 // Parts in turns, the first of the template.
@@ -54,7 +54,7 @@ std::vector<int64_t> segment_sizes(const RenderedChat& rendered) {
 quire_chat_template* quire_chat_template_create(const char* text, size_t text_len, quire_error** error) {
   return guard(error, static_cast<quire_chat_template*>(nullptr), [&] {
     return make_handle<quire_chat_template>(
-        with_own_settings(TemplateSet::of_source(text_argument(text, text_len))));
+        quire::with_own_settings(TemplateSet::of_source(text_argument(text, text_len))));
   });
 }
 
@@ -66,7 +66,7 @@ quire_chat_template* quire_chat_template_open(const char* text, size_t text_len,
       throw Error(ErrorCode::not_found, "{}: no model directory", quire::printable(path, 4096));
     }
     return make_handle<quire_chat_template>(
-        with_own_settings(TemplateSet::load(quire::chat::read_chat_files(files, path), path)));
+        quire::with_own_settings(TemplateSet::load(quire::chat::read_chat_files(files, path), path)));
   });
 }
 
@@ -76,7 +76,7 @@ int32_t quire_chat_template_choose(quire_chat_template* chat, const char* text, 
     const Pinned pinned(chat, "chat");
     const std::string name(text_argument(text, text_len));
     if (!name.empty()) pinned->templates->find(name);
-    pinned->change([&](ChatSettings& settings) { settings.name = name; });
+    pinned->change([&](quire::RenderSettings& settings) { settings.name = name; });
     return 1;
   });
 }
@@ -88,7 +88,7 @@ int32_t quire_chat_template_set_token(quire_chat_template* chat, int32_t kind, c
     const std::string token(text_argument(text, text_len));
     quire::require_utf8(token, "text");
     const char* name = token_name(kind);
-    pinned->change([&](ChatSettings& settings) { settings.special_tokens[name] = token; });
+    pinned->change([&](quire::RenderSettings& settings) { settings.special_tokens[name] = token; });
     return 1;
   });
 }
@@ -98,7 +98,7 @@ int32_t quire_chat_template_set_now(quire_chat_template* chat, const char* text,
   return guard(error, 0, [&] {
     const Pinned pinned(chat, "chat");
     const quire::chat::LocalTime now = quire::chat::parse_time(text_argument(text, text_len), "text");
-    pinned->change([&](ChatSettings& settings) { settings.now = now; });
+    pinned->change([&](quire::RenderSettings& settings) { settings.now = now; });
     return 1;
   });
 }

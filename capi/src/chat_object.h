@@ -4,20 +4,21 @@
 #include <memory>
 #include <utility>
 
-#include "capi/src/chat_render.h"
 #include "capi/src/handle.h"
+#include "core/base/mutex.h"
+#include "core/engine/requests/conversation_renderer.h"
 
 namespace quire::capi {
 
 struct ChatTemplateObject final : Object {
-  explicit ChatTemplateObject(ChatShare share)
-      : templates(std::move(share.templates)), settings_(std::move(share.settings)) {}
+  explicit ChatTemplateObject(ChatTemplates chat)
+      : templates(std::move(chat.templates)), settings_(std::move(chat.settings)) {}
 
-  ChatSettings settings() const {
+  RenderSettings settings() const {
     const MutexLock lock(mutex_);
     return settings_;
   }
-  ChatShare share() const { return {templates, settings()}; }
+  ChatTemplates share() const { return {templates, settings()}; }
   template <typename Change>
   void change(Change&& apply) {
     const MutexLock lock(mutex_);
@@ -28,7 +29,7 @@ struct ChatTemplateObject final : Object {
 
  private:
   mutable Mutex mutex_;
-  ChatSettings settings_ QUIRE_GUARDED_BY(mutex_);
+  RenderSettings settings_ QUIRE_GUARDED_BY(mutex_);
 };
 
 template <>

@@ -8,7 +8,6 @@
 namespace quire::capi {
 namespace {
 
-constexpr size_t kMaxHeldBytes = size_t{256} << 20;  // by the compiled constraints of one model
 constexpr size_t kMaxForcedBytes = 4096;
 
 ConstraintKind kind_argument(int32_t kind) {
@@ -43,32 +42,6 @@ std::vector<uint8_t> bytes_of(const TokenBits& mask) {
 
 }  // namespace
 
-std::shared_ptr<ConstraintCache> ModelConstraints::cache_of(const Model& model) {
-  const MutexLock lock(mutex_);
-  if (cache_ == nullptr) {
-    const TokenIds ends = model.has_config() ? model.config().eos_ids : TokenIds{};
-    static_cast<void>(model.tokenizer());  // says so where there is none
-    cache_ =
-        std::make_shared<ConstraintCache>(TokenVocabulary::of(model.shared_tokenizer(), ends), kMaxHeldBytes);
-  }
-  return cache_;
-}
-
-std::shared_ptr<const Constraint> ModelConstraints::get(const Model& model, ConstraintKind kind,
-                                                        std::string_view source) {
-  return cache_of(model)->get(kind, source);
-}
-
-std::shared_ptr<const TokenVocabulary> ModelConstraints::vocabulary(const Model& model) {
-  return cache_of(model)->vocabulary();
-}
-
-bool ModelConstraints::suit(const Model& model, const Constraint& constraint) {
-  const TokenVocabulary& made_for = constraint.vocabulary();
-  const TokenVocabulary& own = *cache_of(model)->vocabulary();
-  return &made_for == &own || (made_for.size() == own.size() && made_for.fingerprint() == own.fingerprint());
-}
-
 }  // namespace quire::capi
 
 using namespace quire::capi;
@@ -79,7 +52,7 @@ quire_constraint* quire_constraint_create(quire_model* model, int32_t kind, cons
     const Pinned pinned(model, "model");
     const auto source = text_argument(text, text_len);
     const quire::Model& of = *pinned->share->model;
-    return make_handle<quire_constraint>(ConstraintShare{
+    return make_handle<quire_constraint>(quire::ConstraintChoice{
         pinned->share->constraints->get(of, kind_argument(kind), source), of.path(), nullptr});
   });
 }
@@ -90,7 +63,7 @@ int32_t quire_constraint_free(quire_constraint* handle, quire_error** error) {
 
 quire_matcher* quire_matcher_create(quire_constraint* constraint, quire_error** error) {
   return guard(error, static_cast<quire_matcher*>(nullptr), [&] {
-    return make_handle<quire_matcher>(Pinned(constraint, "constraint")->share.constraint);
+    return make_handle<quire_matcher>(Pinned(constraint, "constraint")->choice.constraint);
   });
 }
 

@@ -2,28 +2,18 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "capi/src/handle.h"
 #include "core/base/mutex.h"
 #include "core/constrained/constraint.h"
-#include "core/response/response_grammar.h"
+#include "core/engine/requests/request_spec.h"
 
 namespace quire::capi {
 
-// A constraint, and the model for whose vocabulary it was made.
-struct ConstraintShare {
-  std::shared_ptr<const Constraint> constraint;
-  std::string model_path;
-  // Of an answer where they do not say where reasoning begins: `constraint` has it closed, and a request
-  // whose prompt has opened it, or that reads none, gets another one of them.
-  std::shared_ptr<const ResponseRules> rules;
-};
-
 struct ConstraintObject final : Object {
-  explicit ConstraintObject(ConstraintShare the_share) : share(std::move(the_share)) {}
-  const ConstraintShare share;
+  explicit ConstraintObject(ConstraintChoice the_choice) : choice(std::move(the_choice)) {}
+  const ConstraintChoice choice;
 };
 
 struct MatcherObject final : Object {

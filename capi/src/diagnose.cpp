@@ -18,7 +18,7 @@ struct DeviceReport {
   quire::kernels::DeviceInfo info;
 };
 
-DeviceReport describe_device(const RuntimeShare::KnownDevice& known) {
+DeviceReport describe_device(const quire::KnownDevice& known) {
   DeviceReport report{known.name, known.refusal, {}, {}};
   if (!report.refusal.empty()) return report;
   try {

@@ -15,7 +15,7 @@ namespace {
 // Throws where the device cannot be used.
 std::shared_ptr<quire::Device> usable_device(quire_runtime* runtime, int32_t device_idx) {
   const Pinned pinned(runtime, "runtime");
-  return pinned->share->open_device(pinned->share->device_at(device_idx).name);
+  return pinned->share->devices().open(pinned->share->device_at(device_idx).name);
 }
 
 // Runs `read` on the model.

@@ -9,7 +9,7 @@
 #include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/job_object.h"
-#include "capi/src/prompt.h"
+#include "capi/src/read_request.h"
 #include "capi/src/take_events.h"
 
 using namespace quire::capi;
@@ -156,7 +156,8 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
   return guard(error, static_cast<quire_job*>(nullptr), [&] {
     const Pinned parent(job, "job");
     const RequestSettings settings = Pinned(request, "request")->read();
-    if (settings.queue.events != nullptr && settings.queue.runtime != parent->cache->model->runtime) {
+    if (settings.shared_queue.events != nullptr &&
+        settings.shared_queue.runtime != parent->cache->model->runtime) {
       throw quire::Error(quire::ErrorCode::invalid_argument,
                          "queue: it belongs to another runtime than the job");
     }
@@ -165,7 +166,7 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
     options.seed = settings.job.sampling.seed;
     options.tag = settings.job.tag;
     options.max_new_tokens = settings.max_new_tokens_set ? settings.job.max_new_tokens : 0;
-    options.queue = settings.queue.events;
+    options.queue = settings.shared_queue.events;
     return make_handle<quire_job>(parent->cache, parent->job->fork(options), parent->kind);
   });
 }

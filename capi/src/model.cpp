@@ -1,4 +1,3 @@
-#include <atomic>
 #include <limits>
 #include <optional>
 
@@ -9,10 +8,7 @@
 #include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
-#include "capi/src/model_plan.h"
-#include "core/base/deadline.h"
-#include "core/engine/model/precision.h"
-#include "core/models/model_variants.h"
+#include "capi/src/model_settings.h"
 
 using namespace quire::capi;
 using quire::Error;
@@ -23,88 +19,10 @@ using quire::ResidentModel;
 
 namespace {
 
-static_assert(QUIRE_MODEL_SCOPE_FULL == static_cast<int32_t>(quire::ModelScope::full));
-static_assert(QUIRE_MODEL_SCOPE_TOKENIZER == static_cast<int32_t>(quire::ModelScope::tokenizer));
 static_assert(QUIRE_MODEL_STATE_RESIDENT == static_cast<int32_t>(ResidencyState::resident));
 static_assert(QUIRE_MODEL_STATE_STANDING_BY == static_cast<int32_t>(ResidencyState::standing_by));
 static_assert(QUIRE_MODEL_STATE_ON_DISK == static_cast<int32_t>(ResidencyState::on_disk));
 static_assert(QUIRE_MODEL_STATE_MOVING == static_cast<int32_t>(ResidencyState::moving));
-static_assert(QUIRE_MODEL_SCOPE_METADATA == static_cast<int32_t>(quire::ModelScope::metadata));
-
-void report_progress(const ModelSettings& settings, const quire::LoadProgress& progress) {
-  const CallbackScope scope;
-  settings.progress(settings.progress_user_data, static_cast<int64_t>(progress.done_bytes),
-                    static_cast<int64_t>(progress.total_bytes));
-}
-
-// The end of a load before its time, by the switch of the wait or by its timeout.
-class LoadWait {
- public:
-  explicit LoadWait(const quire::Wait& wait)
-      : deadline_(quire::deadline_after(quire::steady_clock().now(), wait.timeout)),
-        listener_(wait.cancel, [stop = stop_] { stop->trigger(); }) {}
-
-  // What the load looks at.
-  const std::atomic<bool>& stopped() const { return stop_->flag(); }
-  // Between two pieces.
-  void look_at_clock() {
-    if (stop_->triggered() || quire::steady_clock().now() < deadline_) return;
-    late_ = true;
-    stop_->trigger();
-  }
-  bool late() const { return late_; }
-
- private:
-  const std::shared_ptr<quire::CancelSwitch> stop_ = std::make_shared<quire::CancelSwitch>();
-  const quire::TimePoint deadline_;
-  bool late_ = false;
-  const quire::CancelSwitch::Listener listener_;
-};
-
-quire::LoadMonitor make_monitor(const ModelSettings& settings, LoadWait& wait) {
-  quire::LoadMonitor monitor;
-  monitor.progress = [&settings, &wait](const quire::LoadProgress& progress) {
-    wait.look_at_clock();
-    if (settings.progress != nullptr) report_progress(settings, progress);
-  };
-  monitor.cancel = &wait.stopped();
-  return monitor;
-}
-
-std::shared_ptr<const ModelShare> load_path(const std::shared_ptr<RuntimeShare>& runtime,
-                                            const ModelSettings& settings, const std::string& path,
-                                            LoadWait& wait) {
-  const quire::FileSystem& files = runtime->runtime()->files();
-  quire::ResidentModelOptions options;
-  options.scope = static_cast<quire::ModelScope>(settings.scope);
-  options.plan.source = open_model_source(files, path);
-  options.plan.num_shards = settings.num_shards;
-  if (options.scope == quire::ModelScope::full)
-    options.plan = plan_options(*runtime, settings, options.plan.source);
-  options.is_lazy = settings.is_lazy;
-  options.monitor = make_monitor(settings, wait);
-
-  auto share = std::make_shared<ModelShare>();
-  share->runtime = runtime;
-  share->device = settings.device;
-  share->home = quire::ResidentModel::load(runtime->runtime(), options);
-  share->model = share->home->model();
-  share->generation_config = options.plan.source->generation_config();
-  if (files.is_directory(path)) share->chat = std::make_shared<ModelChat>(files, path);
-  return share;
-}
-
-std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runtime,
-                                       const ModelSettings& settings, LoadWait& wait) {
-  if (settings.path.empty()) throw Error(ErrorCode::invalid_argument, "path: not set");
-  wait.look_at_clock();
-  if (wait.stopped()) throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
-  if (settings.is_lazy)
-    return load_path(runtime, settings, plan_variants(*runtime, settings).options.source->path(), wait);
-  return quire::first_that_fits(
-      model_variants(runtime->runtime()->files(), settings.path),
-      [&](const std::string& path) { return load_path(runtime, settings, path, wait); });
-}
 
 // Runs `read` on the model.
 template <typename Result, typename Read>
@@ -115,7 +33,7 @@ Result get(quire_model* model, quire_error** error, Result failure, Read&& read)
 // Runs `read` on its place in the runtime.
 template <typename Result, typename Read>
 Result get_home(quire_model* model, quire_error** error, Result failure, Read&& read) noexcept {
-  return guard(error, failure, [&]() -> Result { return read(*Pinned(model, "model")->share->home); });
+  return guard(error, failure, [&]() -> Result { return read(*Pinned(model, "model")->share->resident); });
 }
 
 int64_t figure_of(const quire::ResidencyStats& of, int32_t figure) {
@@ -202,13 +120,11 @@ quire_model* quire_model_load(quire_runtime* runtime, quire_model_options* optio
     const std::shared_ptr<RuntimeShare> share = Pinned(runtime, "runtime")->share;
     const ModelSettings settings = Pinned(options, "options")->read();
     refuse_in_callback("quire_model_load");
-    LoadWait wait(wait_argument(timeout_ns, cancel, "quire_model_load"));
-    try {
-      return make_handle<quire_model>(load(share, settings, wait));
-    } catch (const Error& error_of_load) {
-      if (error_of_load.code() != ErrorCode::cancelled || !wait.late()) throw;
-      throw Error(ErrorCode::timeout, "the load was not over in time; give it a longer timeout");
-    }
+    const quire::Wait wait = wait_argument(timeout_ns, cancel, "quire_model_load");
+    quire::LoadedModel loaded =
+        quire::load_model(share->runtime(), share->devices(), load_options(settings), wait);
+    return make_handle<quire_model>(
+        std::make_shared<const ModelShare>(ModelShare{{share, settings.device}, std::move(loaded)}));
   });
 }
 

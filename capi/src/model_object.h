@@ -3,25 +3,21 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "capi/src/chat_render.h"
-#include "capi/src/model_constraints.h"
 #include "capi/src/runtime_object.h"
-#include "core/engine/model/resident_model.h"
+#include "core/engine/model/model_loader.h"
 
 namespace quire::capi {
 
-// A loaded model with all it needs. Shared by the handle and by the caches made from it; never changes.
-struct ModelShare {
+// The runtime that a model was loaded in, and the options that its caches need.
+struct ModelOrigin {
   std::shared_ptr<RuntimeShare> runtime;
-  std::string device;  // its name; empty is the runtime's default
-  std::shared_ptr<const ResidentModel> home;
-  std::shared_ptr<const Model> model;  // the home's
-  std::string generation_config;       // the text of generation_config.json; empty where there is none
-  std::shared_ptr<ModelChat> chat = std::make_shared<ModelChat>();
-  std::shared_ptr<ModelConstraints> constraints = std::make_shared<ModelConstraints>();
+  std::string device;  // a name or a list of names; empty: the runtime's default
 };
+
+// A loaded model and its runtime, which is destroyed after it. Shared by the handle and by the caches made
+// from it; never changes.
+struct ModelShare : ModelOrigin, LoadedModel {};
 
 struct ModelObject final : Object {
   explicit ModelObject(std::shared_ptr<const ModelShare> the_share)

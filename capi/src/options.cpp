@@ -1,7 +1,6 @@
 #include <quire/options.h>
 
 #include "capi/src/arguments.h"
-#include "capi/src/device_list.h"
 #include "capi/src/options_objects.h"
 
 using namespace quire::capi;
@@ -106,14 +105,14 @@ int32_t quire_model_options_set_device(quire_model_options* options, const char*
 int32_t quire_model_options_set_split(quire_model_options* options, const char* text, size_t text_len,
                                       quire_error** error) {
   return set_option(options, "options", error, [&](ModelSettings& settings) {
-    settings.split = parse_split(text_argument(text, text_len));
+    settings.split = quire::parse_split(text_argument(text, text_len));
   });
 }
 
 int32_t quire_model_options_set_reserve(quire_model_options* options, const char* text, size_t text_len,
                                         quire_error** error) {
   return set_option(options, "options", error, [&](ModelSettings& settings) {
-    settings.reserve = parse_reserve(text_argument(text, text_len));
+    settings.reserve = quire::parse_reserve(text_argument(text, text_len));
   });
 }
 

@@ -11,10 +11,10 @@
 
 #include <quire/options.h>
 
-#include "capi/src/device_list.h"
 #include "capi/src/guard.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
+#include "core/engine/model/device_list.h"
 
 namespace quire::capi {
 

@@ -6,65 +6,8 @@
 #include "capi/src/cache_settings.h"
 #include "capi/src/callback_scope.h"
 #include "capi/src/guard.h"
-#include "capi/src/model_plan.h"
+#include "capi/src/model_settings.h"
 #include "capi/src/plan_object.h"
-#include "core/engine/model/precision.h"
-#include "core/models/model_variants.h"
-
-namespace quire::capi {
-namespace {
-
-constexpr uint64_t kDefaultReserve = uint64_t{256} << 20;
-
-uint64_t reserve_of(const ModelSettings& settings, size_t device_idx, const Device& device) {
-  if (settings.reserve.empty()) return device.is_host() ? 0 : kDefaultReserve;
-  return settings.reserve.size() == 1 ? settings.reserve.front() : settings.reserve[device_idx];
-}
-
-}  // namespace
-
-ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settings,
-                              std::shared_ptr<ModelSource> source) {
-  ModelPlanOptions options;
-  options.source = std::move(source);
-  options.devices = runtime.open_devices(settings.device);
-  if (settings.reserve.size() > 1 && settings.reserve.size() != options.devices.size()) {
-    throw Error(ErrorCode::invalid_argument, "reserve: {} numbers for {} devices", settings.reserve.size(),
-                options.devices.size());
-  }
-  const std::vector<uint64_t>& budgets = settings.split.bytes;
-  if (!budgets.empty() && budgets.size() != options.devices.size()) {
-    throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", budgets.size(),
-                options.devices.size());
-  }
-  for (size_t i = 0; i < options.devices.size(); ++i) {
-    ModelDevice& device = options.devices[i];
-    device.reserve_bytes = reserve_of(settings, i, *device.device);
-    if (!budgets.empty()) device.budget_bytes = budgets[i];
-  }
-  options.split = settings.split.layers;
-  options.num_shards = settings.num_shards;
-  if (settings.activation_dtype == QUIRE_ACTIVATION_I8)
-    options.activations = quire::kernels::ActivationDtype::i8;
-  if (settings.activation_dtype == QUIRE_ACTIVATION_F8)
-    options.activations = quire::kernels::ActivationDtype::f8;
-  if (settings.cache) options.cache = engine_options(*settings.cache);
-  return options;
-}
-
-PlannedModel plan_variants(RuntimeShare& runtime, const ModelSettings& settings) {
-  const FileSystem& files = runtime.runtime()->files();
-  const auto plan = [&](const std::string& path) {
-    PlannedModel planned;
-    planned.options = plan_options(runtime, settings, open_model_source(files, path));
-    planned.plan = plan_model(planned.options);
-    return planned;
-  };
-  return first_that_fits(model_variants(files, settings.path), plan,
-                         [](const PlannedModel& planned) { return fits(planned.plan, planned.options); });
-}
-
-}  // namespace quire::capi
 
 using namespace quire::capi;
 
@@ -119,7 +62,8 @@ quire_plan* quire_plan_create(quire_runtime* runtime, quire_model_options* model
     settings.cache = cache == nullptr ? CacheSettings{} : Pinned(cache, "cache")->read();
     refuse_in_callback("quire_plan_create");
     if (settings.path.empty()) throw quire::Error(quire::ErrorCode::invalid_argument, "path: not set");
-    PlannedModel planned = plan_variants(*share, settings);
+    quire::PlannedModel planned =
+        quire::plan_variants(share->runtime()->files(), share->devices(), load_options(settings));
     std::vector<std::string> names;
     for (const quire::ModelDevice& device : planned.options.devices) names.push_back(device.name);
     return make_handle<quire_plan>(std::move(planned.plan), std::move(names), planned.options.source->path());

@@ -3,6 +3,7 @@
 #include <quire/request.h>
 
 #include "capi/src/arguments.h"
+#include "capi/src/constraint_object.h"
 #include "capi/src/queue_object.h"
 #include "capi/src/request_setters.h"
 
@@ -56,28 +57,31 @@ int32_t quire_job_request_clear_prompt(quire_job_request* request, quire_error**
 int32_t quire_job_request_add_prompt_text(quire_job_request* request, const char* text, size_t text_len,
                                           quire_error** error) {
   return set(request, kPrompt, error, [&](RequestSettings& settings) {
-    settings.prompt.push_back({PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}});
+    settings.prompt.push_back(
+        {quire::PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}});
   });
 }
 
 int32_t quire_job_request_add_prompt_tokens(quire_job_request* request, const int32_t* tokens,
                                             size_t num_tokens, quire_error** error) {
   return set(request, kPrompt, error, [&](RequestSettings& settings) {
-    settings.prompt.push_back({PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)});
+    settings.prompt.push_back(
+        {quire::PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)});
   });
 }
 
 int32_t quire_job_request_add_prompt_special(quire_job_request* request, const char* text, size_t text_len,
                                              quire_error** error) {
   return set(request, kPrompt, error, [&](RequestSettings& settings) {
-    settings.prompt.push_back({PromptPart::Kind::special, std::string(text_argument(text, text_len)), {}});
+    settings.prompt.push_back(
+        {quire::PromptPart::Kind::special, std::string(text_argument(text, text_len)), {}});
   });
 }
 
 int32_t quire_job_request_set_prompt_text(quire_job_request* request, const char* text, size_t text_len,
                                           quire_error** error) {
   return set(request, kPrompt, error, [&](RequestSettings& settings) {
-    PromptPart part{PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}};
+    quire::PromptPart part{quire::PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}};
     settings.prompt.assign(1, std::move(part));
   });
 }
@@ -85,7 +89,8 @@ int32_t quire_job_request_set_prompt_text(quire_job_request* request, const char
 int32_t quire_job_request_set_prompt_tokens(quire_job_request* request, const int32_t* tokens,
                                             size_t num_tokens, quire_error** error) {
   return set(request, kPrompt, error, [&](RequestSettings& settings) {
-    PromptPart part{PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)};
+    quire::PromptPart part{
+        quire::PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)};
     settings.prompt.assign(1, std::move(part));
   });
 }
@@ -159,7 +164,7 @@ int32_t quire_job_request_set_heal_prompt(quire_job_request* request, int32_t he
 int32_t quire_job_request_set_negative_prompt_text(quire_job_request* request, const char* text,
                                                    size_t text_len, quire_error** error) {
   return set(request, {"negative_prompt", Counts::generate}, error, [&](RequestSettings& settings) {
-    PromptPart part{PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}};
+    quire::PromptPart part{quire::PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}};
     settings.negative_prompt.assign(1, std::move(part));
   });
 }
@@ -167,7 +172,8 @@ int32_t quire_job_request_set_negative_prompt_text(quire_job_request* request, c
 int32_t quire_job_request_set_negative_prompt_tokens(quire_job_request* request, const int32_t* tokens,
                                                      size_t num_tokens, quire_error** error) {
   return set(request, {"negative_prompt", Counts::generate}, error, [&](RequestSettings& settings) {
-    PromptPart part{PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)};
+    quire::PromptPart part{
+        quire::PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)};
     settings.negative_prompt.assign(1, std::move(part));
   });
 }
@@ -250,14 +256,15 @@ int32_t quire_job_request_set_user_data_step(quire_job_request* request, uint64_
 
 int32_t quire_job_request_set_queue(quire_job_request* request, quire_queue* queue, quire_error** error) {
   return set(request, {"queue", Counts::always}, error, [&](RequestSettings& settings) {
-    settings.queue = queue == nullptr ? QueueShare{} : Pinned(queue, "queue")->share;
+    settings.shared_queue = queue == nullptr ? QueueShare{} : Pinned(queue, "queue")->share;
   });
 }
 
 int32_t quire_job_request_set_constraint(quire_job_request* request, quire_constraint* constraint,
                                          quire_error** error) {
   return set(request, {"constraint", Counts::generate}, error, [&](RequestSettings& settings) {
-    settings.constraint = constraint == nullptr ? ConstraintShare{} : Pinned(constraint, "constraint")->share;
+    settings.constraint =
+        constraint == nullptr ? quire::ConstraintChoice{} : Pinned(constraint, "constraint")->choice;
   });
 }
 

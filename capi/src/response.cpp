@@ -8,8 +8,8 @@
 #include "capi/src/constraint_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
-#include "capi/src/response_dialect.h"
 #include "capi/src/response_object.h"
+#include "core/engine/requests/answer_reader.h"
 #include "core/response/dialect_table.h"
 #include "core/response/response_grammar.h"
 
@@ -88,9 +88,10 @@ int64_t quire_response_dialects(char* out_text, size_t out_capacity, quire_error
 int64_t quire_response_detect(quire_chat_template* chat, quire_model* model, char* out_text,
                               size_t out_capacity, quire_error** error) {
   return guard(error, int64_t{-1}, [&] {
-    const ChatShare share = Pinned(chat, "chat")->share();
+    const quire::ChatTemplates templates = Pinned(chat, "chat")->share();
     const auto write = [&](const quire::Tokenizer* tokenizer) {
-      return write_text(std::string(detect_dialect(&share, tokenizer).name), out_text, out_capacity);
+      return write_text(std::string(quire::detect_dialect(&templates, tokenizer).name), out_text,
+                        out_capacity);
     };
     if (model == nullptr) return write(nullptr);
     return write(&Pinned(model, "model")->share->model->tokenizer());
@@ -198,7 +199,7 @@ quire_constraint* quire_response_constraint_create(quire_model* model, const cha
     const ModelShare& share = *pinned->share;
     auto rules = std::make_shared<quire::ResponseRules>(
         quire::parse_response_rules(text_argument(text, text_len), dialect_of(share)));
-    ConstraintShare made{compile_rules(share, *rules), share.model->path(), nullptr};
+    quire::ConstraintChoice made{compile_rules(share, *rules), share.model->path(), nullptr};
     if (!rules->reasoning) made.rules = std::move(rules);
     return make_handle<quire_constraint>(std::move(made));
   });

@@ -10,81 +10,19 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/base/wait.h"
-#include "core/engine/events/text_codec.h"
 #include "core/engine/job.h"
 #include "core/engine/jobs/job_request.h"
 #include "core/engine/metrics/cache_stats.h"
-#include "core/engine/prefixes/prefix_options.h"
 #include "core/engine/residency/runtime.h"
+#include "core/engine/settings/engine_options.h"
+#include "core/engine/settings/engine_parts.h"
+#include "core/engine/settings/pin_id.h"
 #include "core/step/executor.h"
 
 namespace quire {
 
 class EngineThread;
-class NamespaceQuotas;
 struct PageFollowing;
-
-// Limits of one namespace. 0 is no limit.
-struct NamespaceQuota {
-  int32_t max_running_jobs = 0;
-  int32_t max_queued_jobs = 0;
-  int32_t max_pages = 0;         // held by its jobs; a shared page counts for each of its holders
-  int32_t max_pinned_pages = 0;  // 0 here: the cache's own limit
-  double weight = 1.0;           // of its fair share
-};
-
-struct NamespaceOptions {
-  std::string name;
-  NamespaceQuota quota;
-};
-
-// Streams beside a prompt keep their rhythm within three times the gap, with room for what varies.
-inline constexpr double kDefaultStepStretch = 2.5;
-
-// Sizes that cost memory (pages, tokens of a step, sequences) are the executor's; these are policy.
-struct EngineOptions {
-  int32_t max_running_jobs = 0;  // 0 takes all the executor can
-  int32_t max_chunk_tokens = 0;  // of one step: decoded tokens and pieces of prompts; 0 takes all
-  int32_t max_seq_len = 0;       // prompt and new tokens of a job; 0 takes the model's
-  int32_t max_queued_jobs = 1024;
-  int32_t max_overtakes = 16;  // how often later jobs may pass one that does not fit, before it gates
-  Duration ageing_interval = std::chrono::seconds(10);  // waiting this long is worth one priority; 0: never
-  Duration watchdog_timeout{0};  // a step that takes longer is a fault of the device; 0: none
-  Duration close_timeout = std::chrono::seconds(2);  // close() gives up on a hung device after this
-  int32_t max_pinned_pages = 0;                      // over all namespaces; 0: a quarter of the pages
-  // Of the time of its devices, where other caches want them too: twice the weight is twice the time.
-  double device_weight = 1.0;
-  // How many times longer than without them steps may take that compute prompts beside streams; 0: any.
-  double step_stretch = kDefaultStepStretch;
-  // Of a cache that grows: what no job has used for so long is given back; 0: only when others need it.
-  Duration page_idle_time = std::chrono::seconds(60);
-  PrefixStoreOptions prefixes;
-  NamespaceQuota default_quota;  // of every namespace that has no entry below
-  std::vector<NamespaceOptions> namespaces;
-  std::shared_ptr<NamespaceQuotas> quotas;  // what became of the two since; made with the cache
-
-  // For tests.
-  int32_t prefix_hash_bits = 64;  // fewer force collisions
-  bool check_invariants = false;  // page accounting is audited after every step
-  bool start_thread = true;       // false: steps are driven by EngineThread::run_once
-};
-
-// What a model gives to a cache of its own.
-struct EngineParts {
-  std::unique_ptr<Executor> executor;
-  std::vector<std::string> devices;  // by name, that it computes on
-  std::shared_ptr<const TextCodec> codec;
-  std::vector<TokenId> end_tokens;  // end of sequence; implied stop tokens
-  int32_t num_tokens = 0;           // ids that exist: [0, num_tokens); at most the executor's vocabulary
-  int32_t max_seq_len = 0;          // the model's own limit
-  std::shared_ptr<WeightResidency> residency;  // where its weights are; null: always there
-  PageMemory page_memory;                      // of a cache that grows; null: no budget counts its pages
-  std::vector<uint64_t> shard_bytes;  // device memory on each shard, of a cache that grows when it begins
-  std::shared_ptr<const void> model;  // kept alive as long as the cache
-};
-
-// A pinned prefix; 0 is none.
-using PinId = StrongId<struct PinTag, uint64_t>;
 
 // Any thread may call anything. Jobs keep their cache alive.
 class Engine : public std::enable_shared_from_this<Engine> {

@@ -14,36 +14,12 @@
 #include "core/base/ids.h"
 #include "core/base/wait.h"
 #include "core/engine/events/event.h"
+#include "core/engine/settings/job_state.h"
 
 namespace quire {
 
 class Engine;
-class EventQueue;
 class JobChannel;
-
-enum class JobState : int32_t {
-  queued = 0,   // waits for its turn, for the first time or after a preemption
-  prefill = 1,  // its prompt is being computed
-  generating = 2,
-  paused = 3,  // by pause(), or by a slow reader; keeps its pages
-  finished = 4,
-};
-
-// Complete once state() is finished; before that the counts and times so far.
-struct JobResult : JobUsage {
-  FinishReason reason = FinishReason::unfinished;
-  ErrorCode error = ErrorCode::ok;
-  std::string message;      // with FinishReason::failed
-  TokenId stop_token = -1;  // with FinishReason::stop_token
-  std::string stop_string;  // with FinishReason::stop_string
-};
-
-struct ForkOptions {
-  uint64_t seed = 0;
-  uint64_t tag = 0;
-  int32_t max_new_tokens = 0;         // counted from the fork; 0 takes over what the parent has left
-  std::shared_ptr<EventQueue> queue;  // may be null
-};
 
 // Any thread may call anything at any time; nothing waits for the engine but poll and wait, with their
 // timeouts. Keeps its cache alive. Dropping the last reference cancels the job without waiting for it, and

@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
 """Dependencies point one way: bindings -> capi -> core -> kernels/interface <- kernels/{cpu,cuda}, and inside
-core from engine down to base (docs/architecture.md)."""
-import re
-
+core from engine down to base (docs/architecture.md). No folders include each other in a circle."""
 import guard
-
-INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(quire/[^>]+)>)')
+from include_edges import circles, folder_edges, includes_of
 
 BASE = {"core/base"}
 TENSOR = BASE | {"core/tensor", "kernels/interface"}
@@ -34,11 +31,35 @@ ALLOWED = {
     "core/response": BASE,
     "core/layers": LAYERS,
     "core/models": MODELS,
-    "core/engine": ENGINE,
     "capi/include": set(),
-    "capi/src": ENGINE | {"core/engine", "capi/include"},
     "capi/cli": {"capi/include"},
 }
+
+# Folders of core/engine, "" for the files in core/engine itself, and the ones of them that each may include. All may
+# include the rest of core.
+ENGINE_FOLDERS = {
+    "turns": set(),
+    "prefixes": set(),
+    "events": set(),
+    "residency": {"turns"},
+    "settings": {"events", "prefixes", "residency"},
+    "scheduler": {"settings"},
+    "metrics": {"prefixes", "residency"},
+    "jobs": {"events", "scheduler", "settings"},
+    "loop": {"events", "jobs", "metrics", "prefixes", "residency", "scheduler", "settings", "turns"},
+    "": {"events", "jobs", "loop", "metrics", "residency", "settings"},
+    "model": {"", "events", "residency", "settings"},
+    "requests": {"", "events", "jobs", "model", "residency", "settings"},
+}
+
+
+def engine_folder(name):
+    return f"core/engine/{name}" if name else "core/engine"
+
+
+ALLOWED.update({engine_folder(name): ENGINE | set(map(engine_folder, included))
+                for name, included in ENGINE_FOLDERS.items()})
+ALLOWED["capi/src"] = ENGINE | set(map(engine_folder, ENGINE_FOLDERS)) | {"capi/include"}
 
 # The registration of backends is the only place that names them.
 BACKEND_REGISTRATION = {"core/engine/model/backends.cpp"}
@@ -46,10 +67,11 @@ CONCRETE_BACKENDS = {"kernels/cpu", "kernels/cuda"}
 
 
 def folder_of(path):
-    """The folder that the rules speak of: two levels deep, and its own subfolders belong to it."""
+    """The folder that has a rule: two levels deep, and three in core/engine. Folders below belong to it."""
     if path.startswith("quire/"):
         return "capi/include"
-    return "/".join(path.split("/")[:2])
+    depth = 3 if path.startswith("core/engine/") else 2
+    return "/".join(path.split("/")[:-1][:depth])
 
 
 def breaches_of(tree, path):
@@ -60,11 +82,7 @@ def breaches_of(tree, path):
     allowed = ALLOWED[folder] | {folder}
     if path in BACKEND_REGISTRATION:
         allowed = allowed | CONCRETE_BACKENDS
-    for number, line in tree.lines(path):
-        match = INCLUDE.match(line)
-        if not match:
-            continue
-        included = match.group(1) or match.group(2)
+    for number, included in includes_of(tree, path):
         if "/" not in included:
             yield f'{path}:{number}: includes "{included}"; write it from the root of the repository'
         elif folder_of(included) not in allowed:
@@ -75,7 +93,10 @@ def check(tree):
     sources = tree.select(".h", ".c", ".cpp", ".cu", ".cuh", under=("kernels/", "core/", "capi/"))
     if not sources:
         raise guard.GuardError("there are no sources")
-    return [breach for path in sources for breach in breaches_of(tree, path)]
+    breaches = [breach for path in sources for breach in breaches_of(tree, path)]
+    for circle in circles(folder_edges(tree, sources, folder_of)):
+        breaches.append(f"{' and '.join(circle)} include each other in a circle")
+    return breaches
 
 
 SELF_TESTS = [
@@ -87,6 +108,18 @@ SELF_TESTS = [
     ("the registration names a backend", {"core/engine/model/backends.cpp": '#include "kernels/cpu/backend.h"\n'}, 0),
     ("an include without a folder", {"core/base/error.cpp": '#include "error.h"\n'}, 1),
     ("a folder without a rule", {"core/misc/all.h": ""}, 1),
+    ("a folder of the engine without a rule", {"core/engine/misc/all.h": ""}, 1),
+    ("a downward include in the engine", {"core/engine/jobs/a.h": '#include "core/engine/settings/b.h"\n'}, 0),
+    ("an upward include in the engine", {"core/engine/jobs/a.h": '#include "core/engine/loop/b.h"\n'}, 1),
+    ("a part of the engine sees its root", {"core/engine/jobs/a.h": '#include "core/engine/engine.h"\n'}, 1),
+    ("a circle of two: an upward include and the circle",
+     {"core/engine/jobs/a.h": '#include "core/engine/loop/b.h"\n',
+      "core/engine/loop/b.h": '#include "core/engine/jobs/a.h"\n'}, 2),
+    ("a circle of three: an upward include and the circle",
+     {"core/engine/events/a.h": '#include "core/engine/loop/b.h"\n',
+      "core/engine/loop/b.h": '#include "core/engine/jobs/c.h"\n',
+      "core/engine/jobs/c.h": '#include "core/engine/events/a.h"\n'}, 2),
+    ("the C API sees a folder of the engine", {"capi/src/a.cpp": '#include "core/engine/requests/b.h"\n'}, 0),
     ("the command sees core", {"capi/cli/main.cpp": '#include "core/base/json.h"\n'}, 1),
 ]
 

@@ -9,8 +9,8 @@
 
 #include "core/base/mutex.h"
 #include "core/engine/events/event_stream.h"
-#include "core/engine/job.h"
 #include "core/engine/jobs/job_request.h"
+#include "core/engine/settings/job_state.h"
 
 namespace quire {
 

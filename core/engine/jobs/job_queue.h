@@ -12,9 +12,9 @@
 #include "core/base/engine_signal.h"
 #include "core/base/error.h"
 #include "core/base/mutex.h"
-#include "core/engine/engine.h"
 #include "core/engine/jobs/job_record.h"
 #include "core/engine/jobs/namespace_quotas.h"
+#include "core/engine/settings/engine_options.h"
 
 namespace quire {
 

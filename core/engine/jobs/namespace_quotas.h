@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/mutex.h"
-#include "core/engine/engine.h"
+#include "core/engine/settings/engine_options.h"
 
 namespace quire {
 

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/engine/engine.h"
 #include "core/engine/jobs/namespace_quotas.h"
 #include "core/engine/scheduler/scheduler_policy.h"
+#include "core/engine/settings/engine_options.h"
 
 namespace quire {
 

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/engine.h"
 #include "core/engine/jobs/job_record.h"
 #include "core/engine/scheduler/fastest_steps.h"
+#include "core/engine/settings/engine_options.h"
+#include "core/engine/settings/engine_parts.h"
 
 namespace quire {
 

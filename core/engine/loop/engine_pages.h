@@ -6,11 +6,12 @@
 #include <memory>
 #include <string_view>
 
-#include "core/engine/engine.h"
 #include "core/engine/events/page_followers.h"
 #include "core/engine/metrics/cache_stats.h"
 #include "core/engine/prefixes/prefix_store.h"
 #include "core/engine/residency/elastic_pages.h"
+#include "core/engine/settings/engine_options.h"
+#include "core/engine/settings/engine_parts.h"
 #include "core/kv/kv_cache.h"
 
 namespace quire {

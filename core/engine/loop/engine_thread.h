@@ -15,9 +15,11 @@
 #include "core/base/error.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
-#include "core/engine/engine.h"
 #include "core/engine/jobs/job_queue.h"
 #include "core/engine/loop/step_loop.h"
+#include "core/engine/settings/engine_options.h"
+#include "core/engine/settings/engine_parts.h"
+#include "core/engine/settings/job_state.h"
 
 namespace quire {
 

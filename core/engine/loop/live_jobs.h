@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/engine.h"
 #include "core/engine/jobs/job_queue.h"
 #include "core/engine/jobs/job_record.h"
 #include "core/engine/jobs/namespaces.h"
@@ -15,6 +14,9 @@
 #include "core/engine/loop/pins.h"
 #include "core/engine/metrics/metrics_store.h"
 #include "core/engine/scheduler/scheduler_policy.h"
+#include "core/engine/settings/engine_options.h"
+#include "core/engine/settings/job_state.h"
+#include "core/engine/settings/pin_id.h"
 
 namespace quire {
 

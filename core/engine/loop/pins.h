@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/engine/engine.h"
 #include "core/engine/jobs/namespaces.h"
 #include "core/engine/metrics/metrics_store.h"
+#include "core/engine/settings/pin_id.h"
 #include "core/kv/kv_cache.h"
 
 namespace quire {

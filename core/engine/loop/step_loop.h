@@ -3,7 +3,6 @@
 
 #include <string_view>
 
-#include "core/engine/engine.h"
 #include "core/engine/loop/commit.h"
 #include "core/engine/loop/engine_pages.h"
 #include "core/engine/loop/live_jobs.h"
@@ -13,6 +12,8 @@
 #include "core/engine/loop/token_sampling.h"
 #include "core/engine/loop/verify.h"
 #include "core/engine/loop/weight_use.h"
+#include "core/engine/settings/engine_options.h"
+#include "core/engine/settings/engine_parts.h"
 
 namespace quire {
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/engine/engine.h"
 #include "core/engine/scheduler/scheduler_policy.h"
+#include "core/engine/settings/engine_options.h"
 #include "core/step/executor.h"
 
 namespace quire {

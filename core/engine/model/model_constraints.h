@@ -1,4 +1,4 @@
-// The constraints that were compiled for a model. Its vocabulary is laid out when the first one is asked for.
+// Constraints compiled for a model, and its token vocabulary.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 #include "core/constrained/constraint_cache.h"
 #include "core/models/model.h"
 
-namespace quire::capi {
+namespace quire {
 
-// Any thread.
+// Builds the vocabulary at the first call. Any thread may call anything.
 class ModelConstraints {
  public:
-  // As Constraint::compile.
+  // Returns the compiled constraint, from the cache if there is one. Throws like Constraint::compile.
   std::shared_ptr<const Constraint> get(const Model& model, ConstraintKind kind, std::string_view source);
   std::shared_ptr<const TokenVocabulary> vocabulary(const Model& model);
-  // Whether a constraint was made for the vocabulary of this model, or for an equal one.
+  // True if the constraint was compiled for the vocabulary of this model, or for an equal one.
   bool suit(const Model& model, const Constraint& constraint);
 
  private:
@@ -26,4 +26,4 @@ class ModelConstraints {
   std::shared_ptr<ConstraintCache> cache_ QUIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace quire::capi
+}  // namespace quire

@@ -1,4 +1,4 @@
-#include "capi/src/device_list.h"
+#include "core/engine/model/device_list.h"
 
 #include <charconv>
 #include <limits>
@@ -6,10 +6,10 @@
 #include "core/base/checked_math.h"
 #include "core/base/error.h"
 
-namespace quire::capi {
+namespace quire {
 namespace {
 
-// The pieces between commas; one empty piece for an empty text.
+// Splits the text at commas. An empty text is one empty piece.
 std::vector<std::string_view> pieces_of(std::string_view text) {
   std::vector<std::string_view> pieces;
   for (;;) {
@@ -94,4 +94,4 @@ std::vector<uint64_t> parse_reserve(std::string_view text) {
   return bytes;
 }
 
-}  // namespace quire::capi
+}  // namespace quire

@@ -1,4 +1,4 @@
-#include "capi/src/scoring.h"
+#include "core/engine/requests/scoring.h"
 
 #include <algorithm>
 #include <deque>
@@ -7,22 +7,22 @@
 
 #include "core/base/error.h"
 
-namespace quire::capi {
+namespace quire {
 namespace {
 
-// Windows under way at a time: enough to keep a device busy while a finished one is taken, few enough to
-// leave the queue of the cache to others.
+// Most windows submitted at a time: enough to keep the device busy while scores are copied, and few enough to
+// leave the queue to other jobs.
 constexpr size_t kMaxWindowsUnderWay = 4;
 
-// Dropping it cancels its job.
+// Job of one window. Its destructor cancels the job.
 class ScoreJob {
  public:
   ScoreJob(const ScoreCall& call, gsl::span<const TokenId> tokens, bool want_raw_logits)
       : job_(submit(call, make_request(call.request, tokens, want_raw_logits))) {}
 
-  // Waits for a good end.
+  // Waits for the end of the job. Throws unless it completed.
   const Job& finish(const ScoreCall& call, TimePoint deadline) const {
-    const Duration left = deadline - call.cache.runtime()->clock().now();
+    const Duration left = deadline - call.engine.runtime()->clock().now();
     const WaitEnd end = job_->wait_for_end(Wait{std::max(left, Duration{0}), call.wait.cancel});
     if (end == WaitEnd::cancelled) throw Error(ErrorCode::cancelled, "the score was cancelled");
     if (end != WaitEnd::ready) {
@@ -35,12 +35,12 @@ class ScoreJob {
   }
 
  private:
-  // A job could be over before a switch that is on already ends it.
+  // Checks the switch first: a short job could complete before the switch cancels it.
   static std::shared_ptr<Job> submit(const ScoreCall& call, JobRequest request) {
     if (call.wait.cancelled()) {
       throw Error(ErrorCode::cancelled, "the score was cancelled");
     }
-    return call.cache.submit(std::move(request));
+    return call.engine.submit(std::move(request));
   }
 
   static JobRequest make_request(JobRequest request, gsl::span<const TokenId> tokens, bool want_raw_logits) {
@@ -72,7 +72,7 @@ void take_scores(const ScoreCall& call, const Window& window, TimePoint deadline
 
 void score_windows(const ScoreCall& call, size_t window_tokens, gsl::span<float> out) {
   const gsl::span<const TokenId> tokens = call.request.prompt;
-  const TimePoint deadline = call.cache.runtime()->clock().now() + call.wait.timeout;
+  const TimePoint deadline = call.engine.runtime()->clock().now() + call.wait.timeout;
   std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
   std::deque<Window> under_way;
   for (size_t start = 0; start < tokens.size(); start += window_tokens) {
@@ -88,9 +88,9 @@ void score_windows(const ScoreCall& call, size_t window_tokens, gsl::span<float>
 }
 
 void score_logits(const ScoreCall& call, const Job::ReadValues& read) {
-  const TimePoint deadline = call.cache.runtime()->clock().now() + call.wait.timeout;
+  const TimePoint deadline = call.engine.runtime()->clock().now() + call.wait.timeout;
   const ScoreJob job(call, call.request.prompt, true);
   job.finish(call, deadline).read_raw_logits(read);
 }
 
-}  // namespace quire::capi
+}  // namespace quire

@@ -1,0 +1,46 @@
+#include "capi/src/read_request.h"
+
+#include <array>
+#include <utility>
+
+#include "capi/src/guard.h"
+#include "core/engine/requests/request_builder.h"
+
+namespace quire::capi {
+namespace {
+
+constexpr std::array<std::string_view, 4> kKinds = {"a job of kind GENERATE", "a job of kind SCORE",
+                                                    "a job of kind WARM", "a job of kind EMBED"};
+
+void require_counting_for_kind(const RequestSettings& settings) {
+  const auto kind = static_cast<uint32_t>(settings.job.kind);
+  require_counting(settings, uint32_t{1} << kind, kKinds[kind]);
+}
+
+void require_counting_for_score(const RequestSettings& settings) {
+  require_counting(settings, Counts::score, "a score");
+  if (settings.shared_queue.events == nullptr) return;
+  throw Error(ErrorCode::invalid_argument, "queue: does not count for a score, which waits by itself");
+}
+
+}  // namespace
+
+void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what) {
+  for (const Setting& made : settings.made) {
+    if ((made.counts & counts_for) == 0) {
+      throw Error(ErrorCode::invalid_argument, "{}: does not count for {}", made.name, what);
+    }
+  }
+}
+
+JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t counts_for) {
+  RequestSettings settings = Pinned(request, "request")->read();
+  if (counts_for == Counts::for_kind) require_counting_for_kind(settings);
+  if (counts_for == Counts::score) require_counting_for_score(settings);
+  RequestSpec& spec = settings;
+  if (settings.shared_queue.events != nullptr)
+    spec.queue = {settings.shared_queue.events, settings.shared_queue.runtime->runtime()};
+  return build_request(std::move(spec), *cache.model, *cache.model->runtime->runtime());
+}
+
+}  // namespace quire::capi

@@ -1,0 +1,19 @@
+// From a quire_job_request to the engine's request.
+#pragma once
+
+#include <string_view>
+
+#include "capi/src/cache_object.h"
+#include "capi/src/request_object.h"
+
+namespace quire::capi {
+
+// Builds the engine's request for a cache. `counts_for` is one of Counts: the settings of the request have to
+// count for it. Throws the errors of build_request, and ErrorCode::invalid_argument naming a setting that
+// does not count.
+JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t counts_for);
+
+// Throws ErrorCode::invalid_argument naming the first setting that does not count for `what`.
+void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what);
+
+}  // namespace quire::capi

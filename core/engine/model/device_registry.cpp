@@ -1,0 +1,73 @@
+#include "core/engine/model/device_registry.h"
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "core/base/error.h"
+#include "core/engine/model/device_list.h"
+
+namespace quire {
+
+std::vector<KnownDevice> list_devices(const std::vector<BackendReport>& reports) {
+  std::vector<KnownDevice> devices;
+  for (const BackendReport& report : reports) {
+    const bool numbered = report.name != "cpu";
+    for (int32_t i = 0; i < report.num_devices; ++i) {
+      devices.push_back(
+          {numbered ? fmt::format("{}:{}", report.name, i) : report.name, report.backend, i, {}});
+    }
+    if (report.num_devices > 0) continue;
+    devices.push_back({report.name, nullptr, 0, report.why.empty() ? "it has no device" : report.why});
+  }
+  return devices;
+}
+
+DeviceRegistry::DeviceRegistry(const std::vector<BackendReport>& reports, std::string default_devices,
+                               const kernels::DeviceOptions& options)
+    : default_devices_(std::move(default_devices)), options_(options), devices_(list_devices(reports)) {
+  for (const BackendReport& report : reports) {
+    if (report.backend != nullptr) backends_.push_back(report.backend);
+  }
+  open_devices_.resize(devices_.size());
+}
+
+size_t DeviceRegistry::find(std::string_view name) const {
+  const std::string first = std::string(name) + ":0";
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].name != name && devices_[i].name != first) continue;
+    if (devices_[i].refusal.empty()) return i;
+    throw Error(ErrorCode::unsupported, "device {}: {}", name, devices_[i].refusal);
+  }
+  std::string known;
+  for (const KnownDevice& device : devices_) known += (known.empty() ? "" : ", ") + device.name;
+  throw Error(ErrorCode::not_found, "device: there is no \"{}\"; there are: {}", printable(name), known);
+}
+
+std::shared_ptr<Device> DeviceRegistry::open(std::string_view name) {
+  const size_t device_idx = find(name.empty() ? parse_devices(default_devices_).front() : name);
+  const MutexLock lock(mutex_);
+  std::shared_ptr<Device>& device = open_devices_[device_idx];
+  if (device == nullptr) {
+    device = Device::open(*devices_[device_idx].backend, devices_[device_idx].index, options_);
+  }
+  return device;
+}
+
+std::vector<ModelDevice> DeviceRegistry::open_all(std::string_view names) {
+  std::vector<ModelDevice> devices;
+  for (const std::string& name : parse_devices(names.empty() ? std::string_view(default_devices_) : names)) {
+    devices.push_back({name, open(name)});
+  }
+  return devices;
+}
+
+std::string DeviceRegistry::budget_name(const std::string& name) const {
+  return name == kPinnedMemory ? name : full_name(name);
+}
+
+void DeviceRegistry::check_default_devices() const {
+  for (const std::string& name : parse_devices(default_devices_)) find(name);
+}
+
+}  // namespace quire

@@ -1,0 +1,60 @@
+// Devices of this build and this machine, each opened at most once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/mutex.h"
+#include "core/engine/model/backends.h"
+#include "core/engine/model/model_plan.h"
+#include "core/tensor/device.h"
+
+namespace quire {
+
+struct KnownDevice {
+  std::string name;  // "cpu", "cuda:0"
+  const kernels::Backend* backend = nullptr;
+  int32_t index = 0;
+  std::string refusal;  // reason why it cannot be used; empty if it can
+};
+
+// Returns all devices, and for each backend without a device an entry with the reason.
+std::vector<KnownDevice> list_devices(const std::vector<BackendReport>& reports);
+
+// Any thread may call anything.
+class DeviceRegistry {
+ public:
+  // `default_devices`: names separated by commas, used if a model names no device.
+  DeviceRegistry(const std::vector<BackendReport>& reports, std::string default_devices,
+                 const kernels::DeviceOptions& options);
+
+  const std::vector<KnownDevice>& devices() const { return devices_; }
+  // Returns the backends that can be used, in order of preference.
+  std::vector<const kernels::Backend*> backends() const { return backends_; }
+
+  // Opens a device, or returns the open one. "" is the first default device, "cuda" is "cuda:0". Throws
+  // ErrorCode::not_found with the known names, or ErrorCode::unsupported with the refusal.
+  std::shared_ptr<Device> open(std::string_view name);
+  // Opens the devices in a list of names; "" is the default list. Throws like open.
+  std::vector<ModelDevice> open_all(std::string_view names);
+  // Returns the full name of a device that may be given by a shorter one. Throws like open.
+  const std::string& full_name(std::string_view name) const { return devices_[find(name)].name; }
+  // Returns full_name, or kPinnedMemory unchanged.
+  std::string budget_name(const std::string& name) const;
+  // Throws like open if a default device cannot be used.
+  void check_default_devices() const;
+
+ private:
+  size_t find(std::string_view name) const;
+
+  const std::string default_devices_;
+  const kernels::DeviceOptions options_;
+  const std::vector<KnownDevice> devices_;
+  std::vector<const kernels::Backend*> backends_;
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Device>> open_devices_ QUIRE_GUARDED_BY(mutex_);  // in the order of devices_
+};
+
+}  // namespace quire

@@ -1,0 +1,61 @@
+#include "core/engine/model/load_plan.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/model/precision.h"
+#include "core/models/model_variants.h"
+
+namespace quire {
+namespace {
+
+constexpr uint64_t kDefaultReserve = uint64_t{256} << 20;
+
+uint64_t reserve_of(const ModelLoadOptions& load, size_t device_idx, const Device& device) {
+  if (load.reserve.empty()) return device.is_host() ? 0 : kDefaultReserve;
+  return load.reserve.size() == 1 ? load.reserve.front() : load.reserve[device_idx];
+}
+
+void check_sizes(const ModelLoadOptions& load, size_t num_devices) {
+  if (load.reserve.size() > 1 && load.reserve.size() != num_devices) {
+    throw Error(ErrorCode::invalid_argument, "reserve: {} numbers for {} devices", load.reserve.size(),
+                num_devices);
+  }
+  const std::vector<uint64_t>& budgets = load.split.bytes;
+  if (!budgets.empty() && budgets.size() != num_devices) {
+    throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", budgets.size(), num_devices);
+  }
+}
+
+}  // namespace
+
+ModelPlanOptions plan_options(DeviceRegistry& devices, const ModelLoadOptions& load,
+                              std::shared_ptr<ModelSource> source) {
+  ModelPlanOptions options;
+  options.source = std::move(source);
+  options.devices = devices.open_all(load.devices);
+  check_sizes(load, options.devices.size());
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    ModelDevice& device = options.devices[i];
+    device.reserve_bytes = reserve_of(load, i, *device.device);
+    if (!load.split.bytes.empty()) device.budget_bytes = load.split.bytes[i];
+  }
+  options.split = load.split.layers;
+  options.num_shards = load.num_shards;
+  options.activations = load.activations;
+  options.cache = load.cache;
+  return options;
+}
+
+PlannedModel plan_variants(const FileSystem& files, DeviceRegistry& devices, const ModelLoadOptions& load) {
+  const auto plan = [&](const std::string& path) {
+    PlannedModel planned;
+    planned.options = plan_options(devices, load, open_model_source(files, path));
+    planned.plan = plan_model(planned.options);
+    return planned;
+  };
+  return first_that_fits(model_variants(files, load.path), plan,
+                         [](const PlannedModel& planned) { return fits(planned.plan, planned.options); });
+}
+
+}  // namespace quire

@@ -1,0 +1,84 @@
+#include "core/engine/requests/answer_reader.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/model/reasoning_budget.h"
+#include "core/response/dialect_table.h"
+
+namespace quire {
+namespace {
+
+// Returns the source of the template that renders tools.
+const std::string& source_of(const ChatTemplates& chat) {
+  JsonValue::Object input;
+  input.push_back({"tools", JsonValue(JsonValue::Array(1))});
+  return chat.templates->choose(chat.settings.name, JsonValue(std::move(input))).source();
+}
+
+SpecialTokens special_tokens_of(const Tokenizer& tokenizer) {
+  SpecialTokens tokens;
+  for (const TokenId id : tokenizer.special_ids()) tokens.emplace(tokenizer.token_text(id), id);
+  return tokens;
+}
+
+const Dialect& dialect_for(const RequestSpec& spec, const LoadedModel& model) {
+  const std::string& name = spec.response.dialect;
+  if (name != kAutoDialect) return find_dialect(name);
+  const ChatTemplates& given = spec.conversation.chat;
+  return given.templates != nullptr ? detect_dialect(&given, &model.model->tokenizer()) : dialect_of(model);
+}
+
+}  // namespace
+
+const Dialect& detect_dialect(const ChatTemplates* chat, const Tokenizer* tokenizer) {
+  const Dialect& dialect = detect_dialect(chat == nullptr ? std::string() : source_of(*chat));
+  if (tokenizer == nullptr || !dialect.forms.empty()) return dialect;
+  std::string tokens;
+  for (const auto& [text, id] : special_tokens_of(*tokenizer)) tokens.append(text).append("\n");
+  return detect_dialect(tokens);
+}
+
+const Dialect& dialect_of(const LoadedModel& model) {
+  const Tokenizer& tokenizer = model.model->tokenizer();
+  const auto templates = model.chat->find_templates(model.model->path());
+  if (templates == nullptr) return detect_dialect(nullptr, &tokenizer);
+  const ChatTemplates chat = with_own_settings(templates);
+  return detect_dialect(&chat, &tokenizer);
+}
+
+std::shared_ptr<const Constraint> compile_rules(const LoadedModel& model, const ResponseRules& rules) {
+  const std::string source = response_grammar(rules, special_tokens_of(model.model->tokenizer()));
+  return model.constraints->get(*model.model, ConstraintKind::lark, source);
+}
+
+void refuse_unread(const ResponseSettings& response) {
+  const char* const made = response.reasoning != ReasoningStart::closed ? "reasoning"
+                           : response.reasoning_budget >= 0             ? "reasoning_budget"
+                                                                        : nullptr;
+  if (made == nullptr) return;
+  throw Error(ErrorCode::invalid_argument, "{}: does not count without a response_dialect", made);
+}
+
+std::shared_ptr<const ResponseParser> make_reader(const RequestSpec& spec, const LoadedModel& model,
+                                                  std::string_view words) {
+  const std::string& tools = spec.conversation.tools;
+  auto reader = std::make_shared<ResponseParser>(
+      dialect_for(spec, model), tools.empty() ? ToolSet() : ToolSet::parse(tools), spec.response.reasoning);
+  reader->follow(words);
+  return reader;
+}
+
+void limit_reasoning(const LoadedModel& model, int32_t max_tokens, JobRequest& job) {
+  const std::string end = end_of_reasoning(job.response->dialect());
+  if (max_tokens < 0 || end.empty()) return;
+  ReasoningBudget::Parts parts;
+  parts.tokenizer = model.model->shared_tokenizer();
+  parts.reader = job.response;
+  parts.other = std::move(job.constraint);
+  parts.end = parts.tokenizer->encode(end, {.parse_special = true, .add_special_tokens = false});
+  parts.max_tokens = max_tokens;
+  job.constraint = std::make_shared<ReasoningBudget>(std::move(parts));
+}
+
+}  // namespace quire

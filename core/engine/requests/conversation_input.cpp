@@ -1,0 +1,111 @@
+#include "core/engine/requests/conversation_input.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+
+namespace quire {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+// Returns the text between the outer brackets or braces.
+std::string inside(std::string_view text) {
+  const std::string_view all = trimmed(text);
+  return std::string(trimmed(all.substr(1, all.size() - 2)));
+}
+
+void require_messages(const JsonValue::Array& messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const JsonValue* role = messages[i].find("role");
+    if (role != nullptr && role->as_string() != nullptr) continue;
+    throw Error(ErrorCode::invalid_argument, "messages[{}]: no object with a role that is a text", i);
+  }
+}
+
+bool is_messages(const PromptPart& part) {
+  return part.kind == PromptPart::Kind::messages;
+}
+
+}  // namespace
+
+PromptPart parse_messages(std::string_view json) {
+  const JsonValue parsed = parse_json(json, "messages");
+  if (const JsonValue::Array* list = parsed.as_array()) {
+    require_messages(*list);
+    return {PromptPart::Kind::messages, inside(json), {}};
+  }
+  const JsonValue* role = parsed.find("role");
+  if (role == nullptr || role->as_string() == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "messages: neither a list of messages nor one message, an object with a role that is a text");
+  }
+  return {PromptPart::Kind::messages, std::string(trimmed(json)), {}};
+}
+
+std::string parse_tools(std::string_view json) {
+  if (json.empty()) return {};
+  const JsonValue parsed = parse_json(json, "tools");
+  const JsonValue::Array* const list = parsed.as_array();
+  if (list == nullptr) throw Error(ErrorCode::invalid_argument, "tools: no JSON list");
+  for (size_t i = 0; i < list->size(); ++i) {
+    if ((*list)[i].as_object() == nullptr)
+      throw Error(ErrorCode::invalid_argument, "tools[{}]: no JSON object", i);
+  }
+  return list->empty() ? std::string() : std::string(json);
+}
+
+void set_template_arguments(ConversationSettings& conversation, std::string_view json) {
+  if (json.empty()) {
+    conversation.arguments.clear();
+    conversation.adds_generation_prompt = true;
+    return;
+  }
+  const JsonValue parsed = parse_json(json, "template_arguments");
+  if (parsed.as_object() == nullptr)
+    throw Error(ErrorCode::invalid_argument, "template_arguments: no JSON object");
+  for (const char* const own : {"messages", "tools"}) {
+    if (parsed.find(own) == nullptr) continue;
+    throw Error(ErrorCode::invalid_argument, "template_arguments: {} has a setter of its own", own);
+  }
+  const JsonValue* const goes_on = parsed.find("continue_final_message");
+  const bool continues = goes_on != nullptr && goes_on->as_bool() != nullptr && *goes_on->as_bool();
+  std::string arguments = inside(json);
+  conversation.adds_generation_prompt = parsed.find("add_generation_prompt") == nullptr && !continues;
+  conversation.arguments = std::move(arguments);
+}
+
+gsl::span<const PromptPart> messages_of(const std::vector<PromptPart>& parts) {
+  const auto first = std::find_if(parts.begin(), parts.end(), is_messages);
+  const auto last = std::find_if_not(first, parts.end(), is_messages);
+  if (std::any_of(last, parts.end(), is_messages)) {
+    throw Error(ErrorCode::invalid_argument,
+                "prompt: its messages have other parts between them; they have to be one conversation");
+  }
+  return gsl::span<const PromptPart>(parts).subspan(static_cast<size_t>(first - parts.begin()),
+                                                    static_cast<size_t>(last - first));
+}
+
+std::string conversation_input(const ConversationSettings& settings, gsl::span<const PromptPart> messages) {
+  std::string input = "{\"messages\":[";
+  const char* separator = "";
+  for (const PromptPart& part : messages) {
+    if (part.text.empty()) continue;
+    input.append(separator).append(part.text);
+    separator = ",";
+  }
+  input += "]";
+  if (!settings.tools.empty()) input.append(",\"tools\":").append(settings.tools);
+  if (settings.adds_generation_prompt) input += ",\"add_generation_prompt\":true";
+  if (!settings.arguments.empty()) input.append(",").append(settings.arguments);
+  return input += "}";
+}
+
+}  // namespace quire

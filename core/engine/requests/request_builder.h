@@ -1,0 +1,16 @@
+// Builds the engine's request from a request of the host.
+#pragma once
+
+#include "core/engine/jobs/job_request.h"
+#include "core/engine/model/model_loader.h"
+#include "core/engine/requests/request_spec.h"
+#include "core/engine/residency/runtime.h"
+
+namespace quire {
+
+// Tokenizes the prompts, and makes the reader, constraint and healing that the request needs. Runs on the
+// caller's thread. `runtime`: of the cache that the request is for. Throws an error that names the field at
+// fault; Engine::submit checks the rest.
+JobRequest build_request(RequestSpec spec, const LoadedModel& model, const Runtime& runtime);
+
+}  // namespace quire

@@ -1,0 +1,45 @@
+#include "core/engine/requests/request_constraints.h"
+
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/model/compiled_constraint.h"
+#include "core/engine/model/healing_constraint.h"
+#include "core/engine/requests/answer_reader.h"
+
+namespace quire {
+
+std::shared_ptr<const TokenConstraint> make_constraint(const LoadedModel& model,
+                                                       const ConstraintChoice& choice,
+                                                       const ResponseParser* reader) {
+  if (choice.constraint == nullptr) return nullptr;
+  if (!model.constraints->suit(*model.model, *choice.constraint)) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "constraint: it was made for the vocabulary of {}, which is not that of {}; make one of the model",
+        printable(choice.model_path, 4096), printable(model.model->path(), 4096));
+  }
+  if (choice.rules == nullptr || reader == nullptr || reader->reasoning() == ReasoningStart::closed)
+    return std::make_shared<CompiledConstraint>(choice.constraint);
+  ResponseRules rules = *choice.rules;
+  rules.reasoning = reader->reasoning();
+  return std::make_shared<CompiledConstraint>(compile_rules(model, rules));
+}
+
+void heal_prompt(const LoadedModel& model, JobRequest& job) {
+  if (job.constraint != nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "heal_prompt: not together with a constraint or a reasoning_budget, which begin after the "
+                "prompt");
+  }
+  if (job.prompt.size() < 2) return;
+  const std::shared_ptr<const TokenVocabulary> vocabulary = model.constraints->vocabulary(*model.model);
+  const TokenId last = job.prompt.back();
+  if (!vocabulary->is_text(last)) return;
+  job.constraint = std::make_shared<HealingConstraint>(vocabulary, std::string(vocabulary->bytes(last)));
+  job.healed_token = last;
+  job.prompt.pop_back();
+}
+
+}  // namespace quire

@@ -1,0 +1,68 @@
+// A request as the host makes it: the prompt in parts, and settings that depend on the model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/constrained/constraint.h"
+#include "core/engine/jobs/job_request.h"
+#include "core/engine/requests/conversation_renderer.h"
+#include "core/engine/residency/runtime.h"
+#include "core/response/response_grammar.h"
+#include "core/response/response_parser.h"
+
+namespace quire {
+
+struct PromptPart {
+  enum class Kind : uint8_t { text, tokens, special, messages };
+  Kind kind = Kind::text;
+  std::string text;  // spelling of a special token; messages are JSON objects separated by commas
+  TokenIds tokens;
+};
+
+// Settings for the messages of a prompt; conversation_input.h parses the texts.
+struct ConversationSettings {
+  std::string tools;                   // a JSON list; empty: none
+  std::string arguments;               // members of a JSON object, without its braces
+  bool adds_generation_prompt = true;  // false if the arguments decide it
+  ChatTemplates chat;                  // without templates: the model's own
+};
+
+struct ResponseSettings {
+  std::string dialect;  // a name or kAutoDialect; empty: answers are plain text
+  ReasoningStart reasoning = ReasoningStart::closed;
+  int32_t reasoning_budget = -1;  // tokens; -1: no limit
+};
+
+// A constraint, and the model for whose vocabulary it was compiled.
+struct ConstraintChoice {
+  std::shared_ptr<const Constraint> constraint;
+  std::string model_path;
+  // Rules of an answer that leave open how reasoning begins. `constraint` was compiled with reasoning closed;
+  // a request whose prompt opens reasoning compiles the rules again.
+  std::shared_ptr<const ResponseRules> rules;
+};
+
+// An event queue, and the runtime that it belongs to.
+struct QueueChoice {
+  std::shared_ptr<EventQueue> events;
+  std::shared_ptr<const Runtime> runtime;
+};
+
+struct RequestSpec {
+  JobRequest job;  // without prompts, queue, constraint and response, which build_request sets
+  std::vector<PromptPart> prompt;
+  std::vector<PromptPart> negative_prompt;
+  bool add_special = true;     // adds the tokens that the tokenizer puts around a text
+  bool parse_special = false;  // finds special tokens in texts by their spelling
+  ConversationSettings conversation;
+  ResponseSettings response;
+  bool heal_prompt = false;
+  ConstraintChoice constraint;
+  QueueChoice queue;
+};
+
+}  // namespace quire

@@ -1,0 +1,61 @@
+// Scheduling policy, quotas and limits of an engine, chosen by the host.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/engine/prefixes/prefix_options.h"
+
+namespace quire {
+
+class NamespaceQuotas;
+
+// Limits of one namespace. 0 is no limit.
+struct NamespaceQuota {
+  int32_t max_running_jobs = 0;
+  int32_t max_queued_jobs = 0;
+  int32_t max_pages = 0;         // held by its jobs; a shared page counts for each of its holders
+  int32_t max_pinned_pages = 0;  // 0 here: the engine's own limit
+  double weight = 1.0;           // share of the namespace relative to the others
+};
+
+struct NamespaceOptions {
+  std::string name;
+  NamespaceQuota quota;
+};
+
+// Running jobs may wait up to 2.5 times their usual step while a prompt is computed.
+inline constexpr double kDefaultStepStretch = 2.5;
+
+// Sizes that cost memory (pages, tokens of a step, sequences) belong to the executor; these are policy.
+struct EngineOptions {
+  int32_t max_running_jobs = 0;  // 0: as many as the executor can run
+  int32_t max_chunk_tokens = 0;  // decoded tokens and prompt chunks of one step; 0: the executor's limit
+  int32_t max_seq_len = 0;       // prompt and new tokens of a job; 0: the model's limit
+  int32_t max_queued_jobs = 1024;
+  int32_t max_overtakes = 16;  // how often later jobs may pass a job that does not fit before it blocks them
+  Duration ageing_interval = std::chrono::seconds(10);  // each adds one to the priority; 0: never
+  Duration watchdog_timeout{0};  // a step that takes longer is a device failure; 0: no watchdog
+  Duration close_timeout = std::chrono::seconds(2);  // close() gives up on a hung device after this
+  int32_t max_pinned_pages = 0;                      // over all namespaces; 0: a quarter of the pages
+  // Share of device time when other engines compute on the same devices: twice the weight is twice the time.
+  double device_weight = 1.0;
+  // How many times longer a step may take when it computes prompts beside running jobs; 0: no limit.
+  double step_stretch = kDefaultStepStretch;
+  // An engine whose cache grows gives back pages that no job used for this long; 0: only when others need it.
+  Duration page_idle_time = std::chrono::seconds(60);
+  PrefixStoreOptions prefixes;
+  NamespaceQuota default_quota;  // of every namespace without an entry in `namespaces`
+  std::vector<NamespaceOptions> namespaces;
+  std::shared_ptr<NamespaceQuotas> quotas;  // current values of the two above; created with the engine
+
+  // For tests.
+  int32_t prefix_hash_bits = 64;  // fewer bits force collisions
+  bool check_invariants = false;  // audits page accounting after every step
+  bool start_thread = true;       // false: EngineThread::run_once drives the steps
+};
+
+}  // namespace quire

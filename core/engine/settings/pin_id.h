@@ -1,0 +1,13 @@
+// Identifier of a pinned prefix.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/ids.h"
+
+namespace quire {
+
+// 0 is none.
+using PinId = StrongId<struct PinTag, uint64_t>;
+
+}  // namespace quire
