@@ -68,7 +68,7 @@ struct Weight {
   int32_t num_out = 0;  // sum over all parts; for a table: its columns
   std::vector<WeightPart> parts;
   std::vector<RowOrder> orders;
-  ActivationDtype activations = ActivationDtype::full;  // for the quantized parts
+  ActivationDtype activations = ActivationDtype::full;  // format of the activations of quantized parts
 
   bool is_table = false;
   DType table_dtype = DType::f16;
