@@ -76,8 +76,9 @@ struct Weight {
   AlignedBuffer table_data;
 };
 
-// Allocate the memory of the layout and fill it; throw std::bad_alloc. The pool's threads share the panels.
 struct Device;
+
+// Allocate the memory of the layout and fill it; throw std::bad_alloc. The pool's threads share the panels.
 void prepare_dense_part(Device& device, const WeightSource& source, const PartLayout& layout,
                         WeightPart& part);
 void prepare_exl2_part(Device& device, const WeightSource& source, const PartLayout& layout,
