@@ -69,7 +69,7 @@ struct Context {
 
   AlignedBuffer attention_memory;
   std::vector<AttentionScratch> attention;  // [threads]
-  std::vector<AttentionState> split_parts;  // for segments of one tile that are computed at a time
+  std::vector<AttentionState> split_parts;  // segments of one tile that are computed at a time
   AttentionState split_total;
 
   AlignedBuffer batch_memory;  // the arrays of the bound batch

@@ -14,9 +14,9 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kPieceBits = 16;  // of Lane::unclaimed
+constexpr int kPieceBits = 16;  // bits of each half of Lane::unclaimed
 constexpr uint32_t kPieceMask = (uint32_t{1} << kPieceBits) - 1;
-constexpr int64_t kMaxPieces = kPieceMask;  // of an operation, and so of a lane
+constexpr int64_t kMaxPieces = kPieceMask;  // limit for an operation, and so for a lane
 
 }  // namespace
 

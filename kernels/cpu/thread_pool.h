@@ -62,7 +62,7 @@ class ThreadPool {
   // current operation: between operations all lanes are empty.
   struct alignas(64) Lane {
     std::atomic<uint32_t> unclaimed{0};
-    int64_t first_piece = 0;  // of the operation
+    int64_t first_piece = 0;  // first piece of the lane within the operation
   };
 
   void run(Operation operation);

@@ -68,7 +68,7 @@ struct Weight {
   int32_t num_out = 0;  // sum over all parts; for a table: its columns
   std::vector<WeightPart> parts;
   std::vector<RowOrder> orders;
-  ActivationDtype activations = ActivationDtype::full;  // for the quantized parts
+  ActivationDtype activations = ActivationDtype::full;  // format of the activations of quantized parts
 
   bool is_table = false;
   DType table_dtype = DType::f16;
@@ -76,8 +76,9 @@ struct Weight {
   AlignedBuffer table_data;
 };
 
-// Allocate the memory of the layout and fill it; throw std::bad_alloc. The pool's threads share the panels.
 struct Device;
+
+// Allocate the memory of the layout and fill it; throw std::bad_alloc. The pool's threads share the panels.
 void prepare_dense_part(Device& device, const WeightSource& source, const PartLayout& layout,
                         WeightPart& part);
 void prepare_exl2_part(Device& device, const WeightSource& source, const PartLayout& layout,

@@ -48,7 +48,7 @@ struct ContextLimits {
   int32_t max_tokens = 0;  // largest T of any step
   int32_t max_sequences = 0;
   int32_t max_logit_rows = 0;
-  int32_t max_sample_edits = 0;  // in one call to sample
+  int32_t max_sample_edits = 0;  // edits in one call to sample
   int32_t max_pages_per_sequence = 0;
   int32_t num_page_tables = 1;
   int32_t max_columns = 0;     // the largest K or N of any matrix except the head

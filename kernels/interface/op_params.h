@@ -19,8 +19,8 @@ struct BatchView {
   int32_t num_tokens = 0;               // T
   int32_t num_sequences = 0;            // S
   int32_t num_logit_rows = 0;           // L
-  int32_t max_query_tokens = 0;         // of any sequence in this step
-  int32_t max_kv_tokens = 0;            // of any sequence, after this step
+  int32_t max_query_tokens = 0;         // largest number of tokens of a sequence in this step
+  int32_t max_kv_tokens = 0;            // largest number of tokens of a sequence after this step
   int32_t num_single = 0;               // set by a backend: number of leading sequences with one token each
   int32_t page_table_stride = 0;        // entries per sequence
   int32_t num_page_tables = 1;          // one for all layers that have the same pages
@@ -433,8 +433,7 @@ struct HeadParams {
   float logit_scale = 1.0f;
   float softcap = 0.0f;
   int32_t vocab_size = 0;
-  ColumnSplit vocabulary;  // with tensor parallelism: the split of the vocabulary; the first shard gets the
-                           // logits
+  ColumnSplit vocabulary;  // split of the vocabulary with tensor parallelism; the first shard gets the logits
   BatchView batch;
   Workspace workspace;
 };

@@ -15,7 +15,7 @@ struct [[nodiscard]] Status {
     out_of_memory = 2,     // nothing was allocated
     invalid_argument = 3,  // a shape or option outside the documented range: an error in the caller
     device_lost = 4,       // sticky: every later call on the device fails the same way
-    interrupted = 5,       // of a gather: another shard cannot continue
+    interrupted = 5,       // result of a gather if another shard cannot continue
     unreadable = 6,        // UnreadBytes could not be read; nothing was allocated
   };
   static constexpr size_t kMaxWords = 252;  // including the terminator; longer messages are truncated

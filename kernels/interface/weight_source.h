@@ -69,8 +69,8 @@ struct CodedSource {
   int32_t bits = 4;  // bits of a code: 4 or 8
   // Word (r, n) holds the codes of column n in the rows from r * 32 / bits on, the first in its lowest bits.
   const uint32_t* codes = nullptr;
-  int64_t row_words = 0;     // from word (r, n) to word (r + 1, n)
-  int64_t column_words = 0;  // from word (r, n) to word (r, n + 1)
+  int64_t row_words = 0;     // distance from word (r, n) to word (r + 1, n)
+  int64_t column_words = 0;  // distance from word (r, n) to word (r, n + 1)
   // Values of 4-bit codes, [16]; nullptr: the codes themselves. prescale and zero_offset turn them into a
   // table of halves or of signed numbers.
   const uint8_t* values = nullptr;
@@ -123,7 +123,7 @@ struct WeightSource {
   // Output j of the prepared matrix is stored column column_order[j]; nullptr: unchanged. Allows a matrix to
   // write its results in the row order of the next matrix. Applies to the bias too.
   const int32_t* column_order = nullptr;
-  const float* bias = nullptr;  // in stored column order; only entries that outputs read need to exist
+  const float* bias = nullptr;  // bias in stored column order; only entries that outputs read need to exist
   float prescale = 1.0f;        // multiplies the matrix, not the bias
   ActivationDtype activations = ActivationDtype::full;  // the same for all parts of a matrix
   bool is_expert = false;  // one of several matrices that are chosen among while a step runs

@@ -48,8 +48,8 @@ namespace emulation {
 namespace {
 
 constexpr size_t kStackBytes = size_t{256} << 10;
-constexpr size_t kMostThreads = 1024;  // of a block
-constexpr size_t kMostBlocks = 2;      // of a cluster
+constexpr size_t kMostThreads = 1024;  // threads of a block
+constexpr size_t kMostBlocks = 2;      // blocks of a cluster
 constexpr int kNumBarriers = 16;
 
 alignas(1024) uint8_t shared_memory[kMostBlocks][kSharedBytes];
@@ -57,8 +57,8 @@ alignas(1024) uint8_t shared_memory[kMostBlocks][kSharedBytes];
 struct Fiber {
   void* stack_place = nullptr;
   uint3 thread = {};
-  int number = 0;         // in its block
-  int block = 0;          // in its cluster
+  int number = 0;         // number in its block
+  int block = 0;          // number of its block in the cluster
   uint32_t meetings = 0;  // warp-wide barriers that it has reached
   Products products;
   Copies copies;
@@ -96,7 +96,7 @@ struct Cluster {
   Fiber* current = nullptr;
   void* outside = nullptr;
   int num_blocks = 0;
-  int num_threads = 0;  // of a block
+  int num_threads = 0;  // threads of a block
   uint8_t* stacks = nullptr;
   int num_ended() const {
     int ended = 0;

@@ -68,10 +68,10 @@ inline constexpr int32_t kLineWords = 16;  // words of a cache line
 struct QuantPanels {
   const QuantRun* runs = nullptr;
   int32_t num_runs = 0;
-  int32_t num_groups = 0;                 // of all runs
+  int32_t num_groups = 0;                 // number of groups in all runs
   const int32_t* group_blocks = nullptr;  // [groups] blocks of 32 rows in each group
-  const uint32_t* codes = nullptr;        // of the first panel
-  size_t panel_words = 0;                 // from the codes of one panel to those of the next
+  const uint32_t* codes = nullptr;        // codes of the first panel
+  size_t panel_words = 0;                 // words from the codes of one panel to those of the next
   // exl2, [panels, groups, 8]: scale index. Column 2i in the low half of byte i.
   const uint8_t* nibbles = nullptr;
   const float* scale_table = nullptr;  // exl2: [groups, 16] scale of each index
@@ -82,7 +82,7 @@ struct QuantPanels {
   const void* scales = nullptr;     // [panels, groups, 16] f16, bf16, f32 or f8_e8m0
   DType scale_dtype = DType::f16;
   int32_t num_panels = 1;
-  int32_t last_columns = kPanelColumns;  // of the last panel
+  int32_t last_columns = kPanelColumns;  // columns of the last panel
   // Prefetch to the second-level cache by a full tile: starting at next_codes, next_lines lines per block
   // that the tile works on. The addresses need not be valid.
   const uint32_t* next_codes = nullptr;
@@ -96,7 +96,7 @@ struct DensePanels {
   size_t panel_bytes = 0;
   int32_t num_in = 0;
   int32_t num_panels = 1;
-  int32_t last_columns = kPanelColumns;  // of the last panel
+  int32_t last_columns = kPanelColumns;  // columns of the last panel
   // f8_e4m3: [panels, ceil(num_in / scale_rows), 16]
   const float* scales = nullptr;
   int32_t scale_rows = 0;  // rows that share a scale
@@ -115,7 +115,7 @@ struct NormRow {
 struct AppendToken {
   const AppendKvParams* params = nullptr;
   int32_t token = 0;
-  float query_factor = 1.0f;  // of the position
+  float query_factor = 1.0f;  // factor of the token's position
 };
 
 // Up to 16 query rows (token, head) that share a sequence and a KV head.

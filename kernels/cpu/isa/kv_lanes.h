@@ -22,7 +22,7 @@ inline size_t bytes_of_row(KvFormat format, int32_t head_dim) {
 }
 
 struct CacheSide {
-  KvShape shape;  // with the dimensions of the keys, or of the values
+  KvShape shape;  // shape with the dimensions of the keys, or of the values
   KvFormat format;
   void* codes;
   void* scales;

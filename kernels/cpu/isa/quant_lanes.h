@@ -90,7 +90,7 @@ struct QuantCursor {
   const uint32_t* codes[kPanels];
   const uint32_t* next_codes;
   const int8_t* x;
-  const float* x_scales;  // of the span that contains the next block
+  const float* x_scales;  // scales of the span that contains the next block
   const int32_t* x_sums;
   int32_t group;
   int32_t block_of_span;

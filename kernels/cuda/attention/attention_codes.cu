@@ -95,7 +95,7 @@ class CodeRing {
 // so that loops over steps need not be unrolled. Unrolled, a chunk would be more code than the instruction
 // cache holds.
 struct LaneScores {
-  static constexpr uint32_t kBytes = kSteps * 32 * 16;  // for a warp and a tile of 8 rows
+  static constexpr uint32_t kBytes = kSteps * 32 * 16;  // bytes of a warp for a tile of 8 rows
   uint32_t base;                                        // address of this lane's words
 
   __device__ __forceinline__ void put(int step, const float (&score)[4]) const {

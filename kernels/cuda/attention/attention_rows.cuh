@@ -23,7 +23,7 @@ struct RowsArguments {
   const int32_t* place;
   int32_t all;             // include the sequences that fit a tile of launch_attention_decode
   int32_t splits = 1;      // blocks that share the chunks of the same rows
-  int32_t warp_tiles = 0;  // with splits > 1: largest number of 16-row tiles that a block writes
+  int32_t warp_tiles = 0;  // largest number of 16-row tiles that a block writes, with splits > 1
   MergeArguments merge = {};
 };
 

@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float maxima[kWarps][kRows];
   __shared__ float2 totals[kSets][kRows];  // maximum and sum of a chunk
-  __shared__ int num_spans;  // of the sequence; in shared memory to save a register during the chunks
+  __shared__ int num_spans;  // spans of the sequence; in shared memory to save a register during the chunks
   release_successor();
 
   const AttentionParams& p = a.p;

@@ -316,7 +316,7 @@ __device__ __forceinline__ void attend(const RowsArguments& a, uint8_t* memory) 
   if (!find_rows<kRows>(a, blockIdx.y, blockIdx.x, true, block)) return;
   if (kShares && !take_share(a, blockIdx.z, block)) return;
   const uint32_t base = shared_address(memory);
-  __shared__ RowBlock kept;  // in shared memory to save registers during the products
+  __shared__ RowBlock kept;  // copy in shared memory, to save registers during the products
   if (threadIdx.x == 0) {
     kept = block;
     ChunkTiles<HD>(base, false).create();

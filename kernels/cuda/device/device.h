@@ -156,8 +156,8 @@ struct WeightGroup {
 
 struct Weight {
   std::vector<WeightGroup> groups;
-  const MatrixRecord* records = nullptr;            // in device memory, one per group
-  std::vector<std::vector<int32_t>> column_orders;  // of each part; empty: in order
+  const MatrixRecord* records = nullptr;            // device memory, one record per group
+  std::vector<std::vector<int32_t>> column_orders;  // one order per part; empty: in order
   std::vector<int32_t> part_columns;
   int32_t num_rows = 0;
   int32_t num_columns = 0;

@@ -30,9 +30,9 @@ struct ChoiceWork {
   const __half* input;
   int input_stride;
   const Epilogue& epilogue;
-  int row_bytes;     // from one row's table to the next
-  uint32_t tables;   // in the first block
-  uint32_t barrier;  // in the first block
+  int row_bytes;     // bytes from one row's table to the next
+  uint32_t tables;   // address in the first block
+  uint32_t barrier;  // address in the first block
 };
 
 __device__ __forceinline__ int output_row(const ChoiceWork&, int token) {

@@ -11,7 +11,7 @@ namespace quire::kernels {
 // Data of a ring slot for one warp: the weights of its half strip, and the activations.
 struct StageView {
   uint32_t weights;
-  uint32_t activations;  // in units of 16 bytes
+  uint32_t activations;  // address in units of 16 bytes
   int lane;
   int half;
 };

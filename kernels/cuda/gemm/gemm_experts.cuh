@@ -90,7 +90,7 @@ class ExpertRow {
   }
 
   const ExpertArguments& a_;
-  const __half* from_;  // in shared memory if the unordered row was copied there
+  const __half* from_;  // the row: in shared memory if it was copied there unordered
   const int32_t* order_ = nullptr;
   int4 first_ = {};
 };

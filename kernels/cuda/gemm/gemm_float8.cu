@@ -73,7 +73,7 @@ class Float8Ring : public StageRing {
 struct Float8Source {
   const uint8_t* weights;
   size_t tile_stride;
-  int num_tiles;  // existing tiles
+  int num_tiles;  // tiles that exist; may be less than one per group
   const uint8_t* tokens;
   size_t token_stride;
 

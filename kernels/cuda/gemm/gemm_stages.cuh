@@ -21,7 +21,7 @@ __device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
 struct TaskChains {
   int first;
   int count;
-  int num_blocks;  // of the matrix
+  int num_blocks;  // blocks of 128 rows of the matrix
   int chain_bits;
 
   // In uniform registers: values that the compiler loads from the arguments again would be waited for each
@@ -47,7 +47,7 @@ struct TaskDeal {
   int first;
   int step;
   int pair_bits;
-  int rank;  // in the pair
+  int rank;  // number of the block in the pair
   __device__ __forceinline__ int group_of(WideTask task) const { return (task.group << pair_bits) + rank; }
 };
 __device__ __forceinline__ TaskDeal deal_of_block() {

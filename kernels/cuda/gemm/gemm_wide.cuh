@@ -84,7 +84,7 @@ __device__ __forceinline__ void store_half_pairs(const Arguments& a, const HalfP
   const int odd = static_cast<int>(threadIdx.x >> 2 & 1), column = place.column - odd;
   const int first_row = place.first_token + odd;
   const bool arranged = kMayArrange && e.arranged_blocks != 0;
-  const int next = arranged ? kArrangedWord : 8;  // to the element 8 columns further
+  const int next = arranged ? kArrangedWord : 8;  // distance to the element 8 columns further
   const size_t first = arranged ? arranged_at(e.arranged_blocks, first_row, column) : 0;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {

@@ -12,8 +12,8 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int32_t kLibraryRows =
-    96;  // from here on expanding the weights once is faster than streaming them per 64 tokens
+constexpr int32_t kLibraryRows = 96;  // smallest number of rows for which expanding the weights once is
+                                      // faster than streaming them per 64 tokens
 
 // Rows of f16, or the norm of one row of f32.
 struct StreamedInput {

@@ -28,7 +28,7 @@ namespace quire::kernels {
 
 constexpr int32_t kFloat8Columns = 64;  // columns of a tile: what a warpgroup multiplies at a time
 constexpr int32_t kFloat8Octet = 8;     // tokens
-constexpr uint32_t kFloat8OctetBytes = kFloat8Octet * kBlockRows;  // for a block of K
+constexpr uint32_t kFloat8OctetBytes = kFloat8Octet * kBlockRows;  // codes of an octet for a block of K
 constexpr uint32_t kFloat8CodeBytes = kFloat8Columns * kBlockRows;
 constexpr uint32_t kFloat8BlockBytes = kFloat8CodeBytes + kFloat8Columns * 4;  // including the scales
 constexpr float kLargestE4m3 = 448.0f;
@@ -86,11 +86,11 @@ QUIRE_HOST_AND_DEVICE constexpr int32_t float8_blocks_at_once(int32_t octets, in
 
 // How a product is split: a task is `groups` tiles of columns by one tile of tokens.
 struct Float8Shape {
-  int32_t octets = 1;       // of a tile of tokens: 1, 2, 4, 8, 16
+  int32_t octets = 1;       // octets of a tile of tokens: 1, 2, 4, 8, 16
   int32_t groups = 1;       // 1, 2, or, with tiles of 16 octets, 3
   int32_t token_tiles = 1;  // adjacent tasks with different token tiles read the same weights
   int32_t pairs = 0;        // 1: two blocks share the activations of their tasks
-  int32_t tasks = 0;        // of a block, or of a pair
+  int32_t tasks = 0;        // tasks of a block, or of a pair
   int32_t blocks = 0;       // blocks that share the tasks; both blocks of a pair count
   int32_t stages = 0;
   uint32_t shared_bytes = 0;

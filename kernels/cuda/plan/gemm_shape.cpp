@@ -6,7 +6,7 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int32_t kDeepBlocks = 64;  // of 128 rows
+constexpr int32_t kDeepBlocks = 64;  // blocks of 128 rows from which on a matrix is deep
 constexpr int32_t kFewestBroadRows = 65;
 constexpr int64_t kCostUnit = 10;  // cost of 0.085 us on an H100 or H200
 

@@ -102,7 +102,7 @@ constexpr uint32_t step_bytes(int32_t tiles) {
 
 // Fixed offsets in shared memory: barriers of the rings, then a few floats for a norm (narrow); barriers of
 // the ring slots (wide).
-constexpr uint32_t kBarrierBytes = 8 * kMostSlots;  // of a warp
+constexpr uint32_t kBarrierBytes = 8 * kMostSlots;  // barriers of a warp
 constexpr uint32_t kNormSumsAt = kNarrowWarps * kBarrierBytes;
 constexpr uint32_t kStageBarriersAt = 0;
 constexpr uint32_t kFreeAt = kNormSumsAt + 128;

@@ -96,7 +96,7 @@ constexpr int segment_pieces(TileKind kind) {
 constexpr uint32_t kLastPieceBytes = kBlockSteps / 2 * kStepRows * kStripColumns;
 
 struct Run {
-  int32_t first = 0;  // in segments
+  int32_t first = 0;  // first segment
   int32_t end = 0;
   uint32_t first_byte = 0;     // offset in the strip
   uint32_t segment_bytes = 0;  // bytes of each segment
@@ -111,7 +111,7 @@ struct Part {
   uint32_t strip_bytes = 0;
   int32_t num_strips = 0;
   int32_t num_columns = 0;
-  int32_t first_column = 0;  // in the output
+  int32_t first_column = 0;  // column of the output
   int32_t num_runs = 0;
   Run runs[kMaxRuns];
   float unit = 1.0f;  // multiplies the sums
@@ -123,9 +123,9 @@ struct Matrix {
   TileKind kind = TileKind::dense;
   int32_t num_parts = 0;
   int32_t num_rows = 0;     // K
-  int32_t num_blocks = 0;   // of 128 rows
-  int32_t num_columns = 0;  // of all parts
-  int32_t num_strips = 0;   // of all parts
+  int32_t num_blocks = 0;   // blocks of 128 rows
+  int32_t num_columns = 0;  // total of all parts
+  int32_t num_strips = 0;   // total of all parts
   int32_t paired = 0;
   int32_t chain_bits = kMostChainBits;  // K is divided into 2^chain_bits chains: see chain_bits_of
   uint32_t max_segment_bytes = 0;

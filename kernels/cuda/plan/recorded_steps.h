@@ -101,7 +101,7 @@ class RecordedSteps {
   size_t newest_kernels_ = 0;
   std::list<Entry> entries_;  // the last used first
   std::map<StepKey, typename std::list<Entry>::iterator> places_;
-  std::map<StepKey, int32_t> num_runs_;  // for steps without a recording
+  std::map<StepKey, int32_t> num_runs_;  // runs of steps without a recording
 };
 
 }  // namespace quire::kernels

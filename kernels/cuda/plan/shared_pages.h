@@ -9,11 +9,11 @@
 namespace quire::kernels {
 
 constexpr int32_t kChunkTokens = 128;  // keys that are processed together; chunks begin at multiples of it
-constexpr int32_t kMostSharedPages = 1 << 12;  // in a step; pages after these are read by each sequence
+constexpr int32_t kMostSharedPages = 1 << 12;  // limit per step; pages beyond it are read by each sequence
 
 // A page, and the sequences that read it together: a range of SharedPages::members.
 struct SharedPage {
-  int32_t index;  // in the page tables of these sequences
+  int32_t index;  // index in the page tables of these sequences
   int32_t first_member;
   int32_t num_members;  // 0: unused entry, nothing to read
 };

@@ -15,7 +15,7 @@ namespace {
 
 // Groups of consecutive rows, and the group of each step.
 struct StepGroups {
-  std::vector<int32_t> bits;  // of each group
+  std::vector<int32_t> bits;  // bit width of each group
   std::vector<int32_t> of_step;
 
   // Adds a group. Returns false if its rows are not a multiple of a step.

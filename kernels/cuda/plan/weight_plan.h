@@ -11,7 +11,7 @@ namespace quire::kernels {
 
 // Source of the rows of one step, and the location of its tile.
 struct StepSource {
-  int32_t bits = 0;         // of the tile
+  int32_t bits = 0;         // bit width of the tile
   int32_t stored_bits = 0;  // exl2: at most `bits`; 0: the rows do not exist
   int32_t packed_row = 0;   // exl2: first of `stored_bits` packed rows
   uint32_t byte = 0;        // offset in the strip
@@ -34,7 +34,7 @@ struct PartPlan {
   std::vector<int32_t> group_first_row;  // gptq tiles: first tile row of each of their groups
   std::vector<uint16_t> group_scale;     // exl2: f16
   float unit = 1.0f;                     // multiplies the sums of the tiles
-  std::vector<StepSource> steps;         // of the tiles
+  std::vector<StepSource> steps;         // steps of the tiles
   std::vector<ScaleSource> records;      // records of a strip, for all kinds but dense
   std::vector<Run> runs;
   uint32_t strip_bytes = 0;

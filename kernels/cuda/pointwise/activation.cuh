@@ -26,7 +26,7 @@ __device__ __forceinline__ float activate(int32_t kind, float x) {
 
 // Returns act(gate) * up for any activation that depends on one column only.
 __device__ __forceinline__ float gated(const MlpSpec& p, float x, float up) {
-  const float e = expf(fminf(p.limit, x));  // for xielu
+  const float e = expf(fminf(p.limit, x));  // used by xielu
   switch (p.activation) {
     case Activation::relu_squared:
       return fmaxf(x, 0.0f) * fmaxf(x, 0.0f) * up;

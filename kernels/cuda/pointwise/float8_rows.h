@@ -10,7 +10,7 @@ namespace quire::kernels {
 struct Float8Rows {
   int32_t rows = 0;
   int32_t columns = 0;       // followed by zeros up to whole blocks
-  int32_t octets = 1;        // of a tile
+  int32_t octets = 1;        // octets of a tile
   int32_t token_tiles = 1;   // tokens that do not exist are zeros
   uint8_t* tiles = nullptr;  // [blocks of K][token_tiles][float8_token_bytes(octets)]
 

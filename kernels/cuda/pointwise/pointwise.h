@@ -39,7 +39,7 @@ struct PlacedRows {
   int32_t rows = 0;
   int32_t columns = 0;
   __half* target = nullptr;
-  int32_t target_stride = 0;  // for one row; if arranged, too, and then a multiple of 128
+  int32_t target_stride = 0;  // elements of a row, also if arranged; then a multiple of 128
   bool arranged = false;      // arranged for broad products (arranged.cuh), otherwise contiguous rows
 };
 // target[row][k] = source[row][order[k]]; zero for k from columns to target_stride. shared_per_block is the
@@ -58,7 +58,7 @@ struct FinishedRows {
   __half* output = nullptr;
   float* residual = nullptr;  // added to
   float* output_f32 = nullptr;
-  int32_t stride = 0;  // of the output
+  int32_t stride = 0;  // elements between rows of the output
 };
 cudaError_t launch_finish_rows(const FinishedRows& rows, Launch launch);
 

@@ -16,7 +16,7 @@ constexpr int kChunks = 256;  // chunks of a row, among which the drawn token is
 
 struct SampleShared {
   uint64_t sums[32];
-  uint64_t of_block[2];  // for the other blocks of the team, alternating
+  uint64_t of_block[2];  // values for the other blocks of the team, alternating
   // Bins of this block's part of the row; bin 0 has the largest logits.
   unsigned long long weights[kBins];
   uint32_t counts[kBins];

@@ -74,7 +74,7 @@ struct Context {
   uint32_t* counters = nullptr;
   int32_t num_counters = 0;
   AttentionScratch attention;
-  SharedKeys shared;           // of the latest batch
+  SharedKeys shared;           // shared pages of the latest batch
   __half* gathered = nullptr;  // [max_tokens up to a whole tile, max_columns + kBlockRows]
   size_t gathered_elements = 0;
   // Only with experts (MoE): their rows sorted into tiles, and the input of the tiles.

@@ -185,7 +185,7 @@ Target target_of(const ExpertLinearParams& p, bool fused) {
 struct Round {
   int32_t first = 0;
   int32_t rows = 0;
-  int32_t tiles = 0;  // of 8 rows
+  int32_t tiles = 0;  // tiles of 8 rows; 0: single rows
   int32_t record_stride = 0;
   Target target;
 };

@@ -66,7 +66,7 @@ struct Float8Target {
   uint8_t* tiles = nullptr;  // zeros before the first part
   int32_t num_blocks = 0;
   int32_t first_column = 0;
-  int32_t num_columns = 0;  // of all parts
+  int32_t num_columns = 0;  // total of all parts
   bool paired = false;
 };
 cudaError_t repack_float8(const StoredMatrix& source, const Float8Target& target, cudaStream_t stream);

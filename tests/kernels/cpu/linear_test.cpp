@@ -86,7 +86,8 @@ TEST_P(DenseLinear, EightBitFloatsEqualTheirWeightsInF32) {
     WeightFixture wide = fixture;
     wide.dense_dtype = DType::f32;
     wide.column_order.clear();
-    const std::vector<float> matrix = dequantize_reference(fixture.source());  // in the order of the outputs
+    const std::vector<float> matrix = dequantize_reference(fixture.source());  // columns in the order of the
+                                                                               // outputs
     for (size_t n = 0; n < 77; ++n)
       for (size_t k = 0; k < 100; ++k) wide.dense_float.push_back(matrix[k * 77 + n]);
     const CpuWeight narrow_weight(device, {fixture.source()});

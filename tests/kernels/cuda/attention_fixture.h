@@ -13,8 +13,8 @@ struct AttentionCase {
   KvFormat keys = KvFormat::f16;
   KvFormat values = KvFormat::f16;
   int32_t page_tokens = 256;
-  std::vector<int32_t> lengths{5};  // of each sequence, after the step
-  std::vector<int32_t> queries{5};  // in the step; earlier tokens are appended before
+  std::vector<int32_t> lengths{5};  // tokens of each sequence after the step
+  std::vector<int32_t> queries{5};  // tokens of each sequence in the step; earlier tokens are appended before
   int32_t window = 0;
   float softcap = 0.0f;
   RopeStyle rope = RopeStyle::neox_halves;
@@ -341,8 +341,8 @@ class AttentionTest : public CudaTest {
 struct PageFormats {
   const char* name;
   KvFormat keys, values;
-  double tolerance;        // of attention over the contents of the pages
-  double cache_tolerance;  // of the contents of the pages
+  double tolerance;        // tolerance for attention over the contents of the pages
+  double cache_tolerance;  // tolerance for the contents of the pages
 };
 inline void PrintTo(const PageFormats& pages, std::ostream* out) {
   *out << pages.name;

@@ -210,7 +210,7 @@ class BlockTest : public CudaTest {
   Weight *qkv_ = nullptr, *output_ = nullptr, *gate_up_ = nullptr, *down_ = nullptr, *head_ = nullptr,
          *embedding_ = nullptr;
   const float* norm_ = nullptr;
-  const float* head_norm_ = nullptr;  // of queries, then of keys; nullptr: heads are not normalised
+  const float* head_norm_ = nullptr;  // norms of queries, then of keys; nullptr: heads are not normalised
   const float* frequencies_ = nullptr;
   bool leaves_ = false;   // whether the weights are large enough to be offloaded
   int32_t kv_bound_ = 0;  // upper bound of the sequences' tokens in the batch

@@ -19,7 +19,7 @@ class ExpertsTest : public CudaTest {
   // Experts prepared together, as for a model: the two matrices of an expert side by side.
   struct Experts {
     std::vector<std::vector<std::unique_ptr<StoredWeight>>> parts;  // [expert]
-    std::vector<Weight*> all;                                       // with others between them
+    std::vector<Weight*> all;  // all weights, including the others between the experts
     std::vector<const Weight*> handles;
     size_t depth = 0, columns = 0;
   };
