@@ -1,5 +1,4 @@
-// The identity of what a page holds.
-// A LoRA adapter is part of the identity, although none can be loaded yet.
+// Identity of the content of a page: the content id and the domain of a prefix (prefix cache).
 #pragma once
 
 #include <cstdint>
@@ -9,15 +8,15 @@
 
 namespace quire {
 
-// Names one exact sequence of tokens in one domain, from the first to the last of a page. Given once and
-// never again, so equal ids mean equal content, whatever the hash says. 0 is none.
+// Id of one exact sequence of tokens in one domain, from the first token to the last one of a page. An id is
+// never given twice, so equal ids mean equal content even if hashes collide. 0 is none.
 using ContentId = StrongId<struct ContentTag, uint64_t>;
 
-// What keys and values depend on besides the tokens. The model, its rotary settings and the cache format are
-// those of the one cache that the pages belong to.
+// Everything besides the tokens that keys and values depend on. The model, its rotary settings and the cache
+// format are fixed for each cache, so they are not part of it.
 struct PrefixDomain {
   std::string name_space;
-  uint64_t adapter_generation = 0;  // of one loading of an adapter, not of its name; 0 is none
+  uint64_t adapter_generation = 0;  // one per load of an adapter, not per name; 0: no adapter
 
   bool operator==(const PrefixDomain&) const = default;
 };

@@ -1,5 +1,5 @@
-// The pages of a cache that hold nothing: the lowest is taken first, so that the last ones come free and
-// their memory can leave.
+// Set of the free pages of a cache. The lowest page is taken first, so that the last chunk becomes free and
+// its memory can be released.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace quire {
 
-// All memory is taken at construction. One thread at a time.
+// Allocates all its memory at construction. For one thread at a time.
 class FreePages {
  public:
   explicit FreePages(int32_t max_pages) : words_((static_cast<size_t>(max_pages) + 63) / 64) {}
@@ -27,7 +27,7 @@ class FreePages {
     words_[index(page)] &= ~bit(page);
     --size_;
   }
-  // Value -1 where there is none.
+  // Returns the lowest free page, or value -1 if there is none.
   PageId lowest() const noexcept {
     if (size_ == 0) return PageId{-1};
     while (words_[first_word_] == 0) ++first_word_;
@@ -40,7 +40,7 @@ class FreePages {
   uint64_t word(PageId page) const { return words_[index(page)]; }
 
   std::vector<uint64_t> words_;
-  mutable size_t first_word_ = 0;  // none before it has a page
+  mutable size_t first_word_ = 0;  // no word before it has a free page
   int32_t size_ = 0;
 };
 

@@ -54,8 +54,8 @@ const PrefixRoot& KvCache::root_of(const PrefixDomain& domain) {
   }
 }
 
-// A domain without a sequence and without a whole page may forget its root. Keeps the table small where every
-// request brings a namespace of its own.
+// Drops the roots of domains that have neither a sequence nor a whole page. Keeps the table small if every
+// request uses a namespace of its own.
 void KvCache::drop_unused_domains() {
   std::unordered_set<const std::string*> used;
   for (const auto& sequence : sequences_.places()) {
@@ -123,8 +123,9 @@ void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   if (rest != 0 && pool_.writable(sequence.pages.back())) pool_.truncate(sequence.pages.back(), rest);
 }
 
-// The whole pages after `tail`, the last of num_own_pages, that a sequence of `tokens` more can take over:
-// as many as the windows before their end are there for. Valid until the next call.
+// Returns the whole cached pages after `tail` that a sequence continuing with `tokens` can share. `tail` is
+// the content of the last of its num_own_pages. Stops at the last page before which every window has its
+// slots. Valid until the next call.
 gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_pages,
                                             gsl::span<const TokenId> tokens) const {
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
@@ -144,14 +145,15 @@ gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_page
   return gsl::span<const PageId>(found_).first(static_cast<size_t>(num_standing));
 }
 
-// The page whose first tokens can be copied after `tail`, and how many of them: never all of `tokens`.
+// Returns the page whose first tokens can be copied after `tail`, and how many of them: at most all of
+// `tokens` but one.
 PagePool::PartialMatch KvCache::find_piece(ContentId tail, gsl::span<const TokenId> tokens) const {
   const size_t most = std::min(static_cast<size_t>(pool_.page_tokens()), tokens.size() - 1);
   if (most == 0) return {};
   return pool_.find_longest(tail, tokens.first(most), [this](PageId page) { return has_slots(page); });
 }
 
-// `tokens`: those after demand.length.
+// Fills in the found pages and tokens of `demand`. `tokens` are those after demand.length.
 void KvCache::match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const {
   const int32_t num_own_pages = demand.length / pool_.page_tokens();
   const auto found = find_pages(tail, num_own_pages, tokens.first(tokens.size() - 1));
@@ -213,15 +215,16 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
   if (root.value == 0) return {};
   const auto found = find_pages(root, 0, tokens);
   std::vector<PageId> pages(found.begin(), found.end());
-  // A page that another pin keeps takes no room of the limit.
+  // Pages that are pinned already do not count towards the limit.
   std::vector<PageId> kept = pins_.pages;
   std::sort(kept.begin(), kept.end());
   const auto num_fresh = std::count_if(pages.begin(), pages.end(), [&](PageId page) {
     return !std::binary_search(kept.begin(), kept.end(), page);
   });
   if (num_fresh > max_pages) {
-    throw Error(ErrorCode::quota, "the prefix has {} pages that no pin keeps, {} may still be pinned",
-                num_fresh, max_pages);
+    throw Error(ErrorCode::quota,
+                "the prefix has {} pages that are not pinned yet, but only {} more may be pinned", num_fresh,
+                max_pages);
   }
   pins_.pages.reserve(pins_.pages.size() + pages.size());
   for (size_t g = 0; g < windows_.size(); ++g)
@@ -237,7 +240,7 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
   return pages;
 }
 
-// The pages that whoever takes a prefix over sees in layers with a window.
+// Returns the pages of a prefix that the sliding window of a group covers at the end of the prefix.
 gsl::span<const PageId> KvCache::window_of_pin(size_t group, gsl::span<const PageId> pages) const {
   const auto num_tokens = static_cast<int32_t>(pages.size()) * pool_.page_tokens();
   return pages.subspan(static_cast<size_t>(first_kept(group, num_tokens)));
@@ -262,7 +265,7 @@ bool KvCache::shrink() noexcept {
       pool_.evict(page);
     }
   } catch (const std::bad_alloc&) {
-    return false;  // with a later call
+    return false;  // a later call tries again
   }
   pool_.shrink(kept);
   room_->shrink(before);

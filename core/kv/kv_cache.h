@@ -1,10 +1,10 @@
-// Sequences over pages: page tables, prefix reuse, copy-on-write, and the reservation of a step.
+// Paged KV cache: sequences with page tables, prefix cache, copy-on-write, and the page reservation of a
+// step.
 //
-// A page has a slot in each group of layers with a window, as long as a sequence sees it there or nobody else
-// needs the slot. A sequence uses the slots of the pages that its window reaches, and of those that it writes
-// in a step: one stretch of its table for each group. What is taken over from others ends where the window
-// before it has all its slots.
-// This is the KV cache, with its prefix cache.
+// A page has at most one slot in each group of layers with a sliding window. It keeps the slot as long as a
+// sequence uses it there, and afterwards until the slot is needed for another page. A sequence uses the slots
+// of the pages in its window, and of the pages that it writes in a step: one contiguous range of its page
+// table for each group. A shared prefix ends at a point where all slots of the window before it exist.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ class Reservation;
 
 struct SequenceOptions {
   PrefixDomain domain;
-  bool reuse = true;    // may start from pages of others
-  bool publish = true;  // others may start from its pages
+  bool reuse = true;    // may share cached pages of other sequences
+  bool publish = true;  // other sequences may share its pages
 };
 
 struct KvCacheOptions {
@@ -45,14 +45,14 @@ struct KvCacheOptions {
   int32_t max_pages_per_sequence = 0;
   int32_t max_sequences = 0;  // that take part in one step
   std::vector<WindowGroup> windows;
-  // Where whole pages go that leave; none: nowhere. Of caches without windows. Outlives the cache.
+  // Offloads evicted whole pages; null: they are lost. Only for caches without windows. Outlives the cache.
   PageShelf* shelf = nullptr;
-  PageListener* listener = nullptr;  // none: nobody. Outlives the cache
-  // Where more pages than pool.least_pages get their memory; none: there are no more. Outlives the cache.
+  PageListener* listener = nullptr;  // may be null; outlives the cache
+  // Provides the memory of pages after pool.least_pages; null: the cache cannot grow. Outlives the cache.
   PageRoom* room = nullptr;
 };
 
-// One thread at a time. Failure leaves everything as it was.
+// For one thread at a time. A failed call changes nothing.
 class KvCache {
  public:
   explicit KvCache(const KvCacheOptions& options);
@@ -61,63 +61,68 @@ class KvCache {
   KvCache& operator=(const KvCache&) = delete;
 
   SequenceId create(const SequenceOptions& options);
-  // A second sequence with the same tokens; all pages are shared until one of the two writes.
+  // Creates a second sequence with the same tokens. All pages are shared until one of the two writes to them.
   SequenceId fork(SequenceId parent);
-  // What is indexed stays in the cache; the rest is free.
+  // Removes the sequence. Its published pages stay cached; its other pages become free.
   void destroy(SequenceId sequence) noexcept;
-  // Keeps the first num_tokens, or fewer: as many as the windows before the new end are still there for.
+  // Keeps the first num_tokens tokens, or fewer: the largest number for which the windows before the new end
+  // still have all their slots.
   void truncate(SequenceId sequence, int32_t num_tokens) noexcept;
 
   int32_t length(SequenceId sequence) const { return get(sequence).length; }
   int32_t num_pages(SequenceId sequence) const { return static_cast<int32_t>(get(sequence).pages.size()); }
   gsl::span<const PageId> pages(SequenceId sequence) const { return get(sequence).pages; }
-  // The last whole page before its end; with the length it says where a sequence stands among others.
+  // Returns the content id of the last whole page. Together with the length it identifies how much of a
+  // prefix two sequences have in common.
   ContentId tail_content(SequenceId sequence) const { return get(sequence).tail; }
-  // Whether others may profit from what it computes.
+  // Returns whether other sequences may share the pages that it computes.
   bool publishes(SequenceId sequence) const { return get(sequence).publish; }
 
-  // Where it stands, with nothing found.
+  // Returns the current demand of the sequence, without a search of the prefix cache.
   PageDemand standing(SequenceId sequence) const;
-  // Where `sequence`, which is to become `tokens`, stands, and what it would find if it were reserved now.
-  // Never all of the tokens: one at least is left to compute.
+  // Returns the current state of `sequence`, which will become `tokens`, and what a reservation would now
+  // find in the prefix cache. Never finds all tokens: at least one is left to compute.
   PageDemand demand(SequenceId sequence, gsl::span<const TokenId> tokens) const;
-  // The same of a sequence yet to be created.
+  // Does the same for a sequence that does not exist yet.
   PageDemand demand(const PrefixDomain& domain, gsl::span<const TokenId> tokens) const;
 
-  // Finds prefixes and takes pages for all lanes of a plan, and fills in what it found. Throws
-  // ErrorCode::capacity where pages do not suffice. One reservation at a time; the plan outlives it.
+  // Finds prefixes and allocates pages for all lanes of a plan, and fills in the plan. Throws
+  // ErrorCode::capacity if there are too few pages. At most one reservation may be open. The plan outlives
+  // it.
   Reservation reserve(StepPlan& plan);
-  // Takes pages and slots for a length before the step that needs them; within an open reservation they go
-  // with it where that comes to nothing. False where there are none; what was taken stays.
+  // Allocates pages and slots up to a length, ahead of the step that needs them. During an open reservation
+  // they belong to it and are returned if it is not committed. Returns false if there are too few; those
+  // allocated so far are kept.
   bool hold_pages(SequenceId sequence, int32_t num_tokens);
 
-  // Keeps the whole cached pages of a prefix, as far as it can be taken over, max_pages of those that no pin
-  // keeps at most; the pages, or an empty list where none is cached.
+  // Pins the whole cached pages of a prefix, as far as a sequence could share them, and returns them. Throws
+  // ErrorCode::quota if more than max_pages of them are not pinned yet. Returns an empty list if none is
+  // cached.
   std::vector<PageId> pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens, int32_t max_pages);
   void unpin(gsl::span<const PageId> pages) noexcept;
 
-  // Takes back whole pages of a prefix that have left, as far as there is room: they are cached then, as if
-  // just used. How many. Between two steps.
+  // Loads offloaded whole pages of a prefix back while pages are available, marks them as just used, and
+  // returns how many. Must not be called during a step.
   int32_t bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens);
-  // Copies of all whole pages that are here, until `stops` says so.
+  // Offloads copies of all whole pages, until `stops` returns true.
   void shelve_all(const std::function<bool()>& stops) noexcept;
 
-  // Every whole page that can be found, a page after the one that it continues.
+  // Visits every whole page that can be found, each one after the page that it continues.
   void visit_pages(const PageVisitor& visit) const;
 
-  // One chunk of pages more; false where there is no room for it.
+  // Adds one chunk of pages; returns false if there is no memory for it.
   bool grow() noexcept;
-  // One chunk less, whose pages go to the shelf, with those that continue them; false where a sequence or a
-  // pin uses one of them.
+  // Removes the last chunk. Offloads its pages, and the cached pages that continue them. Returns false if a
+  // sequence or a pin uses one of its pages.
   bool shrink() noexcept;
 
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
-  gsl::span<const SlotPool> windows() const { return windows_; }  // by group
+  gsl::span<const SlotPool> windows() const { return windows_; }  // one per group
   int32_t num_sequences() const { return sequences_.size(); }
   uint64_t num_deduplicated() const { return num_deduplicated_; }
 
-  // Empty where every page and slot is accounted for, else the first thing that is not.
+  // Returns an empty string if every page and slot is accounted for, otherwise the first problem found.
   std::string audit() const;
 
  private:
@@ -126,12 +131,12 @@ class KvCache {
   struct Undo {
     size_t sequence_idx;
     size_t page_idx;
-    PageId before;  // -1: there was none
+    PageId before;  // -1: the table had no page there
   };
   struct Change {
     Sequence* sequence = nullptr;
     int32_t old_length = 0;
-    int32_t own_start = 0;  // after adopted pages: from here on it writes pages of its own
+    int32_t own_start = 0;  // position after adopted pages; from here on the sequence writes to its own pages
     ContentId old_tail;
     SlotRanges old_slots;
     PlannedLane* lane = nullptr;
@@ -140,19 +145,19 @@ class KvCache {
     size_t group;
     PageId page;
   };
-  // What the open reservation does; nothing where none is open. Its memory is used again.
+  // Changes made by the open reservation; empty if none is open. Its memory is reused.
   struct OpenStep {
     bool is_open = false;
     std::vector<Change> changes;
     std::vector<Undo> undo;
     std::vector<PageCopy> copies;
     std::vector<SlotUse> taken_slots;
-    std::vector<SlotUse> left_slots;  // with the commit
+    std::vector<SlotUse> left_slots;  // released at the commit
 
     void reserve(size_t num_sequences, size_t num_windows);
     void clear() noexcept;
   };
-  // Pages that stay, each as often as a pin keeps it.
+  // Pinned pages; a page is listed once for each of its pins.
   struct Pins {
     std::vector<PageId> pages;
     std::array<std::vector<PageId>, kMaxWindowGroups> slots;  // pages whose slots pins use
@@ -207,17 +212,17 @@ class KvCache {
   PageShelf* const shelf_;
   PageListener* const listener_;
   PageRoom* const room_;
-  std::vector<PageName> names_;  // of whole pages
+  std::vector<PageName> names_;  // names of whole pages, by page
   std::vector<SlotPool> windows_;
   SequenceTable sequences_;
   std::unordered_map<std::string, PrefixRoot> roots_;
   Pins pins_;
-  mutable std::vector<PageId> found_;  // by find_pages
+  mutable std::vector<PageId> found_;  // result of find_pages
   uint64_t num_deduplicated_ = 0;
   OpenStep step_;
 };
 
-// The pages of one step. Gives everything back on destruction unless committed.
+// Pages reserved for one step. Returns all of them on destruction unless committed.
 class Reservation {
  public:
   Reservation(Reservation&& other) noexcept
@@ -227,7 +232,7 @@ class Reservation {
 
   gsl::span<const PageCopy> copies() const { return cache_->step_.copies; }
 
-  // What was accepted becomes part of the sequences; whole pages become findable.
+  // Adds the accepted tokens to the sequences and makes whole pages findable.
   void commit() noexcept;
 
  private:

@@ -1,4 +1,5 @@
-// The one arithmetic of pages: submit refuses by it, the scheduler plans by it, reserve keeps to it.
+// Arithmetic of page demand. Used when submit rejects a job, when the scheduler plans, and when pages are
+// reserved, so that all three agree.
 #pragma once
 
 #include <algorithm>
@@ -9,30 +10,30 @@
 
 namespace quire {
 
-// What it has, and would find, of the slots of one group of layers with a window.
+// Slots of one group of window layers that a sequence uses or would find in the prefix cache.
 struct SlotDemand {
-  int32_t num_used = 0;      // by the sequence; with those that it would find
-  int32_t end = 0;           // of its table, the page after the last of them
-  int32_t found_unused = 0;  // of those that it would find, the ones that now count as unused
+  int32_t num_used = 0;      // used by the sequence, including those that it would find
+  int32_t end = 0;           // index in its page table after the last of them
+  int32_t found_unused = 0;  // those of the found slots that currently count as unused
 };
 
-// Where one sequence stands before a step, and what it would find in the cache.
+// Pages that a sequence has before a step, and pages that it would find in the prefix cache.
 struct PageDemand {
   int32_t length = 0;              // tokens in the cache
-  int32_t held_pages = 0;          // in its table
-  int32_t found_tokens = 0;        // computed by others, whole pages and a copied piece of one
-  int32_t found_pages = 0;         // the whole ones
-  int32_t found_unreferenced = 0;  // of these, those that now count as available
+  int32_t held_pages = 0;          // in its page table
+  int32_t found_tokens = 0;        // computed by other sequences: whole pages and a copied part of one page
+  int32_t found_pages = 0;         // found whole pages
+  int32_t found_unreferenced = 0;  // found pages that currently count as available
   bool copies_tail = false;        // its last page is shared and has to be copied before it is written
-  ContentId tail;                  // the last whole page before start(); none where it takes nothing over
-  bool publishes = false;          // others may take over what it computes
+  ContentId tail;          // content of the last whole page before start(); none if it shares no pages
+  bool publishes = false;  // other sequences may share the pages that it computes
   std::array<SlotDemand, kMaxWindowGroups> slots;  // by group
 
   constexpr int32_t start() const { return length + found_tokens; }
 };
 
-// Available pages that computing num_tokens more takes at most; reserve_tokens is a length to take pages for
-// at the same time, where it is the longer one.
+// Returns the largest number of available pages that computing num_tokens more tokens takes. If
+// reserve_tokens is larger than the new length, also counts the pages up to it.
 constexpr int32_t pages_needed(const PageDemand& demand, int32_t num_tokens, int32_t reserve_tokens,
                                int32_t page_tokens) {
   const int32_t target = std::max(demand.length + demand.found_tokens + num_tokens, reserve_tokens);
@@ -41,8 +42,9 @@ constexpr int32_t pages_needed(const PageDemand& demand, int32_t num_tokens, int
          (demand.copies_tail ? 1 : 0);
 }
 
-// Unused slots of a group that computing num_tokens more takes. Not those of reserve_tokens: a window passes
-// over them one after the other, and the policy keeps those of one window unused for it.
+// Returns the number of unused slots of a group that computing num_tokens more tokens takes. Does not count
+// the slots up to reserve_tokens: the window moves over them one by one, and the scheduler policy keeps one
+// window of slots unused for this.
 constexpr int32_t slots_needed(const PageDemand& demand, size_t group, int32_t num_tokens,
                                int32_t page_tokens) {
   const SlotDemand& slots = demand.slots[group];
@@ -50,7 +52,8 @@ constexpr int32_t slots_needed(const PageDemand& demand, size_t group, int32_t n
          (demand.copies_tail ? 1 : 0);
 }
 
-// The same where it is computed in the smallest pieces: the sequence can always go on with them.
+// Returns the same for a computation in the smallest possible chunks: with this many slots the sequence can
+// always continue.
 constexpr int32_t slots_to_go_on(const PageDemand& demand, size_t group, int32_t num_tokens, int32_t window,
                                  int32_t page_tokens) {
   const SlotDemand& slots = demand.slots[group];
@@ -59,7 +62,7 @@ constexpr int32_t slots_to_go_on(const PageDemand& demand, size_t group, int32_t
   return std::max(0, most - slots.num_used) + slots.found_unused + (demand.copies_tail ? 1 : 0);
 }
 
-// Pages by which its table grows with that, which is what a quota counts: shared ones too.
+// Returns by how many pages the page table grows. Quotas count these, including shared pages.
 constexpr int32_t pages_gained(const PageDemand& demand, int32_t num_tokens, int32_t reserve_tokens,
                                int32_t page_tokens) {
   const int32_t target = std::max(demand.length + demand.found_tokens + num_tokens, reserve_tokens);

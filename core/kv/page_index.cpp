@@ -34,7 +34,7 @@ void PageIndex::erase(PageId page) noexcept {
 
 namespace {
 
-// The finalizer of splitmix64 (Steele, Lea, Flood 2014).
+// Finalizer of splitmix64 (Steele, Lea, Flood 2014).
 uint64_t mix(uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9U;

@@ -1,5 +1,5 @@
-// Chained hash index over page slots. All memory is taken at construction; insert and erase cannot fail.
-// The prefix cache finds pages here, by a hash for each page instead of a radix tree.
+// Chained hash index of pages for the prefix cache. Allocates all its memory at construction; insert and
+// erase cannot fail.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace quire {
 
-// A page is in the index at most once. One thread at a time.
+// A page is in the index at most once. For one thread at a time.
 class PageIndex {
  public:
-  // Hashes are cut to hash_bits, 1 to 64; few bits are for tests, which force collisions.
+  // Hashes are truncated to hash_bits, 1 to 64. Tests use few bits to force collisions.
   PageIndex(int32_t num_pages, int32_t hash_bits);
 
-  // The newest page of a hash, and from there the older ones: slots, -1 at the end. Others of the same bucket
-  // come too; the caller compares.
+  // `first` returns the newest page of the bucket of a hash, `next` the next older one; -1 at the end. A
+  // bucket may contain pages with other hashes, so the caller compares the content.
   int32_t first(uint64_t hash) const { return heads_[bucket_of(hash)]; }
   int32_t next(int32_t slot) const { return links_[static_cast<size_t>(slot)].next; }
 
   bool contains(PageId page) const { return link(page).bucket >= 0; }
   void insert(PageId page, uint64_t hash) noexcept;
-  void erase(PageId page) noexcept;  // no-op where it is not in the index
+  void erase(PageId page) noexcept;  // does nothing if it is not in the index
 
  private:
   struct Link {
@@ -43,7 +43,7 @@ class PageIndex {
   std::vector<Link> links_;
 };
 
-// A 64-bit hash of tokens after a parent. An index only: equality is always compared.
+// Returns a 64-bit hash of tokens after a parent. Only for lookup: callers always compare the tokens as well.
 uint64_t hash_tokens(uint64_t seed, gsl::span<const TokenId> tokens);
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// What becomes of whole pages, on the device and where they go that leave it.
+// Events of whole pages (stored, removed) on the device and on the media they are offloaded to.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace quire {
 
-// SHA-256 over a domain and all tokens from its beginning through a page: equal where these are equal, in
-// every process. None: of what computes with an adapter, whose numbers are those of one process.
+// SHA-256 over a domain and all its tokens up to the end of a page. Equal domains and tokens give equal keys
+// in every process. None for pages computed with an adapter, because adapter generations are only valid
+// within one process.
 using PrefixKey = std::optional<Sha256>;
 
 struct PrefixKeyHash {
@@ -24,22 +25,24 @@ struct PrefixKeyHash {
 };
 
 PrefixKey key_of_domain(const PrefixDomain& domain) noexcept;
-// Of the page of `tokens` after the page, or the domain, of `before`.
+// Returns the key of the page that holds `tokens` and follows the page, or the domain, with the key `before`.
 PrefixKey key_after(const PrefixKey& before, gsl::span<const TokenId> tokens) noexcept;
 
 enum class PageMedium : int32_t { device = 1, host = 2, file = 3 };
 
-// What a whole page is of. Copies of it have the same name on every medium.
+// Identity of the content of a whole page. Copies have the same name on every medium.
 struct PageName {
   PrefixKey key;
-  PrefixKey parent;                               // of the page before; none: it is the first
-  std::shared_ptr<const std::string> name_space;  // null: a file of another process, known by its key alone
+  PrefixKey parent;  // key of the page before; none for the first page
+  // null: from a file of another process, of which only the key is available
+  std::shared_ptr<const std::string> name_space;
 };
 
 using PageVisitor =
     std::function<void(const PageName& name, PageMedium medium, gsl::span<const TokenId> tokens)>;
 
-// Told of every page with a key, a page after the one that it continues. The thread of its cache alone.
+// Receives an event for every page with a key; a page is reported after the page that it continues. Called on
+// the thread of its cache only.
 class PageListener {
  public:
   virtual ~PageListener() = default;

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-// How many pages after one parent are compared for a partial match. Bounds the work of a match where
+// Largest number of children of one parent that are compared for a partial match. Bounds the work if
 // thousands of prompts begin differently.
 constexpr int32_t kMaxCandidates = 64;
 
@@ -75,7 +75,7 @@ bool PagePool::is_used_after(int32_t num_pages) const noexcept {
 std::vector<PageId> PagePool::cached_after(int32_t num_pages) const {
   std::unordered_set<uint64_t> gone;
   std::vector<PageId> leaving;
-  // From the back: a page comes after those that continue it.
+  // Goes from back to front: a page comes after the pages that continue it.
   for (int32_t slot = cached_.back; slot >= 0; slot = at(PageId{slot}).previous) {
     const Page& page = at(PageId{slot});
     if (slot < num_pages && gone.count(page.parent.value) == 0) continue;
@@ -190,7 +190,7 @@ PagePool::PartialMatch PagePool::find_longest(ContentId parent, gsl::span<const 
   return best;
 }
 
-// As the one that was used last.
+// Appends the page as the most recently used one.
 void PagePool::link(PageId page) noexcept {
   Page& linked = at(page);
   linked.is_cached = true;
@@ -261,7 +261,7 @@ std::string PagePool::audit_cached() const {
              : fmt::format("the list of cached pages counts {} but has {}", cached_.size, count);
 }
 
-// Tail first: by the time a page is evicted, none that continues it is cached.
+// Checks that a page is evicted only after all cached pages that continue it.
 std::string PagePool::audit_order() const {
   std::unordered_map<ContentId, int32_t> place;
   int32_t index = 0;

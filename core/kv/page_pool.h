@@ -1,5 +1,4 @@
-// The pages of one cache: what uses them, what they hold, and which goes next when room is needed.
-// The memory side of paged attention.
+// Pool of the pages of one KV cache: reference counts, content, and LRU eviction.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +16,15 @@
 namespace quire {
 
 struct PagePoolOptions {
-  int32_t num_pages = 0;  // that may ever have memory
+  int32_t num_pages = 0;  // maximum, including pages without memory
   int32_t page_tokens = 256;
   int32_t hash_bits = 64;
   int32_t least_pages = 0;  // that have memory at first; 0: all
 };
 
-// A page is free (holds nothing), cached (holds content, nobody uses it) or referenced; those after the first
-// num_pages are none of it, for they have no memory. Content is found through an index and compared token by
-// token. All that the pool itself needs is taken at construction. One thread at a time.
+// A page is free (empty), cached (has content, no references) or referenced. Pages from num_pages on have no
+// memory and are in none of these states. Content is looked up in an index and compared token by token.
+// Allocates all its own memory at construction. For one thread at a time.
 class PagePool {
  public:
   explicit PagePool(const PagePoolOptions& options);
@@ -41,58 +40,63 @@ class PagePool {
 
   ContentId new_content() { return ContentId{++last_content_}; }
 
-  // An empty page with one reference: the lowest free one, else the cached one that was used longest ago.
-  // Throws ErrorCode::capacity where every page is referenced.
+  // Returns an empty page with one reference: the lowest free page, otherwise the least recently used cached
+  // one, which is evicted. Throws ErrorCode::capacity if every page is referenced.
   PageId allocate();
-  // The page whose content `allocate` would take away; value -1 where it would not.
+  // Returns the page that `allocate` would evict next; value -1 if it would evict none.
   PageId next_evicted() const { return PageId{free_.size() == 0 ? cached_.front : -1}; }
 
-  // The first num_pages have memory from now on; more of them, or fewer: no page after them is referenced,
-  // and what they hold is evicted.
+  // Set the number of pages that have memory, to a larger or a smaller value. `shrink` requires that no page
+  // after the first num_pages is referenced or cached.
   void grow(int32_t num_pages) noexcept;
   void shrink(int32_t num_pages) noexcept;
-  // The cached pages after the first num_pages, and those before that continue them, which nobody could find
-  // without them: each before the page that it continues.
+  // Returns the cached pages after the first num_pages, and the cached pages before it that continue them and
+  // could not be found without them. Each page comes before the page that it continues.
   std::vector<PageId> cached_after(int32_t num_pages) const;
-  // What a cached page holds is gone.
+  // Discards the content of a cached page.
   void evict(PageId page) noexcept;
-  // Whether a page after the first num_pages is referenced.
+  // Returns whether a page after the first num_pages is referenced.
   bool is_used_after(int32_t num_pages) const noexcept;
-  // How many pages were referenced, or found, since the last call.
+  // Returns how many pages were referenced or found since the last call.
   int32_t take_num_used() noexcept;
   void reference(PageId page) noexcept;
   void release(PageId page) noexcept;
-  // A cached page counts as used now.
+  // Marks a cached page as just used.
   void touch(PageId page) noexcept;
 
-  // Whether its one holder may write on: nobody else sees it and no later page hangs on its content.
+  // Returns whether the only user of the page may write to it: no other sequence uses it, and no page
+  // continues it.
   bool writable(PageId page) const;
   int32_t ref_count(PageId page) const { return at(page).ref_count; }
   ContentId content(PageId page) const { return at(page).content; }
-  gsl::span<const TokenId> tokens(PageId page) const;  // those recorded
+  gsl::span<const TokenId> tokens(PageId page) const;  // tokens recorded in it
 
-  // Tokens [offset, offset + tokens.size()) of a writable page now stand; what came after them is forgotten.
+  // Records tokens [offset, offset + tokens.size()) of a writable page and drops the tokens recorded after
+  // them.
   void record(PageId page, int32_t offset, gsl::span<const TokenId> tokens) noexcept;
-  // Forgets the tokens from num_tokens on; the page is writable.
+  // Drops the tokens from num_tokens on; the page is writable.
   void truncate(PageId page, int32_t num_tokens) noexcept;
 
-  // Makes the recorded tokens of a page findable after `parent` (a domain's root or the page before).
+  // Makes the recorded tokens of a page findable after `parent` (the root of a domain or the page before).
   void show(PageId page, ContentId parent) noexcept;
-  // Gives a full, shown page its place among whole pages. Where another holds the same tokens after the same
-  // parent that one is returned, this page is found no longer, and the caller moves to the other.
+  // Publishes a full, shown page as a whole page. If another page already has the same tokens after the same
+  // parent, returns that page; the given page is then removed from the index, and the caller must use the
+  // other one.
   PageId publish(PageId page) noexcept;
 
-  // The whole page of these page_tokens tokens after `parent`; value -1 where there is none.
+  // Returns the whole page with these page_tokens tokens after `parent`; value -1 if there is none.
   PageId find(ContentId parent, gsl::span<const TokenId> tokens) const;
   struct PartialMatch {
     PageId page{-1};
     int32_t num_tokens = 0;
   };
-  // The shown page after `parent` that starts with the most of `tokens`, among those that are `usable`.
+  // Returns the shown page after `parent` with the longest common beginning with `tokens`, among the pages
+  // for which `usable` returns true.
   PartialMatch find_longest(ContentId parent, gsl::span<const TokenId> tokens,
                             const std::function<bool(PageId)>& usable) const;
 
-  // Empty where all is sound, else what is not. `references` are those that the callers know of, by page.
+  // Returns an empty string if the pool is consistent, otherwise the first problem. `references` are the
+  // reference counts the callers expect, by page.
   std::string audit(gsl::span<const int32_t> references) const;
   bool is_free(PageId page) const { return free_.contains(page); }
   bool is_cached(PageId page) const { return at(page).is_cached; }
@@ -106,7 +110,7 @@ class PagePool {
     int32_t previous = -1;
     int32_t next = -1;
     bool is_cached = false;
-    bool was_used = false;  // since take_num_used
+    bool was_used = false;  // since the last take_num_used
   };
   struct PageList {
     int32_t front = -1;
@@ -126,13 +130,13 @@ class PagePool {
 
   int32_t page_tokens_;
   std::vector<Page> pages_;
-  std::vector<TokenId> tokens_;  // [num_pages, page_tokens]
+  std::vector<TokenId> tokens_;  // [max_pages, page_tokens]
   PageIndex whole_;              // published pages, by parent and tokens
   PageIndex children_;           // shown pages, by parent
   FreePages free_;
   int32_t num_pages_ = 0;
   int32_t num_used_ = 0;  // pages with was_used
-  PageList cached_;       // longest unused first; a page always comes before its parent
+  PageList cached_;       // least recently used first; a page always comes before its parent
   uint64_t last_content_ = 0;
   uint64_t num_evicted_ = 0;
 };

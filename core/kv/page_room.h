@@ -1,19 +1,21 @@
-// Where pages of a cache get their memory that are not there from the start.
+// Interface for the memory of pages by which a KV cache grows and shrinks.
 #pragma once
 
 #include <cstdint>
 
 namespace quire {
 
-// Of a cache whose first num_pages have memory. The thread of its cache alone.
+// For a cache whose first num_pages pages have memory. Called on the thread of its cache only.
 class PageRoom {
  public:
   virtual ~PageRoom() = default;
-  // Memory for the next chunk; how many have some then: num_pages where there is none to be had.
+  // Allocates memory for the next chunk and returns the new number of pages with memory; num_pages if there
+  // is no memory left.
   virtual int32_t grow(int32_t num_pages) noexcept = 0;
-  // How many keep theirs where the last chunk loses it: num_pages where all have to.
+  // Returns how many pages would remain without the last chunk; num_pages if the last chunk cannot be
+  // released.
   virtual int32_t without_last(int32_t num_pages) const noexcept = 0;
-  // Takes the memory of the last chunk away, whose pages nobody uses.
+  // Releases the memory of the last chunk, whose pages are unused.
   virtual void shrink(int32_t num_pages) noexcept = 0;
 };
 

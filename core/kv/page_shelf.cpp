@@ -1,4 +1,4 @@
-// How pages are named, leave for the shelf and come back.
+// Names of pages, offload of evicted pages and their way back (second tier of the prefix cache).
 #include "core/kv/page_shelf.h"
 
 #include <algorithm>
@@ -37,14 +37,14 @@ PrefixKey key_after(const PrefixKey& before, gsl::span<const TokenId> tokens) no
   return sha256({both.data(), both.size()});
 }
 
-// More pages come before one leaves.
+// Tries to grow the cache before it evicts a page.
 PageId KvCache::take_page() {
   if (pool_.num_free() == 0) grow();
   if (const PageId leaving = pool_.next_evicted(); leaving.value >= 0) leave(leaving);
   return pool_.allocate();
 }
 
-// Of a page that can be found from now on.
+// Names a page that can be found from now on, and reports it to the listener.
 void KvCache::name_page(PageId page, const PageName& name) noexcept {
   names_[static_cast<size_t>(page.value)] = name;
   if (listener_ != nullptr && name.key) listener_->stored(name, PageMedium::device, pool_.tokens(page));
@@ -66,7 +66,7 @@ void KvCache::visit_pages(const PageVisitor& visit) const {
   std::vector<PageId> pages;
   for (int32_t page = 0; page < pool_.num_pages(); ++page)
     if (names_[static_cast<size_t>(page)].key) pages.push_back(PageId{page});
-  // A page is published after the one that it continues.
+  // Content ids ascend in the order of publication, and a page is published after the one that it continues.
   std::sort(pages.begin(), pages.end(),
             [&](PageId one, PageId other) { return pool_.content(one).value < pool_.content(other).value; });
   for (const PageId page : pages)
@@ -77,8 +77,8 @@ void KvCache::shelve_all(const std::function<bool()>& stops) noexcept {
   for (int32_t page = 0; page < pool_.num_pages() && !stops(); ++page) shelve(PageId{page});
 }
 
-// Pages that are here are held meanwhile, so that none leaves for one that comes. They are let go from the
-// last to the first: a page leaves before the one that it continues.
+// References the found pages meanwhile, so that none is evicted for a page that is loaded. Releases them from
+// last to first: a page is evicted before the page that it continues.
 int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
   Expects(!step_.is_open);
   if (shelf_ == nullptr || domain.adapter_generation != 0 || tokens.size() < 2) return 0;
@@ -111,7 +111,7 @@ int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId>
   return num_brought;
 }
 
-// With one reference; value -1 where it is not to be had.
+// Returns the loaded page with one reference; value -1 if it cannot be loaded.
 PageId KvCache::bring_back_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens) {
   if (pool_.num_available() == 0 || !shelf_->has(*name.key)) return PageId{-1};
   const PageId page = take_page();
@@ -122,7 +122,7 @@ PageId KvCache::bring_back_page(ContentId parent, const PageName& name, gsl::spa
   pool_.record(page, 0, tokens);
   pool_.show(page, parent);
   const PageId kept = pool_.publish(page);
-  Expects(kept == page);  // nothing that is here was looked for on the shelf
+  Expects(kept == page);  // pages in the cache are never looked up in the offload tier
   name_page(page, name);
   return page;
 }

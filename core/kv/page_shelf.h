@@ -1,4 +1,4 @@
-// Where whole pages go that leave the cache, found again by their names.
+// Interface of the offload tier of the prefix cache: stores evicted whole pages and finds them again by name.
 #pragma once
 
 #include <gsl/gsl>
@@ -9,14 +9,14 @@
 
 namespace quire {
 
-// The thread of its cache alone. Names that go in have a key.
+// Called on the thread of its cache only. Names passed to `put` have a key.
 class PageShelf {
  public:
   virtual ~PageShelf() = default;
-  // A copy of a whole page with these tokens, where there is room; else it is lost.
+  // Stores a copy of a whole page with these tokens if there is space; otherwise the page is lost.
   virtual void put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept = 0;
   virtual bool has(const Sha256& key) const noexcept = 0;
-  // Fills a page; what it holds is not to be used where the answer is false.
+  // Fills `page` with the stored content. If it returns false, the content of `page` is undefined.
   virtual bool get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept = 0;
 };
 

@@ -1,4 +1,4 @@
-// How a step takes its pages, and what becomes of them.
+// Reservation of the pages of a step: allocation, commit and rollback.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -6,8 +6,8 @@
 
 namespace quire {
 
-// Prefixes are found for all sequences before the first page is taken, so that no eviction takes away what
-// another sequence of the same step was going to use.
+// Finds the prefixes of all sequences before it allocates the first page, so that no eviction takes a page
+// that another sequence of the same step was going to share.
 Reservation KvCache::reserve(StepPlan& plan) {
   Expects(!step_.is_open);
   step_.is_open = true;
@@ -31,7 +31,7 @@ bool KvCache::hold_pages(SequenceId id, int32_t num_tokens) {
   while (sequence.pages.size() < wanted) {
     if (pool_.num_available() == 0 || sequence.pages.size() >= sequences_.max_pages()) return false;
     if (open == step_.changes.end()) {
-      sequence.pages.push_back(take_page());  // within the capacity taken at creation
+      sequence.pages.push_back(take_page());  // within the capacity reserved at creation
     } else {
       place(static_cast<size_t>(open - step_.changes.begin()), sequence.pages.size(), take_page());
     }
@@ -55,13 +55,13 @@ bool KvCache::hold_slots(Sequence& sequence, int32_t end, bool is_open) {
   return true;
 }
 
-// Puts `page`, which carries a reference for this sequence, into its table.
+// Puts `page`, which already has a reference for this sequence, into its page table.
 void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
   std::vector<PageId>& pages = step_.changes[change_idx].sequence->pages;
   const bool appends = page_idx == pages.size();
   try {
     if (page_idx >= sequences_.max_pages()) {
-      throw Error(ErrorCode::capacity, "a sequence may hold {} pages", sequences_.max_pages());
+      throw Error(ErrorCode::capacity, "a sequence may have at most {} pages", sequences_.max_pages());
     }
     step_.undo.push_back({change_idx, page_idx, appends ? PageId{-1} : pages[page_idx]});
   } catch (...) {
@@ -69,14 +69,14 @@ void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
     throw;
   }
   if (appends) {
-    pages.push_back(page);  // within the capacity taken at creation
+    pages.push_back(page);  // within the capacity reserved at creation
   } else {
     pages[page_idx] = page;
   }
 }
 
-// Moves a sequence that stands at the start of a page over all whole pages that it can take over.
-// A candidate is computed: whether it was right is told by the row before it.
+// Adds all whole pages that a sequence at a page boundary can share to its table. Always leaves the last
+// token to compute: its row gives the next logits.
 void KvCache::adopt(size_t change_idx) {
   Sequence& sequence = *step_.changes[change_idx].sequence;
   const gsl::span<const TokenId> tokens = step_.changes[change_idx].lane->lane->known();
@@ -104,7 +104,7 @@ void KvCache::extend(size_t change_idx) {
   if (must_copy_tail(sequence)) {
     copy_tail(change_idx);
   } else if (sequence.length % pool_.page_tokens() != 0) {
-    // What is about to be overwritten is off the record even if the step comes to nothing.
+    // Drops the record of the tokens that are about to be overwritten, even if the step is rolled back later.
     pool_.truncate(sequence.pages[static_cast<size_t>(sequence.length) / page_tokens],
                    sequence.length % pool_.page_tokens());
   }
@@ -124,7 +124,7 @@ void KvCache::extend(size_t change_idx) {
   take_slots(sequence, pages_for(sequence.length + found + num_tokens, pool_.page_tokens()));
   if (found > 0) {
     const PageId target_page = sequence.pages[start / page_tokens];
-    // Where the last available page was the source itself, its content is in place already.
+    // If the source itself was the last available page, its content is in place already.
     if (target_page != partial.page) step_.copies.push_back({partial.page, target_page, found});
     copy_slots(source_slots, target_page, found);
     sequence.length += found;
@@ -135,7 +135,8 @@ void KvCache::extend(size_t change_idx) {
   lane.num_found_tokens = sequence.length - step_.changes[change_idx].old_length;
 }
 
-// The page that the sequence would write on belongs to others as well; they keep it, it gets its own.
+// Copy-on-write: other sequences share the page that this sequence would write to, so it gets a copy of its
+// own.
 void KvCache::copy_tail(size_t change_idx) {
   Sequence& sequence = *step_.changes[change_idx].sequence;
   const auto page_idx = static_cast<size_t>(sequence.length / pool_.page_tokens());
@@ -157,8 +158,8 @@ void KvCache::commit() noexcept {
     if (undo.before.value >= 0) release_page(undo.before);
   }
   for (const Change& change : step_.changes) {
-    // A page of its own that was filled by a copy, but not accepted, is left unseen; the sequence is about to
-    // be destroyed.
+    // If its lane faulted, a page filled by a copy was not accepted and stays unpublished; the sequence is
+    // about to be destroyed.
     if (change.lane->faulted) continue;
     keep(change, change.lane->num_accepted);
     leave_window(*change.sequence);
@@ -166,7 +167,8 @@ void KvCache::commit() noexcept {
   step_.clear();
 }
 
-// Records what stands: tokens copied from another page, then the computed ones. Adopted pages are on record.
+// Records the accepted tokens: those copied from another page, then the computed ones. Adopted pages have
+// theirs recorded already.
 void KvCache::keep(const Change& change, int32_t num_tokens) noexcept {
   Sequence& sequence = *change.sequence;
   const gsl::span<const TokenId> tokens = change.lane->lane->tokens;
@@ -176,7 +178,7 @@ void KvCache::keep(const Change& change, int32_t num_tokens) noexcept {
   while (position < end) {
     const auto page_idx = static_cast<size_t>(position / page_tokens);
     const int32_t page_end = std::min(end, position + page_tokens);
-    // A page of its own has its older tokens on record, a copied one has none.
+    // A page that the sequence wrote before has its older tokens recorded; a copied page has none.
     const auto recorded = static_cast<int32_t>(pool_.tokens(sequence.pages[page_idx]).size());
     const int32_t first = position + std::min(recorded, std::max(0, change.own_start - position));
     keep_page(sequence, page_idx, first - position,
@@ -233,7 +235,7 @@ void KvCache::roll_back() noexcept {
   step_.clear();
 }
 
-// As many as steps of that many sequences are likely to need.
+// Reserves the memory that steps of this many sequences are likely to need.
 void KvCache::OpenStep::reserve(size_t num_sequences, size_t num_windows) {
   changes.reserve(num_sequences);
   copies.reserve(num_sequences * 2);

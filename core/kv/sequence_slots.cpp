@@ -1,4 +1,4 @@
-// Which slots of layers with a window a sequence uses, and how a step takes them and gives them back.
+// Slots of layers with a sliding window: how sequences use them, and how a step takes and releases them.
 #include <algorithm>
 
 #include <fmt/core.h>
@@ -12,8 +12,8 @@ bool KvCache::has_slots(PageId page) const {
                      [&](const SlotPool& window) { return window.has(page); });
 }
 
-// The longest beginning of num_tokens tokens whose windows have all their slots. Where a page has none, no
-// length that reaches over it stands: with the length the window moves forth, never back.
+// Returns the largest length up to num_tokens whose windows have all their slots. If a page lacks a slot, no
+// length whose window covers it is valid; a shorter length moves the window back, so the search repeats.
 int32_t KvCache::standing_length(int32_t num_tokens,
                                  const std::function<bool(const SlotPool&, int32_t)>& has_slot) const {
   for (;;) {
@@ -29,7 +29,7 @@ int32_t KvCache::standing_length(int32_t num_tokens,
   }
 }
 
-// From now on the sequence uses the slots of `range` of its table, each of which is there, and no others.
+// Makes the sequence use the slots of `range` of its page table and no others. All of them exist.
 void KvCache::use_range(Sequence& sequence, size_t group, SlotRange range) noexcept {
   const SlotRange before = sequence.slots[group];
   const auto page = [&](int32_t page_idx) { return sequence.pages[static_cast<size_t>(page_idx)]; };
@@ -44,7 +44,7 @@ void KvCache::use_range(Sequence& sequence, size_t group, SlotRange range) noexc
   sequence.slots[group] = range;
 }
 
-// A page that holds nothing any more has no use for its slots.
+// Releases a page, and its slots if it became free.
 void KvCache::release_page(PageId page) noexcept {
   pool_.release(page);
   if (!pool_.is_free(page)) return;
@@ -56,7 +56,7 @@ void KvCache::touch(PageId page) noexcept {
   for (SlotPool& window : windows_) window.touch(page);
 }
 
-// Given back where the open reservation comes to nothing.
+// Uses a slot for the open reservation, which releases it on a rollback.
 void KvCache::take_slot(size_t group, PageId page) {
   step_.taken_slots.push_back({group, page});
   try {
@@ -67,7 +67,7 @@ void KvCache::take_slot(size_t group, PageId page) {
   }
 }
 
-// Of all pages of the table before `end`.
+// Uses the slots of all pages of the table before `end`.
 void KvCache::take_slots(Sequence& sequence, int32_t end) {
   for (size_t g = 0; g < windows_.size(); ++g) {
     SlotRange& range = sequence.slots[g];
@@ -81,7 +81,7 @@ SlotCounts KvCache::slots_of(PageId page) const {
   return slots;
 }
 
-// Where the slot itself went over to the target, what it holds is in place.
+// If the slot itself moved to the target, its content is in place and nothing is copied.
 void KvCache::copy_slots(const SlotCounts& source, PageId target, int32_t num_tokens) {
   for (size_t g = 0; g < windows_.size(); ++g) {
     const PageId from{source[g]}, to{windows_[g].slot(target)};
@@ -89,8 +89,8 @@ void KvCache::copy_slots(const SlotCounts& source, PageId target, int32_t num_to
   }
 }
 
-// The slots of pages that a sequence is about to take over in place of those in its table, as far back as its
-// window reaches from the new end. What it used before stays its own until the commit.
+// Uses the slots of pages that a sequence is about to adopt, as far back as its window reaches from the new
+// end. Its previous slots remain its own until the commit.
 void KvCache::adopt_slots(size_t change_idx, gsl::span<const PageId> found) {
   Sequence& sequence = *step_.changes[change_idx].sequence;
   const int32_t start = sequence.length / pool_.page_tokens();
@@ -107,7 +107,7 @@ void KvCache::adopt_slots(size_t change_idx, gsl::span<const PageId> found) {
   }
 }
 
-// Of what lies before the window.
+// Releases the slots of pages before the window.
 void KvCache::leave_window(Sequence& sequence) noexcept {
   for (size_t g = 0; g < windows_.size(); ++g) {
     SlotRange range = sequence.slots[g];

@@ -1,4 +1,4 @@
-// What a cache knows of each sequence, and the places that sequences have.
+// State of each sequence of a KV cache, and the table that holds them.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace quire {
 
-// The pages of a table whose slots its sequence uses.
+// Range of the page table whose slots the sequence uses.
 struct SlotRange {
   int32_t begin = 0;
   int32_t end = 0;
@@ -24,41 +24,42 @@ struct SlotRange {
 };
 using SlotRanges = std::array<SlotRange, kMaxWindowGroups>;
 
-// Where the prefixes of a domain begin.
+// Root of the prefixes of a domain.
 struct PrefixRoot {
   ContentId content;
   PrefixKey key;
-  std::shared_ptr<const std::string> name_space;  // of this root alone, so that it stands for it
+  // one object per root, so that its address identifies the root
+  std::shared_ptr<const std::string> name_space;
 };
 
 struct Sequence {
-  uint64_t generation = 0;  // of this place; odd while in use
+  uint64_t generation = 0;  // of this entry of the table; odd while in use
   bool reuse = true;
   bool publish = true;
   PrefixRoot root;
-  ContentId tail;  // of the last whole page; the root's where there is none; none where not published
+  ContentId tail;  // last whole page; the root if there is none; none if it does not publish
   int32_t length = 0;
   std::vector<PageId> pages;
-  SlotRanges slots;  // all that its window reaches lies within
+  SlotRanges slots;  // cover its whole window
 
   bool is_in_use() const { return generation % 2 == 1; }
 };
 
-// One thread at a time. A sequence stays where it is; an id is never given twice.
+// For one thread at a time. A sequence never moves in memory, and no id is given twice.
 class SequenceTable {
  public:
-  // Each may have max_pages, for which there is room from the beginning.
+  // Each sequence may have max_pages pages; their table entries are allocated when it is created.
   explicit SequenceTable(size_t max_pages) : max_pages_(max_pages) {}
 
-  // Without tokens. Failure leaves everything as it was.
+  // Adds a sequence without tokens. A failed call changes nothing.
   SequenceId add(const PrefixRoot& root, bool reuse, bool publish);
-  // Its pages have been given back.
+  // Removes a sequence whose pages were already released.
   void remove(SequenceId id) noexcept;
-  // Of a sequence that is there.
+  // Return an existing sequence.
   Sequence& at(SequenceId id);
   const Sequence& at(SequenceId id) const;
 
-  // Those in use, and places that wait for the next.
+  // Returns all entries, in use or free.
   gsl::span<const std::unique_ptr<Sequence>> places() const { return places_; }
   int32_t size() const { return size_; }
   size_t max_pages() const { return max_pages_; }
@@ -66,7 +67,7 @@ class SequenceTable {
  private:
   size_t max_pages_;
   std::vector<std::unique_ptr<Sequence>> places_;
-  std::vector<uint32_t> free_places_;  // room for all of them
+  std::vector<uint32_t> free_places_;  // has capacity for all entries
   int32_t size_ = 0;
 };
 

@@ -17,7 +17,7 @@ SlotPool::SlotPool(const WindowGroup& group, int32_t num_pages)
 void SlotPool::use(PageId page) {
   if (!has(page)) {
     if (first_unused_ < 0)
-      throw Error(ErrorCode::capacity, "all {} pages of layers with a window of {} tokens are in use",
+      throw Error(ErrorCode::capacity, "all {} page slots of layers with a window of {} tokens are in use",
                   num_slots(), window_);
     move_to(first_unused_, page);
   }
@@ -51,7 +51,7 @@ void SlotPool::hand_over(PageId from, PageId to) noexcept {
   leave(from);
 }
 
-// Into the list of those that nobody uses, between two neighbours; -1: an end.
+// Inserts a slot into the list of unused slots, between two neighbours; -1: an end of the list.
 void SlotPool::link(int32_t slot, int32_t previous, int32_t next) noexcept {
   slots_[static_cast<size_t>(slot)].previous = previous;
   slots_[static_cast<size_t>(slot)].next = next;

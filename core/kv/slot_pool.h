@@ -1,5 +1,5 @@
-// The pages of layers with a window: which page of the cache has one, who uses it, and which is taken next.
-// Used by layers with a sliding window.
+// Page slots of a group of sliding-window layers: which page has one, how many sequences use it, and LRU
+// eviction.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace quire {
 
-// A page of the cache has one slot of the group or none. A slot is used by the sequences that see its page;
-// one that nobody uses keeps what it holds, for prefixes that are found again, until it is taken. All memory
-// is taken at construction. One thread at a time.
+// A page of the cache has one slot of the group or none. A slot is used by the sequences whose window covers
+// its page. An unused slot keeps its content for prefix sharing until another page needs it. Allocates all
+// its memory at construction. For one thread at a time.
 class SlotPool {
  public:
   SlotPool(const WindowGroup& group, int32_t num_pages);
@@ -26,29 +26,30 @@ class SlotPool {
   bool has(PageId page) const { return slot(page) >= 0; }
   bool is_used(PageId page) const { return has(page) && at(page).num_users > 0; }
   int32_t slot(PageId page) const { return slot_of_page_[static_cast<size_t>(page.value)]; }  // -1: none
-  // [num_pages] slot of each page, or -1.
+  // Returns [num_pages] the slot of each page, or -1.
   gsl::span<const int32_t> slots() const { return slot_of_page_; }
   int32_t page_of(int32_t slot) const { return slots_[static_cast<size_t>(slot)].page; }  // -1: none
 
-  // One more user of the page's slot. A page without one gets an empty one, else the one that nobody has used
-  // for the longest time; throws ErrorCode::capacity where all are used.
+  // Adds a user to the slot of a page. A page without a slot gets an empty one, otherwise the least recently
+  // used unused one. Throws ErrorCode::capacity if all are used.
   void use(PageId page);
   void leave(PageId page) noexcept;
-  // Counts as used now.
+  // Marks the slot as just used.
   void touch(PageId page) noexcept;
-  // What the page held is gone, and nobody uses its slot: that is the next to be taken.
+  // Empties the unused slot of a page whose content was dropped; it is taken next.
   void forget(PageId page) noexcept;
-  // The only user of the slot of `from` goes over to `to`, which holds the same, and has a slot after that.
+  // Moves the only user of the slot of `from` to `to`, which has the same content and has a slot afterwards.
   void hand_over(PageId from, PageId to) noexcept;
 
-  // Empty where all is sound, else what is not. `users` are those that the caller knows of, by page.
+  // Returns an empty string if the pool is consistent, otherwise the first problem. `users` are the user
+  // counts the caller expects, by page.
   std::string audit(gsl::span<const int32_t> users) const;
 
  private:
   struct Slot {
     int32_t page = -1;
     int32_t num_users = 0;
-    int32_t previous = -1;  // among those that nobody uses
+    int32_t previous = -1;  // in the list of unused slots
     int32_t next = -1;
   };
 
@@ -61,7 +62,7 @@ class SlotPool {
   int32_t window_;
   std::vector<Slot> slots_;
   std::vector<int32_t> slot_of_page_;
-  int32_t first_unused_ = -1;  // empty ones, then the one that was used longest ago
+  int32_t first_unused_ = -1;  // empty slots first, then from least to most recently used
   int32_t last_unused_ = -1;
   int32_t num_unused_ = 0;
 };
