@@ -47,7 +47,7 @@ class PagePool {
   PageId next_evicted() const { return PageId{free_.size() == 0 ? cached_.front : -1}; }
 
   // Set the number of pages that have memory, to a larger or a smaller value. `shrink` requires that no page
-  // after the first num_pages is referenced or cached.
+  // after the first num_pages is referenced, and evicts those that are cached.
   void grow(int32_t num_pages) noexcept;
   void shrink(int32_t num_pages) noexcept;
   // Returns the cached pages after the first num_pages, and the cached pages before it that continue them and

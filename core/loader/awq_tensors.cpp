@@ -11,9 +11,9 @@ namespace {
 
 constexpr int32_t kBits = 4;
 constexpr int64_t kPerWord = 8;
-// Which column of its eight has the i-th nibble of a word, from the low bits up.
+// Column, among the eight columns of a word, of the i-th nibble from the low bits up.
 constexpr std::array<int64_t, 8> kColumnOfNibble = {0, 2, 4, 6, 1, 3, 5, 7};
-// And its inverse.
+// Inverse of kColumnOfNibble.
 constexpr std::array<int64_t, 8> kNibbleOfColumn = {0, 4, 1, 5, 2, 6, 3, 7};
 
 uint32_t code_at(gsl::span<const uint32_t> words, int64_t row, int64_t column, int64_t row_words) {
@@ -21,7 +21,8 @@ uint32_t code_at(gsl::span<const uint32_t> words, int64_t row, int64_t column, i
   return (word >> (4 * kNibbleOfColumn[static_cast<size_t>(column % kPerWord)])) & 15U;
 }
 
-// From words of eight columns of a row to words of eight rows of a column, eight by eight codes at a time.
+// Repacks words of eight columns of a row into words of eight rows of a column, eight by eight codes at a
+// time.
 void transpose_codes(gsl::span<const uint32_t> stored, int64_t rows, int64_t columns,
                      gsl::span<uint32_t> out) {
   const int64_t row_words = columns / kPerWord;
@@ -60,7 +61,7 @@ void read_zeros(WeightReader& reader, const LinearRequest& request, CodedMatrix&
 
 }  // namespace
 
-// One word has eight columns: so scales are eight times as many.
+// Returns whether there are eight times as many scales as words in a row: one word packs eight columns.
 bool is_awq(const LayerTensors& layer) {
   return layer.extent(".scales", 1) != 0 &&
          layer.extent(".scales", 1) == layer.extent(".qweight", 1) * kPerWord;
@@ -74,7 +75,7 @@ LinearWeight load_awq(WeightReader& reader, const LinearRequest& request,
   require_rank(scales, 2);
   const int64_t columns = request.num_stored();
   if (request.num_in % kPerWord != 0 || columns % kPerWord != 0) {
-    throw Error(ErrorCode::format, "{}: {} inputs and {} outputs are no multiples of {}", describe(codes),
+    throw Error(ErrorCode::format, "{}: {} inputs and {} outputs must be multiples of {}", describe(codes),
                 request.num_in, columns, kPerWord);
   }
   const int64_t num_groups = scales.tensor->shape[0];

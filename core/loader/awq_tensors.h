@@ -1,4 +1,4 @@
-// The AWQ tensors of one layer, as AutoAWQ's "gemm" version packs 4 bits: docs/formats.md, "AWQ".
+// AWQ tensors of one layer, 4-bit quantization as packed by AutoAWQ's "gemm" version: docs/formats.md, "AWQ".
 #pragma once
 
 #include <vector>

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-constexpr int32_t kPerByte = 4;  // outputs, a quarter of them all apart
+constexpr int32_t kPerByte = 4;  // outputs; they are a quarter of all outputs apart
 constexpr size_t kPerWord = 8;
 constexpr int32_t kZero = 1;  // codes 0, 1 and 2 are -1, 0 and 1
 constexpr float kMaxScale = 65504.0f;
@@ -28,7 +28,7 @@ void require_ternary(gsl::span<const uint8_t> bytes, const WeightDirectory::Entr
       describe(entry), bad - bytes.begin());
 }
 
-// The codes that eight bytes have at that bit, four bits each.
+// Returns the codes of eight bytes at that bit position, four bits each.
 uint32_t word_of(uint64_t bytes, int32_t shift) {
   uint64_t codes = (bytes >> shift) & 0x0303030303030303U;
   codes = (codes | codes >> 4) & 0x00FF00FF00FF00FFU;
@@ -45,7 +45,8 @@ void unpack_output(gsl::span<const uint8_t> bytes, int32_t shift, gsl::span<uint
   }
 }
 
-// Words of eight inputs, output after output: codes of 4 bits are the narrowest that kernels read.
+// Returns the codes in words of eight inputs, output by output. 4 bits is the narrowest width that kernels
+// read.
 HostTensor read_codes(WeightReader& reader, const LinearRequest& request, const std::string& name) {
   const int64_t quarter = request.num_stored() / kPerByte;
   const HostTensor stored = read_typed_values(reader, name, {quarter, request.num_in}, DType::u8);
@@ -68,7 +69,8 @@ HostTensor read_codes(WeightReader& reader, const LinearRequest& request, const 
   return codes;
 }
 
-// One for the matrix. Of the older of the two classes it is what weights were multiplied by to be rounded.
+// Returns the one scale of the matrix. The older of the two layer classes stores the factor that weights were
+// multiplied by before rounding, which is the inverse.
 float read_scale(WeightReader& reader, const std::string& name, BitNetScale kind) {
   const WeightDirectory::Entry& entry = reader.directory().at(name);
   const std::vector<float> values = reader.read_floats(name, {1});

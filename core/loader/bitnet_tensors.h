@@ -1,4 +1,4 @@
-// Weights of BitNet: -1, 0 and 1, times one scale.
+// BitNet weights (ternary quantization): -1, 0 and 1, times one scale.
 #pragma once
 
 #include "core/loader/layer_tensors.h"

@@ -29,7 +29,7 @@ float scale_value(const HostTensor& tensor, size_t index) {
   }
 }
 
-// The type that scales keep. E8M0 is stored as U8 as well.
+// Returns the type in which scales are kept. E8M0 may be stored as U8.
 DType kept_type(const WeightDirectory::Entry& entry) {
   const auto dtype = entry.tensor->type->dtype;
   if (dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32) return *dtype;
@@ -131,7 +131,7 @@ std::vector<uint32_t> pack_zeros(const LinearRequest& request, const CodedMatrix
   return zeros;
 }
 
-// All zeros is how exporters say that rows are in order.
+// All zeros is how exporters mark rows that are in order (no act-order).
 std::vector<int32_t> read_group_of_row(WeightReader& reader, const LinearRequest& request,
                                        const std::string& name, int32_t num_groups, int32_t group_size,
                                        const WeightDirectory::Entry& scales) {

@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// Every step-th row, from rows that lie close together.
+// Copies every step-th row out of contiguous rows.
 HostTensor keep_every(HostTensor rows, const LinearRequest& request, std::string_view what) {
   const size_t row_bytes = rows.size_bytes() / static_cast<size_t>(rows.shape().front());
   const size_t bytes = row_bytes * static_cast<size_t>(request.num_out);
@@ -23,7 +23,7 @@ HostTensor keep_every(HostTensor rows, const LinearRequest& request, std::string
   return kept;
 }
 
-// Outputs of a matrix that is stored as [inputs, outputs].
+// Reads outputs of a matrix that is stored as [inputs, outputs].
 HostTensor read_columns(WeightReader& reader, const LinearRequest& request, const std::string& name) {
   const int64_t experts = std::max(request.part.num_experts, 1), num_in = request.num_in;
   const HostTensor rows = reader.read_rows(name, stored_shape(request, {num_in, request.num_stored()}),

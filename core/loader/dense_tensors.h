@@ -1,4 +1,4 @@
-// Matrices of floats as they are: F16, BF16, F32.
+// Matrices of unquantized floats: F16, BF16, F32.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,12 @@
 
 namespace quire {
 
-// Where the codes or floats of a plain matrix lie: under KEY.weight, or, in a stack, under KEY itself.
+// Returns the name of the tensor with the codes or floats of a plain matrix: KEY.weight or, in a stack, KEY
+// itself.
 std::string dense_name(const WeightDirectory& directory, const LinearRequest& request);
 
-// The outputs of the layer, of a matrix in any type of the size of its own: [num_out, num_in].
+// Returns the layer's outputs of a matrix whose elements have any type of a whole number of bytes: [num_out,
+// num_in].
 HostTensor read_outputs(WeightReader& reader, const LinearRequest& request, const std::string& name);
 
 LinearWeight load_dense(WeightReader& reader, const LinearRequest& request,

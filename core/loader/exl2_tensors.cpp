@@ -13,14 +13,14 @@
 namespace quire {
 namespace {
 
-// Upstream narrows permutations to 16 bits, so no file has more rows.
+// The upstream library narrows permutations to 16 bits, so no file has more rows.
 constexpr int64_t kMaxExl2Rows = 65536;
 
 bool is_exl2_width(int32_t bits) {
   return bits == 8 || (bits >= 2 && bits <= 6);
 }
 
-// Everything that shapes alone can tell, before a byte of the matrix is read.
+// Sizes derived from shapes alone, before any byte of the matrix is read.
 struct Exl2Shape {
   int64_t packed_rows = 0;
   int64_t num_groups = 0;
@@ -43,7 +43,7 @@ Exl2Shape check_shapes(const WeightDirectory& directory, const LinearRequest& re
     throw Error(ErrorCode::format, "{}: {} inputs are not a multiple of 32 up to {}", describe(weight),
                 request.num_in, kMaxExl2Rows);
   }
-  // At least one packed row for each group and at most 8 bits for each row.
+  // Each group has at least one packed row, and each row takes at most 8 bits.
   if (shape.packed_rows < shape.num_groups || shape.packed_rows > request.num_in / 4) {
     throw Error(ErrorCode::format, "{}: {} packed rows do not hold {} inputs in {} groups", describe(weight),
                 shape.packed_rows, request.num_in, shape.num_groups);
@@ -63,7 +63,7 @@ std::vector<kernels::Exl2Group> decode_exl2_groups(gsl::span<const int16_t> stor
     const auto fail = [&](const std::string& reason) {
       throw Error(ErrorCode::format, "{}: group {} {}", where, g, reason);
     };
-    // First rows are 16 bits without a sign.
+    // First rows are unsigned 16-bit numbers.
     const auto row_at = [&](size_t group) -> int64_t { return static_cast<uint16_t>(stored[2 * group + 1]); };
     const int32_t bits = stored[2 * g];
     const int64_t begin = row_at(g);
@@ -146,7 +146,7 @@ LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request, const
   matrix.q_weight = read_typed_values(reader, name(".q_weight"), {shape.packed_rows, shape.padded_out},
                                       DType::i32, request.read_by);
   weight.matrix = std::move(matrix);
-  // Written by old converters, derived here.
+  // Written by old converters; their content is derived here instead.
   reader.skip(name(".q_perm"));
   reader.skip(name(".q_group_map"));
   return weight;
@@ -166,8 +166,8 @@ struct Mix {
   double share = 0.0;
 };
 
-// Widths around an average, as the converter mixes them: a tenth of the rows one width up, the rest split so
-// that the average comes out.
+// Returns widths around an average, mixed as the converter mixes them: a tenth of the rows one width above,
+// the rest split so that the average is met.
 std::vector<Mix> mix_for(double bits) {
   for (const int32_t width : kWidths) {
     if (bits == width && (width == 8 || width == 2)) return {{width, 1.0}};
@@ -188,7 +188,7 @@ std::vector<Mix> mix_for(double bits) {
   return {{above, up}, {below, 1.0 - up}};
 }
 
-// Rows of each width are whole groups, widest first; the last width takes what is left.
+// Divides the rows into whole groups, widest first; the last width takes the remaining rows.
 std::vector<kernels::Exl2Group> groups_for(int32_t rows, double bits) {
   std::vector<kernels::Exl2Group> groups;
   int32_t row = 0;
@@ -208,7 +208,7 @@ std::vector<kernels::Exl2Group> groups_for(int32_t rows, double bits) {
   return groups;
 }
 
-// Of uniform codes and scale indices: the ceiling that gives the matrix unit gain.
+// Returns the largest scale of a group that gives the matrix unit gain, for uniform codes and scale indices.
 uint16_t scale_ceiling(int32_t bits, int32_t rows) {
   const double codes = std::ldexp(1.0, bits) / std::sqrt(12.0);
   const double scales = 0.45;  // root mean square of ((i + 1) / 16)^2 over i = 0..15

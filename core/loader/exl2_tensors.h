@@ -1,4 +1,5 @@
-// The EXL2 tensors of one layer: docs/formats.md, "EXL2". Upstream's reader trusts them; this one does not.
+// EXL2 tensors of one layer: docs/formats.md, "EXL2". The upstream reader does not validate them; this one
+// does.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +15,19 @@ namespace quire {
 LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request,
                        const QuantizationConfig& quantization);
 std::vector<int64_t> describe_exl2(const LayerTensors& layer);
-// Rows in a random order, as files have them; widths mixed around the bits asked for.
+// Makes a matrix with rows in random order, as files have them, and a mix of widths around the requested
+// bits.
 LinearWeight synthesize_exl2(const SyntheticRequest& request, SyntheticValues& values);
 
-// q_groups (pairs of bits and first packed row) as runs of rows. Throws ErrorCode::format beginning with
-// `where` unless: widths are 2, 3, 4, 5, 6 or 8 and never increase; first rows begin at 0, increase, and stay
-// below packed_rows; each group unpacks to a multiple of 32 rows (16 for 2 bits); all groups together have
-// num_rows rows.
+// Converts q_groups (pairs of bits and first packed row) to runs of rows. Throws ErrorCode::format beginning
+// with `where` unless: widths are 2, 3, 4, 5, 6 or 8 and never increase; first rows begin at 0, increase, and
+// stay below packed_rows; each group unpacks to a multiple of 32 rows (16 for 2 bits); all groups together
+// have num_rows rows.
 std::vector<kernels::Exl2Group> decode_exl2_groups(gsl::span<const int16_t> stored, int64_t packed_rows,
                                                    int64_t num_rows, std::string_view where);
 
-// The permutation that undoes `permutation`; empty where it is the identity. Throws ErrorCode::format
-// beginning with `where` where it is not a permutation of 0..n-1.
+// Returns the inverse of `permutation`; empty if it is the identity. Throws ErrorCode::format beginning with
+// `where` if it is not a permutation of 0..n-1.
 std::vector<int32_t> invert_permutation(gsl::span<const int32_t> permutation, std::string_view where);
 
 // Throws ErrorCode::numeric beginning with `where` at the first infinity or NaN among half floats.

@@ -13,11 +13,11 @@
 namespace quire {
 namespace {
 
-// 0, .5, 1, 1.5, 2, 3, 4, 6 and their negatives, doubled and 12 more: whole numbers without a sign.
+// 0, .5, 1, 1.5, 2, 3, 4, 6 and their negatives, doubled and with 12 added: unsigned whole numbers.
 constexpr std::array<uint8_t, 16> kDoubledE2m1 = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 constexpr int32_t kDoubledZero = 12;
 constexpr float kHalf = 0.5f;
-// 6 * 2^13 is within f16, 6 * 2^14 is not.
+// 6 * 2^13 fits in f16, 6 * 2^14 does not.
 constexpr uint8_t kLargestE8m0 = 127 + 13;
 
 LinearWeight empty_fp4(const LinearRequest& request, int32_t group_rows, CodedMatrix& matrix,
@@ -51,7 +51,7 @@ void read_e8m0_scales(WeightReader& reader, const LinearRequest& request, const 
               describe(entry), *bad - 127);
 }
 
-// E4M3 of each group, times what the whole matrix is multiplied by.
+// Reads the E4M3 scales of each group, combined with the scale of the whole matrix.
 void read_e4m3_scales(WeightReader& reader, const LinearRequest& request, const std::string& name,
                       const std::function<float(float)>& with_global, CodedMatrix& matrix) {
   const WeightDirectory::Entry& entry = reader.directory().at(name);
@@ -77,7 +77,7 @@ void read_e4m3_scales(WeightReader& reader, const LinearRequest& request, const 
   }
 }
 
-// One number for the matrix, or one for each of the stack's experts.
+// Returns the scale of the matrix, or that of its expert from the scales of a stack.
 float read_global(WeightReader& reader, const LinearRequest& request, const std::string& name) {
   const WeightDirectory::Entry& entry = reader.directory().at(name);
   const std::vector<float> values = reader.read_floats(name, entry.tensor->shape);

@@ -1,5 +1,5 @@
-// Floats of 4 bits (E2M1) in groups: MXFP4 in gpt-oss's own layout and in that of compressed-tensors, NVFP4
-// in those of compressed-tensors and ModelOpt: docs/formats.md, "MXFP4" and "NVFP4".
+// 4-bit floats (E2M1) in groups: MXFP4 in the layouts of gpt-oss and compressed-tensors, NVFP4 in those of
+// compressed-tensors and ModelOpt: docs/formats.md, "MXFP4" and "NVFP4".
 #pragma once
 
 #include <vector>
@@ -26,7 +26,7 @@ bool is_nvfp4(const LayerTensors& layer);
 LinearWeight load_nvfp4(WeightReader& reader, const LinearRequest& request,
                         const QuantizationConfig& quantization);
 
-// ModelOpt's names: `weight`, `weight_scale`, `weight_scale_2`.
+// ModelOpt names: `weight`, `weight_scale`, `weight_scale_2`.
 bool is_modelopt_nvfp4(const LayerTensors& layer);
 LinearWeight load_modelopt_nvfp4(WeightReader& reader, const LinearRequest& request,
                                  const QuantizationConfig& quantization);

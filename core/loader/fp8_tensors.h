@@ -1,4 +1,4 @@
-// The FP8 tensors of one layer, E4M3 codes and their scales: docs/formats.md, "FP8".
+// FP8 tensors of one layer (quantization to E4M3 codes with scales): docs/formats.md, "FP8".
 #pragma once
 
 #include "core/loader/layer_tensors.h"
@@ -7,8 +7,8 @@
 
 namespace quire {
 
-// Throws ErrorCode::format, ErrorCode::numeric or ErrorCode::unsupported naming the file, the tensor and the
-// way out. Scales of activations are passed over: activations are not quantized to FP8 here.
+// Reads the layer. Throws ErrorCode::format, ErrorCode::numeric or ErrorCode::unsupported naming the file,
+// the tensor and the remedy. Ignores scales of activations, because activations are not quantized to FP8.
 LinearWeight load_fp8(WeightReader& reader, const LinearRequest& request,
                       const QuantizationConfig& quantization);
 bool is_fp8(const LayerTensors& layer);

@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// Columns as stored: the layer's outputs, or those padded to 32.
+// Returns the number of stored columns: the layer's outputs, possibly padded to a multiple of 32.
 int32_t check_columns(const WeightDirectory::Entry& weight, const LinearRequest& request) {
   const int64_t columns = weight.tensor->shape[1];
   const int64_t needed = request.num_stored();
@@ -23,7 +23,7 @@ int32_t check_columns(const WeightDirectory::Entry& weight, const LinearRequest&
   return checked_cast<int32_t>(columns, describe(weight));
 }
 
-// Told by the rows of words that the inputs take.
+// Returns the bits of a code, derived from the number of rows of words.
 int32_t check_bits(const WeightDirectory::Entry& weight, const LinearRequest& request) {
   const int64_t rows = weight.tensor->shape[0], num_in = request.num_in;
   for (const int32_t bits : {4, 8}) {
@@ -58,7 +58,7 @@ void read_zeros(WeightReader& reader, const LinearRequest& request, int32_t colu
   });
 }
 
-// The scales of a whole matrix keep their padding, so that its words stay as they are.
+// Reads the scales. Those of a whole matrix keep their padding, so that its words can be used unchanged.
 void read_gptq_scales(WeightReader& reader, const LinearRequest& request, int32_t columns,
                       LinearWeight& weight, CodedMatrix& matrix) {
   LinearRequest stored = request;

@@ -1,5 +1,4 @@
-// The GPTQ tensors of one layer, 4 and 8 bits: docs/formats.md, "GPTQ".
-// `g_idx` gives the group of each row (act-order).
+// GPTQ tensors of one layer, 4-bit and 8-bit quantization, with act-order: docs/formats.md, "GPTQ".
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// A tensor in host memory of its own, or still in its file.
+// Tensor in host memory, or one whose bytes are still in its file.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,21 @@
 
 namespace quire {
 
-// The bytes of a tensor that a device reads from their file to where they go. One thread at a time.
+// Bytes of a tensor that a device reads directly from the file. For one thread at a time.
 class UnreadTensor {
  public:
-  // Fills `out` from the tensor's byte `offset` on; what it throws ends the preparation of the weight.
+  // Fills `out` with the bytes of the tensor from `offset` on. An exception ends the preparation of the
+  // weight.
   using Read = std::function<void(uint64_t offset, gsl::span<std::byte> out)>;
   explicit UnreadTensor(Read read);
   UnreadTensor(const UnreadTensor&) = delete;
   UnreadTensor& operator=(const UnreadTensor&) = delete;
 
-  // Sees each piece that was read, in order; what it throws is a failure to read.
+  // Receives each piece that was read, in order. An exception counts as a failed read.
   using Look = std::function<void(uint64_t offset, gsl::span<const std::byte> piece)>;
   void look_at_pieces(Look look) { look_ = std::move(look); }
   const kernels::UnreadBytes* bytes() const { return &bytes_; }
-  // Throws what a read has failed by, which a device cannot tell.
+  // Throws the stored exception of a failed read, which a device cannot pass on.
   void rethrow_failure() const;
 
  private:
@@ -46,8 +47,8 @@ inline const kernels::UnreadBytes* bytes_of(const UnreadTensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->bytes();
 }
 
-// Calls `prepare`, which lets a device read these tensors, nullptr being none. A device knows that a read has
-// failed, and the tensor by what: that is thrown instead.
+// Calls `prepare`, which lets a device read these tensors; null pointers are skipped. The device only reports
+// that a read failed; the original exception of the read is thrown instead.
 template <typename Prepare>
 void while_device_reads(gsl::span<const UnreadTensor* const> tensors, Prepare prepare) {
   try {
@@ -59,16 +60,16 @@ void while_device_reads(gsl::span<const UnreadTensor* const> tensors, Prepare pr
   }
 }
 
-// Move-only; the bytes stay where they are when it moves.
+// Move-only; the bytes do not move with it.
 class HostTensor {
  public:
   HostTensor() = default;
-  // Memory that is not yet filled. Throws ErrorCode::out_of_memory with the bytes and `what`. size_bytes is
-  // shape x dtype.
+  // Allocates uninitialized memory. size_bytes is shape x dtype. Throws ErrorCode::out_of_memory with the
+  // number of bytes and `what`.
   HostTensor(DType dtype, std::vector<int64_t> shape, size_t size_bytes, std::string_view what);
-  // Type, shape and size alone, of a tensor that nobody is going to look at.
+  // Returns a tensor with type, shape and size but no data, if its values are not needed.
   static HostTensor without_data(DType dtype, std::vector<int64_t> shape, size_t size_bytes);
-  // One whose bytes are still in its file.
+  // Returns a tensor whose bytes are still in its file.
   static HostTensor in_file(DType dtype, std::vector<int64_t> shape, size_t size_bytes,
                             UnreadTensor::Read read);
 
@@ -76,12 +77,12 @@ class HostTensor {
   const std::vector<int64_t>& shape() const { return shape_; }
   size_t size_bytes() const { return size_bytes_; }
   bool empty() const { return size_bytes_ == 0; }
-  const void* data() const { return data_.get(); }        // nullptr where it has none
-  UnreadTensor* unread() const { return unread_.get(); }  // nullptr but of one in its file
+  const void* data() const { return data_.get(); }        // nullptr if it has no data
+  UnreadTensor* unread() const { return unread_.get(); }  // nullptr unless its bytes are still in a file
   gsl::span<std::byte> bytes() { return {data_.get(), size_bytes_}; }
   gsl::span<const std::byte> bytes() const { return {data_.get(), size_bytes_}; }
 
-  // The elements; sizeof(T) must be the size of the type.
+  // Returns the elements; sizeof(T) must be the size of the type.
   template <typename T>
   gsl::span<const T> elements() const {
     Expects(sizeof(T) == kernels::dtype_bytes(dtype_));
@@ -93,7 +94,7 @@ class HostTensor {
     return {reinterpret_cast<T*>(data_.get()), size_bytes_ / sizeof(T)};
   }
 
-  // Borrowed until this tensor goes.
+  // Returns a view that is valid as long as this tensor.
   TensorView view() const { return {dtype_, shape_, bytes()}; }
 
  private:

@@ -1,4 +1,4 @@
-// The tensors of one layer: what a directory holds under a key with the suffixes of a format.
+// Tensors of one layer: those that a directory has under the layer's key with the suffixes of a format.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// Borrows the directory.
+// Tensors of a layer, looked up by suffix. Borrows the directory.
 class LayerTensors {
  public:
   LayerTensors(const WeightDirectory& directory, std::string_view key) : directory_(directory), key_(key) {}
@@ -18,14 +18,14 @@ class LayerTensors {
   std::string name(std::string_view suffix) const { return key_ + std::string(suffix); }
   bool has(std::string_view suffix) const { return find(suffix) != nullptr; }
   const WeightDirectory::Entry* find(std::string_view suffix) const { return directory_.find(name(suffix)); }
-  // Throws ErrorCode::format naming the tensor where it is missing.
+  // Throws ErrorCode::format naming the tensor if it is missing.
   const WeightDirectory::Entry& at(std::string_view suffix) const { return directory_.at(name(suffix)); }
-  // Whether the tensor is there and stored as that type of safetensors ("I32").
+  // Returns whether the tensor exists and is stored as that safetensors type ("I32").
   bool is(std::string_view suffix, std::string_view type) const {
     const WeightDirectory::Entry* entry = find(suffix);
     return entry != nullptr && entry->tensor->type->name == type;
   }
-  // 0 where there is no such tensor or axis; negative axes count from the last.
+  // Returns 0 if there is no such tensor or axis; negative axes count from the last.
   int64_t extent(std::string_view suffix, int axis) const {
     const WeightDirectory::Entry* entry = find(suffix);
     const int rank = entry == nullptr ? 0 : static_cast<int>(entry->tensor->shape.size());

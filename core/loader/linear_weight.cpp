@@ -20,7 +20,7 @@ const T* data_or_null(const std::vector<T>& values) {
   return values.empty() ? nullptr : values.data();
 }
 
-// The stored words are I32; their bits are what counts.
+// Returns the words of a tensor, which are stored as I32 but used as bits.
 const uint32_t* words(const HostTensor& tensor) {
   return static_cast<const uint32_t*>(tensor.data());
 }

@@ -1,5 +1,4 @@
-// The matrix of one linear layer, in host memory or its elements still in a file, found sound, on its way to
-// a backend.
+// Validated matrix of one linear layer for a backend, in host memory or with its elements still in a file.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace quire {
 
 struct DenseMatrix {
   HostTensor weight;  // [num_out, num_in] f16, bf16, f32 or f8_e4m3
-  // f8_e4m3: one for each scale_out outputs by scale_in inputs, in rows of outputs.
+  // Scales of f8_e4m3: one for each block of scale_out outputs by scale_in inputs, in rows of outputs.
   std::vector<float> scales;
   int32_t scale_out = 0;
   int32_t scale_in = 0;
@@ -28,16 +27,16 @@ struct Exl2Matrix {
   std::vector<kernels::Exl2Group> groups;
 };
 
-// See kernels::CodedSource.
+// Matrix of quantized codes. See kernels::CodedSource.
 struct CodedMatrix {
   int32_t bits = 4;
-  HostTensor codes;        // of words, or of bytes of which four make a word
+  HostTensor codes;        // words, or bytes of which four make a word
   int64_t first_word = 0;  // of the first row and output
   int64_t row_words = 0;
   int64_t column_words = 0;
-  const uint8_t* values = nullptr;  // [16], of a table that lives as long as the process
+  const uint8_t* values = nullptr;  // [16], in a table with static lifetime
   std::vector<uint32_t> zeros;      // [num_groups, words of padded_out zeros]
-  bool has_zeros = false;           // also where they were not read
+  bool has_zeros = false;           // true also if they were not read
   int32_t zero_offset = 0;
   DType scale_dtype = DType::f16;
   std::vector<uint8_t> scales;        // [num_groups, padded_out] of scale_dtype
@@ -45,30 +44,30 @@ struct CodedMatrix {
   int32_t num_groups = 0;
 };
 
-// Owns everything that its source() points to. Move-only; buffers stay where they are when it moves.
+// Owns everything that its source() points to. Move-only; its buffers do not move with it.
 struct LinearWeight {
   int32_t num_in = 0;
   int32_t num_out = 0;
   int32_t padded_out = 0;  // columns as stored
   std::variant<DenseMatrix, Exl2Matrix, CodedMatrix> matrix;
-  std::vector<float> bias;            // in stored column order, [num_out] at least, or empty
+  std::vector<float> bias;            // in stored column order, at least [num_out], or empty
   std::vector<int32_t> row_order;     // stored row k is input feature row_order[k]; empty: the same
   std::vector<int32_t> column_order;  // output j is stored column column_order[j]; empty: the same
   float prescale = 1.0f;
 
   kernels::WeightFormat format() const { return static_cast<kernels::WeightFormat>(matrix.index()); }
-  // Borrowed until this object is changed or goes.
+  // Returns a source that is valid until this object is changed or destroyed.
   kernels::WeightSource source() const;
-  // Of the matrix where it is still in its file, or nullptr.
+  // Returns the matrix if it is still in its file, otherwise nullptr.
   UnreadTensor* unread() const;
-  // Of the matrix and its scales, as they are stored.
+  // Returns the stored size of the matrix and its scales.
   uint64_t size_bytes() const;
 };
 
-// Lets `producers` write their outputs in the stored row order of `consumer`, whose rows then need no
-// permutation: gate and up write what down reads. Nothing changes where the consumer's rows are in order.
-// Each producer has as many stored outputs as the consumer has inputs, and no column order yet but that of a
-// slice of them.
+// Makes `producers` write their outputs in the stored row order of `consumer` (act-order), so that its rows
+// need no permutation: gate and up produce the input of down. Changes nothing if the consumer's rows are in
+// order. Each producer must have as many stored outputs as the consumer has inputs, and no column order other
+// than that of a slice of them.
 void fold_row_order(LinearWeight& consumer, gsl::span<LinearWeight* const> producers);
 
 }  // namespace quire

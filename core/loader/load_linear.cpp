@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// Beside a quantized matrix, and without a say in its weights: how activations and caches were quantized.
+// Suffixes of tensors that describe the quantization of activations and caches. They do not affect weights.
 constexpr std::array<std::string_view, 9> kOfActivations = {
     ".input_scale", ".input_scale_ub", ".input_global_scale", ".input_zero_point", ".output_scale",
     ".k_scale",     ".v_scale",        ".k_zero_point",       ".v_zero_point"};
@@ -21,8 +21,8 @@ std::string name_of_bias(const WeightDirectory& directory, const LinearRequest& 
   return request.part.num_experts > 0 && !directory.has(name) ? request.key + "_bias" : name;
 }
 
-// As many as the stored outputs or, in a padded file, as its columns; of a part its own. All zeros, as GPTQ
-// exporters write where there is none, counts as absent.
+// Reads the bias. It has as many values as stored outputs or, in a padded file, as columns; a part takes its
+// own values. A bias of all zeros, which GPTQ exporters write for layers without one, counts as absent.
 std::vector<float> load_bias(WeightReader& reader, const LinearRequest& request, int32_t padded_out) {
   const std::string name = name_of_bias(reader.directory(), request);
   const WeightDirectory::Entry* entry = reader.directory().find(name);
@@ -48,8 +48,8 @@ bool is_known(std::string_view suffix, const FormatRow& format) {
          std::any_of(kOfActivations.begin(), kOfActivations.end(), is);
 }
 
-// A tensor beside those of the format (a rotation, a low-rank correction, a scale of inputs) would change
-// what the matrix gives.
+// Rejects tensors that do not belong to the format (a rotation, a low-rank correction, a scale of inputs),
+// because they would change the result of the matrix.
 void refuse_extras(WeightReader& reader, const LinearRequest& request, const FormatRow& format) {
   const auto& entries = reader.directory().entries();
   const std::string prefix = request.key + ".";
@@ -58,9 +58,9 @@ void refuse_extras(WeightReader& reader, const LinearRequest& request, const For
       [](const WeightDirectory::Entry& e, const std::string& name) { return e.tensor->name < name; });
   for (; entry != entries.end() && entry->tensor->name.starts_with(prefix); ++entry) {
     const std::string_view suffix = std::string_view(entry->tensor->name).substr(request.key.size());
-    if (suffix.find('.', 1) != std::string_view::npos) continue;  // of a module within
+    if (suffix.find('.', 1) != std::string_view::npos) continue;  // belongs to a module within
     if (!is_known(suffix, format)) {
-      throw Error(ErrorCode::unsupported, "{}: beside a matrix in the format {} this tensor is not supported",
+      throw Error(ErrorCode::unsupported, "{}: this tensor is not supported for a matrix in the format {}",
                   describe(*entry), format.name);
     }
     if (suffix != ".bias") reader.skip(entry->tensor->name);

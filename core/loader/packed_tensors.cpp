@@ -11,7 +11,7 @@ int64_t words_for(int64_t codes, int64_t bits) {
   return (codes * bits + 31) / 32;
 }
 
-// Told by the words that the inputs of an output take.
+// Returns the bits of a code, derived from the number of words that the inputs of an output take.
 int32_t check_bits(const LayerTensors& layer, const LinearRequest& request) {
   const int64_t words = layer.extent(".weight_packed", -1);
   for (const int32_t bits : {4, 8}) {
@@ -28,25 +28,25 @@ int32_t check_bits(const LayerTensors& layer, const LinearRequest& request) {
               words_for(request.num_in, 8));
 }
 
-// Of a model whose modules differ the tensors must be what config.json says of them.
+// Checks the bits of a tensor against config.json, which may give them per module.
 void require_bits(const LayerTensors& layer, const QuantizationScheme& scheme, int32_t bits) {
   if (scheme.bits == 0 || scheme.bits == bits) return;
-  throw Error(ErrorCode::format, "{}: has {} bits where config.json says {}",
+  throw Error(ErrorCode::format, "{}: has {} bits, but config.json specifies {}",
               describe(layer.at(".weight_packed")), bits, scheme.bits);
 }
 
-// The shape before packing must be the layer's.
+// Checks that the shape before packing is the layer's.
 void check_shape_tensor(WeightReader& reader, const LayerTensors& layer, const LinearRequest& request) {
   if (!layer.has(".weight_shape")) return;
   if (request.part.num_experts > 0) return reader.skip(layer.name(".weight_shape"));
   const HostTensor shape = read_typed(reader, layer.name(".weight_shape"), {2}, DType::i64);
   const auto sizes = shape.elements<int64_t>();
   if (sizes[0] == request.num_stored() && sizes[1] == request.num_in) return;
-  throw Error(ErrorCode::format, "{}: says [{}, {}] where [{}, {}] is needed",
+  throw Error(ErrorCode::format, "{}: contains [{}, {}] where [{}, {}] is needed",
               describe(layer.at(".weight_shape")), sizes[0], sizes[1], request.num_stored(), request.num_in);
 }
 
-// Packed along the outputs, [words of outputs, groups].
+// Reads zeros packed along the outputs, [words of outputs, groups].
 void read_packed_zeros(WeightReader& reader, const LinearRequest& request, CodedMatrix& matrix) {
   const std::string name = request.key + ".weight_zero_point";
   const int64_t words = words_for(request.num_stored(), matrix.bits), per_word = 32 / matrix.bits;
@@ -63,7 +63,7 @@ void read_packed_zeros(WeightReader& reader, const LinearRequest& request, Coded
   });
 }
 
-// Without a zero point the zero is in the middle of the codes.
+// Reads the zero points. Without them the zero is the middle of the code range.
 void read_zeros(WeightReader& reader, const LayerTensors& layer, const LinearRequest& request,
                 CodedMatrix& matrix) {
   matrix.has_zeros = layer.has(".weight_zero_point");
@@ -111,7 +111,7 @@ std::vector<int64_t> describe_packed(const LayerTensors& layer) {
   const WeightDirectory::Entry& entry = layer.at(".weight_packed");
   std::vector<int64_t> shape = entry.tensor->shape;
   if (shape.empty()) return shape;
-  // A zero point has as many words for the outputs as these have codes to a word.
+  // The zero point has outputs / (codes per word) rows, which gives the codes per word.
   const int64_t outputs = layer.extent(".weight_packed", -2), zeros = layer.extent(".weight_zero_point", -2);
   const int64_t per_word =
       zeros > 0 && words_for(outputs, 8) == zeros && words_for(outputs, 4) != zeros ? 4 : 8;

@@ -1,4 +1,4 @@
-// The tensors of one layer as compressed-tensors packs integers of 4 and 8 bits: docs/formats.md,
+// Tensors of one layer as packed by compressed-tensors, integers of 4 and 8 bits: docs/formats.md,
 // "compressed-tensors".
 #pragma once
 

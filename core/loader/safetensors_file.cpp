@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-// Lengths, offsets and elements are little endian in the file and are taken as they lie.
+// Lengths, offsets and elements are little endian in the file and are used without conversion.
 static_assert(std::endian::native == std::endian::little);
 
 SafetensorsHeader read_header(const File& file) {

@@ -1,4 +1,4 @@
-// One open safetensors file whose header has been found sound.
+// Open safetensors file whose header was validated.
 #pragma once
 
 #include <map>
@@ -12,19 +12,19 @@
 
 namespace quire {
 
-// The largest header that is read, in bytes; the same limit as the format's own library.
+// Largest accepted header, in bytes; the safetensors library has the same limit.
 constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
-// Immutable once made; any thread may read.
+// Immutable after construction; any thread may read.
 class SafetensorsFile {
  public:
-  // Throws ErrorCode::truncated or ErrorCode::format naming the file and what is wrong with it.
+  // Throws ErrorCode::truncated or ErrorCode::format naming the file and the problem.
   explicit SafetensorsFile(std::unique_ptr<File> file);
 
   const std::string& path() const { return file_->path(); }
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // sorted by name
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
-  const TensorInfo* find(std::string_view name) const;  // nullptr where absent
+  const TensorInfo* find(std::string_view name) const;  // nullptr if absent
   const File& file() const { return *file_; }
 
  private:

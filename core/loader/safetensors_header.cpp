@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-// A tensor as the text tells it, before anything is believed.
+// Tensor as the header describes it, before validation.
 struct Entry {
   std::string name;
   const StoredType* type = nullptr;
@@ -24,10 +24,11 @@ struct Entry {
   std::optional<std::vector<uint64_t>> offsets;
 };
 
-// Follows the one grammar a header has, so that no tree of values is built and a value in the wrong place is
-// refused where it stands:
-//   { "__metadata__": { name: string ... }, name: { "dtype": string, "shape": [int ...],
-//     "data_offsets": [int, int] } ... }
+// SAX handler for the fixed grammar of a header, so that no document tree is built and a value in the wrong
+// place is rejected at once:
+//
+//    { "__metadata__": { name: string ... }, name: { "dtype": string, "shape": [int ...],
+//      "data_offsets": [int, int] } ... }
 class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderHandler(std::string_view source) : source_(source) {}
@@ -159,7 +160,7 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
       case Place::offsets:
         fail("has {} in its data_offsets", what);
     }
-    throw Error(ErrorCode::internal, "{}: a header in no known state", source_);
+    throw Error(ErrorCode::internal, "{}: the header parser is in an unknown state", source_);
   }
 
   void require(bool present, std::string_view what) const {
@@ -174,14 +175,14 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
   std::unordered_set<std::string> seen_;   // of the innermost object
 };
 
-// How messages name a tensor. Made only for a message: naming each of many tensors cost most of the time that
-// their header took.
+// Returns the name of a tensor for an error message. Only called to build a message: doing so for every
+// tensor took most of the time of parsing a header.
 std::string name_of(const Entry& entry, std::string_view source) {
   return fmt::format("{}: tensor \"{}\"", source, printable(entry.name));
 }
 
-// shape x type in bytes. Extents of zero are left out of the product, so that it overflows whatever their
-// place.
+// Returns shape x type in bytes. Extents of zero are left out of the product, so that an overflow is found
+// wherever they are.
 uint64_t bytes_of_shape(const Entry& entry, std::string_view source) {
   uint64_t bits = entry.type->bits;
   bool empty = false;
@@ -224,8 +225,8 @@ TensorInfo checked_tensor(Entry entry, uint64_t data_offset, std::string_view so
   return tensor;
 }
 
-// Every byte of the data area belongs to exactly one tensor; an empty tensor lies at a border. Tensors that
-// cover more than there is were cut off.
+// Checks that every byte of the data area belongs to exactly one tensor. An empty tensor lies at a boundary.
+// If tensors cover more bytes than exist, the file was truncated.
 void require_exact_cover(std::vector<TensorInfo>& tensors, uint64_t data_offset, uint64_t data_bytes,
                          std::string_view source) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {

@@ -1,4 +1,4 @@
-// The header of a safetensors file, read strictly: what it says is either sound or refused.
+// Strict parser of the header of a safetensors file: accepts only a consistent header.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace quire {
 
-// One tensor of a file. Its shape, type and byte range agree, and its range is its own.
+// One tensor of a file. Its shape, type and byte range agree, and no other tensor overlaps its range.
 struct TensorInfo {
   std::string name;
   const StoredType* type = nullptr;
@@ -23,7 +23,7 @@ struct TensorInfo {
 };
 
 constexpr size_t kMaxTensorRank = 8;
-// Of one file: the largest model in use has 220,000 in all its files.
+// Limit for one file; the largest model in use has 220,000 tensors in all its files.
 constexpr size_t kMaxTensorsOfFile = size_t{1} << 18;
 
 struct SafetensorsHeader {
@@ -31,14 +31,14 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Reads the JSON text of a header whose file has `data_bytes` bytes of tensors from `data_offset` on. Every
-// refusal is ErrorCode::format and names `source` (the file), the tensor and the reason; a sound header of
-// tensors that `data_bytes` do not hold is ErrorCode::truncated. What it takes in memory is bounded by the
-// length of the text.
+// Parses the JSON text of a header whose file has `data_bytes` bytes of tensors from `data_offset` on. Throws
+// ErrorCode::format naming `source` (the file), the tensor and the reason. Throws ErrorCode::truncated if the
+// header is valid but its tensors need more than `data_bytes`. Memory use is bounded by the length of the
+// text.
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_offset, uint64_t data_bytes,
                                            std::string_view source);
 
-// "[2, 3]", for messages.
+// Returns a shape as text for messages: "[2, 3]".
 std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace quire

@@ -1,4 +1,5 @@
-// Every element type that a safetensors file may name, with its size; some can be skipped over only.
+// All element types that a safetensors file may name, with their sizes. Tensors of some types can only be
+// skipped.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,12 @@
 namespace quire {
 
 struct StoredType {
-  std::string_view name;       // as the file spells it
-  uint32_t bits = 0;           // of one element; below 8 elements share bytes
-  std::optional<DType> dtype;  // what it is read as; nothing: no tensor of it can be read
+  std::string_view name;       // as written in the file
+  uint32_t bits = 0;           // of one element; elements of less than 8 bits share bytes
+  std::optional<DType> dtype;  // type it is read as; none: tensors of this type cannot be read
 };
 
-// The type of that name, or nullptr. Lives as long as the process.
+// Returns the type of that name, or nullptr. It has static lifetime.
 const StoredType* find_stored_type(std::string_view name);
 
 }  // namespace quire

@@ -55,7 +55,7 @@ HostTensor SyntheticValues::normal_halves(int64_t rows, int64_t columns, float d
   const auto count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   HostTensor out = tensor(DType::f16, rows, columns, what);
   if (!has_data_) return out;
-  // A block of normals repeated with random signs: the values need variety, not independence.
+  // Repeats a block of normal values with random signs: the values need variety, not independence.
   std::array<uint16_t, 4096> block{};
   for (uint16_t& value : block) value = kernels::float_to_half(normal() * deviation);
   const gsl::span<uint16_t> target = out.elements<uint16_t>();

@@ -1,4 +1,4 @@
-// Values out of thin air for matrices in any format: fast, and the same for the same seed.
+// Generated values for synthetic matrices in any format: fast, and the same for the same seed.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// A matrix that is to be made.
+// Matrix to generate.
 struct SyntheticRequest {
   std::string key;
   int32_t num_in = 0;
@@ -18,10 +18,10 @@ struct SyntheticRequest {
   double bits = 4.0;  // EXL2: on average
 };
 
-// The values of one tensor: they depend on the seed and its name, and not on what was made before.
+// Values of one tensor. They depend only on the seed and the tensor's name, not on tensors generated before.
 class SyntheticValues {
  public:
-  // Where only the layout is wanted, tensors have no data.
+  // If only the layout is needed (`has_data` is false), tensors have no data.
   SyntheticValues(uint64_t seed, std::string_view name, bool has_data);
 
   bool has_data() const { return has_data_; }
@@ -31,15 +31,15 @@ class SyntheticValues {
     state_ ^= state_ << 17;
     return state_;
   }
-  // Approximately normal, variance 1.
+  // Returns an approximately normal value with variance 1.
   float normal();
   void fill(gsl::span<std::byte> out);
-  // Content undefined.
+  // Returns a tensor with undefined content.
   HostTensor tensor(DType dtype, int64_t rows, int64_t columns, std::string_view what) const;
   HostTensor random_words(int64_t rows, int64_t columns, std::string_view what);
   HostTensor normal_halves(int64_t rows, int64_t columns, float deviation, std::string_view what);
-  // A random order of the rows of a matrix: matrices of one block that share their input (q, k and v; gate
-  // and up) share the order.
+  // Returns a random order of the rows of a matrix. Matrices of a block with the same input (q, k and v; gate
+  // and up) get the same order.
   std::vector<int32_t> order_of(const SyntheticRequest& request);
 
  private:

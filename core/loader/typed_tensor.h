@@ -1,4 +1,4 @@
-// Reads that hold a tensor to a rank, a shape and a type.
+// Reads of tensors with checks of rank, shape and type.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ inline HostTensor read_typed(WeightReader& reader, const std::string& name, cons
   return reader.read(name, shape);
 }
 
-// Without data where only the layout is read.
+// Reads a tensor; without data if only the layout is read.
 inline HostTensor read_typed_values(WeightReader& reader, const std::string& name,
                                     const std::vector<int64_t>& shape, DType dtype,
                                     ReadBy by = ReadBy::host) {

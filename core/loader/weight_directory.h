@@ -1,4 +1,4 @@
-// What tensors a model directory holds, and in which of its files each lies.
+// Tensors of a model directory and the files that contain them.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace quire {
 
-// All *.safetensors files of one directory, by their own headers; an index file is never read, since copies
-// of one outlive the shards it lists. Immutable once made; any thread may read.
+// All *.safetensors files of one directory, by their own headers. The index file is never read, because
+// copies of it may be older than the shards. Immutable after construction; any thread may read.
 class WeightDirectory {
  public:
   struct Entry {
@@ -20,21 +20,21 @@ class WeightDirectory {
     const SafetensorsFile* file = nullptr;
   };
 
-  // Opens and checks every file. Throws ErrorCode::not_found where there is none, ErrorCode::format where a
-  // file is malformed or two of them hold the same tensor, ErrorCode::io where one is no regular file.
+  // Opens and checks every file. Throws ErrorCode::not_found if there is none, ErrorCode::format if a file is
+  // malformed or two files have the same tensor, ErrorCode::io if one is not a regular file.
   static WeightDirectory open(const FileSystem& file_system, const std::string& path);
 
   const std::string& path() const { return path_; }
   size_t num_files() const { return files_.size(); }
-  // Of all tensors together.
+  // Returns the size of all tensors together.
   uint64_t total_bytes() const { return total_bytes_; }
 
-  // Sorted by name.
+  // Returns all tensors, sorted by name.
   const std::vector<Entry>& entries() const { return entries_; }
-  // nullptr where there is no such tensor.
+  // Returns nullptr if there is no such tensor.
   const Entry* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  // Throws ErrorCode::format naming the directory and the tensor where it is missing.
+  // Throws ErrorCode::format naming the directory and the tensor if it is missing.
   const Entry& at(std::string_view name) const;
 
  private:

@@ -65,7 +65,7 @@ constexpr std::array<FormatRow, 10> kFormats = {{
 }};
 constexpr FormatRow kDense = {"dense", {".weight"}, always, load_dense, describe_dense, synthesize_dense};
 
-// With the floats at the end: they are what none of the others is.
+// Returns all rows. Dense is last, because it is detected if no other format is.
 const std::array<FormatRow, kFormats.size() + 1>& all_formats() {
   static constexpr auto kAll = [] {
     std::array<FormatRow, kFormats.size() + 1> all{};
@@ -109,7 +109,7 @@ const FormatRow* find_format(const LayerTensors& layer) {
     if (found == nullptr) {
       found = &row;
     } else if (found->suffixes[0] != row.suffixes[0]) {
-      throw Error(ErrorCode::format, "{}: both \"{}{}\" and \"{}{}\" are there; one of them must go",
+      throw Error(ErrorCode::format, "{}: the files have both \"{}{}\" and \"{}{}\"; remove one of them",
                   layer.directory().path(), printable(layer.key()), found->suffixes[0],
                   printable(layer.key()), row.suffixes[0]);
     }

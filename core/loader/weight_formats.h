@@ -1,5 +1,5 @@
-// The table of weight formats: one row says everything in which a format differs from the others. How to add
-// one: docs/contributing.md.
+// Table of weight and quantization formats: one row holds everything specific to a format. How to add one:
+// docs/contributing.md.
 #pragma once
 
 #include <array>
@@ -19,40 +19,40 @@
 namespace quire {
 
 struct FormatRow {
-  std::string_view name;  // as inspection and synthetic models call it: "gptq"
-  // Of its tensors beside the bias; the first has the codes. An empty one: none.
+  std::string_view name;  // used by inspection and synthetic models: "gptq"
+  // Suffixes of its tensors except the bias; the first one has the codes. Unused entries are empty.
   std::array<std::string_view, 8> suffixes;
-  // Whether a layer that has the first of these tensors is in this format.
+  // Returns whether a layer that has the first of these tensors is in this format.
   bool (*detect)(const LayerTensors& layer);
-  // Checks all tensors of the layer. What is returned satisfies every statement of weight_source.h.
+  // Checks all tensors of the layer and loads it. The result meets all requirements of weight_source.h.
   LinearWeight (*load)(WeightReader& reader, const LinearRequest& request,
                        const QuantizationConfig& quantization);
-  // [outputs, inputs], with the experts before them where it is a stack. From headers alone, which may be
-  // wrong.
+  // Returns [outputs, inputs], preceded by the number of experts for a stack. Uses headers only, so the
+  // result may be wrong.
   std::vector<int64_t> (*describe)(const LayerTensors& layer);
-  // A matrix of unit gain out of thin air.
+  // Generates a matrix of unit gain.
   LinearWeight (*synthesize)(const SyntheticRequest& request, SyntheticValues& values);
 };
 
-// The last row is dense: floats as they are.
+// Returns all formats. The last row is dense: unquantized floats.
 gsl::span<const FormatRow> weight_formats();
 
-// nullptr where there is no such row.
+// Returns nullptr if there is no such format.
 const FormatRow* find_format_named(std::string_view name);
-// ".q_weight, .qweight ... or .weight".
+// Returns ".q_weight, .qweight ... or .weight".
 std::string names_of_codes();
 
-// nullptr where no tensor of the layer belongs to a format. Throws ErrorCode::format where tensors of more
-// than one do.
+// Returns nullptr if no tensor of the layer belongs to a format. Throws ErrorCode::format if tensors of more
+// than one format are present.
 const FormatRow* find_format(const LayerTensors& layer);
 
-// The quantized layer that a tensor belongs to.
+// Quantized layer that a tensor belongs to.
 struct TensorOwner {
   const FormatRow* format = nullptr;
   std::string key;
-  bool has_codes = false;  // the tensor is the first of its format's
+  bool has_codes = false;  // true if the tensor has the first suffix of its format
 };
-// Nothing for tensors that stand for themselves.
+// Returns nothing for tensors that are not part of a quantized layer.
 std::optional<TensorOwner> find_owner(const WeightDirectory& directory, std::string_view tensor);
 
 }  // namespace quire

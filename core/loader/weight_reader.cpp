@@ -18,7 +18,7 @@ DType dtype_of(const WeightDirectory::Entry& entry) {
   throw Error(ErrorCode::unsupported, "{}: the type {} cannot be read", describe(entry), type.name);
 }
 
-// The shape of a stack whose matrices lie one below the other in one matrix.
+// Returns the shape of a stack whose matrices are concatenated row-wise into one matrix.
 std::vector<int64_t> one_below_the_other(const std::vector<int64_t>& shape) {
   if (shape.size() != 3) return shape;
   return {shape[0] * shape[1], shape[2]};
@@ -60,7 +60,8 @@ HostTensor WeightReader::read_values(std::string_view name, const std::vector<in
   return leave(entry, shape, size_of(entry), entry.tensor->offset_bytes, claim_count(entry.tensor->name));
 }
 
-// A device may read it more than once: for an embedding, and for the head that is tied to it.
+// Returns a tensor whose bytes stay in the file. A device may read it more than once: for an embedding, and
+// for the head that is tied to it. Only the first read counts as progress.
 HostTensor WeightReader::leave(const WeightDirectory::Entry& entry, std::vector<int64_t> shape, size_t bytes,
                                uint64_t offset, bool counts) {
   const auto read_piece = [this, &entry, first = offset, counts, counted = uint64_t{0}](

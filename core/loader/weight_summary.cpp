@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-// Of activations and caches.
+// Suffixes of tensors that describe activations and caches.
 constexpr std::array<std::string_view, 5> kOtherSuffixes = {"input_scale", "input_scale_ub",
                                                             "input_global_scale", "k_scale", "v_scale"};
 
@@ -44,7 +44,7 @@ uint64_t weights_of(const WeightDirectory& directory, const TensorInfo& tensor) 
   return other ? 0 : tensor.num_elements();
 }
 
-// The number right after the prefix, where the name has one.
+// Returns the number right after the prefix, if the name has one.
 std::optional<uint32_t> layer_of(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());

@@ -1,4 +1,4 @@
-// How many bits each part of a model spends on a weight.
+// Bits per weight of each part of a model.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace quire {
 
 struct WeightShare {
-  std::string name;          // a layer's number, or the key of tensors outside the layers
-  uint64_t num_weights = 0;  // numbers that the tensors stand for; scales and permutations are not counted
-  uint64_t size_bytes = 0;   // all that is stored for them
+  std::string name;          // number of a layer, or key of a tensor outside the layers
+  uint64_t num_weights = 0;  // number of weights represented; scales and permutations are not counted
+  uint64_t size_bytes = 0;   // stored size, including scales
 
   double bits_per_weight() const {
     return num_weights == 0 ? 0.0 : static_cast<double>(size_bytes) * 8.0 / static_cast<double>(num_weights);
@@ -26,8 +26,8 @@ struct WeightSummary {
   WeightShare total;
 };
 
-// From headers alone; nothing is read. `layer_prefix` is what the keys of layers begin with, such as
-// "model.layers.".
+// Summarizes the weights from headers alone, without reading tensors. `layer_prefix` is the beginning of the
+// keys of layers, such as "model.layers.".
 WeightSummary summarize_weights(const WeightDirectory& directory, std::string_view layer_prefix);
 
 }  // namespace quire

@@ -17,12 +17,12 @@ uint64_t minus(uint64_t a, uint64_t b) {
   return a - std::min(a, b);
 }
 
-// What could be had once those that `leaves` names have left.
+// Returns the number of bytes available after the eviction of the holders for which `leaves` returns true.
 template <typename Leaves>
 uint64_t left_after(const MemoryState& state, const Leaves& leaves) {
   uint64_t held = 0;
   uint64_t promised = 0;
-  uint64_t freed = 0;  // of what the device has given
+  uint64_t freed = 0;  // bytes the device has allocated for them
   for (const MemoryHolder& holder : state.holders) {
     const bool is_left = leaves(holder);
     if (!is_left) held += holder.bytes;
@@ -61,7 +61,7 @@ std::vector<size_t> choose_evictions(gsl::span<const EvictionCandidate> candidat
     chosen.push_back(place);
   }
   if (gained < missing_bytes) return {};
-  // A later, larger one may have made earlier ones superfluous; those that are wanted most stay.
+  // A later, larger candidate may have made earlier ones unnecessary; keep those with the highest priority.
   for (size_t i = chosen.size(); i-- > 0;) {
     const uint64_t bytes = candidates[chosen[i]].bytes;
     if (gained - bytes < missing_bytes) continue;

@@ -1,5 +1,5 @@
-// Who holds what of a device's memory, and whether somebody else can have some. Pure functions on plain
-// structs.
+// Accounting of device memory, and eviction: which holder has how much, whether a request fits, and which
+// models to evict. Pure functions on plain structs.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,45 @@
 
 namespace quire {
 
-// A part of a device's memory that was given away.
+// Part of a device's memory that is allocated or promised to one holder.
 struct MemoryHolder {
   uint64_t id = 0;
   std::string name;  // "the weights of story-15m"
   uint64_t bytes = 0;
-  bool is_promised = false;  // not taken of the device yet
-  bool may_leave = false;    // some day, for others: weights of a model, pages of a cache that has grown
+  bool is_promised = false;  // not allocated on the device yet
+  bool may_leave = false;    // may be evicted later: weights of a model, added pages of a cache
 };
 
 struct MemoryState {
-  uint64_t budget = 0;                 // of all holders together; 0: none
-  std::optional<uint64_t> free_bytes;  // that the device has now, beside what is to be left alone
+  uint64_t budget = 0;                 // of all holders together; 0: no limit
+  std::optional<uint64_t> free_bytes;  // free on the device now, without the reserve that must stay free
   gsl::span<const MemoryHolder> holders;
 };
 
 struct MemoryAnswer {
   bool fits = false;
-  bool fits_later = false;  // once all that may leave have left
-  uint64_t left_bytes = 0;  // that could be had; no limit where neither budget nor free bytes are told
+  bool fits_later = false;  // after the eviction of all holders that may leave
+  uint64_t left_bytes = 0;  // available bytes; the maximum if neither budget nor free bytes are given
 };
 
-// Whether needed_bytes more can be given away. What is promised counts against the budget and against what
-// the device has free: whoever was promised something gets it, in whatever order loads end.
+// Decides whether needed_bytes more can be allocated. Promised bytes count against the budget and against the
+// free bytes of the device, so every promise is kept in whatever order loads finish.
 MemoryAnswer plan_residency(const MemoryState& state, uint64_t needed_bytes) noexcept;
 
-// A model on the device that could leave it.
+// Model on the device that may be evicted.
 struct EvictionCandidate {
-  uint64_t bytes = 0;  // that would be free then
+  uint64_t bytes = 0;  // freed by its eviction
   int32_t priority = 0;
-  TimePoint idle_since;  // of its last job
+  TimePoint idle_since;  // end of its last job
 };
 
-// Which models leave so that missing_bytes become free, by place: those of the lowest priority first, of
-// these the one that was idle longest; none that is not needed. Empty where all together do not suffice.
+// Returns the indices of the models to evict so that missing_bytes become free: lowest priority first, then
+// the one that was idle longest (LRU), and no more than needed. Returns an empty list if all of them together
+// do not suffice.
 std::vector<size_t> choose_evictions(gsl::span<const EvictionCandidate> candidates, uint64_t missing_bytes);
 
-// The largest holders, as in "the weights of a (12 bytes), the cache of a (5 bytes) and 2 others"; "nobody".
+// Returns the largest holders as text, such as "the weights of a (12 bytes), the cache of a (5 bytes) and 2
+// others", or "nobody".
 std::string tell_holders(gsl::span<const MemoryHolder> holders);
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// The Prometheus text exposition format, version 0.0.4.
+// Prometheus text exposition format, version 0.0.4.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 
 namespace quire {
 
-// name="value", the value escaped; it is to be UTF-8. The name is a literal of ours.
+// Returns name="value" with the value escaped, which must be UTF-8. The name is a literal of this library.
 std::string prometheus_label(std::string_view name, std::string_view value);
 
-// Builds one page. A family is opened once and then filled: its samples differ in their labels, which are
-// prometheus_label()s with commas between them. Names and words are literals of ours.
+// Builder of one page of metrics. A family is opened once and then filled. Its samples differ in their
+// labels, which are results of prometheus_label() joined by commas. Names and help texts are literals of this
+// library.
 class PrometheusText {
  public:
-  // The samples that follow belong to this family. `type` is "counter", "gauge" or "histogram".
+  // Starts a family; the following samples belong to it. `type` is "counter", "gauge" or "histogram".
   void open(std::string_view name, std::string_view help, std::string_view type);
 
   void sample(std::string_view labels, uint64_t value);
   void sample(std::string_view labels, double value);
   void sample(std::string_view labels, const Histogram& values);
-  // One sample for each value, with its place as one more label.
+  // Adds one sample for each value, with its index as an additional label.
   void samples(std::string_view labels, std::string_view place, gsl::span<const uint64_t> values);
 
   std::string take() { return std::move(text_); }

@@ -1,4 +1,5 @@
-// The seam to whatever computes a step: a model on a device, or the tiny exact model of the simulator.
+// Interface of an executor, which computes steps: a model on a device, or the tiny exact model of the
+// simulator.
 #pragma once
 
 #include <cstddef>
@@ -14,76 +15,77 @@
 
 namespace quire {
 
-// What an executor was sized for; no batch may exceed it.
+// Sizes that an executor was built for; no batch may exceed them.
 struct ExecutorLimits {
   int32_t max_tokens = 0;              // T of one step
   int32_t max_sequences = 0;           // S
   int32_t max_logit_rows = 0;          // L
-  int32_t max_pages_per_sequence = 0;  // page_table_stride at most
+  int32_t max_pages_per_sequence = 0;  // largest page_table_stride
   int32_t num_pages = 0;
   int32_t page_tokens = 0;
   int32_t vocab_size = 0;      // columns of the logits
-  int32_t hidden_size = 0;     // columns of the states; 0 where they cannot be had
-  bool makes_draws = false;    // draw takes rows
-  bool follows = false;        // a forward pass may be issued between draw and wait of the one before
+  int32_t hidden_size = 0;     // columns of the hidden states; 0 if they are not available
+  bool makes_draws = false;    // `draw` accepts rows
+  bool follows = false;        // a forward pass may be issued between draw and wait of the previous one
   int32_t max_draw_edits = 0;  // of all draws of a step
-  int32_t num_breaks = 0;      // places in a forward pass at which it may be held up or given up
-  // At most kMaxWindowGroups, by rising window. A batch has a page table for each of them.
+  int32_t num_breaks = 0;      // points in a forward pass at which it may be paused or aborted
+  // At most kMaxWindowGroups, by ascending window. A batch has a page table for each of them.
   std::vector<WindowGroup> windows = {};
-  // Of those that grow and shrink: pages that have memory at first, and how many set_num_pages adds at a
-  // time. 0: all pages always have memory.
+  // For caches that grow and shrink: the number of pages that have memory at first, and by how many
+  // set_num_pages grows or shrinks. 0: all pages always have memory.
   int32_t least_pages = 0;
   int32_t chunk_pages = 0;
 
-  // How many pages there are whatever others take.
+  // Returns the number of pages that exist regardless of other users of the memory.
   int32_t promised_pages() const { return least_pages > 0 ? least_pages : num_pages; }
 };
 
 // One forward pass and the draws from it.
 using Ticket = StrongId<struct TicketTag, uint64_t>;
 
-// One thread at a time; all memory is taken at construction. Order of the calls: forward, draw, wait; with
-// `follows` the forward pass after this one may come before wait. Any call throws an Error with
-// ErrorCode::device_lost where the device is gone. Any other Error leaves the executor usable: the next call
-// is forward, or, where a pass failed that was issued ahead, the wait that was due.
+// For one thread at a time. Allocates all its memory at construction. Call order: forward, draw, wait; with
+// `follows` the next forward may come before wait. Any call throws an Error with ErrorCode::device_lost if
+// the device is lost. After any other Error the executor remains usable: the next call is forward or, if a
+// pass issued ahead failed, the outstanding wait.
 class Executor {
  public:
   virtual ~Executor() = default;
   virtual const ExecutorLimits& limits() const = 0;
-  // Weights that may leave their devices between two steps: takes hold of those that are there now, before
-  // the first forward; what was kept of others (recorded steps) is made anew. drop_weights waits for what is
-  // under way and lets them go.
+  // For weights that may be evicted from their devices between two steps. take_weights acquires the current
+  // weights before the first forward, and rebuilds recorded steps that refer to other weights. drop_weights
+  // waits for running work and releases them.
   virtual void take_weights() {}
   virtual void drop_weights() {}
-  // The first num_pages have memory from now on: a chunk more than before, with undefined content, or less;
-  // nothing that is issued later names a page beyond. Throws out_of_memory and leaves it as it was.
+  // Gives memory to the first num_pages pages: one chunk more than before, with undefined content, or one
+  // less. Later passes name no page beyond. Throws out_of_memory and then changes nothing.
   virtual void set_num_pages(int32_t /*num_pages*/) {
     throw Error(ErrorCode::unsupported, "this executor has all its pages from the start");
   }
-  // Whom to ask at the breaks of a forward pass, which passes on what it throws; outlives the executor's use.
+  // Sets the object that is called at the breaks of a forward pass. Exceptions it throws propagate out of
+  // `forward`. It must outlive its use by the executor.
   virtual void set_breaks(StepBreaks* /*breaks*/) {}
-  // Enqueues the page copies and the forward pass, and returns without waiting where the device allows it.
-  // The one before has been drawn from.
+  // Enqueues the page copies and the forward pass, and returns without waiting if the device is asynchronous.
+  // `draw` must have been called for the previous pass.
   virtual Ticket forward(const Batch& batch) = 0;
-  // Enqueues the draws from the last forward pass, and the way of its other rows to the host. `draws` and
-  // what it points to may change once this returns.
+  // Enqueues the draws from the last forward pass and the copy of its other rows to the host. `draws` and the
+  // memory it points to may change after the call.
   virtual void draw(Ticket ticket, const DeviceDraws& draws) = 0;
-  // Waits for what draw has enqueued. Valid until the draw after it.
+  // Waits for the work enqueued by draw. The result is valid until the next draw.
   virtual Drawn wait(Ticket ticket) = 0;
-  // The states after the last norm of rows first_row, first_row + 1, ... of the last batch, which wanted
-  // them: [n, hidden_size] in `out`. After wait.
+  // Copies the hidden states after the last norm of rows first_row, first_row + 1, ... of the last batch,
+  // which must have requested them, to `out`: [n, hidden_size]. Called after wait.
   virtual void read_hidden(int32_t /*first_row*/, gsl::span<float> /*out*/) {
-    throw Error(ErrorCode::unsupported, "this executor gives no states");
+    throw Error(ErrorCode::unsupported, "this executor cannot return hidden states");
   }
-  // Bytes of what one page holds, over all layers and devices; 0 where pages cannot be read. The same bytes
-  // written to any page are the same keys and values there. Both wait for what was issued before: a pass that
-  // nobody wants any more may still write on a page that is another's now.
+  // Returns the bytes of one page, over all layers and devices; 0 if pages cannot be read. The same bytes
+  // written to any page give the same keys and values there. read_page and write_page wait for passes issued
+  // before: an abandoned pass may still write to a page that has a new owner.
   virtual uint64_t page_bytes() const { return 0; }
   virtual void read_page(PageId /*page*/, gsl::span<std::byte> /*out*/) {
-    throw Error(ErrorCode::unsupported, "this executor gives no pages");
+    throw Error(ErrorCode::unsupported, "this executor cannot read pages");
   }
   virtual void write_page(PageId /*page*/, gsl::span<const std::byte> /*bytes*/) {
-    throw Error(ErrorCode::unsupported, "this executor takes no pages");
+    throw Error(ErrorCode::unsupported, "this executor cannot write pages");
   }
 };
 

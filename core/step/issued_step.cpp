@@ -23,7 +23,7 @@ gsl::span<const int32_t> pages_of(const Batch& batch, size_t table, size_t seque
   return gsl::span<const int32_t>(batch.page_table).subspan(row * stride, used);
 }
 
-// Rows of logits whose token comes before `token`.
+// Returns the number of logit rows of tokens before `token`.
 int32_t rows_before(const Batch& batch, size_t token) {
   const auto first =
       std::lower_bound(batch.logit_rows.begin(), batch.logit_rows.end(), static_cast<int32_t>(token));

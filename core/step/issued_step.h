@@ -1,5 +1,5 @@
-// A forward pass that was issued before the tokens it takes are known: they are what the pass before draws.
-// Where the engine then asks for just that, it is there already.
+// Forward pass that was issued ahead, before its input tokens are known: the previous pass draws them. If the
+// engine then requests exactly this pass, it is already running.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace quire {
 
-// One thread at a time. Its memory is used again.
+// For one thread at a time. Reuses its memory.
 class IssuedStep {
  public:
   explicit IssuedStep(int32_t page_tokens) : page_tokens_(page_tokens) {}
 
-  // The batch to issue is built here.
+  // Returns the batch in which the step to issue is built.
   Batch& batch() { return batch_; }
   void issued(Ticket ticket) {
     ticket_ = ticket;
@@ -26,11 +26,11 @@ class IssuedStep {
   bool is_held() const { return ticket_.value != 0; }
   Ticket ticket() const { return ticket_; }
 
-  // What the pass before has drawn: the tokens that were open are known from here on.
+  // Fills in the tokens that were unknown with those drawn by the previous pass.
   void settle(gsl::span<const kernels::SampleOutcome> drawn);
-  // Whether `batch` is the held step, or what is left of it without some of its sequences: the same tokens in
-  // the same places of the same pages. rows() then tells for each sequence of `batch` where the first of its
-  // rows of logits is in the held step.
+  // Returns whether `batch` is the held step, or what remains of it without some of its sequences: the same
+  // tokens at the same positions of the same pages. rows() then returns, for each sequence of `batch`, the
+  // index of its first logit row in the held step.
   bool covers(const Batch& batch);
   gsl::span<const int32_t> rows() const { return rows_; }
 

@@ -1,4 +1,4 @@
-// One sequence of a job.
+// Lane: one sequence of a job.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,29 @@
 
 namespace quire {
 
-struct JobRecord;  // the engine's; nothing below the engine looks inside
+struct JobRecord;  // defined by the engine; opaque to lower layers
 
-// What a step works on from plan to commit. A job has one lane or two; each has a prompt and pages of its
-// own, and all that comes after the prompt is the same in both.
+// State of one sequence during a step, from plan to commit. A job has one or two lanes. Each lane has its own
+// prompt and pages; the tokens after the prompt are the same in both.
 struct Lane {
   Lane() = default;
   explicit Lane(JobRecord* of) : job(of) {}
 
   JobRecord* job = nullptr;
-  TokenIds tokens;  // prompt, generated, and during a step candidates
+  TokenIds tokens;  // prompt, generated tokens and, during a step, draft tokens
   int32_t num_prompt_tokens = 0;
-  int32_t num_candidates = 0;          // drafts at the end of tokens, to be verified
-  int32_t num_forced = 0;              // tokens at the end that followed the last draw without one
-  std::optional<SequenceId> sequence;  // while it holds pages
-  int32_t place = -1;                  // in the plan of the last step that it took part in
-  uint64_t adapter_generation = 0;     // of PrefixDomain
+  int32_t num_candidates = 0;  // draft tokens at the end of `tokens`, to be verified
+  // tokens at the end that were forced after the last draw, without a draw of their own
+  int32_t num_forced = 0;
+  std::optional<SequenceId> sequence;  // set while it holds pages
+  int32_t place = -1;                  // index in the plan of the last step that it took part in
+  uint64_t adapter_generation = 0;     // see PrefixDomain
 
-  // All but candidates.
+  // Returns all tokens except draft tokens.
   gsl::span<const TokenId> known() const {
     return gsl::span<const TokenId>(tokens).first(tokens.size() - static_cast<size_t>(num_candidates));
   }
-  // Whether nothing that is known of the lane comes after the first num_tokens tokens.
+  // Returns whether the lane has exactly num_tokens tokens.
   bool ends_at(int32_t num_tokens) const { return num_tokens == static_cast<int32_t>(tokens.size()); }
 };
 

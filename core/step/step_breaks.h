@@ -1,4 +1,5 @@
-// The seam by which a forward pass asks, between two blocks of a layer, whether it is to go on.
+// Interface through which a forward pass checks, between two blocks of a layer, whether it should pause or
+// stop.
 #pragma once
 
 namespace quire {
@@ -6,11 +7,11 @@ namespace quire {
 class StepBreaks {
  public:
   virtual ~StepBreaks() = default;
-  // At each break: whether it is to be taken. A device that does not compute within the call is waited for
-  // first, so it takes few of them.
+  // Called at each break; returns whether to take it. A device that computes asynchronously is synchronized
+  // first, so it takes few breaks.
   virtual bool is_due(bool computes_within_call) = 0;
-  // May wait while another cache computes. Throws an Error with ErrorCode::cancelled where the step is to be
-  // given up.
+  // May wait while another cache computes. Throws an Error with ErrorCode::cancelled if the step should be
+  // aborted.
   virtual void take_break() = 0;
 };
 

@@ -1,4 +1,4 @@
-// What one step does, lane by lane: each stage of the step fills in its own part. Plain data.
+// Plan of one step, lane by lane. Each stage of the step fills in its own fields. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -11,41 +11,42 @@
 
 namespace quire {
 
-// One lane that takes part in a step. What the cache does not hold of its tokens is computed from the first
-// on, at most max_tokens of it.
+// One lane that takes part in a step. Tokens missing in the cache are computed in order, at most max_tokens
+// of them.
 struct PlannedLane {
-  // The plan.
+  // Set by the scheduler:
   Lane* lane = nullptr;
   int32_t max_tokens = 0;  // 1 or more
-  // Of the tokens computed, how many of the last want logits; the reservation caps it by their number. At
-  // least 1: a finite row after them is what allows their pages to be shared.
+  // Number of last computed tokens whose logits are needed; limited to the number of computed tokens by the
+  // reservation. At least 1: pages are shared only after a row with finite logits.
   int32_t num_rows = 1;
-  int32_t reserve_tokens = 0;  // pages are taken for this length, where it is the longer one
+  int32_t reserve_tokens = 0;  // pages are allocated up to this length if it is larger
 
-  // The reservation.
-  int32_t start = 0;              // tokens in the cache before the step, found ones included
+  // Set by the reservation:
+  int32_t start = 0;              // tokens in the cache before the step, including found ones
   int32_t num_tokens = 0;         // to compute; 1 or more
-  int32_t num_found_tokens = 0;   // by prefix reuse, in this step
+  int32_t num_found_tokens = 0;   // found by prefix reuse in this step
   gsl::span<const PageId> pages;  // valid until commit
 
-  // The batch.
+  // Set when the batch is built:
   int32_t first_token = 0;  // row of the batch
-  int32_t first_row = 0;    // of the rows of logits that the forward pass gives
-  int32_t drawn_row = -1;   // the draw before this step that gives its last token; -1: all are known
-  int32_t first_draw = -1;  // the draw from its last row; -1: the host reads its rows
+  int32_t first_row = 0;    // index in the logit rows of the forward pass
+  // index of the previous step's draw that gives its last token; -1: all tokens are known
+  int32_t drawn_row = -1;
+  int32_t first_draw = -1;  // index of the draw from its last row; -1: the host reads its rows
 
-  // Verify.
-  int32_t num_accepted = 0;  // of those computed, from the first on: their keys and values are kept
-  bool faulted = false;      // nothing of this step stands and nothing of it is shared
+  // Set by verification:
+  int32_t num_accepted = 0;  // number of computed tokens, from the first on, whose keys and values are kept
+  bool faulted = false;      // nothing of this step is kept or shared
 
   int32_t end() const { return start + num_tokens; }  // tokens in the cache after the step
   int32_t last_row() const { return first_row + num_rows - 1; }
 };
 
 struct StepPlan {
-  std::vector<PlannedLane> lanes;  // those of a job beside each other
+  std::vector<PlannedLane> lanes;  // lanes of one job are adjacent
   bool empty() const { return lanes.empty(); }
-  // The lanes of a job count once.
+  // Returns the number of jobs; lanes of one job count once.
   int32_t num_jobs() const {
     int32_t jobs = 0;
     for (size_t i = 0; i < lanes.size(); ++i) jobs += i == 0 || lanes[i].lane->job != lanes[i - 1].lane->job;

@@ -1,4 +1,5 @@
-// What may be said next, as a grammar or a schema has it. The engine asks; core/constrained answers.
+// Interface of constrained decoding: which tokens a grammar or schema allows next. Called by the engine,
+// implemented by core/constrained.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +12,38 @@
 
 namespace quire {
 
-// Where one text stands in a constraint. One thread at a time. May throw ErrorCode::out_of_memory or
-// ErrorCode::capacity: the job ends with it.
+// Position of one text in a constraint. For one thread at a time. May throw ErrorCode::out_of_memory or
+// ErrorCode::capacity, which ends the job.
 class TokenMatcher {
  public:
   virtual ~TokenMatcher() = default;
-  // Writes which tokens may come next: bit (id % 32) of word (id / 32). Tokens that end a text are the
-  // engine's: it adds them where may_end.
+  // Writes the mask of tokens that may come next: bit (id % 32) of word (id / 32). End-of-text tokens are not
+  // included; the engine adds them if may_end().
   virtual void mask(gsl::span<uint32_t> words) = 0;
-  // Goes on by one token. False where it is not allowed; nothing has changed then.
+  // Advances by one token. Returns false and changes nothing if the token is not allowed.
   virtual bool accept(TokenId token) = 0;
-  // Takes the last num_tokens accepted ones back.
+  // Undoes the last num_tokens accepted tokens.
   virtual void rollback(int32_t num_tokens) = 0;
-  // Whether force may ever give a token.
+  // Returns whether `force` may ever return a token.
   virtual bool forces() const { return false; }
-  // Appends at most max_tokens tokens that come next without a choice; none where there is one. Nothing has
-  // changed; accept takes each of them.
+  // Appends at most max_tokens tokens that are the only possible continuation; none if there is a choice.
+  // Changes no state; accept takes each of them.
   virtual void force(int32_t /*max_tokens*/, TokenIds& /*out*/) const {}
-  // Whether there is nothing to say any more: every token may come from here on.
+  // Returns whether the constraint is fulfilled and every token is allowed from here on.
   virtual bool allows_all() const { return false; }
-  // Where mask has no token: the limit that left none, and the way out. Empty where no limit did.
+  // If mask allows no token because of a limit, returns the limit and the remedy; otherwise empty.
   virtual std::string limit_met() const { return {}; }
-  // Whether the text may be over here.
+  // Returns whether the text may end here.
   virtual bool may_end() const = 0;
-  // For a fork.
+  // Returns a copy, for a fork.
   virtual std::unique_ptr<TokenMatcher> clone() const = 0;
 };
 
-// Immutable; any thread.
+// Immutable; any thread may use it.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
-  // Before the first token of a text.
+  // Returns a matcher at the start of a text.
   virtual std::unique_ptr<TokenMatcher> start() const = 0;
 };
 

@@ -30,7 +30,7 @@ ErrorCode code_of(kernels::Status::Code code) {
   return ErrorCode::internal;
 }
 
-// A backend that has nothing to add to a code gives no words.
+// Returns the message of a status. If the backend added none, describes the code.
 std::string_view words_of(const kernels::Status& status) {
   if (status.words[0] != '\0') return status.words;
   switch (status.code) {
@@ -136,7 +136,7 @@ ElasticBuffer::ElasticBuffer(std::shared_ptr<Device> device, uint64_t max_bytes,
     : device_(std::move(device)), what_(what) {
   const KernelTable& table = device_->table();
   if (table.map_unit == 0) {
-    throw Error(ErrorCode::unsupported, "{} on {}: its memory cannot grow; leave min_tokens out", what,
+    throw Error(ErrorCode::unsupported, "{} on {}: its memory cannot grow; omit min_tokens", what,
                 table.name);
   }
   void* range = nullptr;

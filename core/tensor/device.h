@@ -1,4 +1,5 @@
-// Owning C++ handles over a backend's table. A failed Status becomes an Error here and nowhere else.
+// Owning C++ handles over the function table of a backend. Only this file converts a failed Status to an
+// Error.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ using kernels::KernelTable;
 using kernels::TableSource;
 using kernels::WeightSource;
 
-// An open device of a backend. Any thread may use it; what is made of it keeps it alive.
+// Open device of a backend. Any thread may use it; objects made on it keep it alive.
 class Device {
  public:
   // Throws ErrorCode::not_found or ErrorCode::unsupported with the backend's reason.
@@ -35,26 +36,26 @@ class Device {
   kernels::DeviceInfo info() const;
   bool has(kernels::Capability capability) const { return (table_->capabilities & capability) != 0; }
   std::string_view backend_name() const { return backend_.name; }
-  // By which options choose it: "cpu", "cuda:0".
+  // Returns the name that options select it by: "cpu", "cuda:0".
   std::string name() const;
-  // Whether its memory is the host's.
+  // Returns whether its memory is host memory.
   bool is_host() const { return backend_name() == "cpu"; }
-  // Whether contexts of the two can take rows from each other.
+  // Returns whether contexts of the two devices can exchange rows.
   bool shares_backend(const Device& other) const { return &backend_ == &other.backend_; }
 
-  // Bytes per second read from a buffer of that size, and multiplications and additions per second: what the
-  // device does at best, measured now. Throw ErrorCode::unsupported where it cannot be.
+  // Measure the peak rates of the device: bytes per second read from a buffer of that size, and
+  // multiplications and additions per second. Throw ErrorCode::unsupported if they cannot be measured.
   double measure_read_rate(uint64_t working_set_bytes);
   double measure_op_rate();
 
-  // Gives back what loads keep for the next one.
+  // Frees memory that loads keep for the next load.
   void trim() const { table_->trim(handle_); }
-  // What one piece of so many bytes takes of it.
+  // Returns the device memory that one allocation of `bytes` takes.
   uint64_t taken_bytes(uint64_t bytes) const { return table_->taken_bytes(bytes); }
-  // What all that was made on it has taken.
+  // Returns the memory used by all objects made on it.
   kernels::MemoryUse memory_use() const;
 
-  // Throws where status is not ok; `what` says what was being done ("allocating the KV cache, 12 MiB").
+  // Throws if status is not ok; `what` describes the operation ("allocating the KV cache, 12 MiB").
   void check(const kernels::Status& status, std::string_view what) const;
 
  private:
@@ -64,12 +65,12 @@ class Device {
   const KernelTable* table_;
 };
 
-// Device memory.
+// Owned device memory.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   DeviceBuffer(std::shared_ptr<Device> device, size_t bytes, std::string_view what);
-  // One that says how large it would be and takes nothing.
+  // Returns a buffer that only reports its size and allocates nothing.
   static DeviceBuffer planned(size_t bytes);
 
   void* data() const { return memory_.get(); }
@@ -91,17 +92,17 @@ class DeviceBuffer {
 // Device memory at a fixed address that grows and shrinks at its end.
 class ElasticBuffer {
  public:
-  // Addresses for max_bytes, without memory. Throws ErrorCode::unsupported where the device has none to
-  // reserve.
+  // Reserves addresses for max_bytes, without memory. Throws ErrorCode::unsupported if the device cannot
+  // reserve addresses.
   ElasticBuffer(std::shared_ptr<Device> device, uint64_t max_bytes, std::string_view what);
 
-  // What `bytes` of it take of the device.
+  // Returns the device memory that `bytes` of it take.
   static uint64_t taken_bytes(const KernelTable& table, uint64_t bytes);
 
-  // From now on the first `bytes` have memory: new one with undefined content. Throws
-  // ErrorCode::out_of_memory and leaves it as it was.
+  // Extends the memory to `bytes`; new memory is undefined. Throws ErrorCode::out_of_memory and then changes
+  // nothing.
   void grow(uint64_t bytes);
-  // Back to a size that it had on its way here; nothing the device still does reaches what is beyond.
+  // Shrinks to a size that it had before; running work must not access the memory beyond.
   void shrink(uint64_t bytes) noexcept;
 
   template <typename T>
@@ -113,39 +114,40 @@ class ElasticBuffer {
   std::shared_ptr<Device> device_;
   std::string what_;
   std::shared_ptr<void> range_;
-  std::vector<uint64_t> ends_;  // of the pieces, in order
+  std::vector<uint64_t> ends_;  // of its pieces, in order
 };
 
 class PreparedWeight;
 
-// A matrix on its way to a device, and where it will be found.
+// Matrix to prepare for a device, and the object that will own it.
 struct PrepareRequest {
   std::vector<WeightSource> parts;
   PreparedWeight* target = nullptr;
 };
 
-// A matrix or table in a backend's own layout.
+// Matrix or table in the layout of a backend.
 class PreparedWeight {
  public:
   PreparedWeight() = default;
-  // Matrices that go together: they may share a piece of memory. All targets are set, or none.
+  // Prepares matrices together; they may share one allocation. Sets all targets or none.
   static void prepare_matrices(const std::shared_ptr<Device>& device,
                                gsl::span<const PrepareRequest> requests, std::string_view what);
   static PreparedWeight table(const std::shared_ptr<Device>& device, const TableSource& source,
                               std::string_view what);
-  // Ones that say how large they would be and take nothing. Sources need no codes, scales and values.
+  // Return weights that only report their size and allocate nothing. Sources need no codes, scales or values.
   static void plan_matrices(const Device& device, gsl::span<const PrepareRequest> requests,
                             std::string_view what);
   static PreparedWeight planned_table(const Device& device, const TableSource& source, std::string_view what);
 
   const kernels::Weight* get() const { return weight_.get(); }
   uint64_t bytes() const { return bytes_; }
-  // With kCapabilityParkedWeights of its device, as kernel_table.h has it: a copy in host memory, for which
-  // the device gets so many bytes back, and on the way from there.
+  // Need kCapabilityParkedWeights, see kernel_table.h. `copy` makes a copy in host memory, `park` releases
+  // the device memory and returns how many bytes that frees, `bring` copies the weight back to the device.
   void copy(const Device& device) const;
   uint64_t park(const Device& device) const noexcept;
   void bring(const Device& device) const;
-  // Elements of the matrix: a row of activations is multiplied with each once. 0 for a table.
+  // Returns the number of elements of the matrix: the multiplications for one row of activations. 0 for a
+  // table.
   int64_t num_products() const { return num_products_; }
 
  private:
@@ -156,7 +158,7 @@ class PreparedWeight {
   int64_t num_products_ = 0;
 };
 
-// One ordered stream of work; one thread at a time.
+// One ordered stream of work. For one thread at a time.
 class DeviceContext {
  public:
   DeviceContext(std::shared_ptr<Device> device, const kernels::ContextLimits& limits);
@@ -171,13 +173,13 @@ class DeviceContext {
   std::shared_ptr<kernels::Context> context_;
 };
 
-// What the contexts of a stage's shards meet at. The contexts outlive it.
+// Communicator of the shards of a stage (tensor parallel). The contexts outlive it.
 class ShardCommunicator {
  public:
   explicit ShardCommunicator(gsl::span<const DeviceContext* const> shards);
 
-  // From any thread, where a shard cannot go on: what the others wait for fails until `resume`, which comes
-  // while none of them works.
+  // Makes the pending operations of the other shards fail until `resume`, if a shard cannot continue.
+  // `interrupt` may be called from any thread, `resume` only while no shard works.
   void interrupt() const { table_->interrupt_shards(communicator_.get()); }
   void resume() const { table_->resume_shards(communicator_.get()); }
 

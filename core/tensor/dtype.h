@@ -13,10 +13,10 @@ namespace quire {
 
 using kernels::DType;
 
-// "F16", as safetensors spells it.
+// Returns the safetensors spelling, such as "F16".
 std::string_view dtype_name(DType dtype);
 
-// A tensor in host memory that somebody else owns.
+// Borrowed tensor in host memory.
 struct TensorView {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
@@ -25,10 +25,10 @@ struct TensorView {
   int64_t num_elements() const;
 };
 
-// One element as float, whatever the float type (f16, bf16, f32, f64).
+// Returns one element of any float type (f16, bf16, f32, f64) as float.
 float element_as_float(const TensorView& tensor, int64_t index);
 
-// All elements as floats; throws ErrorCode::unsupported for an integer tensor.
+// Returns all elements as floats; throws ErrorCode::unsupported for an integer tensor.
 std::vector<float> to_floats(const TensorView& tensor, std::string_view what);
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// How the columns of a result lie over the shards of a stage.
+// Distribution of the columns of a result over the shards of a stage (tensor parallel).
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace quire {
 
-// The columns of a result that each shard of a stage makes; without starts every shard makes all.
+// Columns of a result that each shard of a stage computes. Without starts every shard computes all columns.
 struct ShardColumns {
   std::vector<int32_t> starts;  // [shards + 1]
   int32_t rank = 0;
 
   bool is_split() const { return !starts.empty(); }
-  // Valid as long as this is.
+  // Returns a split that is valid as long as this object.
   kernels::ColumnSplit split() const {
     if (starts.empty()) return {};
     return {starts.data(), static_cast<int32_t>(starts.size()) - 1, rank};
   }
-  // Columns of all shards, of a result of which this one makes `own`.
+  // Returns the number of columns of all shards; `own` is the number of this shard.
   int32_t total(int32_t own) const { return starts.empty() ? own : starts.back(); }
 };
 
