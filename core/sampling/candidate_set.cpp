@@ -78,7 +78,8 @@ void CandidateSet::weigh() {
   for (Candidate& item : items_) item.weight = weight_of(share_of(item.logit, 0.0F, 1.0F));
 }
 
-// An earlier stage may have taken the largest: what is left is measured from its own largest.
+// Applies the temperature relative to the largest remaining logit: an earlier stage may have removed the
+// largest one.
 void CandidateSet::temper(const SamplingSettings& settings) {
   const float temperature =
       settings.has_dynamic_temperature() ? dynamic_temperature(settings) : settings.temperature;
@@ -221,7 +222,7 @@ void CandidateSet::exclude_top_choices(const SamplingSettings& settings) {
   const auto is_top = [&](const Candidate& item) {
     return static_cast<double>(item.weight) >= threshold && item.weight > 0 && !is_ignored(item);
   };
-  const Candidate* last = nullptr;  // of the top choices, in the order of Cutoff
+  const Candidate* last = nullptr;  // last one of the top choices, in the order of Cutoff
   for (const Candidate& item : items_) {
     if (is_top(item) && (last == nullptr || comes_before(*last, item))) last = &item;
   }

@@ -1,5 +1,5 @@
-// The tokens that may still be drawn, and the stages that shape them. For draws that the plain cuts of the
-// sampler do not cover: every stage of the settings, in any order.
+// Candidate tokens of a draw, and the sampler stages that filter them (logits processors). Used for draws
+// that the fast path of the sampler does not cover: all stages of the settings, in any order.
 #pragma once
 
 #include <vector>
@@ -11,23 +11,23 @@
 
 namespace quire {
 
-// What a draw brings to its stages beside the settings.
+// Input of the stages besides the settings.
 struct StageInputs {
   double mirostat_mu = 0.0;
   uint64_t xtc_bits = 0;  // uniform
 };
 
-// By ascending id, with logits relative to the largest. Never empty once filled: every stage leaves one. Owns
-// its scratch, so that a draw takes no memory. One thread at a time.
+// Candidates by ascending id, with logits relative to the largest. Never empty once filled: every stage keeps
+// at least one. Owns its scratch memory, so that a draw allocates nothing. For one thread at a time.
 class CandidateSet {
  public:
   explicit CandidateSet(int32_t vocab_size);
 
-  // Every token whose logit is finite; max_logit is the largest, and finite.
+  // Adds every token whose logit is finite; max_logit is the largest, and finite.
   void fill(gsl::span<const float> logits, float max_logit);
   void apply(SamplerStage stage, const SamplingSettings& settings, const StageInputs& inputs);
   gsl::span<const Candidate> items() const { return items_; }
-  // The same by the order of Cutoff: likelier first.
+  // Returns the candidates in the order of Cutoff: likelier first.
   gsl::span<const Candidate> sorted();
   Weight total() const;
 
@@ -47,7 +47,7 @@ class CandidateSet {
   float dynamic_temperature(const SamplingSettings& settings) const;
   double entropy() const;  // in nats
   Weight max_weight() const;
-  // Drops what weighs less than `least`, but never the heaviest.
+  // Drops candidates with a weight below `least`, but never the heaviest.
   void keep_weights_from(double least);
   void keep_until(const Cutoff& cutoff);
 

@@ -9,7 +9,7 @@ namespace {
 using kernels::LogitEdit;
 using kernels::SampleRow;
 
-// Counts travel as floats; up to here they are exact.
+// Counts are passed as floats, which are exact up to this value.
 constexpr int32_t kMaxCount = 1 << std::numeric_limits<float>::digits;
 
 size_t count_edits(const SampleRequest& request) {

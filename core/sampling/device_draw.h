@@ -1,5 +1,5 @@
-// A draw in the terms of a backend's `sample`: the same settings, random bits and order of cuts as the
-// sampler's, so that it is the same token wherever it is drawn.
+// Conversion of a draw to a backend's `sample`. It uses the same settings, random bits and order of cuts as
+// the sampler, so the device draws the same token.
 #pragma once
 
 #include "core/sampling/sampler.h"
@@ -7,13 +7,13 @@
 
 namespace quire {
 
-// Appends to `draws` what draws as `request` asks, whose logits are the batch's logit row `logit_row` and
-// need not be there yet. False, with nothing appended, where only the sampler can: settings that are not
-// plain, DRY, the most likely tokens, penalties that fade, or more than max_edits edits in all. The mask of
-// `request` is borrowed.
+// Appends the draw described by `request` to `draws`, for the logit row `logit_row` of the batch, whose
+// logits may not exist yet. Returns false and appends nothing if only the sampler on the host supports it:
+// settings that are not plain, DRY, most likely tokens, penalties that fade, or more than max_edits edits in
+// total. Borrows the mask of `request`.
 bool add_device_draw(const SampleRequest& request, int32_t logit_row, int32_t max_edits, DeviceDraws& draws);
 
-// What the sampler would have given; `probability` is 0.
+// Returns the result in the sampler's form; `probability` is 0.
 SampledToken sampled_by_device(const kernels::SampleOutcome& outcome);
 
 }  // namespace quire

@@ -11,7 +11,7 @@ bool is_breaker(const SamplingSettings& settings, TokenId token) {
          std::binary_search(settings.dry_breakers->begin(), settings.dry_breakers->end(), token);
 }
 
-// How many of the newest tokens a repetition may consist of: up to the last breaker.
+// Returns how many of the newest tokens a repetition may include: those after the last breaker.
 size_t longest_tail(gsl::span<const TokenId> tokens, const SamplingSettings& settings) {
   const size_t limit = std::min(tokens.size(), static_cast<size_t>(settings.dry_max_length));
   size_t length = 0;
@@ -19,7 +19,7 @@ size_t longest_tail(gsl::span<const TokenId> tokens, const SamplingSettings& set
   return length;
 }
 
-// Of the tokens before `end`, how many are the newest ones.
+// Returns how many tokens before `end` match the newest tokens.
 size_t match_length(gsl::span<const TokenId> tokens, size_t end, size_t limit) {
   const size_t bound = std::min(limit, end);
   size_t length = 0;

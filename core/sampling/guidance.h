@@ -1,5 +1,4 @@
-// Guidance by a second sequence, without a classifier: what a text is to be like, and what it is to lead away
-// from.
+// Classifier-free guidance: mixes the logits of a prompt with those of a negative prompt.
 #pragma once
 
 #include <vector>
@@ -8,11 +7,12 @@
 
 namespace quire {
 
-// log(sum(exp(row))), in double: the sum of a vocabulary loses digits in float. max_logit is the largest.
+// Returns log(sum(exp(row))), computed in double, because a float sum over a vocabulary loses digits.
+// max_logit is the largest.
 double log_sum_exp(gsl::span<const float> row, float max_logit);
 
-// Writes guide + scale * (lane - guide) of the logarithms of both softmaxes. What either row rules out
-// (-infinity) is ruled out. A row that is not finite makes the result NaN.
+// Writes guide + scale * (lane - guide), computed on the log-softmax of both rows. A token that is -infinity
+// in either row is -infinity in the result. A row that is not finite makes the result NaN.
 void mix_guided(gsl::span<const float> lane, gsl::span<const float> guide, float scale,
                 std::vector<float>& mixed);
 

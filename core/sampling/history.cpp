@@ -29,7 +29,7 @@ void TokenHistory::reserve(size_t num_tokens) {
   if (!keeps_tokens_) return;
   tokens_.reserve(num_tokens);
   if (!counts_tokens_) return;
-  // One token more is counted for as long as it takes to drop the oldest.
+  // Until the oldest token is dropped, one more token is counted.
   if (range_ > 0) counts_.reserve(range_ < num_tokens ? range_ + 1 : num_tokens);
 }
 

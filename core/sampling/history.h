@@ -1,4 +1,4 @@
-// The tokens that penalties look back on, counted as they come and go.
+// History of tokens for repetition, frequency and presence penalties, with counts.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace quire {
 
-// One thread at a time; a copy is independent. Keeps nothing where the settings look back on nothing.
+// For one thread at a time; a copy is independent. Stores nothing if the settings need no history.
 class TokenHistory {
  public:
   explicit TokenHistory(const SamplingSettings& settings);
 
-  // Takes the memory for so many tokens; within that, append and pop cannot fail.
+  // Reserves memory for so many tokens; up to that number, append and pop cannot fail.
   void reserve(size_t num_tokens);
   void append(TokenId token);
-  // Forgets the newest token; there must be one.
+  // Removes the newest token; there must be one.
   void pop();
 
-  // Subtracts the penalties from `logits`, a row of the vocabulary; finite logits stay finite. `seen` is
+  // Subtracts the penalties from `logits`, a row of the vocabulary; finite logits remain finite. `seen` is
   // scratch of the vocabulary's size, all false on entry and on return.
   void penalise(gsl::span<float> logits, std::vector<bool>& seen) const;
 
-  // Every token, oldest first, where the settings look back on any.
+  // Returns all tokens, oldest first, if the settings need a history.
   gsl::span<const TokenId> tokens() const { return tokens_; }
-  // The tokens within reach; all that penalise goes by unless the history fades.
+  // Returns the tokens in range with their counts. Without fading, penalties depend only on these.
   gsl::span<const TokenCounts::Entry> counts() const { return counts_.entries(); }
-  // Whether tokens beyond the range still count for a share.
+  // Returns whether tokens beyond the range still count partially.
   bool fades() const { return counts_tokens_ && decay_ > 0 && tokens_.size() > range_; }
 
  private:
@@ -42,7 +42,7 @@ class TokenHistory {
   float repetition_;
   float frequency_;
   float presence_;
-  size_t range_;  // SIZE_MAX is all
+  size_t range_;  // SIZE_MAX: all tokens
   size_t decay_;
   std::vector<TokenId> tokens_;  // oldest first
   TokenCounts counts_;           // of the newest range_ tokens

@@ -1,4 +1,4 @@
-// The target of mirostat 2 as it moves from token to token, and back when tokens are taken back.
+// State of Mirostat 2 sampling: its target after each token, which can be rewound.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@ namespace quire {
 
 struct SamplingSettings;
 
-// One thread at a time; a copy is independent. Keeps nothing where the settings do not use it.
+// For one thread at a time; a copy is independent. Stores nothing if the settings do not use it.
 class Mirostat {
  public:
   explicit Mirostat(const SamplingSettings& settings);
 
   void reserve(size_t num_tokens);
-  // The largest surprise in bits that the next token may have.
+  // Returns the largest surprise in bits that the next token may have.
   double mu() const { return moves_.empty() ? start_ : moves_.back().mu; }
-  // The token at `position` was drawn with this probability.
+  // Records that the token at `position` was drawn with this probability.
   void observe(uint64_t position, float probability);
-  // Forgets what was observed at `position` and later.
+  // Drops the observations at `position` and later.
   void rewind(uint64_t position);
 
  private:

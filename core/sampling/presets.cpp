@@ -38,7 +38,7 @@ constexpr std::array<Preset, 5> kPresets = {{
      }},
 }};
 
-// top_p and typical_p of 0 switch them off in some files: in settings 1 does.
+// Some files use 0 for top_p and typical_p to switch them off; the settings use 1.
 float mass_or_off(const JsonView& config, std::string_view key) {
   const double mass = config.number_or(key, 1.0, 0.0, 1.0);
   return mass == 0.0 ? 1.0F : static_cast<float>(mass);
@@ -60,7 +60,7 @@ SamplingSettings sampling_preset(std::string_view name) {
     }
     names += fmt::format("{}{}", names.empty() ? "" : ", ", preset.name);
   }
-  throw Error(ErrorCode::invalid_argument, "there is no sampling preset \"{}\"; the presets are {}", name,
+  throw Error(ErrorCode::invalid_argument, "there is no sampling preset \"{}\"; choose one of {}", name,
               names);
 }
 

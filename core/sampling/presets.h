@@ -1,4 +1,4 @@
-// Settings that go together: by a name, or as a model's authors recommend them.
+// Sampling presets by name, and the settings that a model's authors recommend.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace quire {
 
-// "neutral" (the plain softmax), "greedy", "precise", "balanced" or "creative". Throws
-// ErrorCode::invalid_argument naming the presets where there is none of that name.
+// Returns "neutral" (the plain softmax), "greedy", "precise", "balanced" or "creative". For other names
+// throws ErrorCode::invalid_argument with the list of presets.
 SamplingSettings sampling_preset(std::string_view name);
 
-// What a generation_config.json says: do_sample, temperature, top_k, top_p, min_p, typical_p, top_n_sigma,
-// repetition_penalty. An absent field is neutral, and without do_sample the draw is greedy, as in
-// transformers. Throws ErrorCode::format naming the file and the field.
+// Returns the settings of a generation_config.json: do_sample, temperature, top_k, top_p, min_p, typical_p,
+// top_n_sigma, repetition_penalty. An absent field is neutral, and without do_sample the draw is greedy, as
+// in transformers. Throws ErrorCode::format naming the file and the field.
 SamplingSettings sampling_from_generation_config(std::string_view text, const std::string& source);
 
 }  // namespace quire

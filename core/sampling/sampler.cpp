@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
-// A uniform integer in [0, total): the high half of bits * total.
+// Returns a uniform integer in [0, total): the high half of bits * total.
 Weight pick_point(const SamplerState& state, Weight total) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<Weight>(static_cast<Wide>(state.next_bits()) * total >> 64);
@@ -42,7 +42,7 @@ bool changes_nothing(const SampleRequest& request) {
          settings.banned_tokens.empty() && request.banned.empty() && request.mask.allows_all();
 }
 
-// The share of `total` that the front of the order must reach.
+// Returns the part of `total` that the kept tokens must reach together (nucleus sampling).
 Weight nucleus_target(Weight total, float top_p) {
   const auto target = static_cast<Weight>(std::ceil(static_cast<double>(total) * static_cast<double>(top_p)));
   return std::clamp<Weight>(target, 1, total);
@@ -58,20 +58,21 @@ float ratio(Weight part, Weight whole) {
 
 int32_t require_vocab_size(int32_t vocab_size) {
   if (vocab_size < 1 || vocab_size > Sampler::kMaxVocabSize) {
-    throw Error(ErrorCode::unsupported, "a vocabulary of {} tokens cannot be sampled; the limit is {}",
-                vocab_size, Sampler::kMaxVocabSize);
+    throw Error(ErrorCode::unsupported,
+                "a vocabulary of {} tokens is too large; at most {} tokens can be sampled", vocab_size,
+                Sampler::kMaxVocabSize);
   }
   return vocab_size;
 }
 
-// The point of a uniform u that skew has bent: u ^ exp(-skew) of the total.
+// Returns the point for a uniform u with skew applied: u ^ exp(-skew) of the total.
 Weight skewed_point(const SamplerState& state, Weight total) {
   const double uniform = static_cast<double>(state.next_bits() >> 11) * 0x1p-53;
   const double bent = std::pow(uniform, std::exp(-static_cast<double>(state.settings().skew)));
   return std::min(static_cast<Weight>(bent * static_cast<double>(total)), total - 1);
 }
 
-// The candidate at which the running sum of weights first exceeds `point`, which is below their sum.
+// Returns the candidate at which the running sum of weights first exceeds `point`, which is below their sum.
 const Candidate& candidate_at(gsl::span<const Candidate> candidates, Weight point) {
   Weight before = 0;
   for (const Candidate& candidate : candidates) {
@@ -148,7 +149,7 @@ SampledToken Sampler::sample(const SampleRequest& request) {
   return result;
 }
 
-// A copy of the row with everything that works on single logits applied.
+// Returns a copy of the row after penalties, DRY, bias, bans and mask.
 gsl::span<const float> Sampler::adjust(const SampleRequest& request) {
   const gsl::span<float> logits(adjusted_);
   std::copy(request.logits.begin(), request.logits.end(), logits.begin());
@@ -210,7 +211,7 @@ Sampler::Drawn Sampler::draw_by_stages(gsl::span<const float> logits, float max_
   return {drawn.token, ratio(drawn.weight, total)};
 }
 
-// Gathers the k first of the order, by ascending id, and gives their sum.
+// Collects the first k tokens of the order, by ascending id, and returns their sum.
 Weight Sampler::collect_top_k(gsl::span<const float> logits, float max_logit, float inverse_temperature,
                               int32_t k) {
   const Cutoff cutoff = find_kth(logits, static_cast<size_t>(k), order_);
@@ -226,8 +227,8 @@ Weight Sampler::collect_top_k(gsl::span<const float> logits, float max_logit, fl
   return total;
 }
 
-// Gathers what top_p and min_p may keep, and little else, by ascending id, and gives the sum over the whole
-// vocabulary.
+// Collects the tokens that top_p and min_p may keep, and few others, by ascending id. Returns the sum over
+// the whole vocabulary.
 Weight Sampler::collect_likely(gsl::span<const float> logits, const SamplingSettings& settings) {
   const WeightProfile profile(shares_);
   const Weight target = nucleus_target(profile.total(), settings.top_p);

@@ -9,12 +9,12 @@
 namespace quire {
 namespace {
 
-constexpr size_t kLanes = 16;           // independent chains for the vectoriser; results do not depend on it
+constexpr size_t kLanes = 16;           // independent chains for the vectorizer; results do not depend on it
 constexpr uint32_t kProfileShift = 22;  // leaves sign (0), exponent and one bit of the mantissa
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// exp(x) for x <= 0 to about 1e-7 of itself: 2^n * e^r with r within ln(2)/2 of 0. Only operations that IEEE
-// 754 defines exactly, in a fixed order.
+// Returns exp(x) for x <= 0 with a relative error of about 1e-7: 2^n * e^r with r within ln(2)/2 of 0. Uses
+// only operations that IEEE 754 defines exactly, in a fixed order.
 inline float exp_share(float x) {
   constexpr float kLog2E = 1.44269504F;
   constexpr float kLn2High = 0.693359375F;  // few enough bits that n * kLn2High is exact
@@ -32,7 +32,7 @@ inline float exp_share(float x) {
   p = p * r + 0.5F;
   p = p * r + 1.0F;
   p = p * r + 1.0F;
-  // The low bits of `shifted` hold n; moved to the exponent they scale p by 2^n.
+  // The low bits of `shifted` contain n; moved to the exponent they scale p by 2^n.
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) + (std::bit_cast<uint32_t>(shifted) << 23));
 }
 
@@ -107,7 +107,8 @@ Weight sum_weights(gsl::span<const float> shares) {
 }
 
 WeightProfile::WeightProfile(gsl::span<const float> shares) {
-  std::array<std::array<Weight, 512>, 2> halves{};  // two chains, since neighbours often meet in one entry
+  // two chains, because neighbours often update the same entry
+  std::array<std::array<Weight, 512>, 2> halves{};
   for (size_t idx = 0; idx < shares.size(); ++idx) {
     halves[idx % 2][std::bit_cast<uint32_t>(shares[idx]) >> kProfileShift] += weight_of(shares[idx]);
   }
@@ -125,8 +126,8 @@ float WeightProfile::share_reaching(Weight target) const {
 
 Cutoff find_kth(gsl::span<const float> logits, size_t k, std::vector<Candidate>& front) {
   Expects(k >= 1 && k <= logits.size());
-  // Of a buffer of twice the k best seen so far the worse half is dropped whenever it is full; from then on
-  // most tokens fail one comparison. Ids ascend, so an equal logit comes later in the order and fails too.
+  // Collects up to twice k tokens and drops the worse half whenever the buffer is full. After that most
+  // tokens fail one comparison. Ids ascend, so an equal logit comes later in the order and fails too.
   const size_t capacity = std::max<size_t>(2 * k, 256);
   float threshold = -kInfinity;
   bool threshold_known = false;
@@ -148,7 +149,7 @@ Cutoff find_nucleus(const std::vector<Candidate>& candidates, Weight target, std
   order.assign(candidates.begin(), candidates.end());
   size_t begin = 0;
   size_t end = order.size();
-  Weight before = 0;  // what order[0, begin) weighs; everything there comes before order[begin, end)
+  Weight before = 0;  // weight of order[0, begin), which comes before order[begin, end)
   while (end - begin > 1) {
     const size_t middle = begin + (end - begin) / 2;
     const auto at = [&](size_t idx) { return order.begin() + static_cast<ptrdiff_t>(idx); };

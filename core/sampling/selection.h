@@ -1,5 +1,5 @@
-// Weights of tokens as exact numbers, and the cuts made by them. Every cut keeps the front of one total
-// order: larger logit first, lower id first among equals.
+// Weights of tokens as exact integers, and the cuts (top-k, nucleus sampling) made with them. Every cut keeps
+// the beginning of one total order: larger logit first, lower id first among equals.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace quire {
 
-// A token's share before normalisation, exp((logit - max_logit) / temperature) in units of 2^-40. Sums of
-// integers are exact, so neither their order nor the algorithm can change a draw. Below 2^-40 of the most
-// likely token's share it is 0 and the token cannot be drawn.
+// Share of a token before normalization, exp((logit - max_logit) / temperature), in units of 2^-40. Sums of
+// integers are exact, so neither their order nor the algorithm can change a draw. A share below 2^-40 of that
+// of the most likely token is 0, and the token cannot be drawn.
 using Weight = uint64_t;
 inline constexpr Weight kWeightOne = Weight{1} << 40;
 
@@ -24,7 +24,7 @@ struct Candidate {
   Weight weight;
 };
 
-// The place in the order after which tokens are cut; the token itself stays.
+// Position in the order after which tokens are cut; the token itself is kept.
 struct Cutoff {
   float logit;
   TokenId token;
@@ -34,8 +34,8 @@ struct Cutoff {
   }
 };
 
-// `value` as the logit that was `before`: finite where that was, so that an extreme penalty or bias on an
-// extreme logit cannot become NaN later; -infinity stays.
+// Returns `value` as the new logit in place of `before`. Finite if `before` was, so that an extreme penalty
+// or bias on an extreme logit cannot become NaN later; -infinity is kept.
 float changed_logit(double value, float before);
 
 struct RowScan {
@@ -44,13 +44,13 @@ struct RowScan {
 };
 RowScan scan_row(gsl::span<const float> logits);
 
-// The lowest id whose logit is max_logit; there is one.
+// Returns the lowest id whose logit is max_logit; there must be one.
 TokenId arg_max(gsl::span<const float> logits, float max_logit);
 
-// exp((logit - max_logit) * inverse_temperature), a polynomial of fixed shape: the same on every machine.
-// logit <= max_logit, which is finite; -infinity has a share too small to weigh anything.
+// Returns exp((logit - max_logit) * inverse_temperature), computed with a fixed polynomial: the same on every
+// machine. logit <= max_logit, which is finite; the share of -infinity is too small to have any weight.
 float share_of(float logit, float max_logit, float inverse_temperature);
-// The same for a whole row.
+// Does the same for a whole row.
 void compute_shares(gsl::span<const float> logits, float max_logit, float inverse_temperature,
                     gsl::span<float> shares);
 
@@ -59,14 +59,14 @@ inline Weight weight_of(float share) {
 }
 Weight sum_weights(gsl::span<const float> shares);
 
-// How the weight of a row is spread over tokens of like shares, in steps of at most 1.5.
+// Weight of a row summed over tokens with similar shares, in steps of at most 1.5.
 class WeightProfile {
  public:
   explicit WeightProfile(gsl::span<const float> shares);
 
   Weight total() const { return total_; }
-  // A share such that the tokens at or above it weigh `target` or more together, and few of them are
-  // needless; 1 <= target <= total().
+  // Returns a share such that the tokens at or above it weigh `target` or more together, and few of them are
+  // unnecessary; 1 <= target <= total().
   float share_reaching(Weight target) const;
 
  private:
@@ -76,12 +76,12 @@ class WeightProfile {
 
 bool comes_before(const Candidate& a, const Candidate& b);
 
-// The k-th in order; 1 <= k <= logits.size(). Linear time for small k. Leaves the first k, in no order and
-// without weights, in `front`.
+// Returns the cutoff at the k-th token in order; 1 <= k <= logits.size(). Linear time for small k. Writes the
+// first k tokens to `front`, unordered and without weights.
 Cutoff find_kth(gsl::span<const float> logits, size_t k, std::vector<Candidate>& front);
 
-// Where the front of the order first weighs `target` or more, or the last candidate where they weigh less;
-// there is at least one. Linear time; `order` is overwritten.
+// Returns the cutoff at which the sum of weights in order first reaches `target`, or the last candidate if it
+// never does. There must be at least one candidate. Linear time; `order` is overwritten.
 Cutoff find_nucleus(const std::vector<Candidate>& candidates, Weight target, std::vector<Candidate>& order);
 
 }  // namespace quire

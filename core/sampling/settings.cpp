@@ -166,7 +166,8 @@ std::vector<SamplerStage> parse_sampler_order(std::string_view text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     order.push_back(parse_stage(trim(text.substr(begin, end - begin))));
     if (order.size() > kStageNames.size()) {
-      throw Error(ErrorCode::invalid_argument, "the sampler order has more than the {} stages that there are",
+      throw Error(ErrorCode::invalid_argument,
+                  "the sampler order has more than {} stages; name each stage once at most",
                   kStageNames.size());
     }
     begin = end + 1;

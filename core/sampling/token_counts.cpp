@@ -49,12 +49,13 @@ size_t TokenCounts::slot_of(TokenId token) const {
   return slot;
 }
 
-// Moves up what was probed past this slot, so that every entry is still reached from its home.
+// Empties a slot and moves up the entries that were probed past it, so that every entry is still reached from
+// its preferred slot.
 void TokenCounts::vacate(size_t slot) noexcept {
   const size_t mask = slots_.size() - 1;
   for (size_t next = (slot + 1) & mask; slots_[next] != kVacant; next = (next + 1) & mask) {
     const size_t home = home_of(entries_[static_cast<size_t>(slots_[next])].token);
-    if (((next - home) & mask) < ((next - slot) & mask)) continue;  // its home lies after the gap
+    if (((next - home) & mask) < ((next - slot) & mask)) continue;  // its preferred slot comes after the gap
     slots_[slot] = slots_[next];
     slot = next;
   }

@@ -1,4 +1,4 @@
-// How often each of a few tokens occurs, with all memory taken beforehand.
+// Counts of a few tokens, in a hash table with memory reserved in advance.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace quire {
 
-// Tokens that were added more often than removed. Taking no memory within what reserve was told, so that a
-// step can neither fail here nor leave half a change. One thread at a time.
+// Counts of the tokens that were added more often than removed. Allocates nothing within the reserved
+// capacity, so that a step cannot fail here or leave a partial change. For one thread at a time.
 class TokenCounts {
  public:
   struct Entry {
@@ -19,24 +19,24 @@ class TokenCounts {
     int32_t count = 0;  // 1 or more
   };
 
-  // Room for so many distinct tokens; more than that is taken as it comes.
+  // Reserves memory for so many distinct tokens; more are allocated as needed.
   void reserve(size_t num_distinct);
   void add(TokenId token);
-  // Takes one occurrence back; there must be one.
+  // Removes one occurrence; there must be one.
   void remove(TokenId token) noexcept;
 
   bool contains(TokenId token) const { return !entries_.empty() && slots_[slot_of(token)] >= 0; }
-  gsl::span<const Entry> entries() const { return entries_; }  // in no order
+  gsl::span<const Entry> entries() const { return entries_; }  // unordered
 
  private:
   static constexpr int32_t kVacant = -1;
 
   size_t home_of(TokenId token) const;
-  size_t slot_of(TokenId token) const;  // where it is, or the vacant slot where it would be
+  size_t slot_of(TokenId token) const;  // slot of the token, or the vacant slot for it
   void vacate(size_t slot) noexcept;
 
   std::vector<Entry> entries_;
-  std::vector<int32_t> slots_;  // places in entries_, probed linearly; at most half of them are taken
+  std::vector<int32_t> slots_;  // indices into entries_, with linear probing; at most half of them are used
 };
 
 }  // namespace quire

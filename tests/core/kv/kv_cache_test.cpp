@@ -21,7 +21,7 @@ class KvCacheTest : public ::testing::Test {
     return {{num_pages, page_tokens, 64}, 16, 8, {}};
   }
 
-  // A step of one lane.
+  // Plan of a step with one lane.
   struct Step {
     Step(SequenceId sequence, const TokenIds& tokens) {
       lane.tokens = tokens;
@@ -48,7 +48,7 @@ class KvCacheTest : public ::testing::Test {
   }
 };
 
-TEST_F(KvCacheTest, AReservationThatIsNotCommittedLeavesNoTrace) {
+TEST_F(KvCacheTest, AnUncommittedReservationChangesNothing) {
   KvCache kv(options());
   const TokenIds tokens = counting(1, 10);
   const SequenceId sequence = kv.create({});
@@ -62,7 +62,7 @@ TEST_F(KvCacheTest, AReservationThatIsNotCommittedLeavesNoTrace) {
   EXPECT_EQ(kv.audit(), "");
 }
 
-TEST_F(KvCacheTest, WholePagesAreSharedAndAPieceOfOneIsCopied) {
+TEST_F(KvCacheTest, WholePagesAreSharedAndAPartialPageIsCopied) {
   KvCache kv(options());
   const TokenIds tokens = counting(1, 10);
   const SequenceId first = kv.create({});
@@ -101,7 +101,7 @@ TEST_F(KvCacheTest, TwoSequencesThatCompleteTheSamePageEndUpWithOne) {
   EXPECT_EQ(kv.num_deduplicated(), 1U);
 }
 
-// A copied page may be a whole one: with pages of one token every piece is.
+// A copied page may be a whole page: with one token per page, every copy is.
 TEST_F(KvCacheTest, ACopyOfAWholePageCountsAsAPage) {
   KvCache kv(options(1));
   const TokenIds tokens = counting(1, 6);
@@ -145,19 +145,19 @@ TEST_F(KvCacheTest, AWholePageIsNotWrittenAgainByItsOwnRewoundSequence) {
   EXPECT_EQ(kv.demand(PrefixDomain{}, counting(1, 9)).found_tokens, 8) << "the old page is still found";
 }
 
-TEST_F(KvCacheTest, WhatAFailedStepMayHaveOverwrittenIsOffTheRecord) {
+TEST_F(KvCacheTest, TokensThatAFailedStepMayHaveOverwrittenAreNotFound) {
   KvCache kv(options());
   const TokenIds tokens = counting(1, 7);
   const SequenceId parent = kv.create({});
   compute(kv, parent, tokens);
   const SequenceId child = kv.fork(parent);
-  kv.truncate(parent, 5);  // the page is shared: three tokens stay on record
+  kv.truncate(parent, 5);  // the page is shared, so its record of three tokens is kept
   kv.destroy(child);
   TokenIds other = counting(1, 5);
   other.push_back(99);
   {
     Step step(parent, other);
-    const Reservation reservation = kv.reserve(step.plan);  // written in place, then given up
+    const Reservation reservation = kv.reserve(step.plan);  // written in place, then rolled back
   }
   kv.destroy(parent);
   EXPECT_EQ(kv.demand(PrefixDomain{}, counting(1, 8)).found_tokens, 5);
@@ -193,7 +193,7 @@ TEST_F(KvCacheTest, APinnedPrefixSurvivesPressure) {
   EXPECT_EQ(kv.pool().num_referenced(), 0);
 }
 
-TEST_F(KvCacheTest, TheForecastOfPagesIsNeverTooSmall) {
+TEST_F(KvCacheTest, ThePageDemandIsNeverTooSmall) {
   KvCache kv(options(4, 64));
   const TokenIds shared = counting(1, 21);
   const SequenceId first = kv.create({});
@@ -215,7 +215,7 @@ TEST_F(KvCacheTest, TheForecastOfPagesIsNeverTooSmall) {
   }
 }
 
-TEST_F(KvCacheTest, PagesThatAreHeldBeforeTheyAreNeededGoWithTheSequence) {
+TEST_F(KvCacheTest, PagesHeldInAdvanceAreFreedWithTheSequence) {
   KvCache kv(options(4, 3));
   const SequenceId sequence = kv.create({});
   compute(kv, sequence, counting(1, 4));
@@ -230,7 +230,7 @@ TEST_F(KvCacheTest, PagesThatAreHeldBeforeTheyAreNeededGoWithTheSequence) {
   EXPECT_EQ(kv.pool().num_referenced(), 0);
 }
 
-TEST_F(KvCacheTest, PagesHeldWithinAStepThatComesToNothingAreGivenBack) {
+TEST_F(KvCacheTest, PagesHeldInAStepThatIsRolledBackAreFreed) {
   KvCache kv(options());
   const SequenceId sequence = kv.create({}), other = kv.create({});
   compute(kv, other, counting(1, 4));
@@ -246,7 +246,7 @@ TEST_F(KvCacheTest, PagesHeldWithinAStepThatComesToNothingAreGivenBack) {
   EXPECT_EQ(kv.audit(), "");
 }
 
-// Chunks of two pages, as long as some are left.
+// Provides memory for chunks of two pages, num_chunks times at most.
 class CountedRoom final : public PageRoom {
  public:
   explicit CountedRoom(int32_t num_chunks) : num_chunks_(num_chunks) {}
@@ -294,7 +294,7 @@ TEST_F(ElasticKvCacheTest, AStepThatNeedsPagesGetsThemInChunks) {
   EXPECT_EQ(room_.num_chunks(), 1);
 }
 
-TEST_F(ElasticKvCacheTest, WhereThereIsNoRoomAStepFailsAndNothingStaysTaken) {
+TEST_F(ElasticKvCacheTest, AStepWithoutMemoryForItsPagesFailsAndKeepsNone) {
   KvCache kv(elastic());
   const SequenceId sequence = kv.create({});
   Step step(sequence, counting(1, 40));
@@ -304,7 +304,7 @@ TEST_F(ElasticKvCacheTest, WhereThereIsNoRoomAStepFailsAndNothingStaysTaken) {
   EXPECT_EQ(kv.pool().num_free(), 8);
 }
 
-TEST_F(ElasticKvCacheTest, APageThatCouldBeFoundAgainStaysWhereMoreCanBeHad) {
+TEST_F(ElasticKvCacheTest, CachedPagesAreNotEvictedWhileTheCacheCanGrow) {
   KvCache kv(elastic());
   for (TokenId first = 1; first < 400; first += 100) {
     const SequenceId sequence = kv.create({});
@@ -316,7 +316,7 @@ TEST_F(ElasticKvCacheTest, APageThatCouldBeFoundAgainStaysWhereMoreCanBeHad) {
   EXPECT_EQ(kv.demand(PrefixDomain{}, counting(1, 9)).found_tokens, 8);
 }
 
-TEST_F(ElasticKvCacheTest, AChunkLeavesOnceNobodyUsesItAndItsPagesAreShelved) {
+TEST_F(ElasticKvCacheTest, AnUnusedChunkIsReleasedAndItsPagesAreOffloaded) {
   ListedShelf shelf;
   KvCache kv(elastic(&shelf));
   const SequenceId stays = kv.create({});

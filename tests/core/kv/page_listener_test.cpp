@@ -1,4 +1,4 @@
-// What a listener is told of the pages of a cache, beside what the cache finds.
+// Events of a page listener compared with the pages that the prefix cache finds.
 #include "core/kv/page_listener.h"
 
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 constexpr int32_t kPageTokens = 3;
 constexpr TokenId kNeverSaid = 99;
 
-// The pages that it was told of and that have not been removed since.
+// Pages reported as stored and not removed since.
 class Replay final : public PageListener {
  public:
   struct Page {
@@ -36,7 +36,7 @@ class Replay final : public PageListener {
     EXPECT_EQ(pages.erase(*name.key), 1U) << "removed, but not there";
   }
 
-  // All tokens through the end of a page.
+  // Returns all tokens up to the end of a page.
   TokenIds prefix(const Page& page) const {
     TokenIds tokens = page.parent ? prefix(pages.at(*page.parent)) : TokenIds();
     tokens.insert(tokens.end(), page.tokens.begin(), page.tokens.end());
@@ -54,7 +54,7 @@ class PageListenerTest : public ::testing::Test {
   };
 
   static KvCacheOptions options(PageListener& listener) {
-    KvCacheOptions made{{24, kPageTokens, 2}, 12, 8, {}};  // few bits: hashes collide
+    KvCacheOptions made{{24, kPageTokens, 2}, 12, 8, {}};  // few bits, so that hashes collide
     made.listener = &listener;
     return made;
   }
@@ -68,7 +68,7 @@ class PageListenerTest : public ::testing::Test {
     made.publish = below(6) != 0;
     live_.push_back({kv_.create(made), {}});
   }
-  // Some tokens more, of which some are accepted.
+  // Adds tokens, of which some are accepted.
   void extend(Live& live) {
     for (uint32_t n = 1 + below(9); n > 0 && live.tokens.size() < 30; --n)
       live.tokens.push_back(static_cast<TokenId>(below(2)));
@@ -83,7 +83,7 @@ class PageListenerTest : public ::testing::Test {
     if (kv_.length(live.id) >= static_cast<int32_t>(lane.tokens.size())) return;
     try {
       Reservation reservation = kv_.reserve(plan);
-      if (below(6) == 0) return;  // the step came to nothing
+      if (below(6) == 0) return;  // the step is rolled back
       plan.lanes[0].num_accepted = plan.lanes[0].num_tokens;
       reservation.commit();
     } catch (const Error& error) {
@@ -121,7 +121,7 @@ class PageListenerTest : public ::testing::Test {
   std::vector<Live> live_;
 };
 
-TEST_F(PageListenerTest, WhatIsToldIsExactlyWhatAPrefixFinds) {
+TEST_F(PageListenerTest, ReportedPagesAreExactlyThoseAPrefixFinds) {
   size_t most = 0;
   for (int32_t round = 0; round < 20000 && !HasFailure(); ++round) {
     act();
@@ -146,7 +146,7 @@ TEST_F(PageListenerTest, WhatIsToldIsExactlyWhatAPrefixFinds) {
   EXPECT_GT(kv_.pool().num_evicted(), 100U);
 }
 
-TEST_F(PageListenerTest, OfPagesWithAnAdapterNothingIsTold) {
+TEST_F(PageListenerTest, PagesWithAnAdapterEmitNoEvents) {
   live_.push_back({kv_.create({{"a", 1}, true, true}), {}});
   for (int32_t i = 0; i < 8; ++i) extend(live_[0]);
   EXPECT_TRUE(replay_.pages.empty());

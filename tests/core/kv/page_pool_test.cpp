@@ -13,7 +13,7 @@ TokenIds tokens_from(TokenId first, int32_t count) {
   return tokens;
 }
 
-// A whole page of content, published and released: cached.
+// Returns a cached page: a whole page, published and released.
 PageId cache_page(PagePool& pool, ContentId parent, const TokenIds& tokens) {
   const PageId page = pool.allocate();
   pool.record(page, 0, tokens);
@@ -24,7 +24,7 @@ PageId cache_page(PagePool& pool, ContentId parent, const TokenIds& tokens) {
   return kept;
 }
 
-// Both hash widths: every rule holds where all pages collide.
+// Runs with both hash widths: every rule must hold even if all pages collide.
 class PagePoolTest : public ::testing::TestWithParam<int32_t> {
  protected:
   PagePool pool_{{8, 4, GetParam()}};
@@ -42,7 +42,7 @@ TEST_P(PagePoolTest, APageIsFreeCachedOrReferenced) {
   EXPECT_EQ(pool_.audit(std::vector<int32_t>(8, 0)), "");
 }
 
-TEST_P(PagePoolTest, OnlyTheSameTokensBehindTheSameParentAreFound) {
+TEST_P(PagePoolTest, OnlyTheSameTokensAfterTheSameParentAreFound) {
   const PageId page = cache_page(pool_, root_, tokens_from(1, 4));
   const ContentId other = pool_.new_content();
   EXPECT_EQ(pool_.find(root_, tokens_from(1, 4)), page);
@@ -50,7 +50,7 @@ TEST_P(PagePoolTest, OnlyTheSameTokensBehindTheSameParentAreFound) {
   EXPECT_LT(pool_.find(other, tokens_from(1, 4)).value, 0);
 }
 
-TEST_P(PagePoolTest, ATwinIsReturnedInsteadOfASecondCopy) {
+TEST_P(PagePoolTest, PublishReturnsTheExistingPageOfTheSameTokens) {
   const PageId first = cache_page(pool_, root_, tokens_from(1, 4));
   const PageId second = cache_page(pool_, root_, tokens_from(1, 4));
   EXPECT_EQ(first, second);
@@ -58,7 +58,7 @@ TEST_P(PagePoolTest, ATwinIsReturnedInsteadOfASecondCopy) {
   EXPECT_EQ(pool_.num_free(), 7) << "the duplicate holds nothing any more";
 }
 
-TEST_P(PagePoolTest, TheLongestCommonPieceOfAPageIsFound) {
+TEST_P(PagePoolTest, TheLongestMatchingBeginningOfAPageIsFound) {
   const PageId page = pool_.allocate();
   pool_.record(page, 0, TokenIds{5, 6, 7});
   pool_.show(page, root_);
@@ -68,7 +68,7 @@ TEST_P(PagePoolTest, TheLongestCommonPieceOfAPageIsFound) {
   EXPECT_EQ(pool_.find_longest(root_, TokenIds{9}, any_).num_tokens, 0);
 }
 
-TEST_P(PagePoolTest, TheOneUnusedLongestIsEvictedTailFirst) {
+TEST_P(PagePoolTest, TheLeastRecentlyUsedPageIsEvictedTailFirst) {
   std::vector<PageId> chain;
   ContentId parent = root_;
   for (int32_t i = 0; i < 3; ++i) {
@@ -76,14 +76,14 @@ TEST_P(PagePoolTest, TheOneUnusedLongestIsEvictedTailFirst) {
     parent = pool_.content(chain.back());
   }
   for (size_t i = chain.size(); i-- > 0;) pool_.release(chain[i]);
-  for (int32_t i = 0; i < 5; ++i) pool_.allocate();  // the free ones
+  for (int32_t i = 0; i < 5; ++i) pool_.allocate();  // the free pages
   EXPECT_EQ(pool_.allocate(), chain[2]);
   EXPECT_EQ(pool_.allocate(), chain[1]);
-  EXPECT_EQ(pool_.find(root_, tokens_from(0, 4)), chain[0]) << "the head of the chain stays longest";
+  EXPECT_EQ(pool_.find(root_, tokens_from(0, 4)), chain[0]) << "the head of the chain is evicted last";
   EXPECT_EQ(pool_.num_evicted(), 2U);
 }
 
-TEST_P(PagePoolTest, AFullPoolSaysSo) {
+TEST_P(PagePoolTest, AFullPoolThrowsCapacity) {
   for (int32_t i = 0; i < 8; ++i) pool_.allocate();
   try {
     pool_.allocate();
@@ -93,7 +93,7 @@ TEST_P(PagePoolTest, AFullPoolSaysSo) {
   }
 }
 
-TEST_P(PagePoolTest, AuditFindsAReferenceNobodyKnowsOf) {
+TEST_P(PagePoolTest, AuditFindsAnUnaccountedReference) {
   pool_.allocate();
   EXPECT_NE(pool_.audit(std::vector<int32_t>(8, 0)), "");
 }
@@ -132,7 +132,7 @@ TEST(ElasticPagePool, PagesWithoutMemoryAreNeitherFreeNorTaken) {
   EXPECT_EQ(pool.audit(std::vector<int32_t>{1, 1, 1, 0, 0, 0, 0, 0}), "");
 }
 
-TEST(ElasticPagePool, WhatLosesItsMemoryIsFoundNoMore) {
+TEST(ElasticPagePool, PagesThatLoseTheirMemoryAreNotFound) {
   PagePool pool({8, 4, 64, 3});
   const ContentId root = pool.new_content();
   const PageId first = cache_page(pool, root, tokens_from(1, 4));
@@ -150,13 +150,14 @@ TEST(ElasticPagePool, WhatLosesItsMemoryIsFoundNoMore) {
   EXPECT_EQ(pool.audit(std::vector<int32_t>(8, 0)), "");
 }
 
-TEST(ElasticPagePool, WhatContinuesAPageWithoutMemoryGoesWithIt) {
+TEST(ElasticPagePool, PagesThatContinueAPageWithoutMemoryAreEvictedToo) {
   PagePool pool({8, 4, 64});
   const ContentId root = pool.new_content();
   const PageId hole = pool.allocate();
   const PageId first = cache_page(pool, root, tokens_from(1, 4));
   pool.release(hole);
-  const PageId second = cache_page(pool, pool.content(first), tokens_from(5, 4));  // in the hole
+  // takes the free page before it
+  const PageId second = cache_page(pool, pool.content(first), tokens_from(5, 4));
   const PageId other = cache_page(pool, root, tokens_from(50, 4));
   for (const PageId page : {other, second, first}) pool.release(page);
   ASSERT_LT(second, first);

@@ -12,7 +12,7 @@ PrefixRoot root_of(uint64_t content) {
   return {ContentId{content}, std::nullopt, nullptr};
 }
 
-TEST(SequenceTable, APlaceIsUsedAgainUnderAnotherId) {
+TEST(SequenceTable, AnEntryIsReusedWithAnotherId) {
   SequenceTable table(8);
   const SequenceId first = table.add(root_of(3), true, true);
   Sequence& sequence = table.at(first);
@@ -31,7 +31,7 @@ TEST(SequenceTable, APlaceIsUsedAgainUnderAnotherId) {
   EXPECT_FALSE(sequence.publish);
 }
 
-TEST(SequenceTable, IdsAreNeverGivenTwiceAndSequencesStayWhereTheyAre) {
+TEST(SequenceTable, IdsAreNeverGivenTwiceAndSequencesNeverMove) {
   SequenceTable table(1);
   std::mt19937 random(7);
   std::set<uint64_t> given;

@@ -1,4 +1,4 @@
-// Slots of layers with a window: by rules, and against a memory in which each cell knows what it holds.
+// Slots of sliding-window layers: checked by rules, and against a memory that stores the token in each cell.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -23,7 +23,7 @@ KvCacheOptions options_of(int32_t page_tokens, int32_t num_pages, std::vector<Wi
   return {{num_pages, page_tokens, 64}, 64, 8, std::move(windows)};
 }
 
-// Computes what is missing of `tokens`, num_tokens at a time.
+// Computes the missing tokens of `tokens`, num_tokens at a time.
 void compute(KvCache& kv, SequenceId sequence, const TokenIds& tokens, int32_t num_tokens) {
   while (kv.length(sequence) < static_cast<int32_t>(tokens.size())) {
     Lane lane;
@@ -44,7 +44,7 @@ int32_t num_used(const KvCache& kv, size_t group = 0) {
   return kv.windows()[group].num_slots() - kv.windows()[group].num_unused();
 }
 
-TEST(Windows, ASequenceUsesTheSlotsOfItsWindowAlone) {
+TEST(Windows, ASequenceUsesOnlyTheSlotsOfItsWindow) {
   KvCache kv(options_of(4, 64, {{8, 3}}));
   const SequenceId sequence = kv.create({});
   for (int32_t length = 1; length <= 200; ++length) {
@@ -67,7 +67,7 @@ TEST(Windows, AStepTakesSlotsForAllItWrites) {
   EXPECT_EQ(kv.length(large), 0);
 }
 
-TEST(Windows, ASecondTurnFindsTheFirstWhereNobodyNeededItsWindow) {
+TEST(Windows, ASecondTurnFindsTheFirstIfItsWindowIsStillCached) {
   for (int32_t length = 30; length < 46; ++length) {
     KvCache kv(options_of(4, 64, {{8, 4}}));
     const SequenceId first = kv.create({});
@@ -98,20 +98,21 @@ TEST(Windows, WithoutItsWindowAPrefixIsNotFoundAndComputingItFillsTheWindowAgain
   EXPECT_EQ(kv.pool().num_cached(), 10 + 2 + 8) << "no whole page is there twice";
 }
 
-TEST(Windows, APrefixIsFoundAsFarAsAWindowIsThere) {
+TEST(Windows, APrefixIsFoundUpToTheLastCompleteWindow) {
   KvCache kv(options_of(4, 64, {{8, 16}}));
   const TokenIds tokens = counting(1, 33);
   const SequenceId sequence = kv.create({});
   compute(kv, sequence, tokens, 33);  // nine slots
   const SequenceId other = kv.create({{"other", 0}, true, true});
-  compute(kv, other, counting(100, 44), 4);  // seven empty ones, then those of the first four pages
+  // takes the seven empty slots, then those of the first four pages
+  compute(kv, other, counting(100, 44), 4);
   EXPECT_EQ(kv.demand(PrefixDomain{}, tokens).found_tokens, 32);
   kv.destroy(sequence);
   EXPECT_EQ(kv.demand(PrefixDomain{}, counting(1, 17)).found_tokens, 0) << "its window is gone";
   EXPECT_EQ(kv.demand(PrefixDomain{}, tokens).found_tokens, 32);
 }
 
-TEST(Windows, ARewindTakesItsWindowBackOrGoesFurther) {
+TEST(Windows, ARewindReusesItsWindowOrRewindsFurther) {
   KvCache kv(options_of(4, 64, {{8, 8}}));
   const SequenceId sequence = kv.create({});
   compute(kv, sequence, counting(1, 29), 1);
@@ -159,7 +160,7 @@ TEST(Windows, AForkSharesSlotsUntilOneOfTheTwoWrites) {
   EXPECT_EQ(num_used(kv), 0);
 }
 
-// What lies in the memory of each table, and whether it is what a sequence would read.
+// Content of the pages of each table, to check that a sequence would read the right tokens.
 class Memory {
  public:
   explicit Memory(const KvCache& kv) : kv_(kv), tables_(kv.windows().size() + 1) {}
@@ -172,7 +173,7 @@ class Memory {
     for (int32_t table = 0; table < num_tables(); ++table)
       at(table, pages, position) = {tokens[static_cast<size_t>(position)], position};
   }
-  // Whether a token at `position` sees what it has to of those before `end`.
+  // Returns whether the token at `position` finds every token before `end` that it attends to.
   bool shows(gsl::span<const PageId> pages, const TokenIds& tokens, int32_t position, int32_t end) {
     for (int32_t table = 0; table < num_tables(); ++table) {
       for (int32_t p = first_seen(table, position); p < end; ++p) {
@@ -203,7 +204,7 @@ class Memory {
   std::vector<std::map<std::pair<int32_t, int32_t>, Cell>> tables_;
 };
 
-// Everything that jobs do to their sequences, at random, with few tokens, so that much is shared.
+// Random operations of jobs on their sequences, with few distinct tokens, so that much is shared.
 class RandomJobs {
  public:
   RandomJobs(uint64_t seed, KvCache& kv) : random_(seed), kv_(kv), memory_(kv) {}
@@ -288,7 +289,7 @@ class RandomJobs {
     }
   }
 
-  // Of some of the jobs; what the pages do not suffice for comes to nothing, like a step that fails.
+  // Computes a step for some of the jobs. If there are too few pages, nothing changes, as in a failed step.
   void step() {
     std::vector<Lane> lanes(jobs_.size());
     StepPlan plan;
@@ -320,10 +321,10 @@ class RandomJobs {
     } catch (const Error& error) {
       ASSERT_EQ(error.code(), ErrorCode::capacity);
       faulted.clear();
-      if (!jobs_.empty()) end(below(static_cast<int32_t>(jobs_.size())));  // room for others
+      if (!jobs_.empty()) end(below(static_cast<int32_t>(jobs_.size())));  // frees pages for the others
       return;
     }
-    // Tokens that were not accepted are others from now on.
+    // Replaces tokens that were not accepted by others.
     for (const PlannedLane& planned : plan.lanes) {
       Job& job = jobs_[static_cast<size_t>(planned.lane->place)];
       if (planned.num_accepted == planned.num_tokens) continue;
@@ -347,7 +348,7 @@ class RandomJobs {
   std::vector<PageId> pinned_;
 };
 
-TEST(Windows, EveryTokenSeesItsWindowWhateverJobsDo) {
+TEST(Windows, EveryTokenSeesItsWindowUnderRandomOperations) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int32_t page_tokens = 1 + static_cast<int32_t>(seed % 5);
     const int32_t num_pages = pages_for(60, page_tokens) + static_cast<int32_t>(seed * 7 % 50);
@@ -368,8 +369,8 @@ TEST(Windows, EveryTokenSeesItsWindowWhateverJobsDo) {
   }
 }
 
-// What the scheduler counts with is what a reservation takes at most.
-TEST(Windows, TheForecastOfSlotsIsNeverTooSmall) {
+// Checks that a reservation takes at most the slots that the scheduler counts with.
+TEST(Windows, TheSlotDemandIsNeverTooSmall) {
   KvCache kv(options_of(4, 128, {{6, 40}, {13, 60}}));
   compute(kv, kv.create({}), counting(1, 33), 5);
   for (int32_t length = 2; length <= 60; ++length) {

@@ -1,5 +1,4 @@
-// AWQ, compressed-tensors, MXFP4 and NVFP4: what files may say wrongly, and layers that are parts of a
-// tensor.
+// AWQ, compressed-tensors, MXFP4 and NVFP4: malformed files, and layers that are parts of a tensor.
 #include <functional>
 #include <map>
 
@@ -29,7 +28,7 @@ size_t bytes_of(const Tensor& tensor) {
   return bytes;
 }
 
-// Of one byte over and over: 0x1c makes small numbers of any float type.
+// Returns a tensor filled with one byte: 0x1c gives small numbers in every float type.
 Tensor tensor_of(const std::string& dtype, std::vector<int64_t> shape, char byte = 0x1c) {
   Tensor tensor{dtype, std::move(shape), ""};
   tensor.bytes.assign(bytes_of(tensor), byte);
@@ -199,7 +198,7 @@ const std::vector<CodedBend> kCodedBends = {
      packed,
      put("x.weight_rotation", tensor_of("F16", {64, 64})),
      kLacks,
-     {"x.weight_rotation", "beside a matrix in the format packed"}},
+     {"x.weight_rotation", "not supported for a matrix in the format packed"}},
     {"mxfp4_scale",
      mxfp4,
      put("x.weight_scale", tensor_of("U8", {24, 2}, '\xff')),
@@ -274,7 +273,7 @@ const std::vector<CodedBend> kCodedBends = {
      bitnet,
      put("x.rms_norm", tensor_of("F16", {64})),
      kLacks,
-     {"x.rms_norm", "beside a matrix in the format bitnet"}},
+     {"x.rms_norm", "not supported for a matrix in the format bitnet"}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, BentFormat, ::testing::ValuesIn(kCodedBends),
@@ -289,7 +288,7 @@ TEST(CodedFormats, AModuleThatIsListedAsNotQuantizedMustNotBe) {
   EXPECT_NO_THROW(load(dense, whole(), quantization));
 }
 
-// Of weight_scale alone nobody can tell whether it multiplies or divides.
+// With weight_scale alone it is unknown whether the scale multiplies or divides.
 TEST(CodedFormats, BitNetWithoutItsConfigIsRefused) {
   expect_error(ErrorCode::format, {"x.weight", "quant_method \"bitnet\""}, [&] { load(bitnet(), whole()); });
 }
@@ -309,10 +308,10 @@ TEST(CodedFormats, BitNetTakesOutputsByFours) {
                [&] { load(bitnet(), request, bitnet_config(BitNetScale::divides)); });
 }
 
-TEST(CodedFormats, BitsAreHeldAgainstTheModulesScheme) {
+TEST(CodedFormats, BitsMustMatchTheSchemeOfTheModule) {
   QuantizationConfig quantization;
   quantization.groups.push_back({ModuleNames({"x"}, NameRule::exact, "c"), {.bits = 8, .group_size = 32}});
-  expect_error(ErrorCode::format, {"x.weight_packed", "4 bits where config.json says 8"},
+  expect_error(ErrorCode::format, {"x.weight_packed", "4 bits, but config.json specifies 8"},
                [&] { load(packed(), whole(), quantization); });
 }
 
@@ -326,8 +325,8 @@ TEST(CodedFormats, GroupsOfRowsMayBeInAnyOrder) {
   EXPECT_EQ(std::vector<int32_t>(source.coded.group_of_row, source.coded.group_of_row + 64), groups);
 }
 
-// Floats: slices of a fused matrix, every second output, experts of a stack, either way it is stored.
-TEST(LinearParts, OfFloatsAreWhatTheWholeHasThere) {
+// Floats: slices of a fused matrix, every second output, experts of a stack, in both storage orders.
+TEST(LinearParts, OfFloatsEqualTheSameOutputsOfTheWhole) {
   std::vector<float> values(size_t{3} * 24 * 64);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const auto at = [](bool input_major, size_t expert, size_t output, size_t input) {
@@ -355,7 +354,7 @@ TEST(LinearParts, OfFloatsAreWhatTheWholeHasThere) {
 TEST(LinearParts, OfFp8HaveTheScalesOfTheirOutputs) {
   std::vector<float> scales(size_t{3} * 2);
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<float>(i + 1);
-  const Tensors tensors = {{"x.weight", tensor_of("F8_E4M3", {24, 64}, 0x38)},  // ones
+  const Tensors tensors = {{"x.weight", tensor_of("F8_E4M3", {24, 64}, 0x38)},  // all ones
                            {"x.weight_scale_inv", of_values("F32", {3, 2}, scales)}};
   QuantizationConfig quantization;
   quantization.scheme.block_out = 8;
@@ -369,7 +368,7 @@ TEST(LinearParts, OfFp8HaveTheScalesOfTheirOutputs) {
     for (size_t k = 0; k < 64; ++k) ASSERT_EQ(loaded[k * 9 + j], scales[(6 + j) / 8 * 2 + k / 32]);
 }
 
-TEST(LinearParts, OfWhatHasNoneAreRefused) {
+TEST(LinearParts, OfFormatsWithoutPartsAreRefused) {
   LinearRequest request = whole();
   request.part.num_experts = 2;
   expect_error(ErrorCode::unsupported, {"x: a stack", "awq"}, [&] {

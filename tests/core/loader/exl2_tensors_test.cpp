@@ -22,7 +22,7 @@ using testing::make_exl2;
 using testing::mixed_groups;
 using testing::WeightFixture;
 
-// 192 rows: 8, 5 and 2 bits, 64 rows each in groups of 32; 64 columns.
+// Returns 192 rows: 8, 5 and 2 bits, 64 rows each in groups of 32; 64 columns.
 WeightFixture typical() {
   Exl2Options options;
   options.groups = mixed_groups({8, 5, 2}, 192, 32);
@@ -61,7 +61,7 @@ TEST(Exl2Tensors, LeavesOutAPermutationThatChangesNothing) {
   EXPECT_TRUE(LayerFiles(make_exl2(options)).load().row_order.empty());
 }
 
-TEST(Exl2Tensors, DerivesWhatOldConvertersAlsoStored) {
+TEST(Exl2Tensors, DerivesTensorsThatOldConvertersStored) {
   const WeightFixture fixture = typical();
   LayerFiles files(fixture);
   files.replace<int32_t>("q_perm", "I32", {3}, {9999999, -1, 7});
@@ -287,7 +287,7 @@ TEST(Exl2Tensors, NamesAMissingTensor) {
   }
 }
 
-// Whatever is changed in the small tensors, the layer is refused or is sound.
+// Random changes to the small tensors: the layer is either rejected or consistent.
 TEST(Exl2Tensors, StaysSoundUnderRandomChanges) {
   testing::Random random(7);
   int refused = 0;

@@ -30,7 +30,7 @@ DenseOptions fp8_options(int32_t scale_out, int32_t scale_in) {
   return options;
 }
 
-// Outputs 0 to 16 and inputs 0 to 39 in blocks of 8 by 16: 3 by 3 scales.
+// Returns 17 outputs and 40 inputs in blocks of 8 by 16: 3 by 3 scales.
 WeightFixture in_blocks() {
   return make_dense(fp8_options(8, 16));
 }
@@ -79,7 +79,7 @@ TEST(Fp8Tensors, ReadsScalesOfOtherFloatTypes) {
   EXPECT_EQ(dequantize_reference(files.load().source()), std::vector<float>(17 * 40, 3.0f));
 }
 
-TEST(Fp8Tensors, PassesOverScalesOfActivations) {
+TEST(Fp8Tensors, IgnoresScalesOfActivations) {
   LayerFiles files(in_blocks());
   files.replace("input_scale", "F32", {}, std::vector<float>{0.1f});
   files.replace("input_scale_ub", "F32", {}, std::vector<float>{1200.0f});
@@ -101,7 +101,7 @@ TEST(Fp8Tensors, RefusesAMatrixWithoutScalesOrWithTwo) {
       [&] { files.load(); });
 }
 
-TEST(Fp8Tensors, RefusesScalesOfAnotherShapeThanTheBlocksMake) {
+TEST(Fp8Tensors, RefusesScalesWhoseShapeDoesNotMatchTheBlocks) {
   for (const std::vector<int64_t>& shape :
        std::vector<std::vector<int64_t>>{{9}, {9, 1}, {1, 9}, {3, 3, 1}}) {
     LayerFiles files(in_blocks());
@@ -135,7 +135,7 @@ TEST(Fp8Tensors, RefusesNoNumbers) {
   }
 }
 
-TEST(Fp8Tensors, RefusesNoNumbersThatADeviceReads) {
+TEST(Fp8Tensors, RefusesNaNReadByADevice) {
   LayerFiles files(in_blocks());
   files["weight"].set<uint8_t>(679, 0xff);
   files.request().read_by = ReadBy::device;

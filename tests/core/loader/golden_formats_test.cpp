@@ -1,6 +1,6 @@
-// Weights of each format against what the reference implementations say that they stand for, bit for bit:
-// compressed-tensors 0.20, AutoAWQ 0.2.9, transformers 5.23, of BitNet 5.24
-// (tests/core/loader/make_golden_formats.py).
+// Weights of each format compared bit for bit with those of the reference implementations: compressed-tensors
+// 0.20, AutoAWQ 0.2.9, transformers 5.23 (5.24 for BitNet). The file comes from
+// tests/core/loader/make_golden_formats.py.
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class GoldenFormats : public ::testing::Test {
     return reader_.read_floats(name, directory_.at(name).tensor->shape);
   }
 
-  // W as [num_in, num_out].
+  // Returns the weights as [num_in, num_out].
   std::vector<float> load(const LinearRequest& request, const QuantizationConfig& quantization = {}) {
     const LinearWeight weight = load_linear(reader_, request, quantization);
     EXPECT_EQ(testing::find_defect(weight.source()), "") << request.key;
@@ -68,7 +68,7 @@ constexpr Case kByOutput[] = {{"packed4_group", "packed", Rounded::to_bf16},
                               {"mxfp4", "mxfp4", Rounded::to_bf16},
                               {"nvfp4", "nvfp4", Rounded::to_bf16}};
 
-TEST_F(GoldenFormats, OfCompressedTensorsAreItsOwnWeights) {
+TEST_F(GoldenFormats, MatchCompressedTensors) {
   for (const Case& test : kByOutput) {
     SCOPED_TRACE(test.key);
     EXPECT_EQ(find_format(LayerTensors(directory_, test.key))->name, test.format);
@@ -80,14 +80,14 @@ TEST_F(GoldenFormats, OfCompressedTensorsAreItsOwnWeights) {
   }
 }
 
-TEST_F(GoldenFormats, OfAutoAwqAreItsOwnWeights) {
+TEST_F(GoldenFormats, MatchAutoAwq) {
   const std::vector<float> weights = load(request("awq", 24));
   const std::vector<float> wanted = expected("awq");
   for (size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(rounded(weights[i], Rounded::to_f16), wanted[i]) << i;
 }
 
-// Each expert by itself, and its interleaved halves.
-TEST_F(GoldenFormats, OfGptOssAreTransformersOwnWeights) {
+// Each expert alone, and its interleaved halves.
+TEST_F(GoldenFormats, OfGptOssMatchTransformers) {
   const std::vector<float> wanted = expected("gptoss");
   for (int32_t expert = 0; expert < 2; ++expert) {
     for (const int32_t step : {1, 2}) {
@@ -115,7 +115,7 @@ QuantizationConfig bitnet(BitNetScale scale) {
   return quantization;
 }
 
-TEST_F(GoldenFormats, OfBitNetAreTransformersOwnWeights) {
+TEST_F(GoldenFormats, OfBitNetMatchTransformers) {
   for (const auto& [key, scale] :
        {std::pair("bitnet_auto", BitNetScale::multiplies), {"bitnet_plain", BitNetScale::divides}}) {
     SCOPED_TRACE(key);
@@ -128,13 +128,12 @@ TEST_F(GoldenFormats, OfBitNetAreTransformersOwnWeights) {
   }
 }
 
-// A slice of a fused matrix is what the whole matrix has there.
+// A slice of a fused matrix equals the same outputs of the whole matrix.
 TEST_F(GoldenFormats, PartsAreColumnsOfTheWhole) {
   for (const char* key :
        {"packed4_group", "packed4_zero", "packed8_zero", "mxfp4", "nvfp4", "awq", "bitnet_auto"}) {
     SCOPED_TRACE(key);
-    const QuantizationConfig quantization =
-        bitnet(BitNetScale::multiplies);  // which the others do not ask for
+    const QuantizationConfig quantization = bitnet(BitNetScale::multiplies);  // ignored by the other formats
     const std::vector<float> whole = load(request(key, 24), quantization);
     for (const int32_t step : {1, 3}) {
       LinearRequest of = request(key, 5);

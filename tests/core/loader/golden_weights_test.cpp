@@ -1,4 +1,4 @@
-// Matrices of real quantized models against what ExLlamaV2 makes of them, bit for bit.
+// Matrices of real quantized models compared bit for bit with those dequantized by ExLlamaV2.
 #include <cctype>
 #include <optional>
 
@@ -23,7 +23,7 @@ class GoldenWeights : public ::testing::TestWithParam<const char*> {
     reader_.emplace(*directory_);
   }
 
-  // Loads the layer whose dequantized form the directory also holds, as [num_in, num_out].
+  // Loads the layer whose dequantized form is also in the directory, as [num_in, num_out].
   LinearWeight load(const std::string& key) {
     const TensorInfo& golden = *directory_->at("dequant." + key).tensor;
     LinearRequest request;
@@ -33,7 +33,7 @@ class GoldenWeights : public ::testing::TestWithParam<const char*> {
     return load_linear(*reader_, request);
   }
 
-  // How many elements differ when rounded to half.
+  // Returns how many elements differ after rounding to half.
   size_t count_differences(const std::string& key, const std::vector<float>& matrix) {
     const HostTensor golden = reader_->read("dequant." + key);
     const auto expected = golden.elements<uint16_t>();
@@ -55,7 +55,8 @@ TEST_P(GoldenWeights, FirstQueryProjection) {
   EXPECT_EQ(count_differences(key, dequantize_reference(weight.source())), 0U);
 }
 
-// ExLlamaV2 leaves the rows of this one as EXL2 stores them: their order is folded into gate and up.
+// ExLlamaV2 keeps the rows of this matrix in the order EXL2 stores them: the order is folded into gate and
+// up.
 TEST_P(GoldenWeights, SecondDownProjectionInStoredOrder) {
   const std::string key = "model.layers.1.mlp.down_proj";
   LinearWeight weight = load(key);

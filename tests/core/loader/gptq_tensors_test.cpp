@@ -22,7 +22,7 @@ using testing::LayerFiles;
 using testing::make_coded;
 using testing::WeightFixture;
 
-// 64 rows in four groups of 16, 40 columns.
+// Returns 64 rows in four groups of 16, 40 columns.
 WeightFixture typical(bool act_order) {
   CodedOptions options;
   options.num_in = 64;
@@ -251,7 +251,7 @@ const GptqBend kGptqBends[] = {
      }},
     {"an_extra_tensor",
      ErrorCode::unsupported,
-     {"layer.pre_quant_scale", "beside a matrix in the format gptq"},
+     {"layer.pre_quant_scale", "not supported for a matrix in the format gptq"},
      [](auto& f) { f.template replace<float>("pre_quant_scale", "F32", {1}, {1.0f}); }},
     {"weight_rows",
      ErrorCode::format,

@@ -1,4 +1,4 @@
-// The tensors of one layer in a file that a test may bend before it is loaded.
+// Tensors of one layer in a file, which a test may modify before it is loaded.
 #pragma once
 
 #include <cstring>
@@ -63,7 +63,7 @@ class LayerFiles {
     while_open([&loaded](LinearWeight& weight) { loaded = std::move(weight); });
     return loaded;
   }
-  // Calls `use` with the weight, which may have bytes that are still in the file.
+  // Calls `use` with the weight, whose bytes may still be in the file.
   template <typename Use>
   void while_open(Use use) const {
     SafetensorsBuilder builder;
@@ -78,7 +78,7 @@ class LayerFiles {
     unused_ = reader.unused();
     use(weight);
   }
-  // Of the last load.
+  // Returns the unused tensors of the last load.
   const std::vector<std::string>& unused() const { return unused_; }
 
  private:

@@ -27,7 +27,7 @@ LinearWeight load(int32_t num_in, int32_t num_out, uint64_t seed, bool permute_r
   return LayerFiles(make_exl2(options)).load();
 }
 
-// [rows, inner] x [inner, columns]
+// Returns the product [rows, inner] x [inner, columns].
 std::vector<double> multiply(const std::vector<float>& a, const std::vector<float>& b, size_t inner,
                              size_t columns) {
   std::vector<double> product(a.size() / inner * columns);
@@ -40,7 +40,7 @@ std::vector<double> multiply(const std::vector<float>& a, const std::vector<floa
   return product;
 }
 
-TEST(FoldRowOrder, LeavesTheProductOfProducerAndConsumerAsItWas) {
+TEST(FoldRowOrder, KeepsTheProductOfProducerAndConsumer) {
   LinearWeight gate = load(64, 96, 1);
   LinearWeight up = load(64, 96, 2);
   LinearWeight down = load(96, 64, 3);
@@ -69,7 +69,7 @@ TEST(FoldRowOrder, LeavesTheProductOfProducerAndConsumerAsItWas) {
   for (size_t i = 0; i < folded.size(); ++i) EXPECT_NEAR(folded[i], gate_down[i], 1e-6);
 }
 
-TEST(FoldRowOrder, DoesNothingWhereRowsAreInOrder) {
+TEST(FoldRowOrder, DoesNothingIfRowsAreInOrder) {
   LinearWeight up = load(64, 96, 2);
   LinearWeight down = load(96, 64, 3, false);
   fold_row_order(down, std::array<LinearWeight*, 1>{&up});

@@ -54,7 +54,7 @@ TEST(LoadLinear, RefusesDenseOfOtherTypesAndShapes) {
   expect_error(ErrorCode::format, {"layer.weight", "[1024] where [32, 32]"}, [&] { files.load(); });
 }
 
-TEST(LoadLinear, AsksForTheBiasThatTheConfigurationPromises) {
+TEST(LoadLinear, RequiresTheBiasThatTheConfigurationDeclares) {
   LayerFiles files(make_dense({}));
   EXPECT_TRUE(files.load().bias.empty());
   files.request().needs_bias = true;
@@ -81,7 +81,7 @@ TEST(LoadLinear, CutsAPaddedBias) {
   EXPECT_EQ(files.load().bias, fixture.bias);
 }
 
-TEST(FindFormat, GoesByTheTensorsAlone) {
+TEST(FindFormat, DependsOnTheTensorsAlone) {
   SafetensorsBuilder builder;
   const std::vector<int32_t> word = {0};
   for (const char* name : {"a.q_weight", "b.qweight", "c.weight", "d.bias", "e.weight", "e.q_weight"}) {

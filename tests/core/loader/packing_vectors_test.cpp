@@ -1,4 +1,4 @@
-// Vectors of the formats that come from running upstream's own packing and unpacking code.
+// Test vectors produced by the packing and unpacking code of the upstream projects.
 #include <gtest/gtest.h>
 
 #include "core/loader/load_linear.h"
@@ -15,7 +15,7 @@ using testing::pack_codes;
 
 struct Vector {
   int32_t bits;
-  std::vector<uint32_t> words;  // of the codes (7 * i + 3) mod 2^bits, i in 0..31, in one column
+  std::vector<uint32_t> words;  // codes (7 * i + 3) mod 2^bits, i in 0..31, packed in one column
 };
 
 const Vector kVectors[] = {
@@ -75,7 +75,7 @@ TEST(PackingVectors, ScalesAreRoundedToHalf) {
   EXPECT_EQ(matrix[3], 0.0371093750f);
 }
 
-// The reference against the numbers that the fixtures were made of, without any packing between.
+// Compares the reference with the numbers that the fixtures were built from, without packing in between.
 TEST(PackingVectors, TheReferenceAgreesWithTheCodesOfFixtures) {
   testing::Exl2Options options;
   options.groups = testing::mixed_groups({8, 6, 5, 4, 3, 2}, 384, 64);

@@ -28,7 +28,7 @@ std::string small_file() {
   return builder.build();
 }
 
-// Opens and reads everything; true where all was sound, false where it was refused with words.
+// Opens and reads everything; returns true if all was valid, false if it was rejected with a message.
 bool survives(const std::string& bytes) {
   try {
     const SafetensorsFile file = open_bytes(bytes);
@@ -60,7 +60,7 @@ TEST(SafetensorsFile, FindsTensorsByName) {
   EXPECT_EQ(file.find("z"), nullptr);
 }
 
-TEST(SafetensorsFile, RefusesLengthsThatTheFileDoesNotHave) {
+TEST(SafetensorsFile, RefusesLengthsBeyondTheFile) {
   const std::string file = small_file();
   for (const uint64_t length : {uint64_t{file.size()} - 7, uint64_t{file.size()}, uint64_t{100'000'000}}) {
     expect_error(ErrorCode::truncated, {"a.safetensors", "a header of"},
@@ -83,7 +83,7 @@ TEST(SafetensorsFile, RefusesEveryTruncation) {
   EXPECT_FALSE(survives(file + '\0'));
 }
 
-TEST(SafetensorsFile, AnyHeaderByteMayHoldAnything) {
+TEST(SafetensorsFile, AnyHeaderByteMayHaveAnyValue) {
   const std::string file = small_file();
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
@@ -95,7 +95,7 @@ TEST(SafetensorsFile, AnyHeaderByteMayHoldAnything) {
       sound += survives(changed) ? 1 : 0;
     }
   }
-  // The original at every position, and other letters in names.
+  // The unchanged byte at every position, and other letters in names.
   EXPECT_GT(sound, 8 + header_bytes);
 }
 

@@ -52,7 +52,7 @@ std::string two(std::string_view first, std::string_view second) {
 const std::string kGood = R"("dtype":"F32","shape":[4],"data_offsets":[0,16])";
 
 const Refusal kRefusals[] = {
-    // The text.
+    // Text:
     {"empty", "", 0, "begin with '{'"},
     {"leading_space", " {}", 0, "begin with '{'"},
     {"byte_order_mark", "\xef\xbb\xbf{}", 0, "begin with '{'"},
@@ -71,7 +71,7 @@ const Refusal kRefusals[] = {
     {"nan", one(R"("dtype":"F32","shape":[NaN],"data_offsets":[0,16])"), 16, "not valid JSON"},
     {"deep", R"({"w":)" + std::string(100000, '['), 0, "where an object is needed"},
     {"deep_objects", "{\"a\":{\"shape\":{\"a\":{", 0, "an object as its shape"},
-    // The tensor.
+    // Tensor:
     {"tensor_null", R"({"w":null})", 0, "null where an object is needed"},
     {"tensor_number", R"({"w":3})", 0, "number where an object is needed"},
     {"tensor_string", R"({"w":"F32"})", 0, "string where an object is needed"},
@@ -83,14 +83,14 @@ const Refusal kRefusals[] = {
     {"field_unknown", one(kGood + R"(,"strides":[1])"), 16, "unknown field \"strides\""},
     {"no_shape", one(R"("dtype":"F32","data_offsets":[0,16])"), 16, "has no shape"},
     {"no_offsets", one(R"("dtype":"F32","shape":[4])"), 16, "has no data_offsets"},
-    // The type.
+    // Type:
     {"type_unknown", one(R"("dtype":"F128","shape":[1],"data_offsets":[0,16])"), 16, "unknown type \"F128\""},
     {"type_lower_case", one(R"("dtype":"f32","shape":[4],"data_offsets":[0,16])"), 16, "unknown type"},
     {"type_empty", one(R"("dtype":"","shape":[4],"data_offsets":[0,16])"), 16, "unknown type"},
     {"type_number", one(R"("dtype":4,"shape":[4],"data_offsets":[0,16])"), 16, "a number as its dtype"},
     {"type_null", one(R"("dtype":null,"shape":[4],"data_offsets":[0,16])"), 16, "null as its dtype"},
     {"type_line_break", one(R"("dtype":"F\n32","shape":[4],"data_offsets":[0,16])"), 16, "unknown type"},
-    // The shape.
+    // Shape:
     {"shape_string", one(R"("dtype":"F32","shape":"4","data_offsets":[0,16])"), 16, "a string as its shape"},
     {"shape_number", one(R"("dtype":"F32","shape":4,"data_offsets":[0,16])"), 16, "a number as its shape"},
     {"shape_negative", shape_of("-4"), 16, "negative number in its shape"},
@@ -115,7 +115,7 @@ const Refusal kRefusals[] = {
     {"shape_overflow_beside_zero", shape_of("0,4611686018427387904,4611686018427387904"), 16, "overflows"},
     {"shape_zero_with_bytes", shape_of("0"), 16, "takes 0 bytes"},
     {"four_bit_odd", one(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])"), 2, "whole bytes"},
-    // The range.
+    // Range:
     {"offsets_one", offsets_of("[0]"), 16, "data_offsets of two numbers"},
     {"offsets_three", offsets_of("[0,16,16]"), 16, "more than two data_offsets"},
     {"offsets_none", offsets_of("[]"), 16, "data_offsets of two numbers"},
@@ -133,7 +133,7 @@ const Refusal kRefusals[] = {
     {"hole_between", two(R"([2],"data_offsets":[0,2])", R"([2],"data_offsets":[3,5])"), 5, "a hole"},
     {"empty_inside_another", two(R"([4],"data_offsets":[0,4])", R"([0],"data_offsets":[2,2])"), 4, "overlap"},
     {"empty_beyond_data", two(R"([4],"data_offsets":[0,4])", R"([0],"data_offsets":[5,5])"), 4, "a hole"},
-    // The metadata.
+    // Metadata:
     {"metadata_number", R"({"__metadata__":{"a":1}})", 0, "\"a\" is a number where a string"},
     {"metadata_null_value", R"({"__metadata__":{"a":null}})", 0, "null where a string"},
     {"metadata_object", R"({"__metadata__":{"a":{}}})", 0, "an object where a string"},
@@ -152,8 +152,8 @@ TEST(SafetensorsHeader, NamesTheTensorOnOneLine) {
                [] { parse(R"({"a\nb":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 8); });
 }
 
-// Each cut of the data leaves the header sound: the file is too short, whatever is missing.
-TEST(SafetensorsHeader, SaysThatAFileWasCutShort) {
+// The header stays valid whatever number of data bytes is missing: the file is reported as too short.
+TEST(SafetensorsHeader, ReportsATruncatedFile) {
   for (const uint64_t left : {15U, 8U, 1U, 0U}) {
     expect_error(ErrorCode::truncated, {"a.safetensors", "need 16 bytes, it has " + std::to_string(left)},
                  [&] { parse(offsets_of("[0,16]"), left); });
@@ -170,7 +170,7 @@ TEST(SafetensorsHeader, HasALimitOfTensors) {
   expect_error(ErrorCode::format, {"more than 262144 tensors"}, [&] { parse(one_more, 0); });
 }
 
-TEST(SafetensorsHeader, ReadsWhatIsSound) {
+TEST(SafetensorsHeader, ReadsAValidHeader) {
   const std::string text =
       R"({"__metadata__":{"format":"pt"},"z":{"data_offsets":[4,12],"shape":[2,2],"dtype":"BF16"},)"
       R"("a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   )";
@@ -186,7 +186,7 @@ TEST(SafetensorsHeader, ReadsWhatIsSound) {
   EXPECT_EQ(header.tensors[1].num_elements(), 4U);
 }
 
-TEST(SafetensorsHeader, EmptyTensorsOwnNothingAndLieAtBorders) {
+TEST(SafetensorsHeader, EmptyTensorsHaveNoBytesAndLieAtBoundaries) {
   const SafetensorsHeader header = parse(
       R"({"first":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
       R"("last":{"dtype":"F64","shape":[3,0,5],"data_offsets":[4,4]},"also":{"dtype":"I8","shape":[0],"data_offsets":[4,4]}})",
@@ -201,7 +201,7 @@ TEST(SafetensorsHeader, AcceptsNoTensorsAndScalars) {
   EXPECT_EQ(header.tensors.at(0).num_elements(), 1U);
 }
 
-TEST(SafetensorsHeader, KnowsTheSizeOfEveryType) {
+TEST(SafetensorsHeader, UsesTheSizeOfEveryType) {
   const std::pair<const char*, int> kBits[] = {{"F64", 64},    {"F32", 32}, {"F16", 16},    {"BF16", 16},
                                                {"I64", 64},    {"I32", 32}, {"I16", 16},    {"I8", 8},
                                                {"U8", 8},      {"U64", 64}, {"U32", 32},    {"U16", 16},

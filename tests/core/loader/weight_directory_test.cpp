@@ -74,7 +74,7 @@ TEST(WeightDirectory, NamesTheMalformedShard) {
   expect_error(ErrorCode::format, {"m/2.safetensors"}, [&] { WeightDirectory::open(files, "m"); });
 }
 
-TEST(WeightDirectory, RefusesWhatIsNoRegularFile) {
+TEST(WeightDirectory, RefusesEntriesThatAreNotRegularFiles) {
   {
     const TempDirectory temp;
     ASSERT_EQ(::mkfifo(temp.file("pipe.safetensors").c_str(), 0600), 0);

@@ -27,7 +27,7 @@ class WeightReaderTest : public ::testing::Test {
     directory_ = std::make_unique<WeightDirectory>(WeightDirectory::open(files_, "m"));
     return WeightReader(*directory_, std::move(monitor));
   }
-  // Bytes that tell where they are.
+  // Adds a tensor whose bytes depend on their position.
   void add_pattern(const std::string& name, size_t size_bytes) {
     std::vector<uint8_t> bytes(size_bytes);
     for (size_t i = 0; i < size_bytes; ++i) bytes[i] = static_cast<uint8_t>(i * 31 + (i >> 16));
@@ -86,7 +86,7 @@ TEST_F(WeightReaderTest, StopsWithinOnePieceOfACancel) {
   EXPECT_EQ(weights.unused(), std::vector<std::string>{"big"});
 }
 
-TEST_F(WeightReaderTest, LetsProgressEndTheLoad) {
+TEST_F(WeightReaderTest, EndsTheLoadIfProgressThrows) {
   add_pattern("small", 8);
   WeightReader weights = reader({[](const LoadProgress&) { throw std::runtime_error("enough"); }, nullptr});
   EXPECT_THROW(weights.read("small"), std::runtime_error);
@@ -104,7 +104,7 @@ TEST_F(WeightReaderTest, CountsATensorReadTwiceOnce) {
   EXPECT_EQ(done, weights.directory().total_bytes());
 }
 
-// As where two threads begin to read what is tied before either is done.
+// Two reads overlap, as if two threads read a tied tensor at the same time.
 TEST_F(WeightReaderTest, CountsATensorOnceWhoseReadsOverlap) {
   add_pattern("tied", size_t{9} << 20);
   uint64_t done = 0;
@@ -120,7 +120,7 @@ TEST_F(WeightReaderTest, CountsATensorOnceWhoseReadsOverlap) {
   EXPECT_EQ(done, weights.directory().total_bytes());
 }
 
-TEST_F(WeightReaderTest, LeavesATensorToADevice) {
+TEST_F(WeightReaderTest, LeavesTheReadOfATensorToADevice) {
   add_pattern("left", 100);
   uint64_t done = 0;
   WeightReader weights = reader({[&](const LoadProgress& progress) { done = progress.done_bytes; }, nullptr});
@@ -140,7 +140,7 @@ TEST_F(WeightReaderTest, LeavesATensorToADevice) {
     const kernels::UnreadBytes& unread = *tensor.unread()->bytes();
     EXPECT_TRUE(unread.read(unread.owner, offset, bytes.data() + offset, count));
   };
-  for (int32_t pass = 0; pass < 2; ++pass) {  // the second is not counted
+  for (int32_t pass = 0; pass < 2; ++pass) {  // the second pass is not counted
     read(left, 0, 60);
     read(left, 60, 40);
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), whole.bytes().begin()));
@@ -150,7 +150,7 @@ TEST_F(WeightReaderTest, LeavesATensorToADevice) {
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + 20, whole.bytes().begin() + 30));
 }
 
-TEST_F(WeightReaderTest, TellsWhatADeviceCouldNotRead) {
+TEST_F(WeightReaderTest, ThrowsTheErrorOfAReadByADevice) {
   add_pattern("w", 100);
   WeightReader weights = reader();
   const HostTensor left = weights.read_values("w", {100}, ReadBy::device);
@@ -162,7 +162,7 @@ TEST_F(WeightReaderTest, TellsWhatADeviceCouldNotRead) {
   expect_error(ErrorCode::truncated, {kFile}, [&] { left.unread()->rethrow_failure(); });
 }
 
-TEST_F(WeightReaderTest, TellsWhatWasNotUsed) {
+TEST_F(WeightReaderTest, ListsUnusedTensors) {
   for (const char* name : {"b", "a", "c", "d"}) add_pattern(name, 1);
   WeightReader weights = reader();
   weights.read("a");
@@ -171,7 +171,7 @@ TEST_F(WeightReaderTest, TellsWhatWasNotUsed) {
   EXPECT_EQ(weights.unused(), (std::vector<std::string>{"b", "d"}));
 }
 
-TEST_F(WeightReaderTest, RefusesATypeOnlyWhenItIsWanted) {
+TEST_F(WeightReaderTest, RefusesATypeOnlyWhenItIsRead) {
   builder_.add<uint8_t>("mask", "BOOL", {2}, {0, 1});
   builder_.add<uint8_t>("tiny", "F8_E5M2", {2}, {0, 1});
   builder_.add<uint8_t>("good", "I8", {2}, {0, 1});
@@ -181,7 +181,7 @@ TEST_F(WeightReaderTest, RefusesATypeOnlyWhenItIsWanted) {
   expect_error(ErrorCode::unsupported, {kFile, "\"tiny\"", "F8_E5M2"}, [&] { weights.read("tiny"); });
 }
 
-TEST_F(WeightReaderTest, HoldsATensorToItsShape) {
+TEST_F(WeightReaderTest, RequiresTheExpectedShape) {
   builder_.add<float>("w", "F32", {2, 3}, std::vector<float>(6));
   WeightReader weights = reader();
   EXPECT_NO_THROW(weights.read("w", {2, 3}));
@@ -202,7 +202,7 @@ TEST_F(WeightReaderTest, ReadsFloatsOfEveryFloatType) {
   expect_error(ErrorCode::unsupported, {"\"i32\"", "I32"}, [&] { weights.read_floats("i32", {2}); });
 }
 
-TEST_F(WeightReaderTest, RefusesWhatIsNotFinite) {
+TEST_F(WeightReaderTest, RefusesValuesThatAreNotFinite) {
   builder_.add<float>("nan", "F32", {2}, {1.0f, std::numeric_limits<float>::quiet_NaN()});
   builder_.add<uint16_t>("inf", "F16", {1}, {0x7c00});
   builder_.add<double>("large", "F64", {1}, {1e300});

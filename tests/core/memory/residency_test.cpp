@@ -17,7 +17,7 @@ TEST(Residency, WithoutABudgetAndWithoutAKnownDeviceEverythingFits) {
   EXPECT_TRUE(plan_residency({}, std::numeric_limits<uint64_t>::max()).fits);
 }
 
-TEST(Residency, ABudgetCountsWhatIsHeldAndWhatIsPromised) {
+TEST(Residency, ABudgetCountsHeldAndPromisedBytes) {
   const std::vector<MemoryHolder> holders = {holder(30), holder(20, true)};
   const MemoryState state{100, std::nullopt, holders};
   EXPECT_TRUE(plan_residency(state, 50).fits);
@@ -25,7 +25,7 @@ TEST(Residency, ABudgetCountsWhatIsHeldAndWhatIsPromised) {
   EXPECT_EQ(plan_residency(state, 51).left_bytes, 50U);
 }
 
-TEST(Residency, WhatTheDeviceHasFreeIsLessWhatIsPromised) {
+TEST(Residency, PromisedBytesAreSubtractedFromTheFreeBytes) {
   const std::vector<MemoryHolder> holders = {holder(30), holder(20, true)};
   EXPECT_EQ(plan_residency({0, 60, holders}, 1).left_bytes, 40U) << "what was taken is not free any more";
   EXPECT_EQ(plan_residency({100, 60, holders}, 1).left_bytes, 40U);
@@ -34,7 +34,7 @@ TEST(Residency, WhatTheDeviceHasFreeIsLessWhatIsPromised) {
   EXPECT_EQ(plan_residency({40, std::nullopt, holders}, 0).left_bytes, 0U) << "the budget was lowered";
 }
 
-TEST(Residency, WhatMayLeaveIsRoomForLater) {
+TEST(Residency, EvictableBytesFitLater) {
   std::vector<MemoryHolder> holders = {holder(30), holder(50), holder(10, true)};
   holders[1].may_leave = true;
   EXPECT_FALSE(plan_residency({100, std::nullopt, holders}, 60).fits);
@@ -48,7 +48,7 @@ TEST(Residency, WhatMayLeaveIsRoomForLater) {
   EXPECT_FALSE(plan_residency({70, std::nullopt, holders}, 31).fits_later) << "the budget was lowered";
 }
 
-TEST(Residency, TheLargestHoldersAreTold) {
+TEST(Residency, TheLargestHoldersAreListed) {
   EXPECT_EQ(tell_holders({}), "nobody");
   std::vector<MemoryHolder> holders = {holder(1, false, "the weights of x"),
                                        holder(5, false, "the cache of x")};
@@ -57,9 +57,10 @@ TEST(Residency, TheLargestHoldersAreTold) {
   EXPECT_EQ(tell_holders(holders), "y (13 bytes), y (12 bytes), y (11 bytes), y (10 bytes) and 2 others");
 }
 
-// Loads that begin, take their bytes and go, in any order, on a device that other processes use too: what was
-// promised is there when it is taken, and the budget is never exceeded by what was given since it was set.
-TEST(Residency, WhatIsPromisedCanBeTaken) {
+// Loads begin, allocate their bytes and end in random order, on a device that other processes use too.
+// Promised memory is always available when it is allocated, and the budget is never exceeded by allocations
+// made since it was set.
+TEST(Residency, PromisedBytesCanBeAllocated) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     std::mt19937_64 random(seed);
     const uint64_t budget = seed % 3 == 0 ? 0 : 600 + random() % 500;
@@ -103,7 +104,7 @@ EvictionCandidate candidate(uint64_t bytes, int32_t priority, int64_t idle_since
   return {bytes, priority, TimePoint(Duration(idle_since))};
 }
 
-TEST(Evictions, TheLowestPriorityAndThenTheLongestIdleLeaveFirst) {
+TEST(Evictions, TheLowestPriorityAndThenTheLongestIdleAreEvictedFirst) {
   const std::vector<EvictionCandidate> models = {candidate(10, 5, 1), candidate(10, 0, 9),
                                                  candidate(10, 0, 3)};
   EXPECT_EQ(choose_evictions(models, 1), (std::vector<size_t>{2}));
@@ -111,7 +112,7 @@ TEST(Evictions, TheLowestPriorityAndThenTheLongestIdleLeaveFirst) {
   EXPECT_EQ(choose_evictions(models, 30), (std::vector<size_t>{2, 1, 0}));
 }
 
-TEST(Evictions, NobodyLeavesInVain) {
+TEST(Evictions, NothingIsEvictedIfItWouldNotSuffice) {
   const std::vector<EvictionCandidate> models = {candidate(5, 0, 1), candidate(0, 0, 2), candidate(20, 0, 3)};
   EXPECT_TRUE(choose_evictions(models, 26).empty()) << "all together do not suffice";
   EXPECT_EQ(choose_evictions(models, 20), (std::vector<size_t>{2})) << "the first alone was too small";
@@ -119,8 +120,8 @@ TEST(Evictions, NobodyLeavesInVain) {
   EXPECT_TRUE(choose_evictions({}, 1).empty());
 }
 
-// Against all subsets: what is chosen suffices, needs each of its parts, and is empty only where nothing
-// would do.
+// Compares with all subsets: the chosen models suffice, each of them is needed, and the choice is empty only
+// if no subset suffices.
 TEST(Evictions, AreEnoughAndNoMore) {
   std::mt19937 random(7);
   for (int round = 0; round < 2000; ++round) {

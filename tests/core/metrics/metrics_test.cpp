@@ -20,7 +20,7 @@ TEST(HistogramTest, AValueGoesIntoTheFirstBucketThatHoldsIt) {
   EXPECT_EQ(histogram.count(), 8U);
 }
 
-TEST(HistogramTest, WhatIsNoNumberIsCountedAndAddsNothing) {
+TEST(HistogramTest, NaNIsCountedAndAddsNothing) {
   Histogram histogram(kBounds);
   histogram.observe(3.0);
   histogram.observe(std::nan(""));
@@ -73,7 +73,7 @@ TEST(PrometheusTextTest, AFamilyIsOpenedOnceAndFilled) {
             "# HELP quire_fill Fill.\n# TYPE quire_fill gauge\nquire_fill{cache=\"a\"} 0.25\n");
 }
 
-TEST(PrometheusTextTest, ValuesOfAListAreToldApartByTheirPlace) {
+TEST(PrometheusTextTest, ValuesOfAListAreLabelledWithTheirIndex) {
   PrometheusText text;
   text.open("quire_bytes", "Bytes.", "gauge");
   text.samples("cache=\"a\"", "shard", std::vector<uint64_t>{7, 9});

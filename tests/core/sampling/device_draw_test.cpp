@@ -1,4 +1,4 @@
-// Draws put into the terms of a backend against the sampler itself.
+// Draws converted for a backend compared with the draws of the sampler.
 #include "core/sampling/device_draw.h"
 
 #include <limits>
@@ -79,7 +79,7 @@ TEST_F(DeviceDrawRefusal, PenaltiesThatFadeOnceTheyDo) {
   EXPECT_FALSE(takes({.logits = {}, .state = &state}));
 }
 
-TEST_F(DeviceDrawRefusal, MoreEditsThanThereIsRoomFor) {
+TEST_F(DeviceDrawRefusal, MoreEditsThanTheLimit) {
   SamplerState state({.presence_penalty = 1.0F, .logit_bias = {{4, 1.0F}}, .banned_tokens = {5}}, 10);
   state.append(TokenIds{1, 2, 1});
   const TokenIds banned{6};

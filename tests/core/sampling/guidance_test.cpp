@@ -24,8 +24,8 @@ std::vector<long double> log_softmax(const std::vector<float>& row) {
   return result;
 }
 
-// One rounding to float, of values below 64: 2^-19.
-TEST(GuidanceTest, IsTheGuideAndScaleTimesTheWayFromItInLogSoftmax) {
+// Allows one rounding to float, of values below 64: 2^-19.
+TEST(GuidanceTest, AddsScaleTimesTheDifferenceToTheGuideInLogSoftmax) {
   const std::vector<float> lane{1.5F, -2.0F, 0.25F, 7.0F, -11.0F};
   const std::vector<float> guide{-3.0F, 4.0F, 0.5F, 6.5F, 2.0F};
   const auto positive = log_softmax(lane), negative = log_softmax(guide);
@@ -40,14 +40,14 @@ TEST(GuidanceTest, IsTheGuideAndScaleTimesTheWayFromItInLogSoftmax) {
   }
 }
 
-TEST(GuidanceTest, WhatOneSideRulesOutIsRuledOut) {
+TEST(GuidanceTest, ATokenExcludedInEitherRowIsExcluded) {
   const std::vector<float> result =
       mixed({1.0F, -kInfinity, 2.0F, -kInfinity}, {1.0F, 3.0F, -kInfinity, -kInfinity}, 1.5F);
   EXPECT_TRUE(std::isfinite(result[0]));
   for (size_t i = 1; i < 4; ++i) EXPECT_EQ(result[i], -kInfinity) << i;
 }
 
-TEST(GuidanceTest, ARowThatIsNotFiniteSpoilsTheResult) {
+TEST(GuidanceTest, ARowThatIsNotFiniteMakesTheResultNaN) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const float spoilt : {nan, kInfinity}) {
     EXPECT_TRUE(std::isnan(mixed({1.0F, spoilt}, {1.0F, 2.0F}, 1.5F)[0]));

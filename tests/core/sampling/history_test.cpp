@@ -15,7 +15,7 @@ using testing::FaultSpan;
 
 constexpr int32_t kVocabSize = 12;
 
-// The definition, token by token, newest first.
+// Computes the penalties by definition, token by token, newest first.
 std::vector<double> penalise_slowly(const SamplingSettings& s, const TokenIds& tokens,
                                     std::vector<double> logits) {
   for (TokenId token = 0; token < kVocabSize; ++token) {
@@ -84,7 +84,7 @@ TEST(TokenHistory, MatchesTheDefinitionThroughAppendAndPop) {
   }
 }
 
-TEST(TokenHistory, IsTheSameByAnyRoad) {
+TEST(TokenHistory, DependsOnlyOnItsTokens) {
   std::mt19937 random(8);
   SamplingSettings settings;
   settings.frequency_penalty = 0.5F;
@@ -107,8 +107,8 @@ TEST(TokenHistory, IsTheSameByAnyRoad) {
   EXPECT_EQ(penalise(direct, logits), penalise(wandering, logits));
 }
 
-// A step appends where nothing may fail any more, and a rewind pops token by token.
-TEST(TokenHistory, TakesNoMemoryWithinWhatWasReserved) {
+// A commit appends and must not fail; a rewind pops token by token.
+TEST(TokenHistory, AllocatesNothingWithinTheReservation) {
   for (const int32_t range : {-1, 0, 1, 5, 100}) {
     SamplingSettings settings;
     settings.repetition_penalty = 1.5F;

@@ -16,7 +16,7 @@ TEST(SamplingPresets, AreFoundByNameAndValid) {
   EXPECT_THROW(sampling_preset("Greedy"), Error);
 }
 
-TEST(GenerationConfig, SaysWhatTheAuthorsRecommend) {
+TEST(GenerationConfig, GivesTheRecommendedSettings) {
   const SamplingSettings settings = sampling_from_generation_config(
       R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0, "repetition_penalty": 1.05,
           "typical_p": 0.9, "eos_token_id": [1, 2], "transformers_version": "4.51.0"})",
@@ -29,18 +29,18 @@ TEST(GenerationConfig, SaysWhatTheAuthorsRecommend) {
   EXPECT_NO_THROW(settings.validate(1000));
 }
 
-TEST(GenerationConfig, WithoutSamplingIsGreedyWhateverElseItSays) {
+TEST(GenerationConfig, WithoutSamplingIsGreedyWithAnyOtherSettings) {
   const SamplingSettings settings =
       sampling_from_generation_config(R"({"temperature": 0.6, "top_p": 0.5})", "g");
   EXPECT_TRUE(settings.is_greedy());
   EXPECT_FLOAT_EQ(settings.top_p, 1.0F);
 }
 
-TEST(GenerationConfig, AMassOfNothingIsOff) {
+TEST(GenerationConfig, AMassOfZeroIsOff) {
   EXPECT_FLOAT_EQ(sampling_from_generation_config(R"({"do_sample": true, "top_p": 0.0})", "g").top_p, 1.0F);
 }
 
-TEST(GenerationConfig, RefusesWhatIsNoSettingNamingTheField) {
+TEST(GenerationConfig, RefusesInvalidValuesNamingTheField) {
   for (const char* const text :
        {R"({"do_sample": true, "temperature": "hot"})", R"({"do_sample": true, "top_p": 2})",
         R"({"do_sample": 1})", R"({"repetition_penalty": -1})", "[]", "{"}) {

@@ -27,7 +27,7 @@ TEST(Random, UsesEveryBitOfSeedPositionAndPurpose) {
   EXPECT_TRUE(values.insert(random_bits(0, 0, RandomPurpose::accept)).second);
 }
 
-TEST(Random, StaysWhatItWas) {
+TEST(Random, NeverChanges) {
   EXPECT_EQ(random_bits(0, 0), 0xe169c58d6627e8d5U);
   EXPECT_EQ(random_bits(1234567890123456789U, 42), random_bits(1234567890123456789U, 42));
 }

@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// Writes the loop out and compares.
+// Repeats each candidate loop explicitly and compares.
 int32_t find_loop_slowly(const TokenIds& tokens, const RepetitionGuard& guard) {
   for (int32_t period = 1; period <= guard.max_period; ++period) {
     const size_t length = static_cast<size_t>(period) * static_cast<size_t>(guard.min_repeats);
@@ -32,7 +32,7 @@ TEST(RepetitionGuard, FindsTheShortestLoop) {
   EXPECT_EQ(find_loop(TokenIds{5, 5, 5}, {}), 0);
 }
 
-TEST(RepetitionGuard, IsWhatWritingTheLoopOutSays) {
+TEST(RepetitionGuard, MatchesExplicitComparison) {
   std::mt19937 random(7);
   for (int idx = 0; idx < 20000; ++idx) {
     TokenIds tokens(random() % 30);
@@ -43,7 +43,7 @@ TEST(RepetitionGuard, IsWhatWritingTheLoopOutSays) {
   }
 }
 
-TEST(RepetitionGuard, RefusesWhatCannotBe) {
+TEST(RepetitionGuard, RefusesInvalidValues) {
   EXPECT_NO_THROW(RepetitionGuard{}.validate());
   EXPECT_NO_THROW((RepetitionGuard{64, 8}.validate()));
   for (const RepetitionGuard guard : {RepetitionGuard{64, 0}, RepetitionGuard{0, 8}, RepetitionGuard{2000, 8},

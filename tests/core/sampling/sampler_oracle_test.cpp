@@ -1,5 +1,5 @@
-// The sampler against a slow one that follows the definitions: it sorts everything and works in long double.
-// Where one of its decisions is too close to call in that arithmetic, the case is counted and left out.
+// Compares the sampler with a slow one that follows the definitions: it sorts everything and computes in long
+// double. Cases in which one of its decisions is too close for that arithmetic are counted and skipped.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,7 +25,7 @@ struct Item {
 
 struct Verdict {
   bool too_close = false;
-  TokenIds allowed;  // the token, or two where the draw falls on their border
+  TokenIds allowed;  // the token, or two tokens if the draw falls on their boundary
   Real probability = 0;
 };
 
@@ -52,7 +52,8 @@ std::vector<Item> adjust_slowly(const std::vector<float>& row, const SamplingSet
   return items;
 }
 
-// True where two tokens that a cut parts differ by less than single precision can tell, and are not equal.
+// Returns whether two tokens separated by a cut differ by less than single precision resolves, without being
+// equal.
 bool cut_is_close(const std::vector<Item>& items, size_t kept) {
   if (kept == 0 || kept >= items.size()) return false;
   const Real gap = items[kept - 1].logit - items[kept].logit;
@@ -134,7 +135,7 @@ class Cases {
   int pick(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
   float uniform() { return static_cast<float>(random_() >> 8) * 0x1p-24F; }
 
-  // Half of the rows lie on a grid, so that ties abound and are exact in both arithmetics.
+  // Rounds half of the rows to a grid, so that ties are frequent and exact in both arithmetics.
   std::vector<float> row() {
     std::normal_distribution<float> normal(0.0F, 0.2F + 5.0F * uniform());
     const bool grid = pick(2) == 0;

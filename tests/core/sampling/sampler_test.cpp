@@ -15,14 +15,14 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Rows given as probabilities, as the examples of the literature are.
+// Returns the logits of rows given as probabilities, as in the examples of the literature.
 std::vector<float> logits_of(const std::vector<double>& probabilities) {
   std::vector<float> logits;
   for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
   return logits;
 }
 
-// How often each token comes up in num_draws positions of one seed.
+// Counts how often each token is drawn at num_draws positions of one seed.
 std::map<TokenId, int> frequencies(const std::vector<float>& row, SamplingSettings settings, int num_draws) {
   const auto vocab_size = static_cast<int32_t>(row.size());
   Sampler sampler(vocab_size);
@@ -50,14 +50,14 @@ SampledToken sample_once(const std::vector<float>& row, SamplingSettings setting
   return sampler.sample({.logits = row, .state = &state, .mask = mask});
 }
 
-// ExLlamaV2's own example: its heap keeps .5 .1 .06 .04 at p = .75; the standard keeps .5 .3.
+// The example of ExLlamaV2: its heap keeps .5 .1 .06 .04 at p = .75; the standard nucleus keeps .5 .3.
 TEST(Sampler, TopPIsTheStandardNucleus) {
   const auto row = logits_of({0.5, 0.3, 0.1, 0.06, 0.04});
   EXPECT_EQ(support(row, {.top_p = 0.75F}), (TokenIds{0, 1}));
   EXPECT_EQ(support(row, {.top_p = 0.85F}), (TokenIds{0, 1, 2}));
   EXPECT_EQ(support(row, {.top_p = 1e-30F}), (TokenIds{0}));
   EXPECT_EQ(support(row, {.top_p = 1.0F}), (TokenIds{0, 1, 2, 3, 4}));
-  // The mass counts what top_k left: .5 is .625 of .8.
+  // The mass is relative to the tokens kept by top_k: .5 is .625 of .8.
   EXPECT_EQ(support(row, {.top_k = 2, .top_p = 0.6F}), (TokenIds{0}));
   EXPECT_EQ(support(row, {.top_p = 0.6F}), (TokenIds{0, 1}));
 }
@@ -88,7 +88,7 @@ TEST(Sampler, GreedyTakesTheLowestIdOfTheLargest) {
   }
 }
 
-TEST(Sampler, GreedyHeedsPenaltiesBiasBansAndMask) {
+TEST(Sampler, GreedyAppliesPenaltiesBiasBansAndMask) {
   const std::vector<float> row{1.0F, 3.0F, 2.0F, 2.5F};
   SamplingSettings greedy{.temperature = 0.0F};
   greedy.logit_bias = {{0, 5.0F}};
@@ -146,7 +146,7 @@ TEST(Sampler, SurvivesExtremeFiniteLogits) {
   EXPECT_EQ(support({42.0F}, {.top_k = 7, .top_p = 0.1F, .min_p = 1.0F}), (TokenIds{0}));
 }
 
-TEST(Sampler, LeavesTheRowAsItWas) {
+TEST(Sampler, DoesNotChangeTheRow) {
   const std::vector<float> row{0.5F, -1.0F, 2.0F, kNan};
   std::vector<float> good(row.begin(), row.end() - 1);
   const std::vector<float> before = good;
@@ -201,7 +201,7 @@ TEST(Sampler, RewindsAndForksDrawTheSame) {
   fork.rewind(15);
   fork.reseed(6);
   EXPECT_NE(run(fork, 15), TokenIds(first.begin() + 5, first.end()));
-  // A text sent again as a prompt goes on as it did.
+  // A text sent again as a prompt is continued as before.
   SamplerState resumed(state.settings(), 1000);
   resumed.append(gsl::span<const TokenId>(first).first(12));
   EXPECT_EQ(run(resumed, 8), TokenIds(first.begin() + 12, first.end()));
@@ -225,8 +225,8 @@ TEST(Sampler, DoesNotDependOnWhatItSampledBefore) {
   }
 }
 
-// A seed means the same tokens in every version and on every machine.
-TEST(Sampler, StaysWhatItWas) {
+// A seed gives the same tokens in every version and on every machine.
+TEST(Sampler, NeverChangesItsDraws) {
   std::vector<float> row(64);
   for (size_t idx = 0; idx < row.size(); ++idx) row[idx] = static_cast<float>((idx * 37) % 64) * 0.0625F;
   const auto draw_eight = [&](SamplingSettings settings) {
@@ -246,7 +246,8 @@ TEST(Sampler, StaysWhatItWas) {
             (TokenIds{31, 17, 62, 38, 5, 12, 24, 19}));
 }
 
-// Pearson's statistic over 8 cells against its 0.999 quantile for 7 degrees of freedom; the seed is fixed.
+// Compares Pearson's statistic over 8 cells with its 0.999 quantile for 7 degrees of freedom; the seed is
+// fixed.
 TEST(Sampler, DrawsInProportion) {
   const std::vector<double> p{0.3, 0.2, 0.15, 0.1, 0.1, 0.08, 0.05, 0.02};
   constexpr int kNumDraws = 200000;
@@ -263,7 +264,7 @@ TEST(Sampler, DrawsInProportion) {
   }
 }
 
-TEST(Sampler, RefusesAVocabularyItCannotSum) {
+TEST(Sampler, RefusesAVocabularyAboveTheLimit) {
   EXPECT_THROW(Sampler(0), Error);
   EXPECT_THROW(Sampler(Sampler::kMaxVocabSize + 1), Error);
   EXPECT_THROW(SamplerState({.temperature = kNan}, 10), Error);

@@ -68,7 +68,7 @@ TEST(Selection, SharesAreTheExponentialToAFewUnitsOfTheLastPlace) {
   EXPECT_LT(worst, 3e-7);
 }
 
-TEST(Selection, ShareOfTheUnreachableWeighsNothing) {
+TEST(Selection, AShareBelowTheResolutionHasNoWeight) {
   constexpr float kMax = std::numeric_limits<float>::max();
   EXPECT_EQ(weight_of(share_of(-kInf, 0.0F, 1.0F)), 0U);
   EXPECT_EQ(weight_of(share_of(-kMax, kMax, 100.0F)), 0U);
@@ -141,7 +141,7 @@ TEST(Selection, ProfileReachesEveryTarget) {
     for (const Weight target : {Weight{1}, kWeightOne, profile.total() / 2 + 1, profile.total()}) {
       const float least = profile.share_reaching(target);
       Weight reached = 0;
-      Weight needless = 0;  // without the lightest band
+      Weight needless = 0;  // without the lightest band of shares
       for (const float share : shares) {
         reached += share >= least ? weight_of(share) : 0;
         needless += share >= least * 1.5F ? weight_of(share) : 0;

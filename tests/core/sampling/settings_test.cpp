@@ -74,7 +74,7 @@ TEST(SamplingSettings, AcceptsTheEdges) {
   }
 }
 
-TEST(SamplingSettings, RefusesWhatIsOutsideAndNamesTheField) {
+TEST(SamplingSettings, RefusesValuesOutOfRangeAndNamesTheField) {
   const Case cases[] = {
       CASE(temperature, -1.0F),
       CASE(temperature, -kDenormal),

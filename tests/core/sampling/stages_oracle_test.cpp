@@ -1,6 +1,6 @@
-// Every stage, alone and in pairs and in any order, against a slow sampler that follows the definitions: it
-// sorts everything and works in long double. Where one of its decisions is too close to call in that
-// arithmetic, the case is counted and left out.
+// Compares every stage, alone, in pairs and in any order, with a slow sampler that follows the definitions:
+// it sorts everything and computes in long double. Cases in which one of its decisions is too close for that
+// arithmetic are counted and skipped.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -39,7 +39,7 @@ class SlowDraw {
     sort();
   }
 
-  // Token to probability; empty where too close to call.
+  // Returns tokens and probabilities; empty if a decision is too close.
   std::optional<std::vector<std::pair<TokenId, Real>>> run() {
     std::vector<SamplerStage> order = settings_.order;
     if (order.empty()) {
@@ -63,7 +63,7 @@ class SlowDraw {
     });
   }
 
-  // Every end of every earlier occurrence, by brute force.
+  // Subtracts the DRY penalty, comparing at every end of every earlier occurrence.
   void subtract_dry(const TokenIds& history) {
     if (!settings_.has_dry()) return;
     const size_t range = settings_.dry_range < 0 ? history.size() : static_cast<size_t>(settings_.dry_range);
@@ -87,7 +87,7 @@ class SlowDraw {
         }
       }
       if (longest < settings_.dry_allowed_length) continue;
-      // The sampler rounds to float here, and so does this.
+      // Rounds to float at the same point as the sampler.
       item.logit = static_cast<float>(
           static_cast<double>(item.logit) -
           static_cast<double>(settings_.dry_multiplier) *
@@ -109,11 +109,11 @@ class SlowDraw {
     return sum;
   }
 
-  // Keeps the items for which value >= bound, in terms relative to `scale`; equal ones of the largest are
-  // sure.
+  // Keeps the items for which value >= bound, compared relative to the bound. Values equal to the largest are
+  // always kept.
   void keep_from(const std::vector<Real>& values, Real bound) {
     std::vector<Item> kept;
-    const Real decides = std::min(bound, values[0]);  // the largest always stays
+    const Real decides = std::min(bound, values[0]);  // the largest is always kept
     for (size_t i = 0; i < items_.size(); ++i) {
       const Real margin = kClose * std::max<Real>(std::abs(decides), 1e-9L);
       if (values[i] != values[0] && std::abs(values[i] - decides) <= margin) close_ = true;
@@ -254,7 +254,7 @@ class SlowDraw {
   bool close_ = false;
 };
 
-// The tokens on which the draw may fall, in the order in which the sampler sums them.
+// Returns the tokens that may be drawn, in the order in which the sampler sums them.
 TokenIds drawn_from(std::vector<std::pair<TokenId, Real>> weighted, const SamplingSettings& settings,
                     uint64_t position) {
   Real u = static_cast<Real>(random_bits(settings.seed, position)) * 0x1p-64L;
@@ -290,7 +290,7 @@ class Cases {
     return row;
   }
 
-  // Two of all settings together, each as likely as any other.
+  // Returns two of all settings together, each equally likely.
   SamplingSettings settings(int vocab_size) {
     SamplingSettings s;
     s.seed = random_();
@@ -334,7 +334,7 @@ class Cases {
     return s;
   }
 
-  // Of few kinds, so that it repeats itself.
+  // Returns a history with few distinct tokens, so that it has repetitions.
   TokenIds history(int vocab_size) {
     TokenIds tokens(static_cast<size_t>(pick(40)));
     for (TokenId& token : tokens) token = pick(std::min(vocab_size, 3));
@@ -350,7 +350,7 @@ int num_cases() {
   return cases == nullptr ? 20000 : std::atoi(cases);
 }
 
-TEST(StagesOracle, EveryPairOfSettingsInAnyOrderDrawsWhatTheDefinitionsSay) {
+TEST(StagesOracle, EveryPairOfSettingsInAnyOrderMatchesTheDefinitions) {
   Cases cases(20261122);
   int num_close = 0;
   const int count = num_cases();
@@ -380,9 +380,9 @@ TEST(StagesOracle, EveryPairOfSettingsInAnyOrderDrawsWhatTheDefinitionsSay) {
   EXPECT_LT(num_close, count / 10);
 }
 
-// Pearson's statistic of 100,000 draws, one for each seed, against the probabilities of the definitions. Its
-// mean is the degrees of freedom, its variance twice that; six deviations are never met by chance in these
-// fixed seeds.
+// Compares Pearson's statistic of 100,000 draws, one per seed, with the probabilities of the definitions. Its
+// mean is the degrees of freedom and its variance twice that; with these fixed seeds it never deviates by six
+// standard deviations.
 void expect_distribution(const std::vector<float>& row, SamplingSettings settings) {
   constexpr int kNumDraws = 100000;
   const auto vocab_size = static_cast<int32_t>(row.size());
@@ -440,8 +440,8 @@ TEST(StagesChiSquare, DrawsOfEachSettingHaveTheDistributionOfItsDefinition) {
   }
 }
 
-// Token i of the sorted row is drawn where u ^ exp(-skew) falls on it: with probability b ^ exp(skew) - a ^
-// exp(skew).
+// Token i of the sorted row, whose interval is [a, b), is drawn if u ^ exp(-skew) falls in it: with
+// probability b ^ exp(skew) - a ^ exp(skew).
 TEST(StagesChiSquare, SkewBendsTheUniformNumber) {
   const std::vector<float> row = {1.0F, 0.5F, 0.0F, -0.5F};
   SamplingSettings settings;
@@ -466,7 +466,7 @@ TEST(StagesChiSquare, SkewBendsTheUniformNumber) {
   EXPECT_LT(statistic, 3 + 6.0 * std::sqrt(8.0));
 }
 
-TEST(Mirostat, TheTargetMovesWithEachSurpriseAndBackWhenTokensAreTakenBack) {
+TEST(Mirostat, TheTargetFollowsEachSurpriseAndIsRestoredByARewind) {
   SamplingSettings settings;
   settings.mirostat_tau = 3.0F;
   settings.mirostat_eta = 0.5F;
@@ -475,7 +475,7 @@ TEST(Mirostat, TheTargetMovesWithEachSurpriseAndBackWhenTokensAreTakenBack) {
   EXPECT_DOUBLE_EQ(state.mirostat_mu(), 6.0);
   state.accept(7, 0.5F);  // surprise 1: mu rises by 0.5 * (3 - 1)
   EXPECT_NEAR(state.mirostat_mu(), 7.0, 1e-6);
-  state.accept(8, 0.0625F);  // surprise 4: down by 0.5
+  state.accept(8, 0.0625F);  // surprise 4: mu falls by 0.5
   EXPECT_NEAR(state.mirostat_mu(), 6.5, 1e-6);
   SamplerState fork = state;
   state.rewind(1);
@@ -485,7 +485,7 @@ TEST(Mirostat, TheTargetMovesWithEachSurpriseAndBackWhenTokensAreTakenBack) {
   EXPECT_NEAR(fork.mirostat_mu(), 6.5, 1e-6);
 }
 
-TEST(SamplerOrder, IsReadFromTextAndRefusedWhereASettingWouldNotCount) {
+TEST(SamplerOrder, IsParsedFromTextAndRefusedIfASettingWouldBeIgnored) {
   EXPECT_EQ(parse_sampler_order(" top_k ,temperature,xtc"),
             (std::vector{SamplerStage::top_k, SamplerStage::temperature, SamplerStage::xtc}));
   EXPECT_TRUE(parse_sampler_order("").empty());
@@ -501,8 +501,8 @@ TEST(SamplerOrder, IsReadFromTextAndRefusedWhereASettingWouldNotCount) {
   EXPECT_NO_THROW(settings.validate(10));
 }
 
-// Cuts first and temperature last is not the same distribution as the default order.
-TEST(SamplerOrder, DecidesWhatTheCutsSee) {
+// Cuts first and temperature last give another distribution than the default order.
+TEST(SamplerOrder, DeterminesTheInputOfTheCuts) {
   const std::vector<float> row = {3.0F, 2.0F, 1.0F, 0.0F};
   SamplingSettings settings;
   settings.temperature = 5.0F;

@@ -16,7 +16,8 @@ std::map<TokenId, int32_t> as_map(const TokenCounts& counts) {
   return map;
 }
 
-// Ids that are far apart share low bits, and ids in a row are neighbours in the table: both kinds probe.
+// Uses ids that are far apart but share low bits, and consecutive ids, which are neighbours in the table:
+// both cause probing.
 TEST(TokenCounts, IsAMultisetHoweverTokensCollide) {
   std::mt19937 random(11);
   for (int32_t round = 0; round < 300; ++round) {

@@ -1,4 +1,4 @@
-// What counts as the pass that was issued ahead.
+// Which batches match the pass that was issued ahead.
 #include "core/step/issued_step.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ Batch batch_of(const std::vector<Piece>& pieces) {
   return batch;
 }
 
-// Three sequences that go on by what rows 0, 1 and 2 draw, and between them a piece of a prompt.
+// Three sequences that continue with the draws of rows 0, 1 and 2, and between them a chunk of a prompt.
 class IssuedStepTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -55,7 +55,7 @@ class IssuedStepTest : public ::testing::Test {
   IssuedStep issued_{kPageTokens};
 };
 
-TEST_F(IssuedStepTest, CoversItselfAndWhatIsLeftOfIt) {
+TEST_F(IssuedStepTest, CoversItselfAndItsSubsets) {
   settle();
   EXPECT_TRUE(issued_.covers(batch_of({first_, prompt_, second_, third_})));
   EXPECT_EQ(rows(), (std::vector<int32_t>{0, 1, 2, 3}));
@@ -64,7 +64,7 @@ TEST_F(IssuedStepTest, CoversItselfAndWhatIsLeftOfIt) {
   EXPECT_EQ(issued_.ticket(), Ticket{9});
 }
 
-TEST_F(IssuedStepTest, CoversWhatIsLeftOfItWithANarrowerTable) {
+TEST_F(IssuedStepTest, CoversASubsetWithANarrowerTable) {
   settle();
   Batch narrower = batch_of({third_});
   narrower.page_table_stride = 1;
@@ -81,7 +81,7 @@ TEST_F(IssuedStepTest, CoversNothingBeforeItsTokensAreKnown) {
   EXPECT_FALSE(issued_.covers(batch_of({first_})));
 }
 
-TEST_F(IssuedStepTest, CoversNothingElse) {
+TEST_F(IssuedStepTest, CoversNoOtherBatch) {
   settle();
   EXPECT_FALSE(issued_.covers(batch_of({{0, 5, {41}}}))) << "another token";
   EXPECT_FALSE(issued_.covers(batch_of({second_, first_}))) << "another order";
@@ -102,10 +102,10 @@ TEST_F(IssuedStepTest, CoversNothingElse) {
   EXPECT_FALSE(issued_.covers(batch_of({first_}))) << "dropped";
 }
 
-TEST_F(IssuedStepTest, PagesThatHoldNoTokenYetDoNotMatter) {
+TEST_F(IssuedStepTest, PagesWithoutTokensDoNotMatter) {
   settle();
   Batch batch = batch_of({first_});
-  batch.page_table[2] = 99;  // six tokens lie on two pages
+  batch.page_table[2] = 99;  // six tokens fill two pages
   EXPECT_TRUE(issued_.covers(batch));
   batch.page_table[1] = 99;
   EXPECT_FALSE(issued_.covers(batch));

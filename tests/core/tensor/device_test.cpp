@@ -1,4 +1,4 @@
-// A failed call of a backend becomes an error that speaks of that call.
+// A failed call of a backend becomes an error with the message of that call.
 #include "core/tensor/device.h"
 
 #include <string>
@@ -35,7 +35,7 @@ std::shared_ptr<Device> open_cpu() {
 
 constexpr size_t kTooMuch = size_t{1} << 60;
 
-TEST(DeviceFailures, EachOfTwoCallsKeepsItsOwnWords) {
+TEST(DeviceFailures, EachOfTwoCallsKeepsItsOwnMessage) {
   const std::shared_ptr<Device> device = open_cpu();
   const kernels::Status first = ask_for(*device, kTooMuch);
   const kernels::Status second = ask_for(*device, kTooMuch + 4096);
@@ -45,7 +45,7 @@ TEST(DeviceFailures, EachOfTwoCallsKeepsItsOwnWords) {
       << words_of(*device, second);
 }
 
-TEST(DeviceFailures, ThreadsDoNotSwapTheirWords) {
+TEST(DeviceFailures, ThreadsDoNotMixTheirMessages) {
   const std::shared_ptr<Device> device = open_cpu();
   std::vector<int> num_foreign(4, 0);
   std::vector<std::thread> threads;
@@ -62,12 +62,12 @@ TEST(DeviceFailures, ThreadsDoNotSwapTheirWords) {
   EXPECT_EQ(num_foreign, std::vector<int>(num_foreign.size(), 0));
 }
 
-TEST(DeviceFailures, ACodeWithoutWordsIsNamed) {
+TEST(DeviceFailures, ACodeWithoutMessageIsNamed) {
   const std::shared_ptr<Device> device = open_cpu();
   EXPECT_NE(words_of(*device, kernels::Status::device_lost).find("lost"), std::string::npos);
 }
 
-TEST(DeviceFailures, ADeviceThatCannotBeOpenedSaysWhy) {
+TEST(DeviceFailures, ADeviceThatCannotBeOpenedGivesTheReason) {
   try {
     Device::open(kernels::cpu_backend(), 3, {});
     ADD_FAILURE();
@@ -87,7 +87,7 @@ TEST(ElasticBuffer, GrowsAndShrinksAtItsAddressAndTakesWholeUnits) {
   ElasticBuffer buffer(device, 40 * unit, "pages");
   auto* const bytes = buffer.as<uint8_t>();
   EXPECT_EQ(held_bytes(*device), before);
-  // Half units: some steps bring no new one.
+  // Steps of half a unit: some of them need no new unit.
   for (uint64_t halves = 1; halves <= 80; ++halves) {
     buffer.grow(halves * unit / 2);
     EXPECT_EQ(held_bytes(*device), before + ElasticBuffer::taken_bytes(device->table(), halves * unit / 2));
@@ -101,7 +101,7 @@ TEST(ElasticBuffer, GrowsAndShrinksAtItsAddressAndTakesWholeUnits) {
   }
 }
 
-TEST(ElasticBuffer, StaysAsItWasWhereThereIsNoMoreMemory) {
+TEST(ElasticBuffer, IsUnchangedIfMemoryRunsOut) {
   kernels::DeviceOptions options;
   options.num_threads = 1;
   options.memory_limit_bytes = uint64_t{1} << 20;

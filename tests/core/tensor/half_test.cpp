@@ -27,7 +27,7 @@ TEST(Half, EveryPatternSurvivesARoundTrip) {
 }
 
 // Sign, four bits of exponent with a bias of 7, three of mantissa.
-TEST(Half, EveryE4m3CodeIsWhatItsBitsSay) {
+TEST(Half, EveryE4m3CodeHasTheValueOfItsBits) {
   for (int code = 0; code < 256; ++code) {
     const int exponent = (code >> 3) & 15;
     const int mantissa = code & 7;
@@ -45,14 +45,14 @@ TEST(Half, EveryE4m3CodeIsWhatItsBitsSay) {
   EXPECT_EQ(kernels::e4m3_to_float(0x7e), 448.0f);
 }
 
-// Between two neighbours the nearer one wins, and the even one at the half-way point.
+// The nearer of two neighbours is chosen, and the even one at the midpoint.
 TEST(Half, RoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7bff; ++bits) {
     const auto low = static_cast<uint16_t>(bits);
     const auto high = static_cast<uint16_t>(bits + 1);
     const float a = half_to_float(low);
     const float b = half_to_float(high);
-    const float middle = (a + b) / 2;  // exact: one bit more than half has
+    const float middle = (a + b) / 2;  // exact: it needs one bit more than half has
     ASSERT_EQ(float_to_half(middle), (bits & 1U) ? high : low) << bits;
     ASSERT_EQ(float_to_half(std::nextafter(middle, 0.0f)), low) << bits;
     ASSERT_EQ(float_to_half(std::nextafter(middle, b)), high) << bits;
