@@ -1,5 +1,5 @@
-// Texts that must not appear, and texts that end a job, against an oracle that looks at the whole text with
-// each token and keeps no state.
+// Banned strings and stop strings, compared with an oracle that examines the whole text after each token and
+// keeps no state.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int32_t kNumTokens = 16;
 constexpr TokenId kEnd = 15;
-// Texts that overlap in many ways, a token without any, and the halves of a character.
+// Texts that overlap in many ways, a token without text, and the two halves of a UTF-8 character.
 const std::vector<std::string> kTexts = {"a",  "b",   "c", "ab",   "ba",   "aa",    "bb",  "abc",
                                          "ca", "cab", "",  "\xC3", "\xA9", "a\xC3", "bca", "<end>"};
 
@@ -57,7 +57,7 @@ std::string text_of(const TokenIds& tokens, bool is_over = false) {
   return text;
 }
 
-// A token is allowed unless the sum of all and itself is a multiple of five.
+// Allows a token unless the sum of all tokens including it is a multiple of five.
 class Sums final : public TokenConstraint {
  public:
   static bool allows(int32_t sum, TokenId token) { return (sum + token) % 5 != 0; }
@@ -287,13 +287,13 @@ class BannedStrings : public ::testing::Test {
   std::mt19937_64 random_{20261122};
 };
 
-// More in a long run by hand.
+// More in a long run started by hand.
 int num_cases() {
   const char* const cases = std::getenv("QUIRE_STOP_CASES");
   return cases == nullptr ? 100000 : std::atoi(cases);
 }
 
-TEST_F(BannedStrings, AreWhatTheWholeTextSays) {
+TEST_F(BannedStrings, MatchTheOracleOfTheWholeText) {
   const std::shared_ptr<Engine> caches[] = {make_cache(false, false), make_cache(true, false),
                                             make_cache(true, true)};
   int32_t num_taken_back = 0;
@@ -313,7 +313,7 @@ TEST_F(BannedStrings, AreWhatTheWholeTextSays) {
   EXPECT_GT(num_taken_back, count / 10);
 }
 
-TEST_F(BannedStrings, ARewindGoesOnAsTheWholeTextSays) {
+TEST_F(BannedStrings, MatchTheOracleAfterARewind) {
   const std::shared_ptr<Engine> cache = make_cache(false, true);
   for (int idx = 0; idx < 10000; ++idx) {
     Case made = random_case();
@@ -329,8 +329,8 @@ TEST_F(BannedStrings, ARewindGoesOnAsTheWholeTextSays) {
   }
 }
 
-// The fork says the rest of what was held, and never the text.
-TEST_F(BannedStrings, AForkAmidOneAvoidsIt) {
+// The fork outputs the rest of the held text, and never the banned string.
+TEST_F(BannedStrings, AForkInsideABannedStringAvoidsIt) {
   const std::shared_ptr<Engine> cache = make_cache(false, true);
   for (int idx = 0; idx < 2000; ++idx) {
     Case made = random_case();
@@ -346,7 +346,7 @@ TEST_F(BannedStrings, AForkAmidOneAvoidsIt) {
     cache->thread().run_once();
     while (cache->thread().run_once() == StepOutcome::advanced) {
     }
-    if (child->result().reason == FinishReason::failed) continue;  // the parent was over
+    if (child->result().reason == FinishReason::failed) continue;  // the parent had finished
     const Transcript whole = read_all(*parent);
     const Transcript rest = read_all(*child);
     for (const std::string& banned : made.request.banned_strings) {
@@ -356,12 +356,12 @@ TEST_F(BannedStrings, AForkAmidOneAvoidsIt) {
   }
 }
 
-TEST_F(BannedStrings, WhereThereIsNoOtherWayTheJobFails) {
+TEST_F(BannedStrings, AJobFailsIfEveryTokenCompletesOne) {
   const std::shared_ptr<Engine> cache = make_cache(false, true);
   JobRequest request = greedy({1, 2}, 8);
   request.ignore_end_tokens = true;
   request.banned_strings = {"a", "b", "c", "\xC3\xA9", "<end>"};
-  request.sampling.banned_tokens = {10, 11, 12};  // those that never complete one
+  request.sampling.banned_tokens = {10, 11, 12};  // the tokens that never complete a banned string
   const auto job = cache->submit(request);
   while (cache->thread().run_once() == StepOutcome::advanced) {
   }

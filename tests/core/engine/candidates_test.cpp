@@ -1,4 +1,4 @@
-// Tokens that may come next are verified in one step, whatever happens to their job before it.
+// Draft tokens are verified in one step, whatever happens to their job before it (speculative decoding).
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -32,7 +32,7 @@ class CandidatesTest : public ::testing::Test {
   FakeEngine engine_{by_hand()};
 };
 
-TEST_F(CandidatesTest, RightOnesAreTakenInOneStep) {
+TEST_F(CandidatesTest, CorrectDraftTokensAreAcceptedInOneStep) {
   const auto job = engine_.cache->submit(greedy(prompt_, 12));
   run_once();
   record(*job).propose(next(1, 3));
@@ -43,7 +43,7 @@ TEST_F(CandidatesTest, RightOnesAreTakenInOneStep) {
   EXPECT_EQ(engine_.cache->stats().draft_tokens_accepted, 3U);
 }
 
-TEST_F(CandidatesTest, NothingAfterAWrongOneStands) {
+TEST_F(CandidatesTest, TokensAfterAWrongDraftTokenAreDropped) {
   const auto job = engine_.cache->submit(greedy(prompt_, 12));
   run_once();
   TokenIds wrong = next(1, 3);
@@ -55,7 +55,7 @@ TEST_F(CandidatesTest, NothingAfterAWrongOneStands) {
   EXPECT_EQ(read_all(*job).tokens, expected_);
 }
 
-TEST_F(CandidatesTest, AForkAndARewindDoNotKnowThem) {
+TEST_F(CandidatesTest, AForkAndARewindIgnoreDraftTokens) {
   const auto job = engine_.cache->submit(greedy(prompt_, 12));
   for (int32_t i = 0; i < 4; ++i) run_once();
   record(*job).propose(TokenIds{7, 7, 7});
@@ -69,8 +69,8 @@ TEST_F(CandidatesTest, AForkAndARewindDoNotKnowThem) {
   EXPECT_EQ(read_all(*job).tokens, said);
 }
 
-// The row after the token that completes the stop text is not finite.
-TEST_F(CandidatesTest, WhatGoesWrongAfterThemDoesNotUndoAnEnd) {
+// The row after the token that completes the stop string is not finite.
+TEST_F(CandidatesTest, AFaultAfterTheEndDoesNotUndoTheEnd) {
   JobRequest request = greedy(prompt_, 12);
   request.stop_strings = {fake_text(next(1, 3))};
   const auto job = engine_.cache->submit(request);
@@ -81,7 +81,7 @@ TEST_F(CandidatesTest, WhatGoesWrongAfterThemDoesNotUndoAnEnd) {
   EXPECT_EQ(job->result().reason, FinishReason::stop_string) << job->result().message;
 }
 
-// Allows one text, and is told of each token once.
+// Allows one text, and must be given each token exactly once.
 class OneText final : public TokenConstraint {
  public:
   explicit OneText(TokenIds text) : text_(std::move(text)) {}
@@ -111,7 +111,7 @@ class OneText final : public TokenConstraint {
   TokenIds text_;
 };
 
-TEST_F(CandidatesTest, WhatGoesWrongAfterThemIsMetByTheNextStep) {
+TEST_F(CandidatesTest, AFaultAfterTheAcceptedTokensShowsInTheNextStep) {
   JobRequest request = greedy(prompt_, 12);
   request.constraint = std::make_shared<OneText>(expected_);
   const auto job = engine_.cache->submit(request);
@@ -122,9 +122,9 @@ TEST_F(CandidatesTest, WhatGoesWrongAfterThemIsMetByTheNextStep) {
   EXPECT_EQ(job->result().error, ErrorCode::numeric) << job->result().message;
 }
 
-// What another has computed after the same text is no reason to skip the rows that tell whether they are
-// right.
-TEST_F(CandidatesTest, AreComputedAlsoWhereTheCacheHasThem) {
+// Draft tokens are computed even if another job cached the same text, because their rows show whether they
+// are right.
+TEST_F(CandidatesTest, DraftTokensAreComputedEvenIfTheCacheHasThem) {
   TokenIds longer = prompt_;
   longer.insert(longer.end(), expected_.begin(), expected_.end());
   const auto before = engine_.cache->submit(greedy(longer, 1));
@@ -140,7 +140,7 @@ TEST_F(CandidatesTest, AreComputedAlsoWhereTheCacheHasThem) {
   EXPECT_EQ(read_all(*job).tokens, expected_);
 }
 
-TEST_F(CandidatesTest, WaitForAStepThatHasRoomForAllOfThem) {
+TEST_F(CandidatesTest, DraftTokensWaitForAStepThatFitsAllOfThem) {
   FakeEngineOptions options = by_hand();
   options.cache.max_chunk_tokens = 5;
   FakeEngine engine(options);

@@ -1,4 +1,4 @@
-// Jobs under a constraint on the fake device: what is drawn, and what is forced and computed in one step.
+// Constrained decoding on the fake device: drawn tokens, and forced tokens that are computed in one step.
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace quire::testing {
 namespace {
 
-// Allows one token after another of a text, and to end after it.
+// Allows the tokens of one text in order, and the end after it.
 class FixedText final : public TokenConstraint {
  public:
   explicit FixedText(TokenIds text, bool forces = false) : text_(std::move(text)), forces_(forces) {}
@@ -47,7 +47,7 @@ class FixedText final : public TokenConstraint {
   bool forces_;
 };
 
-// One token, and then none, for a limit.
+// Allows one token, and then none because of a limit.
 class Narrow final : public TokenConstraint {
  public:
   std::unique_ptr<TokenMatcher> start() const override { return std::make_unique<Place>(); }
@@ -74,7 +74,7 @@ class Narrow final : public TokenConstraint {
   };
 };
 
-// Stepped by the test, with an end token, drawn by the host or on the device.
+// Returns options for a test that steps by hand, with an end token, drawing on the host or on the device.
 FakeEngineOptions drawn(bool on_device) {
   FakeEngineOptions options;
   options.end_tokens = {3};
@@ -83,8 +83,8 @@ FakeEngineOptions drawn(bool on_device) {
   return options;
 }
 
-// Drawn by the host, and on a device in steps that are issued ahead: the mask is made while a pass runs.
-TEST(ConstrainedGeneration, AConstraintDecidesWhatIsDrawn) {
+// Draws on the host, and on a device in steps that are issued ahead: the mask is computed while a pass runs.
+TEST(ConstrainedGeneration, AConstraintDeterminesTheDrawnTokens) {
   const TokenIds text{9, 8, 40, 7, 33, 2};
   for (const bool on_device : {false, true}) {
     const FakeEngineOptions options = drawn(on_device);
@@ -148,7 +148,7 @@ ForcedRun run_forced(
   return {read_all(*job).tokens, job->result(), engine.executor->num_steps()};
 }
 
-TEST(ConstrainedGeneration, WhatAConstraintForcesIsComputedInOneStepAndNotDrawn) {
+TEST(ConstrainedGeneration, ForcedTokensAreComputedInOneStepAndNotDrawn) {
   const TokenIds text{9, 8, 40, 7, 33, 2, 11, 12, 13, 14};
   for (const bool on_device : {false, true}) {
     const ForcedRun drawn = run_forced(text, false, on_device);
@@ -172,7 +172,7 @@ TEST(ConstrainedGeneration, ForcedTokensObeyTheLimits) {
   EXPECT_EQ(long_text.tokens.size(), 60U);
 }
 
-TEST(ConstrainedGeneration, WhereMoreThanTheConstraintDecidesEachTokenIsDrawn) {
+TEST(ConstrainedGeneration, TokensAreDrawnIfOtherSettingsMatterToo) {
   const TokenIds text{9, 8, 40, 7, 33, 2, 11, 12, 13, 14};
   const ForcedRun scored =
       run_forced(text, true, false, [](JobRequest& request) { request.want_log_probs = true; });

@@ -1,5 +1,5 @@
-// Embedding jobs on the fake device: the vector is the mean, or the last, of the states that a plain loop
-// computes, to the last bit, however the prompt was cut and whoever else was in the step.
+// Embedding jobs on the fake device: the vector equals the mean, or the last, of the hidden states of a plain
+// loop bit for bit, for any chunks of the prompt and any other jobs of the batch.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ std::vector<float> run_alone(const JobRequest& request, const FakeEngineOptions&
   return job->embedding();
 }
 
-TEST(EmbeddingTest, IsThePlainMeanOrTheLastStateHoweverThePromptIsCut) {
+TEST(EmbeddingTest, IsTheMeanOrTheLastStateForAnyChunksOfThePrompt) {
   for (const Pooling pooling : {Pooling::mean, Pooling::last}) {
     for (const bool normalise : {true, false}) {
       for (const int32_t num_tokens : {1, 5, 40, 100}) {
@@ -78,7 +78,7 @@ TEST(EmbeddingTest, ANormalisedVectorHasLengthOne) {
   EXPECT_NEAR(square, 1.0, 1e-6) << "rounding of six floats";
 }
 
-TEST(EmbeddingTest, CompanyAndACachedPrefixChangeNothing) {
+TEST(EmbeddingTest, OtherJobsAndACachedPrefixChangeNothing) {
   FakeEngine engine(options_with(16));
   std::vector<JobRequest> requests;
   std::vector<std::shared_ptr<Job>> jobs;
@@ -103,14 +103,14 @@ TEST(EmbeddingTest, CompanyAndACachedPrefixChangeNothing) {
   EXPECT_GE(again->result().cached_tokens, 28) << "the last state alone needs no prompt computed again";
 }
 
-TEST(EmbeddingTest, AJobThatLostItsPagesStartsAnew) {
+TEST(EmbeddingTest, AJobThatLostItsPagesStartsOver) {
   FakeEngineOptions options = options_with(8);
   options.limits.num_pages = 14;
   FakeEngine engine(options);
   const JobRequest request = embedding_of(5, 40, Pooling::mean, true);
   const auto job = engine.cache->submit(request);
   for (int32_t i = 0; i < 4; ++i) engine.cache->thread().run_once();
-  job->pause();  // and so it gives its pages to the next that needs them
+  job->pause();  // so that it loses its pages to the next job that needs them
   const JobRequest other = embedding_of(9, 44, Pooling::mean, true);
   const auto taker = engine.cache->submit(other);
   engine.run_to_idle();
@@ -121,7 +121,7 @@ TEST(EmbeddingTest, AJobThatLostItsPagesStartsAnew) {
   EXPECT_EQ(taker->embedding(), plain_embedding(other));
 }
 
-TEST(EmbeddingTest, StatesThatAreNoNumbersEndTheJobAlone) {
+TEST(EmbeddingTest, StatesThatAreNotFiniteEndOnlyTheirJob) {
   FakeEngine engine(options_with(8));
   engine.executor->nan_token = 50;
   JobRequest bad = embedding_of(0, 10, Pooling::mean, true);
@@ -135,7 +135,7 @@ TEST(EmbeddingTest, StatesThatAreNoNumbersEndTheJobAlone) {
   EXPECT_EQ(sound->embedding(), plain_embedding(good));
 }
 
-TEST(EmbeddingTest, AnExecutorWithoutStatesRefuses) {
+TEST(EmbeddingTest, IsRefusedByAnExecutorWithoutStates) {
   FakeEngineOptions options = options_with(8);
   options.limits.hidden_size = 0;
   FakeEngine engine(options);

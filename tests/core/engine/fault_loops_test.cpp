@@ -1,5 +1,5 @@
-// Every allocation of every call of the engine fails: the call or the job it serves ends with out_of_memory,
-// nothing is left behind, neighbours say what they say alone, and so does a job that comes afterwards.
+// Fault injection: every allocation of every call of the engine fails once. The call or its job ends with
+// out_of_memory, nothing leaks, the other jobs generate the same text as alone, and so does a later job.
 #include <atomic>
 #include <iostream>
 
@@ -30,7 +30,7 @@ JobRequest request_of(int32_t index) {
   return request;
 }
 
-// A cache with three jobs in it, one of which scores, and their readers.
+// A cache with three jobs, one of which scores, and their readers.
 class World {
  public:
   World() : engine(options()), queue(std::make_shared<EventQueue>()) {
@@ -44,7 +44,7 @@ class World {
     options.limits.num_pages = 12;
     make_drawing(options.limits);
     options.cache.max_chunk_tokens = 8;
-    options.cache.check_invariants = false;  // the audit would fail with the step
+    options.cache.check_invariants = false;  // the audit would fail together with the step
     return options;
   }
 
@@ -93,7 +93,7 @@ class World {
 struct Scenario {
   const char* name;
   std::function<void(World&)> prepare;
-  std::function<void(World&)> act;  // while the fault is armed
+  std::function<void(World&)> act;  // runs while the fault is armed
 };
 
 void nothing(World&) {}
@@ -146,7 +146,7 @@ const std::vector<Scenario>& scenarios() {
       {"pin and unpin", run_to_the_end,
        [](World& world) {
          Engine& cache = *world.engine.cache;
-         // Where unpin fails the pin is left to its time.
+         // If unpin fails, the pin expires later.
          cache.unpin(cache.pin_prefix(request_of(0).prompt, "one", Duration{1}, Duration{0}));
          world.step(1);
        }},
@@ -184,7 +184,7 @@ std::vector<JobOutcome> outcomes_alone() {
 
 class FaultLoopsTest : public ::testing::Test {
  protected:
-  // What is left works as if nothing had happened.
+  // Checks that the remaining jobs work as if nothing had happened.
   void check_survivors(World& world, const FaultPoint& point) {
     Engine& cache = *world.engine.cache;
     const ErrorCode error = cache.stats().engine_error;
@@ -219,14 +219,14 @@ class FaultLoopsTest : public ::testing::Test {
       EXPECT_TRUE(error == ErrorCode::out_of_memory || error == ErrorCode::closed) << error_code_name(error);
       return;
     }
-    if (index >= alone_.size()) return;  // a fork: what it says is checked elsewhere
+    if (index >= alone_.size()) return;  // a fork, whose text is checked elsewhere
     outcome.scores = job.scores();
     const bool rewound = outcome.said.tokens.size() > alone_[index].said.tokens.size();
     if (rewound) return;
     EXPECT_EQ(difference(outcome, alone_[index]), "") << "job " << index;
   }
 
-  // True where the fault struck.
+  // Returns true if the fault was triggered.
   bool run(const Scenario& scenario, const FaultPoint& point) {
     SCOPED_TRACE(::testing::Message() << scenario.name << ", " << point);
     const int64_t live_before = num_live_allocations();
@@ -257,7 +257,7 @@ class FaultLoopsTest : public ::testing::Test {
 };
 
 TEST_F(FaultLoopsTest, EveryAllocationOfEveryCall) {
-  // What is made once and kept (names of locales, tables of the standard library) is made before counting.
+  // Allocations made once and kept (names of locales, tables of the standard library) happen before counting.
   for (const Scenario& scenario : scenarios()) run(scenario, {1 << 30, FaultSpan::once});
   int64_t total = 0;
   for (const Scenario& scenario : scenarios()) {
@@ -269,9 +269,9 @@ TEST_F(FaultLoopsTest, EveryAllocationOfEveryCall) {
   std::cout << total << " faults in all\n";
 }
 
-// A device is lost in a step of two jobs (the third has its scores), and there is no memory for more words on
-// it.
-TEST_F(FaultLoopsTest, ADeviceIsLostWhateverMemoryLacksThen) {
+// The device is lost in a step of two jobs (the third has its scores), and allocating the error message
+// fails.
+TEST_F(FaultLoopsTest, ALostDeviceIsReportedEvenIfMemoryRunsOut) {
   const int64_t num_points = for_each_fault([](const FaultPoint& point) {
     SCOPED_TRACE(::testing::Message() << point);
     World world;
@@ -298,7 +298,7 @@ TEST_F(FaultLoopsTest, ADeviceIsLostWhateverMemoryLacksThen) {
   EXPECT_GT(num_points, 10);
 }
 
-// A thousand times as fast as the clock on the wall: the pauses between attempts are waited for in full.
+// Runs a thousand times as fast as real time, because the pauses between attempts are waited for in full.
 class FastClock final : public Clock {
  public:
   TimePoint now() const override { return start_ + kFactor * (steady_clock().now() - start_); }
@@ -314,8 +314,8 @@ class FastClock final : public Clock {
   const TimePoint start_ = steady_clock().now();
 };
 
-// The same with the engine's own thread, where it is chance which thread meets the fault.
-TEST_F(FaultLoopsTest, EveryAllocationOfALifeWithAThread) {
+// The same with the engine's own thread; either thread may meet the fault.
+TEST_F(FaultLoopsTest, EveryAllocationOfARunWithAThread) {
   const FastClock clock;
   int64_t num_points = 0;
   for_each_fault([&](const FaultPoint& point) {
@@ -354,7 +354,7 @@ TEST_F(FaultLoopsTest, EveryAllocationOfALifeWithAThread) {
   std::cout << num_points << " faults\n";
 }
 
-// Starts threads until it is told to fail.
+// Starts threads until the fault point, then fails.
 class FailingThreads final : public ThreadFactory {
  public:
   explicit FailingThreads(const FaultPoint& point) : point_(point) {}
@@ -400,7 +400,7 @@ TEST_F(FaultLoopsTest, EveryThreadOfACache) {
 }
 
 TEST_F(FaultLoopsTest, EveryAllocationOfMakingACache) {
-  FakeEngine first(World::options());  // see above
+  FakeEngine first(World::options());  // see EveryAllocationOfEveryCall: allocations made once
   const int64_t num_points = for_each_fault([](const FaultPoint& point) {
     SCOPED_TRACE(::testing::Message() << point);
     const int64_t live_before = num_live_allocations();

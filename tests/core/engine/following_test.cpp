@@ -1,4 +1,4 @@
-// Steps that are issued before the tokens they take are known, on the fake device, stepped by hand.
+// Steps that are issued ahead, before their input tokens are known, on the fake device, stepped by hand.
 #include <iostream>
 #include <random>
 
@@ -28,8 +28,8 @@ class FollowingTest : public ::testing::Test {
   FakeEngine engine_{following()};
 };
 
-// Each step draws a token. The first cannot be foreseen; the fourth begins a page.
-TEST_F(FollowingTest, EachStepIsIssuedAheadWhereAllGoesOn) {
+// Each step draws a token. The first step cannot be issued ahead; the fourth begins a page.
+TEST_F(FollowingTest, EachStepIsIssuedAheadWhileAllJobsContinue) {
   const TokenIds prompt(kPageTokens - 2, 5);
   const auto job = engine_.cache->submit(greedy(prompt, 11));
   EXPECT_EQ(engine_.run_to_idle(), 11);
@@ -39,7 +39,7 @@ TEST_F(FollowingTest, EachStepIsIssuedAheadWhereAllGoesOn) {
   EXPECT_EQ(device().num_in_vain(), 0);
 }
 
-TEST_F(FollowingTest, AStopThatNobodyForesawEndsItsJobAlone) {
+TEST_F(FollowingTest, AnUnexpectedStopEndsOnlyItsJob) {
   const TokenIds first{1, 2, 3};
   const TokenIds second{4, 5, 6};
   const TokenIds expected = fake_greedy(first, 8, kVocab);
@@ -56,7 +56,7 @@ TEST_F(FollowingTest, AStopThatNobodyForesawEndsItsJobAlone) {
   EXPECT_EQ(engine_.cache->stats().pages.referenced, 0);
 }
 
-TEST_F(FollowingTest, WhoComesWaitsForTheStepThatWasIssued) {
+TEST_F(FollowingTest, ANewJobWaitsForTheIssuedStep) {
   const TokenIds prompt{1, 2, 3};
   const auto running = engine_.cache->submit(greedy(prompt, 8));
   run_once();
@@ -72,10 +72,10 @@ TEST_F(FollowingTest, WhoComesWaitsForTheStepThatWasIssued) {
   EXPECT_EQ(device().num_in_vain(), 0);
 }
 
-// With all places taken nobody could begin with the next step, so that it need not be waited for.
-TEST_F(FollowingTest, AQueueThatCannotMoveDoesNotHoldStepsUp) {
+// If all running slots are in use, no waiting job could join the next step, so steps may be issued ahead.
+TEST_F(FollowingTest, AQueueThatCannotStartDoesNotDelaySteps) {
   std::vector<std::shared_ptr<Job>> jobs;
-  for (int32_t i = 0; i < 10; ++i) jobs.push_back(engine_.cache->submit(greedy({i, 3}, 12)));  // for 8 places
+  for (int32_t i = 0; i < 10; ++i) jobs.push_back(engine_.cache->submit(greedy({i, 3}, 12)));  // 8 can run
   engine_.run_to_idle();
   for (int32_t i = 0; i < 10; ++i)
     EXPECT_EQ(read_all(*jobs[static_cast<size_t>(i)]).tokens, fake_greedy({i, 3}, 12, kVocab));
@@ -84,8 +84,8 @@ TEST_F(FollowingTest, AQueueThatCannotMoveDoesNotHoldStepsUp) {
   EXPECT_EQ(device().num_in_vain(), 0);
 }
 
-// A higher priority takes a running job's place, which no step may put off for long.
-TEST_F(FollowingTest, ANewJobIsLookedAtThoughAllPlacesAreTaken) {
+// A job of higher priority preempts a running job, which must not be delayed for long.
+TEST_F(FollowingTest, ANewJobIsConsideredEvenIfAllSlotsAreInUse) {
   std::vector<std::shared_ptr<Job>> jobs;
   for (int32_t i = 0; i < 9; ++i) jobs.push_back(engine_.cache->submit(greedy({i, 3}, 12)));
   run_once();
@@ -93,7 +93,7 @@ TEST_F(FollowingTest, ANewJobIsLookedAtThoughAllPlacesAreTaken) {
   JobRequest urgent = greedy({7, 7}, 2);
   urgent.priority = 5;
   const auto late = engine_.cache->submit(urgent);
-  run_once();  // had been issued
+  run_once();  // this step was already issued
   run_once();
   EXPECT_EQ(late->state(), JobState::generating);
   engine_.run_to_idle();
@@ -101,7 +101,7 @@ TEST_F(FollowingTest, ANewJobIsLookedAtThoughAllPlacesAreTaken) {
     EXPECT_EQ(read_all(*jobs[static_cast<size_t>(i)]).tokens, fake_greedy({i, 3}, 12, kVocab));
 }
 
-TEST_F(FollowingTest, NobodyIsRunOnForACancelledJob) {
+TEST_F(FollowingTest, ACancelledJobIsNotComputedFurther) {
   const auto job = engine_.cache->submit(greedy({1, 2, 3}, 8));
   run_once();
   run_once();
@@ -109,14 +109,14 @@ TEST_F(FollowingTest, NobodyIsRunOnForACancelledJob) {
   EXPECT_EQ(engine_.cache->thread().run_once(), StepOutcome::idle);
   EXPECT_EQ(job->result().reason, FinishReason::cancelled);
   EXPECT_EQ(engine_.cache->stats().pages.referenced, 0);
-  // The next to come takes over its pages, into which the step in vain has written.
+  // The next job reuses its pages, to which the discarded step has written.
   const auto next = engine_.cache->submit(greedy({1, 2, 3, 4}, 8));
   engine_.run_to_idle();
   EXPECT_EQ(read_all(*next).tokens, fake_greedy({1, 2, 3, 4}, 8, kVocab));
   EXPECT_EQ(device().num_in_vain(), 1);
 }
 
-TEST_F(FollowingTest, AForkTakesAPageOfItsOwnThoughAStepWasIssued) {
+TEST_F(FollowingTest, AForkGetsItsOwnPageEvenIfAStepWasIssued) {
   const TokenIds prompt{1, 2, 3, 4, 5};
   const TokenIds expected = fake_greedy(prompt, 9, kVocab);
   const auto job = engine_.cache->submit(greedy(prompt, 9));
@@ -140,8 +140,8 @@ TEST_F(FollowingTest, ARewoundJobDrawsTheSameAgain) {
   EXPECT_EQ(read_all(*job).tokens, seen);
 }
 
-// What depends on the token before is made while the pass runs.
-TEST_F(FollowingTest, PenaltiesBiasesAndBansDoNotHoldStepsUp) {
+// The host computes edits that depend on the previous token while the pass runs.
+TEST_F(FollowingTest, PenaltiesBiasesAndBansDoNotDelaySteps) {
   JobRequest penalised = greedy({1, 2, 3}, 9);
   penalised.sampling.repetition_penalty = 1.5F;
   penalised.sampling.logit_bias = {{4, 2.0F}};
@@ -160,8 +160,8 @@ TEST_F(FollowingTest, PenaltiesBiasesAndBansDoNotHoldStepsUp) {
   EXPECT_EQ(read_all(*job).tokens, read_all(*alone).tokens);
 }
 
-// The host draws from its row; the other goes on meanwhile.
-TEST_F(FollowingTest, AJobThatTheHostDrawsForSitsOneStepOutAndStopsNobody) {
+// The host draws from its row; the other job continues meanwhile.
+TEST_F(FollowingTest, AJobDrawnByTheHostSkipsOneStepAndDelaysNoOther) {
   const TokenIds prompt{1, 2, 3};
   const auto fast = engine_.cache->submit(greedy(prompt, 12));
   JobRequest with_rows = greedy({4, 5, 6}, 6);
@@ -173,8 +173,8 @@ TEST_F(FollowingTest, AJobThatTheHostDrawsForSitsOneStepOutAndStopsNobody) {
   EXPECT_EQ(device().num_followed(), 11);
 }
 
-// Pieces of a prompt are known; the step between them needs no wait either.
-TEST_F(FollowingTest, ThePiecesOfALongPromptAreIssuedAhead) {
+// Chunks of a prompt are known, so the steps between them need no wait either.
+TEST_F(FollowingTest, TheChunksOfALongPromptAreIssuedAhead) {
   TokenIds prompt(190, 1);
   for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(i * 7 % 50);
   const auto job = engine_.cache->submit(greedy(prompt, 4));  // in steps of 64 tokens
@@ -184,7 +184,7 @@ TEST_F(FollowingTest, ThePiecesOfALongPromptAreIssuedAhead) {
   EXPECT_EQ(device().num_in_vain(), 0);
 }
 
-TEST_F(FollowingTest, AFailedStepTakesTheOneBehindItAlong) {
+TEST_F(FollowingTest, AFailedStepDiscardsTheStepAfterIt) {
   const TokenIds prompt{1, 2, 3};
   const auto job = engine_.cache->submit(greedy(prompt, 9));
   const auto other = engine_.cache->submit(greedy({4, 5}, 9));
@@ -198,8 +198,8 @@ TEST_F(FollowingTest, AFailedStepTakesTheOneBehindItAlong) {
   EXPECT_EQ(read_all(*other).tokens, fake_greedy({4, 5}, 9, kVocab));
 }
 
-// 32 jobs that are not aligned, penalties on half of them, a page every 16 tokens.
-TEST(Following, OfManyUnequalJobsNearlyAllTokensAreIssuedAhead) {
+// 32 jobs of different lengths, penalties on half of them, a page every 16 tokens.
+TEST(Following, NearlyAllTokensOfManyUnequalJobsAreIssuedAhead) {
   FakeEngineOptions options = following();
   options.limits = {512, 32, 64, 32, 1024, kPageTokens, kVocab};
   make_drawing(options.limits);

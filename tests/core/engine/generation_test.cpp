@@ -1,4 +1,4 @@
-// Jobs on the fake device, stepped by hand: every token is checked against the oracle.
+// Jobs on the fake device, stepped by hand: every token is compared with the oracle.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ TEST(GenerationTest, NamespacesDoNotShare) {
   EXPECT_EQ(read_all(*second).tokens, fake_greedy(prompt, 6, kVocab));
 }
 
-TEST(GenerationTest, PreemptedJobsGoOnWithTheSameTokens) {
+TEST(GenerationTest, PreemptedJobsContinueWithTheSameTokens) {
   FakeEngineOptions options = threadless();
   options.limits.num_pages = 20;  // 80 tokens for three jobs of up to 50
   FakeEngine engine(options);
@@ -164,7 +164,7 @@ TEST(GenerationTest, AStopStringIsFoundBeforeTheLastTokenAndNeverShown) {
   EXPECT_EQ(job->result().stop_string, request.stop_strings[0]);
 }
 
-TEST(GenerationTest, APoisonedJobEndsAloneAndItsPagesAreNotShared) {
+TEST(GenerationTest, AJobWithNonFiniteLogitsEndsAloneAndItsPagesAreNotShared) {
   FakeEngine engine(threadless());
   engine.executor->nan_token = 50;
   TokenIds poisoned = counting(0, 20);
@@ -178,7 +178,7 @@ TEST(GenerationTest, APoisonedJobEndsAloneAndItsPagesAreNotShared) {
   EXPECT_EQ(engine.cache->thread().loop().jobs().query_prefix(poisoned, ""), 0);
 }
 
-TEST(GenerationTest, ABrokenCodecEndsItsJobAlone) {
+TEST(GenerationTest, AThrowingCodecEndsOnlyItsJob) {
   const TokenIds expected = fake_greedy(counting(0, 9), 10, kVocab);
   FakeEngine engine(threadless());
   engine.codec->broken_token = expected[3];
@@ -188,7 +188,7 @@ TEST(GenerationTest, ABrokenCodecEndsItsJobAlone) {
   EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
 }
 
-TEST(GenerationTest, AStepThatFailsAsAWholeIsTracedToItsJob) {
+TEST(GenerationTest, AFailureOfAWholeStepIsTracedToItsJob) {
   FakeEngine engine(threadless());
   engine.executor->before_step = [](const Batch& batch) {
     for (const TokenId token : batch.token_ids) {
@@ -254,7 +254,7 @@ TEST(GenerationTest, ScoringGivesTheLogProbabilitiesOfThePrompt) {
   }
 }
 
-TEST(GenerationTest, AForkGoesOnFromTheTokensOfItsParent) {
+TEST(GenerationTest, AForkContinuesFromTheTokensOfItsParent) {
   FakeEngine engine(threadless());
   const TokenIds prompt = counting(4, 9);
   const auto parent = engine.cache->submit(greedy(prompt, 20));
@@ -287,8 +287,8 @@ TEST(GenerationTest, OnlyAGeneratingJobCanBeForked) {
   EXPECT_EQ(read_all(*job).terminal.reason, FinishReason::completed);
 }
 
-// 2^29 new tokens are a request like any other: what fits into max_seq_len is what it gets.
-TEST(GenerationTest, AForkOfAJobWithoutLimitTakesNoMoreMemoryThanItCanUse) {
+// A limit of 2^29 new tokens is valid: the job generates as many as fit in max_seq_len.
+TEST(GenerationTest, AForkOfAJobWithoutLimitReservesNoMoreMemoryThanItCanUse) {
   FakeEngine engine(threadless());
   const TokenIds prompt = counting(0, 20);
   const auto parent = engine.cache->submit(greedy(prompt, 1 << 29));
@@ -315,7 +315,7 @@ TEST(GenerationTest, AForkThatCanNeverFitIsRefused) {
   EXPECT_EQ(read_all(*parent).tokens, fake_greedy(counting(0, 20), 8, kVocab));
 }
 
-TEST(GenerationTest, AForkKeepsToTheQuotaOfItsNamespace) {
+TEST(GenerationTest, AForkRespectsTheQuotaOfItsNamespace) {
   FakeEngineOptions options = threadless();
   options.cache.default_quota.max_running_jobs = 1;
   FakeEngine engine(options);
@@ -328,7 +328,7 @@ TEST(GenerationTest, AForkKeepsToTheQuotaOfItsNamespace) {
   EXPECT_EQ(read_all(*child).tokens.size(), 7U);
 }
 
-TEST(GenerationTest, ARewoundJobTakesTheSameWayAgain) {
+TEST(GenerationTest, ARewoundJobGeneratesTheSameTokensAgain) {
   FakeEngine engine(threadless());
   const TokenIds prompt = counting(4, 9);
   const auto job = engine.cache->submit(greedy(prompt, 20));
@@ -341,7 +341,7 @@ TEST(GenerationTest, ARewoundJobTakesTheSameWayAgain) {
   EXPECT_EQ(TokenIds(tokens.begin() + 10, tokens.end()), TokenIds(expected.begin() + 3, expected.end()));
 }
 
-TEST(GenerationTest, APausedJobTakesNoPartUntilItIsResumed) {
+TEST(GenerationTest, APausedJobIsNotComputedUntilItIsResumed) {
   FakeEngine engine(threadless());
   const auto job = engine.cache->submit(greedy(counting(4, 9), 20));
   for (int32_t i = 0; i < 3; ++i) engine.cache->thread().run_once();
@@ -366,8 +366,8 @@ TEST(GenerationTest, StatsAfterAPinShowIt) {
   EXPECT_EQ(engine.cache->stats().pages.pinned, 0);
 }
 
-// A step that failed leaves its jobs running and without pages; pins may have taken them since.
-TEST(GenerationTest, PinsGiveWayToAJobThatLostItsPagesToAFailedStep) {
+// A failed step leaves its jobs running but without pages, and pins may have taken the pages since.
+TEST(GenerationTest, PinsAreReleasedForAJobThatLostItsPagesInAFailedStep) {
   FakeEngineOptions options = threadless();
   options.limits.num_pages = 13;
   options.cache.max_pinned_pages = 13;
@@ -408,7 +408,7 @@ TEST(GenerationTest, ThreadedEngineRunsJobsToTheirEnd) {
   EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
 }
 
-TEST(Generation, AJobThatCouldDrawNoTokenIsRefused) {
+TEST(Generation, AJobWithoutAnyAllowedTokenIsRefused) {
   FakeEngineOptions options;
   options.end_tokens = {3};
   options.cache.start_thread = false;
@@ -433,10 +433,10 @@ TEST(Generation, AJobThatCouldDrawNoTokenIsRefused) {
   EXPECT_EQ(code_of(request), ErrorCode::invalid_argument);
 }
 
-TEST(Generation, APausedJobThatGivesItsRoomStaysPaused) {
+TEST(Generation, APausedJobThatLosesItsPagesStaysPaused) {
   FakeEngineOptions options;
   options.cache.start_thread = false;
-  options.limits.num_pages = 8;  // of 4 tokens
+  options.limits.num_pages = 8;  // 4 tokens each
   FakeEngine engine{options};
   JobRequest request = greedy({1, 2}, 28);
   request.reserve_whole = true;

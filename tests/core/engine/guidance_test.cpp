@@ -1,4 +1,5 @@
-// Jobs of two lanes on the fake device, stepped by hand, against two sequences that are computed plainly.
+// Jobs with guidance (two lanes) on the fake device, stepped by hand, compared with two sequences computed
+// separately.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int32_t kVocab = 64;
 
-// The logits after each, and the token drawn from them mixed; written without the engine's arithmetic.
+// Computes the logits after both texts and mixes them, without the engine's arithmetic.
 std::vector<float> plain_mix(const TokenIds& tokens, const TokenIds& guide, float scale) {
   const auto log_softmax = [](const TokenIds& of) {
     std::vector<float> logits(kVocab);
@@ -66,7 +67,7 @@ ErrorCode code_of(FakeEngine& engine, const JobRequest& request) {
   return ErrorCode::ok;
 }
 
-TEST(GuidedJobTest, SaysWhatTwoSequencesSayWhoseLogitsAreMixed) {
+TEST(GuidedJobTest, GeneratesTheTokensOfTwoSequencesWithMixedLogits) {
   for (const bool draws : {false, true}) {
     for (const float scale : {0.0F, 0.5F, 1.5F, 4.0F}) {
       for (const float temperature : {0.0F, 1.0F}) {
@@ -82,7 +83,7 @@ TEST(GuidedJobTest, SaysWhatTwoSequencesSayWhoseLogitsAreMixed) {
   }
 }
 
-TEST(GuidedJobTest, SaysTheSameInCompanyAndInPieces) {
+TEST(GuidedJobTest, GeneratesTheSameTokensWithOtherJobsAndInChunks) {
   std::vector<JobRequest> requests;
   for (TokenId i = 0; i < 6; ++i) {
     TokenIds prompt, negative;
@@ -106,8 +107,8 @@ TEST(GuidedJobTest, SaysTheSameInCompanyAndInPieces) {
   }
 }
 
-// Eight places, three tokens left for the ninth sequence: its two lanes wait for each other.
-TEST(GuidedJobTest, TakesTwoPlacesAndTwiceThePages) {
+// Eight lanes fit, and the ninth sequence would have three tokens: the two lanes of a job start together.
+TEST(GuidedJobTest, UsesTwoLanesAndTwiceThePages) {
   FakeEngine engine(by_hand());
   std::vector<std::shared_ptr<Job>> jobs;
   for (TokenId i = 0; i < 5; ++i) jobs.push_back(engine.cache->submit(guided({i, 1, 2, 3}, {i, 5}, 1.5F, 3)));
@@ -119,7 +120,7 @@ TEST(GuidedJobTest, TakesTwoPlacesAndTwiceThePages) {
   for (const auto& job : jobs) EXPECT_EQ(job->result().reason, FinishReason::max_new_tokens);
 }
 
-TEST(GuidedJobTest, AForkGoesOnWithBothLanes) {
+TEST(GuidedJobTest, AForkContinuesWithBothLanes) {
   FakeEngine engine(by_hand());
   const JobRequest request = guided({1, 2, 3, 4, 5}, {9, 8}, 2.0F, 12);
   const auto parent = engine.cache->submit(request);
@@ -131,7 +132,7 @@ TEST(GuidedJobTest, AForkGoesOnWithBothLanes) {
   EXPECT_EQ(read_all(*child).tokens, TokenIds(expected.begin() + 5, expected.end()));
 }
 
-TEST(GuidedJobTest, ARewindTakesBothLanesBack) {
+TEST(GuidedJobTest, ARewindRewindsBothLanes) {
   FakeEngine engine(by_hand());
   const JobRequest request = guided({1, 2, 3, 4, 5}, {9, 8}, 2.0F, 12);
   const auto job = engine.cache->submit(request);
@@ -154,7 +155,7 @@ TEST(GuidedJobTest, ALanePastTheEndOfItsSequenceEndsTheJob) {
   EXPECT_EQ(job->result().new_tokens, 8);
 }
 
-TEST(GuidedJobTest, WhatCannotBeDoneIsRefusedByName) {
+TEST(GuidedJobTest, UnsupportedRequestsAreRefusedByName) {
   FakeEngine engine(by_hand());
   EXPECT_EQ(code_of(engine, guided({1}, {2}, -0.5F, 3)), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of(engine, guided({1}, {2}, std::nanf(""), 3)), ErrorCode::invalid_argument);
@@ -175,7 +176,7 @@ TEST(GuidedJobTest, WhatCannotBeDoneIsRefusedByName) {
   EXPECT_EQ(code_of(narrow, guided({1}, {2}, 1.5F, 3)), ErrorCode::too_large);
 }
 
-TEST(GuidedJobTest, ARowOfEitherLaneThatIsNotFiniteEndsItsJobAlone) {
+TEST(GuidedJobTest, ARowOfEitherLaneThatIsNotFiniteEndsOnlyItsJob) {
   for (const bool of_guide : {false, true}) {
     FakeEngine engine(by_hand());
     engine.executor->nan_token = 60;
@@ -189,7 +190,7 @@ TEST(GuidedJobTest, ARowOfEitherLaneThatIsNotFiniteEndsItsJobAlone) {
   }
 }
 
-// The host draws its tokens, so that it sits one step out; the others do not wait for it.
+// The host draws its tokens, so it skips one step after each; the others do not wait for it.
 TEST(GuidedJobTest, TakesPartInEverySecondOfTheStepsThatAreIssuedAhead) {
   FakeEngine engine(by_hand(true));
   const JobRequest request = guided({1, 2, 3}, {4, 5}, 1.5F, 10);

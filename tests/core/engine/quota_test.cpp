@@ -1,5 +1,5 @@
-// A namespace holds no more pages than its quota: behind each step, with jobs that grow, and with forks,
-// which take over the pages of their parents at once.
+// A namespace never holds more pages than its quota: checked after each step, with jobs that grow, and with
+// forks, which share the pages of their parents at once.
 #include <algorithm>
 #include <cstdlib>
 
@@ -11,7 +11,7 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kMaxPages = 6;  // of 4 tokens
+constexpr int32_t kMaxPages = 6;  // 4 tokens each
 
 class QuotaTest : public ::testing::Test {
  protected:
@@ -35,7 +35,7 @@ class QuotaTest : public ::testing::Test {
     return held;
   }
 
-  // To the end of all jobs; the most pages that they held behind a step.
+  // Runs all jobs to their ends and returns the most pages they held after a step.
   int32_t most_held_pages() {
     int32_t most = held_pages();
     while (engine_.cache->thread().run_once() == StepOutcome::advanced) most = std::max(most, held_pages());
@@ -50,7 +50,7 @@ class QuotaTest : public ::testing::Test {
   std::vector<const Job*> jobs_;
 };
 
-TEST_F(QuotaTest, JobsThatGrowKeepToIt) {
+TEST_F(QuotaTest, GrowingJobsStayWithinTheQuota) {
   const TokenIds prompts[] = {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}};
   std::vector<std::shared_ptr<Job>> jobs;
   for (const TokenIds& prompt : prompts) {
@@ -64,7 +64,7 @@ TEST_F(QuotaTest, JobsThatGrowKeepToIt) {
   for (size_t i = 0; i < jobs.size(); ++i) expect_greedy(*jobs[i], prompts[i], 18);
 }
 
-TEST_F(QuotaTest, AForkWaitsWhereItsParentsPagesAreTooManyForTwo) {
+TEST_F(QuotaTest, AForkWaitsIfItsParentsPagesExceedTheQuotaTwice) {
   const TokenIds prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
   const auto parent = engine_.cache->submit(greedy(prompt, 8));
   engine_.cache->thread().run_once();
@@ -80,9 +80,10 @@ TEST_F(QuotaTest, AForkWaitsWhereItsParentsPagesAreTooManyForTwo) {
   EXPECT_EQ(read_all(*child).tokens, TokenIds(whole.begin() + 1, whole.end()));
 }
 
-// Two namespaces with more jobs than places: each gets its share of the tokens, in any prefix of time.
-TEST(FairShareTest, ANamespaceOfTwiceTheWeightIsServedTwiceAsMuch) {
-  constexpr int32_t kNumJobs = 30;  // of each
+// Two namespaces with more jobs than running slots: each gets its share of the tokens over any initial
+// period.
+TEST(FairShareTest, ANamespaceOfTwiceTheWeightGetsTwiceTheTokens) {
+  constexpr int32_t kNumJobs = 30;  // in each namespace
   FakeEngineOptions options;
   options.cache.start_thread = false;
   options.cache.max_running_jobs = 1;

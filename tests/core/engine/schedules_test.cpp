@@ -1,4 +1,4 @@
-// What a job says depends on its request alone: a thousand random schedules against each job by itself.
+// The output of a job depends on its request alone: compares a thousand random schedules with each job alone.
 #include <gtest/gtest.h>
 
 #include "tests/support/random_schedule.h"
@@ -9,7 +9,7 @@ namespace {
 constexpr int32_t kVocab = 64;
 constexpr int32_t kMaxSeqLen = 120;
 
-// Every kind of job, every setting that decides about tokens, and heads that some of them share.
+// Returns every kind of job, with every setting that affects tokens, and prefixes that some of them share.
 std::vector<JobRequest> requests() {
   std::vector<JobRequest> all;
   std::mt19937_64 random(3);
@@ -47,7 +47,7 @@ FakeEngineOptions roomy() {
   return options;
 }
 
-// Tight or wide in each respect; the largest job always fits.
+// Returns options that are tight or generous in each respect; the largest job always fits.
 FakeEngineOptions any_shape(std::mt19937_64& random) {
   const auto below = [&](int32_t limit) {
     return static_cast<int32_t>(random() % static_cast<uint32_t>(limit));
@@ -69,7 +69,7 @@ FakeEngineOptions any_shape(std::mt19937_64& random) {
   return options;
 }
 
-TEST(SchedulesTest, WhatAJobSaysDoesNotDependOnTheSchedule) {
+TEST(SchedulesTest, TheOutputOfAJobDoesNotDependOnTheSchedule) {
   std::vector<KnownJob> known;
   for (const JobRequest& request : requests()) {
     known.push_back({request, run_alone(*FakeEngine(roomy()).cache, request)});

@@ -1,5 +1,5 @@
-// One reader takes a token a second beside 31 that keep up: the tokens of those are counted over a stretch
-// of simulated time, on the fake device, and compared with the same stretch in which all 32 keep up.
+// One reader takes a token per second while 31 keep up. Counts the tokens of those 31 over a period of
+// simulated time on the fake device, and compares it with the same period in which all 32 keep up.
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_fakes.h"
@@ -23,7 +23,7 @@ struct Scene {
   int32_t num_pages = 0;
 };
 
-// A client that submits its next job as soon as the last one is over.
+// A client that submits its next job as soon as the previous one has finished.
 class Client {
  public:
   Client(Engine& cache, int32_t number, SlowReaderPolicy policy) : cache_(cache) {
@@ -37,7 +37,7 @@ class Client {
   void submit_where_idle() {
     if (job_ == nullptr || job_->state() == JobState::finished) job_ = cache_.submit(request_);
   }
-  // Tokens in up to max_events events.
+  // Returns the number of tokens in up to max_events events.
   size_t read(size_t max_events) {
     size_t num_tokens = 0;
     for (size_t i = 0; i < max_events && job_ != nullptr; ++i) {
@@ -56,7 +56,7 @@ class Client {
   std::shared_ptr<Job> job_;
 };
 
-// Tokens that the 31 were given.
+// Returns the number of tokens that the 31 readers received.
 size_t tokens_of_fast_readers(const Scene& scene) {
   SimulatedClock clock;
   FakeEngineOptions options;
@@ -82,7 +82,7 @@ size_t tokens_of_fast_readers(const Scene& scene) {
   return num_tokens;
 }
 
-// Pages of 4 tokens: as many as all can ever want, and as many as 31 jobs want at their longest.
+// Pages of 4 tokens: as many as all jobs can ever need, and as many as 31 jobs need at their longest.
 constexpr int32_t kPagesOfJob = (kPromptTokens + kNewTokens + 3) / 4;
 constexpr int32_t kPlenty = kPagesOfJob * (kNumFast + 9);
 constexpr int32_t kScarce = kPagesOfJob * kNumFast;

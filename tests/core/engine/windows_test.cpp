@@ -1,4 +1,4 @@
-// Layers with a window on the fake device, which reads what each window shows: jobs whose slots are few.
+// Sliding-window layers on the fake device, which reads the tokens of each window: jobs with few slots.
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TokenIds random_tokens(uint64_t seed, int32_t count) {
   return tokens;
 }
 
-// Five of six layers have a window, as Gemma 3; every layer as many bytes a token.
+// Five of six layers have a window, as in Gemma 3; every layer has the same bytes per token.
 TransformerShape gemma_like(int32_t window) {
   TransformerShape shape;
   shape.num_layers = 30;
@@ -66,7 +66,7 @@ int32_t num_used(const FakeEngine& engine) {
   return window.num_slots() - window.num_unused();
 }
 
-// Bytes of all keys and values, counted layer by layer.
+// Returns the bytes of all keys and values, counted layer by layer.
 uint64_t kv_bytes(const TransformerShape& shape, const CachePages& pages) {
   KernelTable table;
   table.taken_bytes = +[](uint64_t bytes) { return bytes; };
@@ -75,7 +75,7 @@ uint64_t kv_bytes(const TransformerShape& shape, const CachePages& pages) {
   return total;
 }
 
-TEST(WindowsTest, ACacheTakesLittleMoreThanItsFullLayersAndWindowsNeed) {
+TEST(WindowsTest, ACacheUsesLittleMoreThanItsFullLayersAndWindowsNeed) {
   for (const int32_t window : {512, 1024}) {
     for (const int32_t num_sequences : {1, 2, 4}) {
       for (const int32_t page_tokens : {16, 64, 256}) {
@@ -93,9 +93,9 @@ TEST(WindowsTest, ACacheTakesLittleMoreThanItsFullLayersAndWindowsNeed) {
   }
 }
 
-// With as many windows as there may be jobs these wait for none: at worst every page has a slot, and then
-// there is no group.
-TEST(WindowsTest, WhereShortJobsMayFillTheCacheEveryPageKeepsItsPlace) {
+// With as many windows as jobs no job waits for a slot: at worst every page has a slot, and then there is no
+// group.
+TEST(WindowsTest, EveryPageHasASlotIfShortJobsMayFillTheCache) {
   const TransformerShape shape = gemma_like(1024);
   TransformerExecutorOptions sizes = sizes_of(shape, {32768, 1});
   sizes.max_sequences = 64;
@@ -116,7 +116,7 @@ TEST(WindowsTest, MoreWindowsThanGroupsJoinTheNextLargerOne) {
   EXPECT_EQ(page_table_of(sizes.kv, shape.caches[11]), 0) << "no window";
 }
 
-TEST(WindowsTest, ALongConversationRunsInTheSlotsOfItsWindowAndItsSecondTurnFindsTheFirst) {
+TEST(WindowsTest, ALongConversationUsesTheSlotsOfItsWindowAndItsSecondTurnFindsTheFirst) {
   constexpr int32_t kContext = 32768;
   const TransformerExecutorOptions sizes = sizes_of(gemma_like(1024), {kContext, 1});
   ASSERT_EQ(sizes.kv.windows.size(), 1U);
@@ -140,7 +140,7 @@ TEST(WindowsTest, ALongConversationRunsInTheSlotsOfItsWindowAndItsSecondTurnFind
   EXPECT_EQ(second->result().cached_tokens, 32039) << "all that the first turn had in the cache";
 }
 
-TEST(WindowsTest, JobsShareFewSlotsAndLeaveNone) {
+TEST(WindowsTest, JobsShareFewSlotsAndReleaseAll) {
   TransformerExecutorOptions sizes = sizes_of(gemma_like(24), {160, 8, 4}, 2);
   sizes.max_tokens = 32;
   sizes.kv.windows = window_groups(gemma_like(24), sizes, 2);
@@ -165,13 +165,13 @@ TEST(WindowsTest, JobsShareFewSlotsAndLeaveNone) {
   }
 }
 
-TEST(WindowsTest, WhatCanNeverFitIsRefusedWithTheSlots) {
+TEST(WindowsTest, AJobThatCanNeverFitIsRefusedNamingTheSlots) {
   FakeEngineOptions options;
   options.limits.windows = {{40, 8}};  // pages of 4: a window may need 11
   FakeEngine engine(options);
   try {
     engine.cache->submit(greedy(random_tokens(1, 100), 20));
-    ADD_FAILURE() << "it was taken";
+    ADD_FAILURE() << "the job was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::too_large);
     EXPECT_NE(std::string(error.what()).find("window of 40 tokens"), std::string::npos);

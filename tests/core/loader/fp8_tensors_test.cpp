@@ -119,7 +119,7 @@ TEST(Fp8Tensors, RefusesScalesWhoseShapeDoesNotMatchTheBlocks) {
                [&] { files.load(); });
 }
 
-TEST(Fp8Tensors, RefusesNoNumbers) {
+TEST(Fp8Tensors, RefusesNaN) {
   for (const uint8_t code : {uint8_t{0x7f}, uint8_t{0xff}}) {
     LayerFiles files(in_blocks());
     files["weight"].set<uint8_t>(679, code);

@@ -1,4 +1,4 @@
-// Streams and queues: nothing is lost, nothing comes twice, nobody waits in vain.
+// Event streams and queues: no event is lost or repeated, and no reader waits for ever.
 #include "core/engine/events/event_queue.h"
 
 #include <atomic>
@@ -73,14 +73,14 @@ TEST(EventStreamTest, PauseHoldsBackUntilTheReaderHasCaughtUp) {
   EXPECT_FALSE(stream->holds_back());
 }
 
-TEST(EventStreamTest, EndRefusesWhatDoesNotFit) {
+TEST(EventStreamTest, EndRefusesAnEventThatDoesNotFit) {
   const auto stream = make_stream(SlowReaderPolicy::end);
   EXPECT_TRUE(stream->push(text_event("a")));
   EXPECT_TRUE(stream->push(text_event("b")));
   EXPECT_FALSE(stream->push(text_event("c")));
 }
 
-// What was taken from its job and could not be handed over would be lost, the last event of a job with it.
+// An event taken from its job that could not be delivered would be lost, including the last event of a job.
 TEST(EventQueueTest, WithoutMemoryNoEventIsLost) {
   for (int64_t nth = 1; nth <= 6; ++nth) {
     const auto queue = std::make_shared<EventQueue>();
@@ -151,7 +151,7 @@ TEST(EventQueueTest, JobsTakeTurns) {
   EXPECT_EQ(order, "abcabc");
 }
 
-TEST(EventQueueTest, AQueueThatGoesFirstIsForgotten) {
+TEST(EventQueueTest, AQueueMayBeDestroyedFirst) {
   auto queue = std::make_shared<EventQueue>();
   const auto stream = make_stream(SlowReaderPolicy::coalesce, queue);
   stream->push(text_event("a"));

@@ -15,7 +15,7 @@ namespace {
 constexpr int32_t kPageTokens = 4;
 constexpr int32_t kVocab = 64;
 
-// A cache of eight pages: three prompts of three pages do not fit.
+// A cache of eight pages, which is too small for three prompts of three pages.
 class PageFollowersTest : public ::testing::Test {
  protected:
   FakeEngine open(const PrefixStoreOptions& prefixes = {}) {
@@ -56,7 +56,7 @@ class PageFollowersTest : public ::testing::Test {
   PageReplay replay;
 };
 
-TEST_F(PageFollowersTest, AReaderHasThePagesThatWereThereAndThoseThatCome) {
+TEST_F(PageFollowersTest, AReaderGetsExistingAndNewPages) {
   FakeEngine engine = open();
   run(engine, 1);
   follow(engine);
@@ -76,7 +76,7 @@ TEST_F(PageFollowersTest, AReaderHasThePagesThatWereThereAndThoseThatCome) {
   EXPECT_EQ(num_of_last, 3U);
 }
 
-TEST_F(PageFollowersTest, AReaderThatIsLateSeesAGapAndBeginsAnew) {
+TEST_F(PageFollowersTest, ALateReaderGetsAGapAndStartsOver) {
   FakeEngine engine = open();
   follow(engine);
   for (int32_t i = 0; i < 1500; ++i) run(engine, 1 + i % 50);
@@ -89,7 +89,7 @@ TEST_F(PageFollowersTest, AReaderThatIsLateSeesAGapAndBeginsAnew) {
   EXPECT_EQ(replay.pages(), PageReplay::of(engine.cache->thread().loop().kv()));
 }
 
-TEST_F(PageFollowersTest, OneNamespaceIsFollowedAlone) {
+TEST_F(PageFollowersTest, AReaderOfOneNamespaceGetsOnlyItsPages) {
   FakeEngine engine = open();
   follow(engine, "mine");
   run(engine, 1, "yours");
@@ -102,7 +102,7 @@ TEST_F(PageFollowersTest, OneNamespaceIsFollowedAlone) {
   EXPECT_EQ(replay.num_gaps(), 0);
 }
 
-TEST_F(PageFollowersTest, PagesAreToldOnEveryMedium) {
+TEST_F(PageFollowersTest, PagesAreReportedOnEveryMedium) {
   PrefixStoreOptions prefixes;
   prefixes.host_bytes = 1 << 12;
   prefixes.directory = "store";
@@ -139,7 +139,7 @@ TEST_F(PageFollowersTest, ACacheThatIsClosedHasNoPages) {
   EXPECT_THROW(engine.cache->follow_pages({queue, {}, 7}), Error);
 }
 
-TEST_F(PageFollowersTest, FollowingThatThereIsNoMemoryForTellsNothingAndCanBeAskedForAgain) {
+TEST_F(PageFollowersTest, FollowingWithoutMemoryReportsNothingAndCanBeRepeated) {
   FakeEngine engine = open();
   engine.cache->follow_pages({queue, {}, 7});
   {
@@ -156,7 +156,7 @@ TEST_F(PageFollowersTest, FollowingThatThereIsNoMemoryForTellsNothingAndCanBeAsk
   EXPECT_EQ(replay.count(PageMedium::device), 3U);
 }
 
-TEST_F(PageFollowersTest, AQueueThatIsGoneIsForgotten) {
+TEST_F(PageFollowersTest, ADestroyedQueueIsRemoved) {
   FakeEngine engine = open();
   follow(engine);
   queue = std::make_shared<EventQueue>();

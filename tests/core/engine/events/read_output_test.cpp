@@ -1,5 +1,5 @@
-// Answers that are read while they come: whatever is held back, taken, rewound or forked, the events come to
-// what one reading of the whole answer gives.
+// Responses parsed while they are generated: with held text, partial reads, rewinds and forks, the events
+// equal those of parsing the whole response at once.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace quire::testing {
 namespace {
 
-// A token is a byte.
+// Each token is one byte.
 class ByteStream final : public TextStream {
  public:
   void push(TokenId token, std::string& text) override { text.push_back(static_cast<char>(token)); }
@@ -23,7 +23,7 @@ struct Part {
   size_t begin = 0;     // in the raw text
 };
 
-// What a program keeps of the events, by the words of event.h.
+// State that a client builds from the events, as described in event.h.
 class Reader {
  public:
   void see(const Event& event) {
@@ -52,7 +52,7 @@ class Reader {
       parts_.pop_back();
     }
   }
-  // A line for each event, with pieces of one kind joined.
+  // Returns a line for each event, with adjacent pieces of one kind joined.
   std::string text() const {
     std::string lines;
     for (size_t i = 0; i < parts_.size(); ++i) {
@@ -119,7 +119,7 @@ class ReadOutputTest : public ::testing::TestWithParam<size_t> {
     output.finish();
     while (output.has_anything()) reader.see(output.take());
   }
-  // By one reading of all bytes at once.
+  // Returns the events of parsing all bytes at once.
   std::string expected() const {
     ResponseParser whole = parser();
     whole.feed(answer().text);
@@ -135,7 +135,7 @@ class ReadOutputTest : public ::testing::TestWithParam<size_t> {
   }
 };
 
-TEST_P(ReadOutputTest, TokenByTokenTheEventsAreThoseOfTheWholeAnswer) {
+TEST_P(ReadOutputTest, TokenByTokenTheEventsEqualThoseOfTheWholeResponse) {
   TextOutput output = open();
   Reader reader;
   for (const TokenId token : tokens()) {
@@ -148,7 +148,7 @@ TEST_P(ReadOutputTest, TokenByTokenTheEventsAreThoseOfTheWholeAnswer) {
   EXPECT_EQ(reader.tokens(), tokens());
 }
 
-TEST_P(ReadOutputTest, HeldTextComesLaterAndNothingIsLost) {
+TEST_P(ReadOutputTest, HeldTextIsOutputLaterAndNothingIsLost) {
   TextOutput output = open({"oolbox", "aramour", "go(]", "</z", "1}}}", "and less"});
   Reader reader;
   const TokenIds all = tokens();
@@ -163,8 +163,8 @@ TEST_P(ReadOutputTest, HeldTextComesLaterAndNothingIsLost) {
   EXPECT_EQ(reader.tokens(), all);
 }
 
-// The job goes back to anywhere, says something else for a while, and goes back again.
-TEST_P(ReadOutputTest, RewindsLeaveWhatWasSaidBefore) {
+// Rewinds the job to a random point, lets it generate other text, and rewinds it again.
+TEST_P(ReadOutputTest, RewindsKeepEarlierEvents) {
   const TokenIds all = tokens();
   for (uint32_t seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
@@ -201,8 +201,8 @@ TEST_P(ReadOutputTest, RewindsLeaveWhatWasSaidBefore) {
   }
 }
 
-// What is held back comes with both; what the parent has shown is the child's too.
-TEST_P(ReadOutputTest, AForkGoesOnFromThePlaceOfItsParent) {
+// Parent and child both receive the held text; text that the parent has output belongs to the child too.
+TEST_P(ReadOutputTest, AForkContinuesWhereItsParentIs) {
   const TokenIds all = tokens();
   for (size_t at = 0; at < all.size(); ++at) {
     TextOutput parent = open();

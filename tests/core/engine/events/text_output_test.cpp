@@ -1,4 +1,4 @@
-// What a job shows of its tokens, and what becomes of it when the job is rewound or forked.
+// Text output of a job, and what a rewind or a fork does to it.
 #include "core/engine/events/text_output.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace quire::testing {
 namespace {
 
-// Tokens whose text by FakeCodec is `letters`.
+// Returns the tokens that FakeCodec decodes to `letters`.
 TokenIds spell(const std::string& letters) {
   TokenIds tokens;
   for (const char letter : letters) tokens.push_back(letter - 'a');
@@ -21,7 +21,7 @@ class TextOutputTest : public ::testing::Test {
     return TextOutput(codec_.open(false), stops);
   }
 
-  // True where a stop string is complete.
+  // Returns true if a stop string is complete.
   static bool push(TextOutput& output, const std::string& letters) {
     bool stopped = false;
     for (const TokenId token : spell(letters)) {
@@ -36,7 +36,7 @@ class TextOutputTest : public ::testing::Test {
   FakeCodec codec_;
 };
 
-TEST_F(TextOutputTest, ARewindKeepsTheTokensThatWereHeldBack) {
+TEST_F(TextOutputTest, ARewindKeepsHeldTokens) {
   TextOutput output = open({"cde"});
   push(output, "ab");
   EXPECT_EQ(output.take().token_ids, spell("ab"));
@@ -51,7 +51,7 @@ TEST_F(TextOutputTest, ARewindKeepsTheTokensThatWereHeldBack) {
   EXPECT_EQ(event.log_probs, (std::vector<float>{2.0F, 23.0F}));
 }
 
-TEST_F(TextOutputTest, ARewindDoesNotShowAgainWhatWasTaken) {
+TEST_F(TextOutputTest, ARewindDoesNotRepeatTextThatWasRead) {
   TextOutput output = open({});
   push(output, "abc");
   output.take();
@@ -60,7 +60,7 @@ TEST_F(TextOutputTest, ARewindDoesNotShowAgainWhatWasTaken) {
   EXPECT_EQ(rewound.take().text, "z");
 }
 
-TEST_F(TextOutputTest, ARewoundForkStillKnowsWhatItsParentHeldBack) {
+TEST_F(TextOutputTest, ARewoundForkKeepsTheHeldTextOfItsParent) {
   TextOutput parent = open({"abc"});
   push(parent, "ab");
   TextOutput child = parent.clone();

@@ -1,4 +1,4 @@
-// One line about a job: the words by themselves, then what the engine says of real jobs.
+// One-line explanations of a job's state: the texts alone, then those of real jobs.
 #include "core/engine/jobs/explain.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int32_t kVocab = 64;
 
-TEST(ExplainTest, AJobThatWaitsForPagesSaysHowManyAndForWhom) {
+TEST(ExplainTest, AJobThatWaitsForPagesNamesTheirNumberAndHolders) {
   JobView job;
   job.wait = {WaitCause::pages, 14, 6, 0, JobId{12}, {}};
   EXPECT_EQ(explain(job), "queued: needs 14 pages, 6 free, the next release is job 12");
@@ -18,7 +18,7 @@ TEST(ExplainTest, AJobThatWaitsForPagesSaysHowManyAndForWhom) {
   EXPECT_EQ(explain(job), "queued: needs 14 pages, 6 free");
 }
 
-TEST(ExplainTest, EveryReasonToWaitHasWordsOfItsOwn) {
+TEST(ExplainTest, EveryReasonToWaitHasItsOwnText) {
   JobView job;
   job.wait = {WaitCause::slots, 0, 0, 8, JobId{3}, {}};
   EXPECT_EQ(explain(job), "queued: all 8 places are taken, the next release is job 3");
@@ -32,14 +32,14 @@ TEST(ExplainTest, EveryReasonToWaitHasWordsOfItsOwn) {
   EXPECT_EQ(explain(job), "queued: waits for its turn");
 }
 
-TEST(ExplainTest, AJobBehindAnotherSaysWhatThatOneWaitsFor) {
+TEST(ExplainTest, AJobQueuedAfterAnotherNamesWhatThatOneWaitsFor) {
   JobView job;
   job.wait = {WaitCause::turn, 0, 0, 0, {}, JobId{7}};
   job.wait_in_front = {WaitCause::pages, 14, 6, 0, JobId{12}, {}};
   EXPECT_EQ(explain(job), "queued behind job 7: needs 14 pages, 6 free, the next release is job 12");
 }
 
-TEST(ExplainTest, ARunningJobSaysWhatItsTimeWentInto) {
+TEST(ExplainTest, ARunningJobShowsHowItsTimeWasSpent) {
   JobView job;
   job.state = JobState::generating;
   job.batch_jobs = 31;
@@ -58,7 +58,7 @@ TEST(ExplainTest, ARunningJobSaysWhatItsTimeWentInto) {
   EXPECT_NE(explain(job).find(", preempted 2 times, set aside for 0.750 s"), std::string::npos);
 }
 
-TEST(ExplainTest, AFailedJobSaysWhy) {
+TEST(ExplainTest, AFailedJobShowsTheReason) {
   JobView job;
   job.state = JobState::finished;
   job.result.reason = FinishReason::failed;
@@ -68,7 +68,7 @@ TEST(ExplainTest, AFailedJobSaysWhy) {
   EXPECT_TRUE(explain(job).ends_with("; numeric: the logits are not finite"));
 }
 
-// Real jobs, stepped by hand, ten milliseconds a step.
+// Real jobs, stepped by hand, ten milliseconds per step.
 class ExplainedJobsTest : public ::testing::Test {
  protected:
   ExplainedJobsTest() {
@@ -111,7 +111,7 @@ class ExplainedJobsTest : public ::testing::Test {
 
 TEST_F(ExplainedJobsTest, WaitingForPages) {
   options.limits.num_pages = 16;
-  const auto holder = submit(40, 10);  // ten pages of four tokens, and then more
+  const auto holder = submit(40, 10);  // ten pages of four tokens at first
   step(2);
   const auto waiting = submit(36, 10);
   const auto later = submit(2, 1);
@@ -123,7 +123,7 @@ TEST_F(ExplainedJobsTest, WaitingForPages) {
   EXPECT_TRUE(waiting->explain().starts_with("finished by max_new_tokens: ")) << waiting->explain();
 }
 
-TEST_F(ExplainedJobsTest, WaitingForAPlaceOrForTheNamespace) {
+TEST_F(ExplainedJobsTest, WaitingForASlotOrForTheNamespace) {
   options.cache.max_running_jobs = 2;
   options.cache.namespaces = {{"small", {1, 0, 0, 0, 1.0}}};
   const auto first = submit(4, 50, "small");
@@ -138,7 +138,7 @@ TEST_F(ExplainedJobsTest, WaitingForAPlaceOrForTheNamespace) {
   EXPECT_EQ(place->explain(), "queued: all 2 places are taken, the next release is job " + name_of(*second));
 }
 
-TEST_F(ExplainedJobsTest, ALiveJobTellsItsFiguresSoFar) {
+TEST_F(ExplainedJobsTest, ALiveJobShowsItsFiguresSoFar) {
   const auto job = submit(8, 50);
   clock.advance(std::chrono::seconds(2));
   EXPECT_EQ(job->result().time_queued, std::chrono::seconds(2));
@@ -154,7 +154,7 @@ TEST_F(ExplainedJobsTest, ALiveJobTellsItsFiguresSoFar) {
       << job->explain();
 }
 
-TEST_F(ExplainedJobsTest, AJobHeldUpByItsReaderIsPausedAndSaysSo) {
+TEST_F(ExplainedJobsTest, AJobPausedByItsSlowReaderShowsIt) {
   policy = SlowReaderPolicy::pause;
   const auto job = submit(4, 20);
   step(10);
@@ -169,7 +169,7 @@ TEST_F(ExplainedJobsTest, AJobHeldUpByItsReaderIsPausedAndSaysSo) {
   EXPECT_NE(job->explain().find(", set aside for 0.080 s"), std::string::npos) << job->explain();
 }
 
-TEST_F(ExplainedJobsTest, APausedJobSaysSo) {
+TEST_F(ExplainedJobsTest, APausedJobShowsIt) {
   const auto job = submit(4, 20);
   step(3);
   job->pause();
@@ -177,7 +177,7 @@ TEST_F(ExplainedJobsTest, APausedJobSaysSo) {
   EXPECT_TRUE(job->explain().starts_with("paused; queued 0.000 s, ")) << job->explain();
 }
 
-TEST_F(ExplainedJobsTest, APreemptedJobSaysSo) {
+TEST_F(ExplainedJobsTest, APreemptedJobShowsIt) {
   options.limits.num_pages = 8;
   const auto high = submit(12, 12);
   const auto low = submit(12, 12);

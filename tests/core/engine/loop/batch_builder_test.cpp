@@ -1,4 +1,4 @@
-// How lanes become the arrays of a batch.
+// Conversion of lanes to the arrays of a batch.
 #include "core/engine/loop/batch_builder.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int32_t kPageTokens = 4;
 
-// A lane whose tokens are 10, 11, ... and that has pages `first_page`, first_page + 1, ...
+// Lane with the tokens 10, 11, ... and the pages first_page, first_page + 1, ...
 class TestLane {
  public:
   TestLane(int32_t num_tokens, int32_t first_page, int32_t num_pages) {
@@ -42,7 +42,7 @@ TEST(BatchBuilderTest, TheTableIsAsWideAsTheLongestLaneOfTheStep) {
   EXPECT_EQ(batch.page_table, (std::vector<int32_t>{20, 21, 22, 7, 0, 0}));
 }
 
-TEST(BatchBuilderTest, LanesLieOneAfterTheOther) {
+TEST(BatchBuilderTest, LanesAreConcatenated) {
   TestLane first(6, 0, 2);
   TestLane second(3, 2, 1);
   StepPlan plan;

@@ -1,4 +1,4 @@
-// What a cache counts, on the fake device with a simulated clock, and the page it makes of it.
+// Metrics of a cache on the fake device with a simulated clock, and their Prometheus page.
 #include "core/engine/metrics/engine_metrics.h"
 
 #include <map>
@@ -32,7 +32,7 @@ class EngineMetricsTest : public ::testing::Test {
     jobs.push_back(engine->cache->submit(request));
     return jobs.back();
   }
-  // One step that takes ten milliseconds.
+  // Runs one step, which takes ten milliseconds.
   void step() {
     engine->cache->thread().run_once();
     clock.advance(std::chrono::milliseconds(10));
@@ -47,7 +47,7 @@ class EngineMetricsTest : public ::testing::Test {
   SimulatedClock clock;
   FakeEngineOptions options;
   std::unique_ptr<FakeEngine> engine;
-  std::vector<std::shared_ptr<Job>> jobs;  // dropped ones would be cancelled
+  std::vector<std::shared_ptr<Job>> jobs;  // destroyed jobs would be cancelled
 };
 
 TEST_F(EngineMetricsTest, TimesAreThoseOfTheClock) {
@@ -116,7 +116,7 @@ TEST_F(EngineMetricsTest, EverySubmittedJobIsQueuedRunningOrFinished) {
   EXPECT_GT(engine->cache->stats().preemptions, 0U) << "pages for three jobs were never scarce";
 }
 
-TEST_F(EngineMetricsTest, TheCachedShareIsThatOfThePrompt) {
+TEST_F(EngineMetricsTest, TheCachedShareIsRelativeToThePrompt) {
   start();
   submit(1, 41, 2);
   engine->run_to_idle();
@@ -127,7 +127,7 @@ TEST_F(EngineMetricsTest, TheCachedShareIsThatOfThePrompt) {
   EXPECT_NEAR(share.sum(), 40.0 / 41.0, 1e-12);
 }
 
-TEST_F(EngineMetricsTest, BatchFillIsThePartOfThePlacesInUse) {
+TEST_F(EngineMetricsTest, BatchFillIsTheShareOfLanesInUse) {
   start();
   for (int32_t i = 0; i < 4; ++i) submit(9 * i, 3, 1);
   step();
@@ -138,7 +138,7 @@ TEST_F(EngineMetricsTest, BatchFillIsThePartOfThePlacesInUse) {
   EXPECT_DOUBLE_EQ(steps.tokens.sum(), 12.0);
 }
 
-TEST_F(EngineMetricsTest, MadeUpNamespacesDoNotPileUp) {
+TEST_F(EngineMetricsTest, UnusedNamespacesDoNotAccumulate) {
   start();
   const int32_t num_jobs = static_cast<int32_t>(MetricsStore::kMaxNamespaces) + 10;
   for (int32_t i = 0; i < num_jobs; ++i) {
@@ -151,8 +151,8 @@ TEST_F(EngineMetricsTest, MadeUpNamespacesDoNotPileUp) {
   EXPECT_EQ(metrics.stats.finished_jobs, static_cast<uint64_t>(num_jobs));
 }
 
-// The grammar of the format, read line by line: each family is opened once with HELP and TYPE, its samples
-// follow at once and differ in their labels, buckets grow and end at the count.
+// Checks the grammar of the format line by line: each family is opened once with HELP and TYPE, its samples
+// follow directly and differ in their labels, and bucket counts increase up to the total count.
 class PageCheck {
  public:
   explicit PageCheck(const std::string& page) {
@@ -213,7 +213,7 @@ class PageCheck {
   double last_bucket_ = 0.0;
 };
 
-TEST_F(EngineMetricsTest, ThePageIsInTheFormatWhateverTheNames) {
+TEST_F(EngineMetricsTest, ThePageIsValidForAnyNames) {
   start();
   PageCheck(engine->cache->metrics_text("empty"));
   for (const std::string name :
@@ -230,8 +230,8 @@ TEST_F(EngineMetricsTest, ThePageIsInTheFormatWhateverTheNames) {
             "4");
 }
 
-// What a monitoring system has stored goes by these names: one that is gone or spelt otherwise is a break.
-TEST_F(EngineMetricsTest, NamesStay) {
+// Monitoring systems store data under these names: removing or changing one breaks them.
+TEST_F(EngineMetricsTest, NamesNeverChange) {
   start();
   submit(1, 3, 1);
   engine->run_to_idle();

@@ -1,4 +1,5 @@
-// Reasoning that is ended after so many tokens, by random walks through what is allowed.
+// Reasoning budget: reasoning is ended after a number of tokens. Tested with random walks over the allowed
+// tokens.
 #include "core/engine/model/reasoning_budget.h"
 
 #include <optional>
@@ -12,7 +13,7 @@
 namespace quire::testing {
 namespace {
 
-// Each byte is a token, and each mark.
+// Returns a tokenizer with one token per byte and per mark.
 std::shared_ptr<const Tokenizer> tokenizer_with(const std::vector<std::string>& marks) {
   Json json = tiny_tokenizer({});
   int id = 256;
@@ -27,8 +28,8 @@ TokenIds encode(const Tokenizer& tokenizer, const std::string& text) {
 struct Family {
   const char* name;
   const char* dialect;
-  std::vector<std::string> marks;    // that are tokens
-  std::vector<std::string> phrases;  // what the model says
+  std::vector<std::string> marks;    // marks that are tokens
+  std::vector<std::string> phrases;  // texts that the model generates
   ReasoningStart start = ReasoningStart::closed;
 };
 
@@ -80,11 +81,11 @@ class ReasoningBudgetTest : public ::testing::TestWithParam<size_t> {
     EXPECT_TRUE(only);
     return only;
   }
-  // What the model says next where it may.
+  // Returns a random text that the model generates next, if allowed.
   TokenIds phrase(std::mt19937& random) const {
     return encode(*tokenizer_, family().phrases[random() % family().phrases.size()]);
   }
-  // Says a phrase, and what is forced in its midst or after it in place of the rest.
+  // Feeds a text to the matcher; forced tokens replace the rest of it.
   void say(TokenMatcher& matcher, TokenIds& said, std::mt19937& random) const {
     for (const TokenId token : phrase(random)) {
       const std::optional<TokenId> forced = forced_by(matcher);
@@ -98,8 +99,8 @@ class ReasoningBudgetTest : public ::testing::TestWithParam<size_t> {
   const TokenIds end_ = encode(*tokenizer_, end_of_reasoning(find_dialect(family().dialect)));
 };
 
-// By the rule, with one plain reading of all bytes.
-TEST_P(ReasoningBudgetTest, TheEndComesAfterSoManyTokensAndNotInACharacter) {
+// Compares with the rule, applied to one parse of all bytes.
+TEST_P(ReasoningBudgetTest, TheEndIsForcedAfterTheBudgetAndNotInsideACharacter) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     const auto budget = static_cast<int32_t>(random() % 12);
@@ -148,7 +149,7 @@ TEST_P(ReasoningBudgetTest, TheEndComesAfterSoManyTokensAndNotInACharacter) {
   }
 }
 
-TEST_P(ReasoningBudgetTest, RollbacksAndCopiesStandWhereTheTokensAreReadAnew) {
+TEST_P(ReasoningBudgetTest, RollbacksAndCopiesEqualAFreshMatcherOfTheSameTokens) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
     const ReasoningBudget budget = budget_of(static_cast<int32_t>(random() % 40));
@@ -169,7 +170,7 @@ TEST_P(ReasoningBudgetTest, RollbacksAndCopiesStandWhereTheTokensAreReadAnew) {
   }
 }
 
-// Lets all through but one token, and may end after an even number.
+// Allows all tokens but one, and the end after an even number of tokens.
 class Refusing final : public TokenConstraint {
  public:
   explicit Refusing(TokenId refused) : refused_(refused) {}
@@ -200,7 +201,7 @@ class Refusing final : public TokenConstraint {
   TokenId refused_;
 };
 
-TEST_P(ReasoningBudgetTest, AnotherConstraintThatRefusesTheEndHasItsWay) {
+TEST_P(ReasoningBudgetTest, AnotherConstraintMayRefuseTheEnd) {
   for (const TokenId refused : {end_.front(), end_.back()}) {
     const auto other = std::make_shared<Refusing>(refused);
     const auto matcher = budget_of(0, other).start();
@@ -223,7 +224,7 @@ TEST_P(ReasoningBudgetTest, AnotherConstraintThatRefusesTheEndHasItsWay) {
 INSTANTIATE_TEST_SUITE_P(Families, ReasoningBudgetTest, ::testing::Range(size_t{0}, families().size()),
                          [](const auto& test) { return std::string(families()[test.param].name); });
 
-TEST(ReasoningBudget, EveryDialectWithReasoningHasAnEndThatEndsIt) {
+TEST(ReasoningBudget, EveryDialectWithReasoningHasAWorkingEndText) {
   for (const Dialect* dialect : all_dialects()) {
     const std::string end = end_of_reasoning(*dialect);
     const bool reasons = !dialect->reasoning.closes.empty() || !dialect->messages.write_reasoning.empty();

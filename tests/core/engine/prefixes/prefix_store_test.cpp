@@ -1,5 +1,5 @@
-// Pages of prefixes that leave a cache and come back to it, on the fake device, which sees a wrong page in
-// the next token.
+// Offload of prefix pages to host memory and files and back, on the fake device, on which a wrong page
+// changes the next token.
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_fakes.h"
@@ -22,7 +22,7 @@ TokenIds prompt_of(uint64_t seed) {
   return tokens;
 }
 
-// A cache of eight pages: two prompts do not fit.
+// A cache of eight pages, too small for two prompts.
 class PrefixStoreTest : public ::testing::Test {
  protected:
   PrefixStoreTest() { files.write("store/README", "a directory of somebody"); }
@@ -55,7 +55,7 @@ class PrefixStoreTest : public ::testing::Test {
     return options;
   }
 
-  // Tokens of the prompt that were found; what was generated is right.
+  // Runs the prompt, checks the generated tokens, and returns how many prompt tokens were found.
   static int32_t run(FakeEngine& engine, uint64_t seed, const std::string& name_space = {}) {
     JobRequest request = greedy(prompt_of(seed), 3);
     request.name_space = name_space;
@@ -69,7 +69,7 @@ class PrefixStoreTest : public ::testing::Test {
 
   static PrefixStats stats(FakeEngine& engine) { return engine.cache->stats().prefixes; }
 
-  // Files of the pages of a prompt, written by a cache that is closed.
+  // Returns the files of the pages of a prompt, written by a cache that is closed afterwards.
   std::vector<std::string> file_prompt(uint64_t seed) {
     FakeEngine engine = open(in_files());
     run(engine, seed);
@@ -86,7 +86,7 @@ class PrefixStoreTest : public ::testing::Test {
   MemoryFileSystem files;
 };
 
-TEST_F(PrefixStoreTest, APrefixThatLeftTheCacheComesBackFromHostMemory) {
+TEST_F(PrefixStoreTest, AnEvictedPrefixIsReloadedFromHostMemory) {
   FakeEngine engine = open(on_host());
   EXPECT_EQ(run(engine, 1), 0);
   run(engine, 2);
@@ -97,7 +97,7 @@ TEST_F(PrefixStoreTest, APrefixThatLeftTheCacheComesBackFromHostMemory) {
   EXPECT_GE(stats(engine).pages_restored, 3U);
 }
 
-TEST_F(PrefixStoreTest, NothingIsKeptUnlessItIsAskedFor) {
+TEST_F(PrefixStoreTest, NothingIsOffloadedByDefault) {
   FakeEngine engine = open({});
   run(engine, 1);
   run(engine, 2);
@@ -117,7 +117,7 @@ TEST_F(PrefixStoreTest, ANamespaceNeverFindsPagesOfAnother) {
   EXPECT_EQ(run(engine, 1, "a"), 20);
 }
 
-TEST_F(PrefixStoreTest, AJobThatWantsNoPrefixTakesNone) {
+TEST_F(PrefixStoreTest, AJobWithoutPrefixReuseLoadsNone) {
   FakeEngine engine = open(on_host());
   run(engine, 1);
   run(engine, 2);
@@ -129,7 +129,7 @@ TEST_F(PrefixStoreTest, AJobThatWantsNoPrefixTakesNone) {
   EXPECT_EQ(stats(engine).pages_restored, 0U);
 }
 
-TEST_F(PrefixStoreTest, HostMemoryNeverHoldsMoreThanItMay) {
+TEST_F(PrefixStoreTest, HostMemoryNeverExceedsItsLimit) {
   constexpr uint64_t kBytes = 1000;
   FakeEngine engine = open(on_host(kBytes));
   for (uint64_t round = 0; round < 40; ++round) {
@@ -139,7 +139,7 @@ TEST_F(PrefixStoreTest, HostMemoryNeverHoldsMoreThanItMay) {
   EXPECT_GT(stats(engine).host_pages, 0U);
 }
 
-TEST_F(PrefixStoreTest, WhatHostMemoryHasNoRoomForGoesToFiles) {
+TEST_F(PrefixStoreTest, PagesThatDoNotFitInHostMemoryAreWrittenToFiles) {
   PrefixStoreOptions options = in_files();
   options.host_bytes = 1000;
   FakeEngine engine = open(options);
@@ -149,7 +149,7 @@ TEST_F(PrefixStoreTest, WhatHostMemoryHasNoRoomForGoesToFiles) {
   for (const uint64_t seed : {1, 2, 3, 4}) EXPECT_EQ(run(engine, seed), 20) << seed;
 }
 
-TEST_F(PrefixStoreTest, ALaterCacheFindsWhatAnEarlierOneFiled) {
+TEST_F(PrefixStoreTest, ALaterCacheFindsTheFilesOfAnEarlierOne) {
   EXPECT_EQ(file_prompt(1).size(), 5U);
   FakeEngine engine = open(in_files());
   EXPECT_EQ(stats(engine).file_pages, 5U);
@@ -158,7 +158,7 @@ TEST_F(PrefixStoreTest, ALaterCacheFindsWhatAnEarlierOneFiled) {
   EXPECT_EQ(run(engine, 2), 0);
 }
 
-TEST_F(PrefixStoreTest, PagesOfAnotherModelAreNotLookedAt) {
+TEST_F(PrefixStoreTest, PagesOfAnotherModelAreIgnored) {
   file_prompt(1);
   PrefixStoreOptions other = in_files();
   other.fingerprint = "model b";
@@ -167,7 +167,7 @@ TEST_F(PrefixStoreTest, PagesOfAnotherModelAreNotLookedAt) {
   EXPECT_EQ(stats(engine).files_refused, 0U);
 }
 
-TEST_F(PrefixStoreTest, AFlippedByteAnywhereIsNoticedAndThePageIsComputed) {
+TEST_F(PrefixStoreTest, AFlippedByteIsDetectedAndThePageIsComputed) {
   const std::vector<std::string> paths = file_prompt(1);
   const std::string& first = paths.front();
   const std::string whole = content(first);
@@ -194,7 +194,7 @@ TEST_F(PrefixStoreTest, FilesOfAnyLengthAndContentNeverGiveAWrongToken) {
   for (int32_t round = 0; round < 500; ++round) {
     for (size_t i = 0; i < paths.size(); ++i) files.write(paths[i], whole[i]);
     const std::string& path = paths[next(paths.size())];
-    std::string damaged = whole[next(whole.size())];  // of another page, as often as not
+    std::string damaged = whole[next(whole.size())];  // possibly content of another page
     switch (next(4)) {
       case 0:
         damaged.resize(next(damaged.size() + 1));
@@ -215,7 +215,7 @@ TEST_F(PrefixStoreTest, FilesOfAnyLengthAndContentNeverGiveAWrongToken) {
   }
 }
 
-TEST_F(PrefixStoreTest, ADirectoryNeverHoldsMoreThanItMayAndTheOldestGoFirst) {
+TEST_F(PrefixStoreTest, ADirectoryNeverExceedsItsLimitAndTheOldestFilesAreRemovedFirst) {
   const uint64_t of_page = content(file_prompt(1).front()).size();
   const uint64_t most = 12 * of_page + of_page / 2;
   FakeEngine engine = open(in_files(most));
@@ -236,13 +236,13 @@ TEST_F(PrefixStoreTest, AFullDiskEndsNoJob) {
   EXPECT_EQ(stats(engine).file_pages, 0U);
 }
 
-TEST_F(PrefixStoreTest, ADirectoryThatIsNotThereIsRefusedByName) {
+TEST_F(PrefixStoreTest, AMissingDirectoryIsRefusedByName) {
   PrefixStoreOptions options = in_files();
   options.directory = "nowhere";
   expect_error(ErrorCode::invalid_argument, {"nowhere"}, [&] { open(options); });
 }
 
-TEST_F(PrefixStoreTest, PausedAndPreemptedJobsGoOnWithTheSameTokens) {
+TEST_F(PrefixStoreTest, PausedAndPreemptedJobsContinueWithTheSameTokens) {
   FakeEngine engine = open(on_host());
   std::vector<std::shared_ptr<Job>> jobs;
   for (uint64_t seed = 1; seed <= 12; ++seed)

@@ -1,4 +1,4 @@
-// A cache that grows while jobs need pages and gives back what nobody uses, within the budget of its device.
+// A cache that grows when jobs need pages and releases unused memory, within the budget of its device.
 #include <chrono>
 #include <thread>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kPageBytes = 100;
 constexpr const char* kCard = "card:0";
 
-// Pages of 4 tokens: 4 of them at first, 4 at a time, 20 at most.
+// Returns options with pages of 4 tokens: 4 pages at first, growing by 4 up to 20.
 FakeEngineOptions elastic_engine(const std::shared_ptr<Runtime>& runtime) {
   FakeEngineOptions options;
   options.limits.num_pages = 20;
@@ -66,7 +66,7 @@ TEST(ElasticPages, JobsMakeACacheGrowAndTheBudgetCountsEachChunk) {
   expect_right(jobs);
 }
 
-TEST(ElasticPages, WhereTheBudgetIsUsedUpJobsFollowOneAnother) {
+TEST(ElasticPages, JobsRunOneAfterAnotherIfTheBudgetIsUsedUp) {
   const auto runtime = runtime_of(4 * kPageBytes);
   FakeEngine engine(elastic_engine(runtime));
   const auto jobs = submit_jobs(engine, 5);
@@ -86,7 +86,7 @@ TEST(ElasticPages, AChunkThatTheDeviceRefusesIsNotCounted) {
   expect_right(jobs);
 }
 
-TEST(ElasticPages, AJobThatNeedsMoreThanIsPromisedIsRefused) {
+TEST(ElasticPages, AJobThatNeedsMoreThanThePromisedPagesIsRefused) {
   FakeEngineOptions options = elastic_engine(runtime_of(100 * kPageBytes));
   options.max_seq_len = 200;
   options.limits.max_pages_per_sequence = 20;
@@ -99,7 +99,7 @@ TEST(ElasticPages, AJobThatNeedsMoreThanIsPromisedIsRefused) {
   }
 }
 
-TEST(ElasticPages, WhatNobodyUsedForAWhileIsGivenBack) {
+TEST(ElasticPages, MemoryUnusedForAWhileIsReleased) {
   SimulatedClock clock;
   const auto runtime = runtime_of(100 * kPageBytes, clock);
   FakeEngineOptions options = elastic_engine(runtime);
@@ -120,7 +120,7 @@ TEST(ElasticPages, WhatNobodyUsedForAWhileIsGivenBack) {
   EXPECT_EQ(engine.cache->thread().next_event(), TimePoint::max());
 }
 
-TEST(ElasticPages, OthersGetWhatNoJobUsesAndNoMore) {
+TEST(ElasticPages, OtherCachesGetOnlyTheUnusedMemory) {
   const auto runtime = runtime_of(20 * kPageBytes);
   FakeEngine engine(elastic_engine(runtime));
   {
@@ -139,7 +139,7 @@ TEST(ElasticPages, OthersGetWhatNoJobUsesAndNoMore) {
   expect_right(jobs);
 }
 
-TEST(ElasticPages, LoadsAndJobsOnThreadsShareTheBudgetToTheByte) {
+TEST(ElasticPages, LoadsAndJobsOnThreadsNeverExceedTheBudget) {
   const auto runtime = runtime_of(20 * kPageBytes);
   FakeEngineOptions options = elastic_engine(runtime);
   options.cache.start_thread = true;

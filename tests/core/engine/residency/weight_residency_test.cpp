@@ -1,5 +1,5 @@
-// Weights that leave their devices and come back, of fake models under a budget: caches of them compute only
-// while their weights are there.
+// Weights of fake models that are evicted from their devices and loaded back, under a budget. A cache
+// computes only while the weights of its model are on the device.
 #include "core/engine/residency/weight_residency.h"
 
 #include <string>
@@ -18,7 +18,7 @@ class WeightResidencyTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kBudget = 100;
 
-  // A model that stands by, and a cache on it without a thread.
+  // An evictable model, and a cache on it without a thread.
   struct Model {
     std::shared_ptr<FakeWeights> weights;
     std::shared_ptr<WeightResidency> residency;
@@ -29,7 +29,7 @@ class WeightResidencyTest : public ::testing::Test {
       request.total_deadline = deadline;
       return engine->cache->submit(std::move(request));
     }
-    // Until nothing can be done; every step has its weights.
+    // Runs until there is nothing to do, and checks that every step has its weights.
     void run() const {
       while (engine->cache->thread().run_once() == StepOutcome::advanced) EXPECT_TRUE(weights->is_there);
     }
@@ -45,7 +45,7 @@ class WeightResidencyTest : public ::testing::Test {
     runtime = Runtime::create(std::move(options));
   }
 
-  // With `page_bytes` a cache of 4 to 20 pages that grows by four.
+  // With `page_bytes` makes a cache of 4 to 20 pages that grows by four.
   Model make(std::string name, uint64_t bytes, uint64_t page_bytes = 0) {
     FakeEngineOptions options;
     if (page_bytes > 0) {
@@ -79,7 +79,7 @@ class WeightResidencyTest : public ::testing::Test {
   std::shared_ptr<Runtime> runtime;
 };
 
-TEST_F(WeightResidencyTest, JobsWaitUntilTheWeightsAreThere) {
+TEST_F(WeightResidencyTest, JobsWaitUntilTheWeightsAreLoaded) {
   const Model model = make("m", 60);
   const auto job = model.submit();
   model.run();
@@ -107,7 +107,7 @@ TEST_F(WeightResidencyTest, DeadlinesOfJobsThatWaitCount) {
   EXPECT_EQ(model.residency->state(), ResidencyState::resident);
 }
 
-TEST_F(WeightResidencyTest, ALoadThatFailsEndsTheJobsThatWaitedAndTheNextTryAnew) {
+TEST_F(WeightResidencyTest, AFailedLoadEndsTheWaitingJobsAndLaterJobsTryAgain) {
   const Model model = make("m", 60);
   model.weights->failure = ErrorCode::truncated;
   const auto job = model.submit();
@@ -136,7 +136,7 @@ TEST_F(WeightResidencyTest, WithoutAThreadTheJobsEndWithTheReason) {
   EXPECT_EQ(model.residency->state(), ResidencyState::standing_by);
 }
 
-TEST_F(WeightResidencyTest, AModelWithoutJobsLeavesForAnotherAndTheLogTells) {
+TEST_F(WeightResidencyTest, AnIdleModelIsEvictedForAnotherAndLogged) {
   const Model a = make("a", 60);
   const Model b = make("b", 60);
   const auto first = a.submit();
@@ -159,7 +159,7 @@ TEST_F(WeightResidencyTest, AModelWithoutJobsLeavesForAnotherAndTheLogTells) {
   EXPECT_EQ(b.residency->state(), ResidencyState::standing_by);
 }
 
-TEST_F(WeightResidencyTest, AModelWithJobsStaysAndTheOtherWaitsForIt) {
+TEST_F(WeightResidencyTest, AModelWithJobsStaysAndTheOtherWaits) {
   const Model a = make("a", 60);
   const Model b = make("b", 60);
   const auto first = a.submit(50);
@@ -208,7 +208,7 @@ TEST_F(WeightResidencyTest, PagesThatJobsHoldAreWaitedForToo) {
   EXPECT_EQ(second->result().new_tokens, 4);
 }
 
-TEST_F(WeightResidencyTest, OneThatIsOnItsWayMayLeaveLaterAndIsWaitedFor) {
+TEST_F(WeightResidencyTest, ALoadingModelMayBeEvictedLaterAndIsWaitedFor) {
   const Model a = make("a", 60);
   const Model b = make("b", 60);
   const auto first = a.submit();
@@ -227,7 +227,7 @@ TEST_F(WeightResidencyTest, OneThatIsOnItsWayMayLeaveLaterAndIsWaitedFor) {
   EXPECT_EQ(second->result().new_tokens, 4);
 }
 
-TEST_F(WeightResidencyTest, OneThatCameForAJobStaysUntilTheJobIsComputed) {
+TEST_F(WeightResidencyTest, AModelLoadedForAJobStaysUntilTheJobIsComputed) {
   const Model a = make("a", 60);
   const Model b = make("b", 60);
   const auto first = a.submit();
@@ -245,7 +245,7 @@ TEST_F(WeightResidencyTest, OneThatCameForAJobStaysUntilTheJobIsComputed) {
   EXPECT_EQ(second->result().new_tokens, 4);
 }
 
-TEST_F(WeightResidencyTest, OneThatCameAndIsIdleIsRoomForThoseThatWait) {
+TEST_F(WeightResidencyTest, ALoadedIdleModelIsEvictedForWaitingJobs) {
   const Model a = make("a", 60);
   const Model b = make("b", 60);
   EXPECT_EQ(a.residency->wake(Duration{0}), WaitEnd::timeout);
@@ -259,7 +259,7 @@ TEST_F(WeightResidencyTest, OneThatCameAndIsIdleIsRoomForThoseThatWait) {
   EXPECT_EQ(job->result().new_tokens, 4);
 }
 
-TEST_F(WeightResidencyTest, WhatCanNeverFitIsRefusedAtOnce) {
+TEST_F(WeightResidencyTest, AModelThatCanNeverFitIsRefusedAtOnce) {
   const Model a = make("a", 60);
   const Model huge = make("huge", 120);
   a.residency->set_priority(1);
@@ -271,7 +271,7 @@ TEST_F(WeightResidencyTest, WhatCanNeverFitIsRefusedAtOnce) {
   EXPECT_NE(job->result().message.find("the weights of huge needs 120 bytes"), std::string::npos);
 }
 
-TEST_F(WeightResidencyTest, WhatAModelLeavesBehindGoesBeforeALoadIsRefused) {
+TEST_F(WeightResidencyTest, AnEvictedModelsRemainingMemoryIsFreedBeforeALoadIsRefused) {
   const Model a = make("a", 60);
   a.weights->rest = 5;
   const auto wake = [this](const Model& model) {
@@ -296,7 +296,7 @@ TEST_F(WeightResidencyTest, WhatAModelLeavesBehindGoesBeforeALoadIsRefused) {
   EXPECT_EQ(a.residency->figures().evictions, 1U) << "the second time nothing was there to leave";
 }
 
-TEST_F(WeightResidencyTest, AModelThatCannotFitBesideWhatItLeftBehindIsRefusedAtOnce) {
+TEST_F(WeightResidencyTest, AModelThatCannotFitBesideItsRemainingMemoryIsRefusedAtOnce) {
   const Model a = make("a", 60);
   a.weights->rest = 5;
   const auto first = a.submit();
@@ -312,7 +312,7 @@ TEST_F(WeightResidencyTest, AModelThatCannotFitBesideWhatItLeftBehindIsRefusedAt
   EXPECT_EQ(job->result().error, ErrorCode::out_of_memory);
 }
 
-TEST_F(WeightResidencyTest, ALoadMakesRoomByPriority) {
+TEST_F(WeightResidencyTest, ALoadEvictsByPriority) {
   std::vector<Model> models;
   for (const char* name : {"a", "b", "c"}) {
     models.push_back(make(name, 30));
@@ -333,8 +333,8 @@ TEST_F(WeightResidencyTest, ALoadMakesRoomByPriority) {
   EXPECT_EQ(models[0].residency->state(), ResidencyState::resident) << "nobody leaves in vain";
 }
 
-// The first step after a wake waits for the copies of the weights, which no later one does.
-TEST_F(WeightResidencyTest, TheTimeOfTheCopiesIsNotThatOfAStep) {
+// The first step after a wake waits for the copies of the weights; later steps do not.
+TEST_F(WeightResidencyTest, TheTimeOfTheCopiesDoesNotCountAsStepTime) {
   FakeEngineOptions options;
   options.cache.step_stretch = 3.0;
   const Model model = make("m", 60, std::move(options));
@@ -353,7 +353,7 @@ TEST_F(WeightResidencyTest, TheTimeOfTheCopiesIsNotThatOfAStep) {
   EXPECT_GE(model.engine->cache->thread().loop().pace().step_tokens(1, 1), 40) << "which take 2 ms";
 }
 
-// Nor is the device kept from others for that time.
+// Other caches can use the device during that time.
 TEST_F(WeightResidencyTest, OthersComputeWhileTheFirstStepWaitsForTheWeights) {
   FakeEngineOptions options;
   make_drawing(options.limits);
@@ -367,7 +367,7 @@ TEST_F(WeightResidencyTest, OthersComputeWhileTheFirstStepWaitsForTheWeights) {
   const auto job = woken.submit(100);
   woken.run();
   threads.run_one();
-  std::vector<bool> other_may;  // by step of the one that woke
+  std::vector<bool> other_may;  // one value per step of the cache that woke
   woken.engine->executor->before_wait = [&] {
     other_may.push_back(other.engine->cache->thread().run_once() == StepOutcome::advanced);
   };
@@ -401,14 +401,14 @@ TEST_F(WeightResidencyTest, EvictWaitsForTheJobsAndWakeForTheWeights) {
   EXPECT_EQ(runtime->leased_bytes("card"), 0U);
 }
 
-TEST_F(WeightResidencyTest, AFailedWakeTellsItsWaiterWhy) {
+TEST_F(WeightResidencyTest, AFailedWakeGivesItsWaiterTheReason) {
   const Model model = make("m", 60);
   model.weights->failure = ErrorCode::io;
   threads.refuses = true;
   expect_error(ErrorCode::out_of_memory, {"quire-wake"}, [&] { (void)model.residency->wake(Duration{0}); });
 }
 
-TEST_F(WeightResidencyTest, AnIdleModelStandsByAfterItsTime) {
+TEST_F(WeightResidencyTest, AnIdleModelIsEvictedAfterItsTimeout) {
   const Model model = make("m", 60);
   model.residency->set_idle_timeout(std::chrono::seconds(5));
   const auto job = model.submit();
@@ -425,7 +425,7 @@ TEST_F(WeightResidencyTest, AnIdleModelStandsByAfterItsTime) {
   EXPECT_NE(log.find("were idle"), std::string::npos) << log;
 }
 
-TEST_F(WeightResidencyTest, OneThatCannotLeaveStaysAsItWas) {
+TEST_F(WeightResidencyTest, AModelThatCannotBeEvictedIsUnchanged) {
   const Model model = make("m", 60);
   const auto job = model.submit();
   model.run();

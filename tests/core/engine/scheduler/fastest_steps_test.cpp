@@ -1,5 +1,5 @@
-// What cannot be in time is refused at submit, and nothing else: the arithmetic by itself, then real jobs on
-// the fake device, whose steps take ten milliseconds of a simulated clock.
+// Submit rejects a job that cannot meet its deadline, and no other job: first the arithmetic, then real jobs
+// on the fake device, whose steps take ten milliseconds of a simulated clock.
 #include "core/engine/scheduler/fastest_steps.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(FastestStepsTest, APromptTakesItsFullStepsAndOneForTheRest) {
   EXPECT_EQ(least_time_to_end(steps, {20, 0}), milliseconds(22));
 }
 
-TEST(FastestStepsTest, WhatWasNeverMeasuredTakesNoTime) {
+TEST(FastestStepsTest, AnUnmeasuredStepCountsAsZeroTime) {
   EXPECT_EQ(least_time_to_end(FastestSteps{}, {1000, 1000}), Duration{0});
   FastestSteps decoding;
   decoding.max_step_tokens = 8;
@@ -90,7 +90,7 @@ TEST_F(DeadlineTest, NothingIsRefusedBeforeAnythingWasMeasured) {
   EXPECT_TRUE(takes(made));
 }
 
-TEST_F(DeadlineTest, WhatCannotBeInTimeIsRefusedByName) {
+TEST_F(DeadlineTest, AJobThatCannotMeetItsDeadlineIsRefusedByName) {
   measure_some_steps();
   JobRequest made = request(20, 10);  // three steps for the prompt, nine for the rest
   made.total_deadline = milliseconds(119);
@@ -102,8 +102,8 @@ TEST_F(DeadlineTest, WhatCannotBeInTimeIsRefusedByName) {
   EXPECT_EQ(engine->cache->stats().submitted_jobs, 1U);
 }
 
-// The bound is exact for a job alone: a moment more is enough.
-TEST_F(DeadlineTest, WhatCanBeInTimeIsTakenAndIsInTime) {
+// The bound is exact for a job alone: the smallest extra time is enough.
+TEST_F(DeadlineTest, AJobThatCanMeetItsDeadlineIsAcceptedAndMeetsIt) {
   measure_some_steps();
   JobRequest made = request(20, 10);
   made.first_token_deadline = milliseconds(30) + Duration{1};
@@ -113,7 +113,7 @@ TEST_F(DeadlineTest, WhatCanBeInTimeIsTakenAndIsInTime) {
   EXPECT_EQ(job->result().reason, FinishReason::max_new_tokens) << job->explain();
 }
 
-TEST_F(DeadlineTest, AJobThatMayStopEarlyOrFindItsPromptIsTaken) {
+TEST_F(DeadlineTest, AJobThatMayStopEarlyOrFindItsPromptIsAccepted) {
   measure_some_steps();
   JobRequest stops = request(20, 100);
   stops.total_deadline = milliseconds(31);

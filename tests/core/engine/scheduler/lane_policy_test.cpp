@@ -1,4 +1,4 @@
-// The policy's rules for jobs of two lanes, and for candidates.
+// Scheduler policy rules for jobs with two lanes, and for draft tokens.
 #include <gtest/gtest.h>
 
 #include "core/engine/scheduler/scheduler_policy.h"
@@ -18,7 +18,7 @@ class LanePolicyTest : public ::testing::Test {
   gsl::span<const TokenId> first(int32_t count) const {
     return gsl::span<const TokenId>(tokens_).first(static_cast<size_t>(count));
   }
-  // A lane with `length` tokens in the cache and `left` to compute.
+  // Returns a lane with `length` tokens in the cache and `left` to compute.
   LaneView lane(int32_t length, int32_t left) const {
     LaneView lane;
     lane.tokens = first(length + left);
@@ -33,7 +33,7 @@ class LanePolicyTest : public ::testing::Test {
     running_.push_back(job);
     return running_.back();
   }
-  // Of the last running job.
+  // Adds a guide lane to the last running job.
   void guide(int32_t length, int32_t left) {
     running_.back().guide = static_cast<int32_t>(guides_.size());
     guides_.push_back(lane(length, left));
@@ -69,8 +69,8 @@ class LanePolicyTest : public ::testing::Test {
   PolicyOutput output_;
 };
 
-// Tokens of lane and guide in each of the steps that one job takes to its end.
-TEST_F(LanePolicyTest, TheLanesOfAJobComeToTheirEndInOneStep) {
+// Compares the tokens of lane and guide in each step until one job ends.
+TEST_F(LanePolicyTest, TheLanesOfAJobEndInTheSameStep) {
   input_.limits.max_step_tokens = 6;
   running(1, 0, 9);
   guide(0, 8);
@@ -117,7 +117,7 @@ TEST_F(LanePolicyTest, PagesOfBothLanesCount) {
   EXPECT_EQ(output_.preempt, 0) << "the quota leaves one page";
 }
 
-TEST_F(LanePolicyTest, AJobOfTwoLanesBeginsWhereTwoPlacesAreFree) {
+TEST_F(LanePolicyTest, AJobWithTwoLanesStartsIfTwoSlotsAreFree) {
   input_.limits.max_running_lanes = 3;
   input_.demand_of_guide = [](int32_t) { return PageDemand{}; };
   running(1, 8, 1);
@@ -132,7 +132,7 @@ TEST_F(LanePolicyTest, AJobOfTwoLanesBeginsWhereTwoPlacesAreFree) {
   EXPECT_EQ(granted(0, true), 5);
 }
 
-TEST_F(LanePolicyTest, AStepThatHasNoRoomForAllCandidatesStopsBeforeThem) {
+TEST_F(LanePolicyTest, AStepThatCannotFitAllDraftTokensComputesNone) {
   input_.limits.max_step_tokens = 4;
   running(1, 10, 6).num_candidates = 3;
   plan();

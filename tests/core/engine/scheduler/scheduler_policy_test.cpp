@@ -1,4 +1,4 @@
-// The policy's rules, one by one, on plain structs.
+// Rules of the scheduler policy, one by one, on plain structs.
 #include "core/engine/scheduler/scheduler_policy.h"
 
 #include <random>
@@ -19,7 +19,7 @@ class SchedulerPolicyTest : public ::testing::Test {
     input_.demand_of = [this](int32_t index) { return demands_[static_cast<size_t>(index)]; };
   }
 
-  // A running job with `length` tokens in the cache and `left` to compute.
+  // Adds a running job with `length` tokens in the cache and `left` to compute.
   RunningView& running(uint64_t order, int32_t length, int32_t left) {
     RunningView job;
     job.order = order;
@@ -73,7 +73,7 @@ TEST_F(SchedulerPolicyTest, DecodingComesFirstAndAPromptTakesTheRest) {
   EXPECT_EQ(granted(2, false), 1);
 }
 
-TEST_F(SchedulerPolicyTest, CandidatesAreGrantedWithTheirRows) {
+TEST_F(SchedulerPolicyTest, DraftTokensAreGrantedWithTheirRows) {
   running(1, 10, 4).num_candidates = 3;
   plan();
   EXPECT_EQ(granted(0, false), 4);
@@ -91,7 +91,7 @@ TEST_F(SchedulerPolicyTest, WaitingJobsGoByPriorityThenDeadlineThenOrder) {
   EXPECT_EQ(output_.grants[0].index, 2);
 }
 
-TEST_F(SchedulerPolicyTest, WaitingIsWorthPriority) {
+TEST_F(SchedulerPolicyTest, WaitingRaisesPriority) {
   input_.limits.max_running_lanes = 1;
   input_.limits.ageing_interval = std::chrono::seconds(1);
   waiting(1, 5).waited = std::chrono::seconds(6);
@@ -121,7 +121,7 @@ TEST_F(SchedulerPolicyTest, ANamespaceOverItsQuotaDoesNotHoldUpOthers) {
   EXPECT_TRUE(output_.overtaken.empty());
 }
 
-TEST_F(SchedulerPolicyTest, AJobThatDoesNotFitIsOvertakenOnlySoOften) {
+TEST_F(SchedulerPolicyTest, AJobThatDoesNotFitIsOvertakenALimitedNumberOfTimes) {
   input_.available_pages = 10;
   waiting(1, 60);
   for (uint64_t i = 2; i < 8; ++i) waiting(i, 4);
@@ -136,7 +136,7 @@ TEST_F(SchedulerPolicyTest, AJobThatDoesNotFitIsOvertakenOnlySoOften) {
   EXPECT_EQ(output_.blocked->needed_pages, 15);
 }
 
-TEST_F(SchedulerPolicyTest, WherePagesRunOutTheLowestJobGoes) {
+TEST_F(SchedulerPolicyTest, TheLowestJobIsPreemptedIfPagesRunOut) {
   input_.available_pages = 0;
   running(1, 8, 1);
   running(2, 7, 1);
@@ -146,7 +146,7 @@ TEST_F(SchedulerPolicyTest, WherePagesRunOutTheLowestJobGoes) {
   EXPECT_TRUE(output_.grants.empty());
 }
 
-TEST_F(SchedulerPolicyTest, TheLowestInNeedGoesItself) {
+TEST_F(SchedulerPolicyTest, TheLowestJobThatNeedsPagesIsPreemptedItself) {
   input_.available_pages = 0;
   running(1, 7, 1);
   running(2, 8, 1);
@@ -161,7 +161,7 @@ TEST_F(SchedulerPolicyTest, AJobThatFindsNoPageAndHoldsNoneGoesBackToTheQueue) {
   EXPECT_EQ(output_.preempt, 0);
 }
 
-TEST_F(SchedulerPolicyTest, ARestingJobGoesBeforeAnyOther) {
+TEST_F(SchedulerPolicyTest, APausedJobIsPreemptedBeforeAnyOther) {
   input_.available_pages = 0;
   running(1, 8, 1).runnable = false;
   running(2, 8, 1);
@@ -170,8 +170,8 @@ TEST_F(SchedulerPolicyTest, ARestingJobGoesBeforeAnyOther) {
   EXPECT_EQ(output_.preempt, 0);
 }
 
-// A reader that takes one job's events and leaves another's would else wait for ever.
-TEST_F(SchedulerPolicyTest, ARestingJobGivesUpTheQuotaOfItsNamespace) {
+// Otherwise a reader that waits for one job's events and ignores another's would wait for ever.
+TEST_F(SchedulerPolicyTest, APausedJobReleasesTheQuotaOfItsNamespace) {
   for (const bool of_jobs : {true, false}) {
     spaces_[0] = {};
     (of_jobs ? spaces_[0].max_running_jobs : spaces_[0].max_pages) = of_jobs ? 1 : 3;
@@ -196,7 +196,7 @@ TEST_F(SchedulerPolicyTest, ARestingJobGivesUpTheQuotaOfItsNamespace) {
   }
 }
 
-TEST_F(SchedulerPolicyTest, AJobGrowsBeyondTheQuotaOfItsNamespaceOnlyWhereALowerOneGoes) {
+TEST_F(SchedulerPolicyTest, AJobThatExceedsTheQuotaOfItsNamespacePreemptsALowerOne) {
   running(1, 8, 1);
   running(2, 8, 1).name_space = 1;
   running(3, 7, 1);
@@ -211,7 +211,7 @@ TEST_F(SchedulerPolicyTest, AJobGrowsBeyondTheQuotaOfItsNamespaceOnlyWhereALower
   EXPECT_EQ(output_.grants.size(), 3U);
 }
 
-TEST_F(SchedulerPolicyTest, TheLowestOfItsNamespaceGoesItself) {
+TEST_F(SchedulerPolicyTest, TheLowestJobOfItsNamespaceIsPreemptedItself) {
   running(1, 7, 1);
   running(2, 8, 1);
   running(3, 8, 1).name_space = 1;
@@ -221,7 +221,7 @@ TEST_F(SchedulerPolicyTest, TheLowestOfItsNamespaceGoesItself) {
   EXPECT_EQ(output_.preempt, 1);
 }
 
-// A prompt of higher rank does not push out who generates, as jobs that decode come first.
+// A prompt of higher priority does not preempt a generating job, because decoding jobs come first.
 TEST_F(SchedulerPolicyTest, APromptWaitsForAQuotaThatAJobOfThisStepHolds) {
   running(1, 8, 20).priority = 1;
   running(2, 8, 1);
@@ -233,7 +233,7 @@ TEST_F(SchedulerPolicyTest, APromptWaitsForAQuotaThatAJobOfThisStepHolds) {
   EXPECT_EQ(granted(0, false), 0);
 }
 
-TEST_F(SchedulerPolicyTest, APromptIsComputedAsFarAsTheQuotaReaches) {
+TEST_F(SchedulerPolicyTest, APromptIsComputedUpToTheQuota) {
   running(1, 0, 30);
   spaces_[0].max_pages = 5;
   plan();
@@ -258,13 +258,13 @@ TEST_F(SchedulerPolicyTest, PagesThatAreSharedCountForTheQuotaOfEachHolder) {
   EXPECT_EQ(granted(0, true), 4);
 }
 
-// A stream of urgent jobs, each of which takes the only place for one step, and one job of lower priority.
+// A stream of urgent jobs, each of which takes the only slot for one step, and one job of lower priority.
 class StarvationTest : public SchedulerPolicyTest {
  protected:
   static constexpr Duration kStep = std::chrono::milliseconds(100);
   static constexpr int32_t kUrgency = 5;
 
-  // Steps until the lower one begins; -1 where it does not within num_steps.
+  // Returns the number of steps until the lower job starts; -1 if it does not within num_steps.
   int32_t steps_until_it_begins(int32_t num_steps) {
     input_.limits.max_running_lanes = 1;
     for (int32_t step = 0; step < num_steps; ++step) {
@@ -279,18 +279,18 @@ class StarvationTest : public SchedulerPolicyTest {
   }
 };
 
-TEST_F(StarvationTest, WithoutAgeingALowerJobWaitsAsLongAsThereAreHigherOnes) {
+TEST_F(StarvationTest, WithoutAgeingALowerJobWaitsForAllHigherOnes) {
   EXPECT_EQ(steps_until_it_begins(10'000), -1);
 }
 
-TEST_F(StarvationTest, WithAgeingItWaitsAsLongAsItsPriorityIsBehind) {
+TEST_F(StarvationTest, WithAgeingItWaitsInProportionToThePriorityGap) {
   for (const int32_t seconds : {1, 2, 7}) {
     input_.limits.ageing_interval = std::chrono::seconds(seconds);
     EXPECT_EQ(steps_until_it_begins(10'000), kUrgency * (input_.limits.ageing_interval / kStep));
   }
 }
 
-TEST_F(SchedulerPolicyTest, OnlyAHigherPriorityPreemptsForAPlace) {
+TEST_F(SchedulerPolicyTest, OnlyAHigherPriorityPreemptsForASlot) {
   input_.limits.max_running_lanes = 1;
   running(1, 8, 1).priority = 1;
   waiting(2, 5).priority = 1;
@@ -330,12 +330,12 @@ TEST_F(SchedulerPolicyTest, AScoringJobIsGrantedNoMoreTokensThanRows) {
   EXPECT_EQ(granted(0, false), 6);
 }
 
-// A window of 8 tokens over pages of 4 takes three slots at most.
+// A window of 8 tokens over pages of 4 uses at most three slots.
 class WindowPolicyTest : public SchedulerPolicyTest {
  protected:
   WindowPolicyTest() { input_.limits.windows[0] = 8; }
 
-  // The slots that a job of that length uses.
+  // Returns the slots that a job of that length uses.
   static SlotDemand slots_at(int32_t length) {
     const int32_t end = pages_for(length, 4);
     return {end - std::min(end, first_kept_page(length, 8, 4)), end, 0};
@@ -347,8 +347,8 @@ class WindowPolicyTest : public SchedulerPolicyTest {
   }
 };
 
-TEST_F(WindowPolicyTest, SlotsThatAWindowWillTakeAreKeptForAJobThatReservesItsWhole) {
-  running_in_window(1, 4, 1).reserve_tokens = 400;  // has one slot, takes two more
+TEST_F(WindowPolicyTest, SlotsAreKeptForTheWindowOfAJobThatReservesItsWholeLength) {
+  running_in_window(1, 4, 1).reserve_tokens = 400;  // has one slot, needs two more
   running_in_window(2, 4, 1);
   input_.unused_slots[0] = 2;
   plan();
@@ -359,14 +359,14 @@ TEST_F(WindowPolicyTest, SlotsThatAWindowWillTakeAreKeptForAJobThatReservesItsWh
   EXPECT_EQ(granted(1, false), 1);
 }
 
-TEST_F(WindowPolicyTest, AJobThatReservesItsWholeTakesItsOwnSlots) {
+TEST_F(WindowPolicyTest, AJobThatReservesItsWholeLengthUsesItsOwnSlots) {
   running_in_window(1, 4, 1).reserve_tokens = 400;
   input_.unused_slots[0] = 2;
   plan();
   EXPECT_EQ(granted(0, false), 1);
 }
 
-TEST_F(WindowPolicyTest, AJobThatReservesItsWholeBeginsWhereItsWindowFits) {
+TEST_F(WindowPolicyTest, AJobThatReservesItsWholeLengthStartsIfItsWindowFits) {
   waiting(1, 2).reserve_tokens = 400;
   input_.unused_slots[0] = 2;
   plan();
@@ -378,7 +378,7 @@ TEST_F(WindowPolicyTest, AJobThatReservesItsWholeBeginsWhereItsWindowFits) {
   EXPECT_EQ(granted(0, true), 2);
 }
 
-TEST_F(WindowPolicyTest, ANewJobDoesNotBeginInSlotsThatAreKept) {
+TEST_F(WindowPolicyTest, ANewJobDoesNotStartInKeptSlots) {
   running_in_window(1, 4, 1).reserve_tokens = 400;
   waiting(2, 2);
   input_.unused_slots[0] = 2;
@@ -387,10 +387,10 @@ TEST_F(WindowPolicyTest, ANewJobDoesNotBeginInSlotsThatAreKept) {
   EXPECT_EQ(granted(0, true), 0);
 }
 
-// Whatever the state: tokens, rows, pages, slots and quotas of the step suffice for what is granted, nobody
-// is granted twice, and a step is never empty where a running job could take part or the only jobs are
-// waiting ones that fit. A job that finds no page is preempted if need be itself, so that the rules of the
-// queue apply to it.
+// For any state: the tokens, rows, pages, slots and quotas of the step suffice for all grants, no job is
+// granted twice, and a step is not empty if a running job could take part or if all jobs wait and one of them
+// fits. A job that finds no page is preempted, if necessary itself, so that the rules of the queue apply to
+// it.
 class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
  protected:
   static constexpr int32_t kPageTokens = 4;
@@ -505,7 +505,7 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
   std::mt19937 random_{7};
 };
 
-TEST_F(SchedulerPolicyPropertyTest, GrantsNeverExceedWhatThereIsAndSomebodyActs) {
+TEST_F(SchedulerPolicyPropertyTest, GrantsNeverExceedTheLimitsAndSomeJobProceeds) {
   for (int32_t round = 0; round < 20000; ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round);
     random_state();

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// A device whose steps take so long at the start and so long a token.
+// A device whose steps take a fixed time and a time per token.
 struct Device {
   double start_ms = 20.0;
   double token_ms = 4.0;
@@ -19,7 +19,7 @@ struct Device {
   }
 };
 
-TEST(StepTimes, TellNothingBeforeTheFirstStep) {
+TEST(StepTimes, AreUnknownBeforeTheFirstStep) {
   const StepTimes times;
   EXPECT_EQ(times.of(8), Duration{0});
   EXPECT_EQ(times.tokens_within(milliseconds(1), 512), 512);
@@ -41,7 +41,7 @@ TEST(StepTimes, InterpolateBetweenSizes) {
   EXPECT_EQ(times.tokens_within(milliseconds(548), 100), 100);
 }
 
-TEST(StepTimes, ForgetWhatDoesNotComeAgain) {
+TEST(StepTimes, ForgetOutliers) {
   StepTimes times;
   times.observe(64, milliseconds(900));
   for (int i = 0; i < 200; ++i) times.observe(8, milliseconds(50));
@@ -52,13 +52,13 @@ StepSizing sizing(double stretch, int32_t max_tokens = 512) {
   return StepSizing({stretch, max_tokens});
 }
 
-TEST(StepSizing, IsUnboundedWhereItIsTurnedOff) {
+TEST(StepSizing, IsUnboundedIfTurnedOff) {
   StepSizing off = sizing(0.0);
   off.observe(512, 0, std::chrono::seconds(5));
   EXPECT_EQ(off.tokens({8, 1, 60, true, milliseconds(1)}), 512);
 }
 
-TEST(StepSizing, KeepsTheRhythmOfStreamsOnWhateverDevice) {
+TEST(StepSizing, KeepsTheStepTimeOfStreamsOnAnyDevice) {
   for (const Device device : {Device{20.0, 4.0}, Device{1.0, 3.0}, Device{8.0, 0.05}, Device{100.0, 90.0}}) {
     for (const int32_t num_streams : {1, 8, 64}) {
       StepSizing steps = sizing(2.5);
@@ -84,7 +84,7 @@ TEST(StepSizing, KeepsTheRhythmOfStreamsOnWhateverDevice) {
   }
 }
 
-TEST(StepSizing, FindsItsWayBackAfterASlowTime) {
+TEST(StepSizing, RecoversAfterASlowPeriod) {
   StepSizing steps = sizing(2.5);
   const Device slow{20.0, 40.0};
   const Device fast{20.0, 4.0};
@@ -101,7 +101,8 @@ TEST(StepSizing, FindsItsWayBackAfterASlowTime) {
   EXPECT_GT(run(fast, 400), 24);
 }
 
-// Milliseconds of a step of 8B on a card, where products take tiles of 32, 64 and 128 tokens.
+// Returns the time of a step of an 8B model on a GPU, where matrix products use tiles of 32, 64 and 128
+// tokens.
 Duration takes_in_tiles(int32_t num_tokens) {
   const double ms = num_tokens <= 8    ? 2.4
                     : num_tokens <= 32 ? 2.9
@@ -131,7 +132,7 @@ TEST(StepSizing, FillsATileInsteadOfBeginningTheNext) {
   EXPECT_GE(rate, 24 / 2.9 * 0.9) << "tokens a millisecond; 28 in 6.2 where a tile is begun";
 }
 
-TEST(StepSizing, PromptsCatchUpWhereMoreWaitThanGenerate) {
+TEST(StepSizing, PromptsCatchUpIfMoreJobsWaitThanGenerate) {
   StepSizing steps = sizing(2.5, 2048);
   for (const int32_t tokens : {8, 32, 64, 128, 2048}) steps.observe(tokens, tokens, takes_in_tiles(tokens));
   EXPECT_LE(takes_in_tiles(steps.tokens({8, 8, 0, false, Duration{0}})), milliseconds(7));
@@ -143,15 +144,15 @@ TEST(StepSizing, PromptsCatchUpWhereMoreWaitThanGenerate) {
   EXPECT_LE(takes_in_tiles(steps.tokens({15, 2, 0, false, Duration{0}})), milliseconds(10));
 }
 
-// Streams that all ended beside a long prompt, and began anew, have their rhythm again.
-TEST(StepSizing, OneLongPromptIsNotWhatOthersCatchUpWith) {
+// Streams that all ended during a long prompt and started again get their usual step time back.
+TEST(StepSizing, OneLongPromptDoesNotCountAsABacklog) {
   StepSizing steps = sizing(2.5, 2048);
   for (const int32_t tokens : {8, 32, 64, 128, 2048}) steps.observe(tokens, tokens, takes_in_tiles(tokens));
   EXPECT_GT(takes_in_tiles(steps.tokens({0, 9, 0, false, Duration{0}})), milliseconds(80));
   EXPECT_LE(takes_in_tiles(steps.tokens({8, 1, 0, false, Duration{0}})), milliseconds(7));
 }
 
-TEST(StepSizing, AloneAStepTakesASecondAtMost) {
+TEST(StepSizing, AStepAloneTakesASecondAtMost) {
   StepSizing steps = sizing(2.5);
   const Device device{20.0, 10.0};
   steps.observe(512, 0, device.takes(512));
@@ -164,7 +165,7 @@ TEST(StepSizing, AloneAStepTakesASecondAtMost) {
   EXPECT_GE(device.takes(tokens), milliseconds(900));
 }
 
-TEST(StepSizing, BesideAnotherCacheThePieceBetweenTwoBreaksCounts) {
+TEST(StepSizing, BesideAnotherCacheTheTimeBetweenTwoBreaksCounts) {
   StepSizing steps = sizing(2.5);
   const Device device{20.0, 4.0};
   for (const int32_t tokens : {1, 16, 64, 512}) steps.observe(tokens, 0, device.takes(tokens));
@@ -175,7 +176,7 @@ TEST(StepSizing, BesideAnotherCacheThePieceBetweenTwoBreaksCounts) {
   EXPECT_LE(device.takes(in_pieces), milliseconds(610));
 }
 
-TEST(StepSizing, APieceHasAsManyBreaksAsTakeSomeMilliseconds) {
+TEST(StepSizing, BreaksAreSpacedByAFewMilliseconds) {
   StepSizing steps = sizing(2.5);
   EXPECT_EQ(steps.breaks_of_a_piece(100, 64), 1) << "nothing is known";
   steps.observe(512, 0, milliseconds(32));
@@ -184,7 +185,7 @@ TEST(StepSizing, APieceHasAsManyBreaksAsTakeSomeMilliseconds) {
   EXPECT_EQ(steps.breaks_of_a_piece(32, 64), 64) << "it is short itself";
 }
 
-// Whatever was measured, a size comes out that is allowed.
+// For any measurements the resulting size is in the allowed range.
 TEST(StepSizing, StaysInRangeUnderAnyMeasurements) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {

@@ -1,4 +1,4 @@
-// Caches that compute on one device, stepped by hand on a simulated clock, and with threads.
+// Caches that take turns on one device, stepped by hand on a simulated clock, and with threads.
 #include "core/engine/turns/turn_arbiter.h"
 
 #include <atomic>
@@ -34,7 +34,7 @@ TokenIds prompt_of(int32_t first, int32_t num_tokens) {
   return prompt;
 }
 
-// Places in the line by themselves.
+// Turns of the arbiter alone, without engines.
 class Seats : public ::testing::Test {
  protected:
   std::unique_ptr<DeviceTurn> make(const std::vector<std::string>& devices = {"cuda:0"}) {
@@ -47,7 +47,7 @@ class Seats : public ::testing::Test {
   const std::unique_ptr<DeviceTurn> second_ = make();
 };
 
-TEST_F(Seats, TheNextMayIssueWhileTheEndOfATurnIsComputed) {
+TEST_F(Seats, TheNextCacheMayIssueWhileTheEndOfATurnIsComputed) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   first_->pass_on();
@@ -62,7 +62,7 @@ TEST_F(Seats, TheNextMayIssueWhileTheEndOfATurnIsComputed) {
   EXPECT_TRUE(third->ask({}));
 }
 
-TEST_F(Seats, OneThatComesWhileTheEndOfATurnIsComputedNeedNotWait) {
+TEST_F(Seats, ACacheThatJoinsWhileTheEndOfATurnIsComputedNeedNotWait) {
   ASSERT_TRUE(first_->ask({}));
   first_->pass_on();
   EXPECT_TRUE(second_->ask({}));
@@ -109,7 +109,7 @@ TEST_F(Seats, TheEndOfATurnIsChargedToItAlone) {
   EXPECT_EQ(second_->last_turn(), milliseconds(4));
 }
 
-TEST_F(Seats, OneWithNothingToComputeIsNotChargedForTheEndOfTheTurnBefore) {
+TEST_F(Seats, AnIdleCacheIsNotChargedForTheEndOfThePreviousTurn) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   clock_.advance(milliseconds(1));
@@ -123,7 +123,7 @@ TEST_F(Seats, OneWithNothingToComputeIsNotChargedForTheEndOfTheTurnBefore) {
   EXPECT_EQ(first_->last_turn(), milliseconds(7));
 }
 
-TEST_F(Seats, OneThatWithdrawsWhileItsEndIsComputedHoldsUpNobody) {
+TEST_F(Seats, ACacheThatWithdrawsWhileItsEndIsComputedDelaysNoOther) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   first_->pass_on();
@@ -133,7 +133,7 @@ TEST_F(Seats, OneThatWithdrawsWhileItsEndIsComputedHoldsUpNobody) {
   EXPECT_FALSE(second_->holds()) << "it has passed its turn on";
 }
 
-// Engines without threads, whose devices take the simulated clock's time.
+// Engines without threads, whose devices advance the simulated clock.
 class SteppedCaches : public ::testing::Test {
  protected:
   struct Member {
@@ -169,11 +169,11 @@ class SteppedCaches : public ::testing::Test {
     member.jobs.push_back(member.engine->cache->submit(greedy(prompt_of(3, 4), 40)));
   }
 
-  // The engines' threads in some order.
+  // Runs each engine once, in any order.
   void run_round() {
     for (const auto& member : members_) {
       keep_busy(*member);
-      clock_.advance(microseconds(20));  // of the host
+      clock_.advance(microseconds(20));  // time spent by the host
       member->engine->cache->thread().run_once();
     }
   }
@@ -221,7 +221,7 @@ TEST_F(SteppedCaches, ACacheThatWasIdleHasNoCredit) {
   EXPECT_NEAR((first.device_turn().seconds() - before) / late.device_turn().seconds(), 1.0, 0.05);
 }
 
-TEST_F(SteppedCaches, OneThatHasNothingToDoHoldsUpNobody) {
+TEST_F(SteppedCaches, AnIdleCacheDelaysNoOther) {
   Member& idle = add(stepped("cpu"), milliseconds(1));
   const auto job = idle.engine->cache->submit(greedy(prompt_of(3, 4), 2));
   while (idle.engine->cache->thread().run_once() == StepOutcome::advanced) {
@@ -234,8 +234,8 @@ TEST_F(SteppedCaches, OneThatHasNothingToDoHoldsUpNobody) {
   EXPECT_FALSE(busy.device_turn().neighbours().any);
 }
 
-// A cache whose turn is next but that does not ask, since its host is held up.
-TEST_F(SteppedCaches, OneThatIsExpectedAndDoesNotComeLosesItsTurn) {
+// A cache that has the next turn but does not request it, because its host is delayed.
+TEST_F(SteppedCaches, ACacheThatMissesItsTurnLosesIt) {
   Member& absent = add(stepped("cpu"), milliseconds(1));
   Member& waits = add(stepped("cpu"), milliseconds(40));
   for (int i = 0; i < 50; ++i) run_round();
@@ -250,8 +250,9 @@ TEST_F(SteppedCaches, OneThatIsExpectedAndDoesNotComeLosesItsTurn) {
   EXPECT_EQ(waits.engine->cache->thread().run_once(), StepOutcome::advanced);
 }
 
-// Steps that are short beside a slice: the device goes on without the host. Shares hold over any 1,000 steps.
-TEST_F(SteppedCaches, WhoeverHasTheNextTurnTooIssuesItsNextPassAtOnce) {
+// Steps that are short compared with a slice: the device continues without the host. Shares are met over any
+// 1,000 steps.
+TEST_F(SteppedCaches, ACacheThatKeepsItsTurnIssuesItsNextPassAtOnce) {
   FakeEngineOptions options = stepped("cuda:0");
   make_drawing(options.limits);
   Member& one = add(options, microseconds(150));
@@ -267,13 +268,14 @@ TEST_F(SteppedCaches, WhoeverHasTheNextTurnTooIssuesItsNextPassAtOnce) {
         (three.device_turn().seconds() - three_before) / (one.device_turn().seconds() - one_before);
     EXPECT_NEAR(ratio, 3.0, 0.3) << "window " << window;
   }
-  // Jobs with the same prompt exchange their pages for equal ones, and what was issued on the old is in vain.
+  // Jobs with the same prompt replace their pages by equal ones, so passes issued on the old pages are
+  // discarded.
   for (const Member* member : {&one, &three})
     EXPECT_GT(member->engine->executor->num_followed(), member->num_steps / 2);
 }
 
-// After each of its steps the one with the small share is far ahead.
-TEST_F(SteppedCaches, NothingIsIssuedIntoTheTurnOfAnother) {
+// After each of its steps the cache with the small share is far ahead of its share.
+TEST_F(SteppedCaches, NoPassIsIssuedIntoTheTurnOfAnother) {
   FakeEngineOptions options = stepped("cuda:0");
   make_drawing(options.limits);
   Member& little = add(options, milliseconds(10));
@@ -293,7 +295,7 @@ TEST_F(SteppedCaches, NothingIsIssuedIntoTheTurnOfAnother) {
 }
 
 // Between the turns of two caches the device does not wait for the host.
-TEST_F(SteppedCaches, TheNextOneIssuesItsFirstPassBeforeTheLastOfTheOneBeforeIsWaitedFor) {
+TEST_F(SteppedCaches, TheNextCacheIssuesItsFirstPassBeforeThePreviousOneHasFinished) {
   FakeEngineOptions options = stepped("cuda:0");
   make_drawing(options.limits);
   Member& one = add(options, microseconds(700));
@@ -322,8 +324,8 @@ TEST_F(SteppedCaches, TheNextOneIssuesItsFirstPassBeforeTheLastOfTheOneBeforeIsW
   EXPECT_EQ(one.engine->executor->num_bad_reads() + two.engine->executor->num_bad_reads(), 0);
 }
 
-// A neighbour that comes while a pass is issued waits until that is computed.
-TEST_F(SteppedCaches, WhoComesWaitsForThePassThatWasIssued) {
+// A cache that joins while a pass is issued waits until the pass is computed.
+TEST_F(SteppedCaches, ACacheThatJoinsWaitsForTheIssuedPass) {
   FakeEngineOptions options = stepped("cuda:0");
   make_drawing(options.limits);
   Member& first = add(options, milliseconds(10));
@@ -338,7 +340,7 @@ TEST_F(SteppedCaches, WhoComesWaitsForThePassThatWasIssued) {
   EXPECT_EQ(first.engine->executor->num_in_vain(), 0);
 }
 
-TEST_F(SteppedCaches, AnUrgentJobOfOneCacheGoesBeforeAnother) {
+TEST_F(SteppedCaches, AnUrgentJobOfOneCacheRunsBeforeAnother) {
   Member& calm = add(stepped("cpu"), milliseconds(10));
   Member& urgent = add(stepped("cpu"), milliseconds(10));
   for (int i = 0; i < 100; ++i) run_round();
@@ -350,7 +352,7 @@ TEST_F(SteppedCaches, AnUrgentJobOfOneCacheGoesBeforeAnother) {
   EXPECT_LE(calm.num_steps - calm_before, 3) << "of the five steps that it took";
 }
 
-TEST_F(SteppedCaches, AClosedCacheLeavesTheLine) {
+TEST_F(SteppedCaches, AClosedCacheLeavesTheQueue) {
   Member& closed = add(stepped("cpu"), milliseconds(1));
   Member& stays = add(stepped("cpu"), milliseconds(1));
   for (int i = 0; i < 101; ++i) run_round();
@@ -362,7 +364,7 @@ TEST_F(SteppedCaches, AClosedCacheLeavesTheLine) {
   EXPECT_FALSE(stays.device_turn().neighbours().any);
 }
 
-// Threads. The device notices when two compute on it.
+// With threads. The device detects if two caches compute on it at the same time.
 class ThreadedCaches : public ::testing::Test {
  protected:
   struct Exclusive {
@@ -424,7 +426,7 @@ TEST_F(ThreadedCaches, MayCloseWhileTheyWaitAndWhileTheyCompute) {
   EXPECT_EQ(device.clashes, 0);
 }
 
-// On a device that computes within the call, and on one that computes on its own.
+// On a device that computes within the call, and on an asynchronous one.
 class BrokenSteps : public ThreadedCaches, public ::testing::WithParamInterface<bool> {
  protected:
   FakeEngineOptions options() const {
@@ -438,11 +440,11 @@ INSTANTIATE_TEST_SUITE_P(Devices, BrokenSteps, ::testing::Bool(), [](const auto&
   return std::string(test.param ? "that_compute_on_their_own" : "that_compute_within_the_call");
 });
 
-TEST_P(BrokenSteps, AShortStepGetsInBetweenThePiecesOfALongOne) {
+TEST_P(BrokenSteps, AShortStepRunsBetweenTheBlocksOfALongOne) {
   Exclusive device;
   FakeEngineOptions options = this->options();
   options.limits.num_breaks = 100;
-  const auto slow = make(options, device, milliseconds(4));  // 0.4 s a step
+  const auto slow = make(options, device, milliseconds(4));  // 0.4 s per step
   options.limits.num_breaks = 0;
   const auto quick = make(options, device, milliseconds(1));
   const auto long_job = slow->cache->submit(greedy(prompt_of(1, 5), 100));
@@ -458,8 +460,8 @@ TEST_P(BrokenSteps, AShortStepGetsInBetweenThePiecesOfALongOne) {
   EXPECT_EQ(device.clashes, 0);
 }
 
-// To take a break means to wait for the device.
-TEST_F(ThreadedCaches, ADeviceThatComputesOnItsOwnPausesBesideOthersAlone) {
+// A break requires waiting for the device.
+TEST_F(ThreadedCaches, AnAsynchronousDevicePausesOnlyBesideOthers) {
   Exclusive device;
   FakeEngineOptions options = on_device(runtime_, "device");
   make_drawing(options.limits);
@@ -475,8 +477,8 @@ TEST_F(ThreadedCaches, ADeviceThatComputesOnItsOwnPausesBesideOthersAlone) {
   long_job->cancel();
 }
 
-// A hung device keeps its own cache, and no other.
-TEST_F(ThreadedCaches, ACacheThatIsLeftBehindFreesItsPlace) {
+// A hung device blocks its own cache, and no other.
+TEST_F(ThreadedCaches, AnAbandonedCacheFreesItsTurn) {
   Exclusive device;
   FakeEngineOptions options = on_device(runtime_, "cpu");
   options.cache.close_timeout = milliseconds(20);
@@ -497,20 +499,20 @@ TEST_F(ThreadedCaches, ACacheThatIsLeftBehindFreesItsPlace) {
   std::this_thread::sleep_for(milliseconds(50));
 }
 
-// Between two blocks of a layer.
+// Steps are aborted between two blocks of a layer.
 class GivenUpSteps : public ThreadedCaches {
  protected:
   GivenUpSteps() {
     FakeEngineOptions options = on_device(runtime_, "cpu");
     options.limits.num_breaks = 1000;
-    engine_ = make(options, device_, milliseconds(2));  // two seconds a step
+    engine_ = make(options, device_, milliseconds(2));  // two seconds per step
   }
 
   Exclusive device_;
   std::unique_ptr<FakeEngine> engine_;
 };
 
-TEST_F(GivenUpSteps, WhereTheJobIsCancelled) {
+TEST_F(GivenUpSteps, EndIfTheJobIsCancelled) {
   const auto job = engine_->cache->submit(greedy(prompt_of(1, 60), 10));
   std::this_thread::sleep_for(milliseconds(30));
   job->cancel();
@@ -519,7 +521,7 @@ TEST_F(GivenUpSteps, WhereTheJobIsCancelled) {
   EXPECT_EQ(engine_->cache->stats().prompt_tokens_computed, 0U) << "the step did not come to its end";
 }
 
-TEST_F(GivenUpSteps, WhereTheCacheIsClosed) {
+TEST_F(GivenUpSteps, EndIfTheCacheIsClosed) {
   const auto job = engine_->cache->submit(greedy(prompt_of(1, 60), 10));
   std::this_thread::sleep_for(milliseconds(30));
   engine_->cache->close();
@@ -527,7 +529,7 @@ TEST_F(GivenUpSteps, WhereTheCacheIsClosed) {
   EXPECT_EQ(engine_->cache->stats().steps, 1U);
 }
 
-TEST_F(GivenUpSteps, LeaveOthersOfTheStepAsTheyWere) {
+TEST_F(GivenUpSteps, DoNotChangeOtherJobsOfTheStep) {
   engine_->executor->before_break = nullptr;
   const auto warm = engine_->cache->submit(greedy(prompt_of(5, 3), 1));
   read_all(*warm, std::chrono::seconds(20));

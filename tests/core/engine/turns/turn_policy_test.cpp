@@ -30,14 +30,14 @@ std::vector<int32_t> choose(const std::vector<TurnView>& caches, const TurnBound
 
 using Places = std::vector<int32_t>;
 
-TEST(TurnPolicy, GivesTheDeviceToTheOneThatIsMostBehind) {
+TEST(TurnPolicy, GivesTheDeviceToTheCacheWithTheLeastTime) {
   EXPECT_EQ(choose({view(TurnState::wants, 2.0), view(TurnState::wants, 1.99)}), Places{1});
   EXPECT_EQ(choose({view(TurnState::wants, 2.0), view(TurnState::idle, 1.0)}), Places{0});
   EXPECT_EQ(choose({view(TurnState::wants, 2.0), view(TurnState::holds, 3.0)}), Places{});
   EXPECT_EQ(choose({}), Places{});
 }
 
-TEST(TurnPolicy, LetsTheOneThatHasJustComputedGoOnForASlice) {
+TEST(TurnPolicy, LetsTheCurrentCacheContinueForASlice) {
   const TurnBounds bounds{0.1, 0.01};
   EXPECT_EQ(choose({view(TurnState::returns, 1.009), view(TurnState::wants, 1.0)}, bounds), Places{0});
   EXPECT_EQ(choose({view(TurnState::returns, 1.011), view(TurnState::wants, 1.0)}, bounds), Places{1});
@@ -52,7 +52,7 @@ TEST(TurnPolicy, CachesWithoutACommonDeviceDoNotWaitForEachOther) {
       << "without devices";
 }
 
-TEST(TurnPolicy, KeepsAFreeDeviceForTheOneThatNeedsSeveralAndIsFirst) {
+TEST(TurnPolicy, KeepsAFreeDeviceForTheFirstCacheIfItNeedsSeveral) {
   EXPECT_EQ(choose({view(TurnState::wants, 1.0, kBoth), view(TurnState::holds, 1.5),
                     view(TurnState::wants, 2.0, kCard)}),
             Places{})
@@ -81,15 +81,15 @@ TEST(TurnPolicy, PrioritiesAndDeadlinesCountWithinTheLead) {
   EXPECT_EQ(choose({low, high}, bounds), Places{1}) << "priority before deadline";
 }
 
-TEST(TurnPolicy, AnIdleCacheSavesUpNoCredit) {
+TEST(TurnPolicy, AnIdleCacheAccumulatesNoCredit) {
   EXPECT_EQ(served_after_idle(1.0, 5.0), 5.0);
   EXPECT_EQ(served_after_idle(6.0, 5.0), 6.0);
 }
 
-// Steps of random lengths: where all want the device all the time, each gets its share of the time by weight
-// within 10 %, over any window of 1,000 steps. Where 10 % of a share is less than one of its steps nothing
-// can keep that: a step is whole. What holds everywhere is that a share is off by so much time as a slice, a
-// step and the lead of a priority take, however long the window is.
+// Steps of random lengths: if all caches always need the device, each gets its share of the time by weight
+// within 10 %, over any window of 1,000 steps. If 10 % of a share is less than one of its steps this is
+// impossible, because steps are not divided. In every case a share deviates by at most the time of a slice, a
+// step and the lead of a priority, however long the window is.
 class Shares : public ::testing::TestWithParam<uint32_t> {
  protected:
   int below(uint32_t limit) { return static_cast<int>(random_() % limit); }
@@ -118,7 +118,8 @@ class Shares : public ::testing::TestWithParam<uint32_t> {
       history_.push_back(used);
     }
   }
-  // The time of a cache in so many steps from one on, and of all of them.
+  // Returns the time of a cache during num_steps steps from `start` on; time_of_all returns that of all
+  // caches.
   double time_of(size_t cache, size_t start, size_t num_steps) const {
     return history_[start + num_steps][cache] - history_[start][cache];
   }
@@ -131,9 +132,9 @@ class Shares : public ::testing::TestWithParam<uint32_t> {
   std::mt19937 random_{GetParam()};
   std::vector<TurnView> caches_;
   std::vector<double> weights_;
-  std::vector<double> typical_;  // seconds of a step, of each
+  std::vector<double> typical_;  // typical seconds per step, by cache
   double all_weights_ = 0.0;
-  std::vector<std::vector<double>> history_;  // by step: the time of each cache so far
+  std::vector<std::vector<double>> history_;  // by step: total time of each cache so far
 };
 
 TEST_P(Shares, FollowTheWeightsOverAnyThousandSteps) {
@@ -149,8 +150,8 @@ TEST_P(Shares, FollowTheWeightsOverAnyThousandSteps) {
   }
 }
 
-TEST_P(Shares, AreOffByNoMoreTimeThanASliceAStepAndTheLead) {
-  const TurnBounds bounds{0.1, 0.004};  // of a runtime
+TEST_P(Shares, DeviateByAtMostASliceAStepAndTheLead) {
+  const TurnBounds bounds{0.1, 0.004};  // as in a runtime
   const bool have_priorities = GetParam() % 2 == 0;
   make_caches(have_priorities);
   run(20000, bounds);
@@ -170,8 +171,8 @@ TEST_P(Shares, AreOffByNoMoreTimeThanASliceAStepAndTheLead) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Shares, ::testing::Range(1U, 40U));
 
-// Nobody starves, whatever the rest wants: with caches on one device and on both.
-TEST(TurnPolicy, EveryCacheHasItsTurn) {
+// No cache starves, whatever the others need: with caches on one device and on both.
+TEST(TurnPolicy, EveryCacheGetsItsTurn) {
   for (uint32_t seed = 1; seed <= 50; ++seed) {
     std::mt19937 random(seed);
     std::vector<TurnView> caches = {view(TurnState::wants, 0.0, kBoth), view(TurnState::wants, 0.0, kCpu),
