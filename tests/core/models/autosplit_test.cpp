@@ -1,4 +1,4 @@
-// The automatic split against every split there is: small models, random sizes.
+// The automatic split of layers compared with all possible splits: small models, random sizes.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -28,7 +28,7 @@ std::vector<int32_t> counts_of(const Placement& placement, size_t num_devices) {
   return counts;
 }
 
-// Layers that the best of all splits leaves to the host; nothing where none fits.
+// Returns the number of layers that the best of all splits leaves to the host; nothing if no split fits.
 std::optional<int32_t> fewest_on_host(const std::vector<DeviceRoom>& devices) {
   const auto num_layers = static_cast<int32_t>(devices.front().demand.layer_bytes.size());
   std::optional<int32_t> fewest;
@@ -67,7 +67,7 @@ DeviceDemand random_demand(std::mt19937& random, size_t num_layers) {
 std::vector<DeviceRoom> random_devices(std::mt19937& random) {
   const size_t num_layers = 1 + random() % 7;
   const size_t num_devices = 1 + random() % 4;
-  const size_t host = random() % 5;  // beyond the last device: there is none
+  const size_t host = random() % 5;  // an index beyond the last device: no host
   const DeviceDemand on_cards = random_demand(random, num_layers);
   const DeviceDemand on_host = random_demand(random, num_layers);
   std::vector<DeviceRoom> devices;
@@ -123,35 +123,35 @@ DeviceRoom room(std::string name, uint64_t free_bytes, bool is_host = false) {
   return device;
 }
 
-TEST(AutomaticSplit, TakesTheFirstDeviceAloneWhereThatIsEnough) {
+TEST(AutomaticSplit, UsesOnlyTheFirstDeviceIfThatIsEnough) {
   const std::vector<DeviceRoom> devices = {room("a", 75), room("b", 1000)};
   EXPECT_EQ(split_automatically(devices), (Placement{{0, 0, 0, 0}}));
 }
 
-TEST(AutomaticSplit, LeavesTheReserveAlone) {
+TEST(AutomaticSplit, KeepsTheReserveFree) {
   std::vector<DeviceRoom> devices = {room("a", 75), room("b", 1000)};
   devices[0].reserve_bytes = 1;
   EXPECT_EQ(split_automatically(devices), (Placement{{0, 0, 0, 1}}));
 }
 
-TEST(AutomaticSplit, KeepsWithinTheBudgets) {
+TEST(AutomaticSplit, RespectsTheBudgets) {
   std::vector<DeviceRoom> devices = {room("a", 1000), room("b", 1000), room("cpu", 1000, true)};
   devices[0].budget_bytes = 25;
   devices[1].budget_bytes = 24;
   EXPECT_EQ(split_automatically(devices), (Placement{{0, 1, 2, 2}}));
   devices[0].budget_bytes = 0;
-  devices[1].budget_bytes = 2000;  // more than there is
+  devices[1].budget_bytes = 2000;  // more than the device has
   EXPECT_EQ(split_automatically(devices), (Placement{{1, 1, 1, 1}}));
 }
 
-TEST(AutomaticSplit, PutsOnTheHostWhatTheCardDoesNotHold) {
+TEST(AutomaticSplit, PutsLayersOnTheHostThatDoNotFitOnTheCard) {
   const std::vector<DeviceRoom> host_first = {room("cpu", 1000, true), room("a", 45)};
   EXPECT_EQ(split_automatically(host_first), (Placement{{0, 0, 1, 1}}));
   const std::vector<DeviceRoom> host_last = {room("a", 45), room("cpu", 1000, true)};
   EXPECT_EQ(split_automatically(host_last), (Placement{{0, 0, 0, 1}}));
 }
 
-TEST(AutomaticSplit, SaysWhatIsNeededAndWhatIsFree) {
+TEST(AutomaticSplit, ReportsTheNeededAndTheFreeBytes) {
   std::vector<DeviceRoom> devices = {room("a", 30), room("b", 99)};
   devices[1].budget_bytes = 21;
   try {

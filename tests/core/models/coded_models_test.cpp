@@ -1,5 +1,5 @@
-// Checkpoints turned into those of each format of grouped codes, round to nearest, against the same
-// checkpoints with the weights that the codes stand for.
+// Checkpoints quantized to each format with groups, round to nearest, compared with the same checkpoints with
+// the dequantized weights.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -23,7 +23,7 @@
 namespace quire::testing {
 namespace {
 
-// A matrix [outputs, inputs] in groups of inputs.
+// Matrix [outputs, inputs] in groups of inputs.
 struct Grouped {
   size_t outputs = 0, inputs = 0, group = 0;
   std::vector<uint8_t> codes;  // [outputs, inputs]
@@ -34,7 +34,7 @@ struct Grouped {
   size_t groups() const { return inputs / group; }
 };
 
-// Calls with the group of each run of inputs: its index and the first of its weights.
+// Calls `each` for every group of inputs, with the index of the group and of its first weight.
 template <typename Each>
 void for_each_group(const Grouped& matrix, Each each) {
   for (size_t n = 0; n < matrix.outputs; ++n)
@@ -64,7 +64,7 @@ Grouped to_integers(const std::vector<float>& weights, size_t outputs, size_t gr
   return out;
 }
 
-// Scales are powers of two, or any number of E4M3.
+// Quantizes to FP4; scales are powers of two, or any E4M3 number.
 Grouped to_fp4(const std::vector<float>& weights, size_t outputs, size_t group) {
   constexpr float kValues[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
   Grouped out{outputs, weights.size() / outputs, group, {}, {}, {}, {}};
@@ -88,7 +88,7 @@ Grouped to_fp4(const std::vector<float>& weights, size_t outputs, size_t group) 
   return out;
 }
 
-// Codes [rows, columns] packed along their rows; columns fill their words.
+// Packs codes [rows, columns] along their rows; columns fill whole words.
 std::vector<uint32_t> packed_rows(const std::vector<uint8_t>& codes, size_t columns, size_t bits) {
   std::vector<uint32_t> words(codes.size() * bits / 32);
   for (size_t i = 0; i < codes.size(); ++i)
@@ -118,14 +118,14 @@ void add_gptq(SafetensorsBuilder& file, const std::string& key, const Grouped& m
   const auto n = static_cast<int64_t>(m.outputs), k = static_cast<int64_t>(m.inputs),
              g = static_cast<int64_t>(m.groups()), b = static_cast<int64_t>(bits);
   std::vector<uint8_t> stored = transposed(m.zeros, m.groups());
-  for (uint8_t& zero : stored) --zero;  // the first checkpoint format
+  for (uint8_t& zero : stored) --zero;  // the first checkpoint format stores zeros minus one
   file.add(key + ".qweight", "I32", Shape{k * b / 32, n},
            transposed(packed_rows(m.codes, m.inputs, bits), m.inputs * bits / 32));
   file.add(key + ".qzeros", "I32", Shape{g, n * b / 32}, packed_rows(stored, m.outputs, bits));
   file.add(key + ".scales", "F16", Shape{g, n}, halves(transposed(m.scales, m.groups())));
 }
 
-// Eight columns to a word, in AutoAWQ's order.
+// Packs eight columns per word, in AutoAWQ's order.
 std::vector<uint32_t> awq_words(const std::vector<uint8_t>& codes) {
   constexpr size_t kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
   std::vector<uint32_t> words(codes.size() / 8);
@@ -179,7 +179,8 @@ void add_nvfp4(SafetensorsBuilder& file, const std::string& key, const Grouped& 
   file.add(key + ".weight_global_scale", "F32", Shape{1}, std::vector<float>{kGlobal});
 }
 
-// A quarter of the outputs below the next, two bits each; the scale is what weights were multiplied by.
+// Stores the quarters of the outputs in two bits each of the same bytes; the scale is the factor that weights
+// were multiplied by.
 std::vector<float> add_bitnet(SafetensorsBuilder& file, const std::string& key,
                               const std::vector<float>& weights, size_t outputs) {
   double sum = 0.0;
@@ -201,18 +202,19 @@ std::vector<float> add_bitnet(SafetensorsBuilder& file, const std::string& key,
   return values;
 }
 
-// Adds a matrix [outputs, inputs] to a file in some format. Gives the values that it has there.
+// Adds a matrix [outputs, inputs] to a file in some format, and returns its dequantized values.
 using AddMatrix = std::vector<float> (*)(SafetensorsBuilder&, const std::string& key,
                                          const std::vector<float>& weights, size_t outputs);
 
 struct Scheme {
   const char* name;
-  const char* format;  // as the tensors are described
+  const char* format;  // name in the description of the tensors
   std::string config;
   AddMatrix add;
 };
 
-// Widths and rows in a mixed order, as the converter chooses them; values as large as those of `weights`.
+// Makes widths and rows in mixed order, as the converter chooses them, with values of the magnitude of
+// `weights`.
 std::vector<float> add_exl2(SafetensorsBuilder& file, const std::string& key,
                             const std::vector<float>& weights, size_t outputs) {
   const size_t inputs = weights.size() / outputs;
@@ -304,8 +306,8 @@ const std::vector<Scheme>& schemes() {
   return *all;
 }
 
-// Whether checkpoints of these formats have such a tensor quantized: a router stays as it is, and so does
-// what does not fill the words.
+// Returns whether checkpoints of these formats quantize such a tensor. Routers are not quantized, nor are
+// tensors that do not fill whole words.
 bool is_quantized(const TensorInfo& info) {
   const auto ends_with = [&](std::string_view end) { return info.name.ends_with(end); };
   return info.shape.size() == 2 && info.name.find("layers.") != std::string::npos && ends_with(".weight") &&
@@ -354,8 +356,8 @@ class ModelPair {
   int num_matrices_ = 0;
 };
 
-// relative_rms of rows of logits. Where a token has two experts that score the same it may go to either of
-// them: of a mixture the row that is farthest apart does not count.
+// Returns relative_rms over rows of logits. If two experts have the same score, a token may go to either of
+// them, so the row with the largest error is not counted for MoE models.
 double distance(const std::vector<float>& values, const std::vector<float>& reference, int32_t vocab,
                 bool is_mixture) {
   std::vector<double> errors, sizes;
@@ -390,8 +392,8 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
     const auto apart = [&](const TokenIds& of, int32_t chunk) {
       return distance(coded.logits(of, chunk), wide.logits(of, chunk), coded.vocab_size(), is_mixture);
     };
-    // In 16 bits several tokens may go to another expert; and there the wide model's weights are rounded to
-    // F16, which those of codes are not: 0.006 of gemma3n's logits.
+    // With 16-bit activations several tokens may go to another expert. Also, the weights of the F32 model are
+    // then rounded to F16, but codes are not: 0.006 of gemma3n's logits.
     const double most = tolerance(1e-3, is_mixture ? 3e-2 : 7e-3);
     EXPECT_LE(apart(ids, 512), most) << "a prompt";
     EXPECT_LE(apart(few, 1), most) << "single tokens";

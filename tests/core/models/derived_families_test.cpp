@@ -1,6 +1,6 @@
-// Families whose code comes with their checkpoints: each is another family with other names, another order of
-// its matrices or other settings, so that a model of the other family, turned into one of theirs, must give
-// the logits that transformers gives for it.
+// Families whose code is distributed with their checkpoints. Each is another family with other names, another
+// order of its matrices or other settings. So a model of the other family, converted to it, must give the
+// logits that transformers computes for the original.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -18,7 +18,7 @@ namespace {
 struct Derivation {
   const char* architecture;
   const char* model_type;
-  const char* from;  // its golden directory
+  const char* from;  // directory of its reference outputs
   std::function<void(StoredModel&)> apply;
 };
 
@@ -44,7 +44,7 @@ StoredTensor taken(StoredModel& model, const std::string& name) {
   return tensor;
 }
 
-// Of each KV head: its queries, its key, its value, one matrix under the other.
+// Concatenates for each KV head its queries, its key and its value, one matrix after another.
 void fuse_by_kv_head(StoredModel& model) {
   const int64_t kv_heads = model.config["num_key_value_heads"];
   for (int layer = 0; layer < num_layers(model); ++layer) {
@@ -95,7 +95,8 @@ void scale_as_f32(StoredTensor& tensor, float factor) {
   tensor.bytes = std::move(bytes);
 }
 
-// Granite's multipliers under MiniCPM's names; that of attention, which MiniCPM lacks, goes into the queries.
+// Uses Granite's multipliers under MiniCPM's names. MiniCPM has no attention multiplier, so the queries are
+// scaled by it.
 void to_minicpm(StoredModel& model) {
   Json& config = model.config;
   const float head_dim = config["hidden_size"].get<float>() / config["num_attention_heads"].get<float>();
@@ -129,7 +130,7 @@ void to_orion(StoredModel& model) {
   model.config["rms_norm_eps"] = 1e-5;
 }
 
-// Experts that are all the same, whose weights add up to one, are one feed-forward part.
+// Identical experts whose weights add up to one are equivalent to one feed-forward layer.
 void to_gemmoe(StoredModel& model) {
   constexpr int kExperts = 4;
   const int64_t columns = model.config["hidden_size"];
@@ -165,7 +166,7 @@ const Derivation kDerivations[] = {
 
 class DerivedFamily : public ::testing::TestWithParam<Derivation> {};
 
-TEST_P(DerivedFamily, GivesTheLogitsOfTheFamilyThatItIs) {
+TEST_P(DerivedFamily, GivesTheLogitsOfTheOriginalFamily) {
   const std::string directory = family_directory({GetParam().from});
   if (directory.empty()) GTEST_SKIP() << GetParam().from << " is absent";
   StoredModel model = read_stored_model(directory);

@@ -1,5 +1,5 @@
-// Draws made where the logits lie: on the device under test where it samples, else on a CPU backend that was
-// taught to. Against the sampler on the host.
+// Sampling on the device: on the device under test if it samples, otherwise on a CPU backend extended to do
+// so. Compared with the sampler on the host.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -27,7 +27,7 @@ std::shared_ptr<Device> open_drawing_device() {
 
 class DrawsOfADevice : public ::testing::Test {
  protected:
-  static constexpr int32_t kMaxRows = 70;  // more than are in work at once
+  static constexpr int32_t kMaxRows = 70;  // more than are processed at once
   static constexpr int32_t kMaxVocab = 40000;
 
   DrawsOfADevice() : device_(open_drawing_device()), context_(device_, limits()) {}
@@ -43,7 +43,7 @@ class DrawsOfADevice : public ::testing::Test {
     return limits;
   }
 
-  // Draws from all of them in one call, from rows wider than their vocabulary.
+  // Draws all of them in one call, from rows wider than their vocabulary.
   std::vector<SampledToken> draw(const std::vector<RandomDraw>& all, int32_t stride) {
     std::vector<float> logits(all.size() * static_cast<size_t>(stride), 1e30F);
     DeviceDraws draws;
@@ -98,7 +98,7 @@ TEST_F(DrawsOfADevice, AreWhatTheSamplerDraws) {
   }
 }
 
-TEST_F(DrawsOfADevice, TheLargestOfEachRowAlone) {
+TEST_F(DrawsOfADevice, AreTheLargestOfEachRowIfGreedy) {
   std::mt19937_64 random(3);
   std::vector<RandomDraw> all;
   for (int32_t i = 0; i < 9; ++i) {
@@ -110,7 +110,7 @@ TEST_F(DrawsOfADevice, TheLargestOfEachRowAlone) {
   std::fill(all[3].logits.begin(), all[3].logits.end(), -std::numeric_limits<float>::infinity());
   all[4].logits[7] = std::numeric_limits<float>::quiet_NaN();
   Sampler sampler(20003);
-  for (int32_t repeat = 0; repeat < 3; ++repeat) {  // what a draw leaves behind serves the next
+  for (int32_t repeat = 0; repeat < 3; ++repeat) {  // the state left by a draw is used by the next one
     const std::vector<SampledToken> device = draw(all, 20003 + repeat);
     for (size_t i = 0; i < all.size(); ++i) {
       const SampledToken host = sampler.sample(all[i].request());
@@ -137,7 +137,7 @@ std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model) {
   return create_model_cache(Runtime::create({}), model, options);
 }
 
-// Some need what a device lacks, and one takes whole rows.
+// Returns requests of which some need features a device lacks, and one needs whole rows.
 std::vector<JobRequest> requests(const Tokenizer& tokenizer) {
   std::vector<JobRequest> all;
   for (int32_t i = 0; i < 9; ++i) {
@@ -184,8 +184,8 @@ std::vector<Said> run_together(Engine& cache, const std::vector<JobRequest>& all
   return said;
 }
 
-// On the CPU alone: another device's logits are not the same bits.
-TEST(JobsOnADrawingDevice, SayWhatTheySayWithoutIt) {
+// Only on the CPU: logits of another device are not bit-identical.
+TEST(JobsOnADrawingDevice, GenerateTheSameTextAsWithoutIt) {
   const auto plain = load_on(Device::open(*find_backends()[0].backend, 0, {}));
   const auto drawing = load_on(Device::open(drawing_backend(), 0, {}));
   const std::vector<JobRequest> all = requests(plain->tokenizer());
@@ -201,7 +201,7 @@ TEST(JobsOnADrawingDevice, SayWhatTheySayWithoutIt) {
   }
 }
 
-TEST(JobsOnADrawingDevice, CopyNoRowOfLogitsThatTheyNeedNot) {
+TEST(JobsOnADrawingDevice, CopyOnlyTheRowsOfLogitsThatTheyNeed) {
   const auto model = load_on(Device::open(drawing_backend(), 0, {}));
   const auto cache = make_cache(model);
   std::vector<JobRequest> all = requests(model->tokenizer());
@@ -215,7 +215,7 @@ TEST(JobsOnADrawingDevice, CopyNoRowOfLogitsThatTheyNeedNot) {
   EXPECT_GE(num_rows_read() - before, static_cast<int64_t>(score.prompt.size()) - 1);
 }
 
-// Jobs whose steps can be foreseen, of several lengths, some of which stop where nobody knows.
+// Returns jobs whose steps can be issued ahead, of several lengths, some of which stop unexpectedly.
 std::vector<JobRequest> plain_requests(const Tokenizer& tokenizer) {
   std::vector<JobRequest> all;
   for (int32_t i = 0; i < 6; ++i) {
@@ -231,7 +231,7 @@ std::vector<JobRequest> plain_requests(const Tokenizer& tokenizer) {
   return all;
 }
 
-TEST(JobsOnADrawingDevice, SayTheSameInStepsThatAreIssuedAhead) {
+TEST(JobsOnADrawingDevice, GenerateTheSameTextInStepsThatAreIssuedAhead) {
   const auto plain = load_on(Device::open(*find_backends()[0].backend, 0, {}));
   const auto drawing = load_on(Device::open(drawing_backend(), 0, {}));
   const std::vector<JobRequest> all = plain_requests(plain->tokenizer());

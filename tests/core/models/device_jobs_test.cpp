@@ -1,4 +1,4 @@
-// Jobs on the device under test: what two models on it say, and what it makes of embeddings.
+// Jobs on the device under test: texts of two models on it, and embeddings.
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -59,7 +59,7 @@ std::vector<TokenIds> run(const Model& model, Engine& cache) {
   return said;
 }
 
-TEST(DeviceJobs, TwoModelsOnOneDeviceSayWhatTheySayAlone) {
+TEST(DeviceJobs, TwoModelsOnOneDeviceGenerateTheSameTextsAsAlone) {
   const std::shared_ptr<Device> device = open_test_device();
   const std::vector<std::shared_ptr<const Model>> models = {
       load_on(device, QUIRE_EMBEDDED_MODEL),
@@ -87,7 +87,7 @@ std::vector<float> embedding_of(const std::shared_ptr<const Model>& model, Pooli
   return job->embedding();
 }
 
-// Normalised vectors, which point the same way as far as the type of the activations can tell.
+// Compares normalized vectors, within the precision of the activation type.
 TEST(DeviceJobs, EmbeddingsAreThoseOfTheCpu) {
   const auto model = load_model(QUIRE_EMBEDDED_MODEL);
   const auto on_cpu = load_on(Device::open(kernels::cpu_backend(), 0, {}), QUIRE_EMBEDDED_MODEL);
@@ -101,8 +101,9 @@ TEST(DeviceJobs, EmbeddingsAreThoseOfTheCpu) {
   }
 }
 
-// Between the making of a cache and its end, for whatever its jobs do, be it that there is nothing left.
-TEST(DeviceJobs, NothingIsTakenOfADeviceWhileJobsRun) {
+// No device memory is allocated between the construction of a cache and its end, whatever its jobs do, even
+// if the device has no memory left.
+TEST(DeviceJobs, NoDeviceMemoryIsAllocatedWhileJobsRun) {
   const std::shared_ptr<Device> device = open_test_device();
   const auto model = load_on(device, QUIRE_EMBEDDED_MODEL);
   const auto cache = make_cache(model);

@@ -1,5 +1,5 @@
-// A card that breaks under running jobs: a kernel writes where no memory is, and CUDA's word for that is
-// final for the process. A program of its own, since nothing runs on the card afterwards.
+// A GPU that fails while jobs run: a kernel writes to an invalid address, after which CUDA is unusable in the
+// process. A program of its own, because nothing can run on the GPU afterwards.
 #include <iostream>
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model) {
   return create_model_cache(Runtime::create({}), model, options);
 }
 
-// Goes on until it is stopped.
+// Returns a request that runs until it is stopped.
 JobRequest endless_request() {
   JobRequest request;
   request.prompt = {1, 2, 3};
@@ -73,7 +73,7 @@ TEST(DeviceLoss, EndsAllJobsWithTheErrorByName) {
     EXPECT_EQ(error.code(), ErrorCode::device_lost);
     expect_lost(error.what());
   }
-  // Whoever was idle learns of it with the next job.
+  // An idle cache reports the loss with its next job.
   const auto late = idle->submit(endless_request());
   ASSERT_TRUE(late->wait(kPatience));
   EXPECT_EQ(late->result().error, ErrorCode::device_lost);

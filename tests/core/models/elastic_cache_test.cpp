@@ -1,5 +1,5 @@
-// The embedded model in a cache that grows and shrinks: the budget counts what the device gives to the byte,
-// and no answer depends on it.
+// The embedded model in a cache that grows and shrinks: the budget equals the allocated device memory to the
+// byte, and no output depends on it.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -18,7 +18,7 @@ namespace quire::testing {
 namespace {
 
 constexpr int32_t kNumJobs = 12;
-// Each job has a page of its own, longer than its tokens: many bytes for few steps.
+// Each job has its own page, longer than its tokens: many bytes for few steps.
 constexpr int32_t kPageTokens = 128;
 constexpr int64_t kMinTokens = 256;
 
@@ -31,7 +31,7 @@ class ElasticCache : public ::testing::TestWithParam<Kind> {
  protected:
   ElasticCache() { open_device(0); }
 
-  // And the model on it.
+  // Opens a device and loads the model on it.
   void open_device(uint64_t limit_bytes) {
     kernels::DeviceOptions options;
     options.num_threads = 2;
@@ -92,10 +92,10 @@ class ElasticCache : public ::testing::TestWithParam<Kind> {
   std::shared_ptr<Device> device_;
   std::shared_ptr<const Model> model_;
   uint64_t weight_bytes_ = 0;
-  int32_t most_pages_ = 0;  // Seen while jobs ran.
+  int32_t most_pages_ = 0;  // largest number seen while jobs ran
 };
 
-TEST_P(ElasticCache, AnswersAsOneWithAllItsPagesAndTheBudgetIsWhatTheDeviceGives) {
+TEST_P(ElasticCache, GeneratesTheSameAsAFixedCacheAndTheBudgetEqualsTheDeviceMemory) {
   const std::vector<TokenIds> expected = run_jobs(*open(0));
   const auto cache = open(kMinTokens);
   const int32_t least = cache->stats().pages.total;
@@ -116,7 +116,7 @@ TEST_P(ElasticCache, AnswersAsOneWithAllItsPagesAndTheBudgetIsWhatTheDeviceGives
   }
 }
 
-TEST_P(ElasticCache, GivesALoadTheBytesThatNoJobUses) {
+TEST_P(ElasticCache, ReleasesUnusedMemoryForALoad) {
   const auto cache = open(kMinTokens, Duration{0});
   const uint64_t smallest = runtime_->leased_bytes("cpu");
   run_jobs(*cache);
@@ -128,8 +128,8 @@ TEST_P(ElasticCache, GivesALoadTheBytesThatNoJobUses) {
   EXPECT_EQ(runtime_->leased_bytes("cpu"), budget);
 }
 
-// Without a budget it is the device that has no more.
-TEST_P(ElasticCache, GivesALoadWhatTheDeviceLacks) {
+// Without a budget, the limit is the device's own memory.
+TEST_P(ElasticCache, ReleasesMemoryForALoadIfTheDeviceHasNoMore) {
   auto cache = open(kMinTokens, std::chrono::hours(1));
   const uint64_t smallest = held_bytes();
   run_jobs(*cache);

@@ -1,5 +1,5 @@
-// A tiny model of every family against transformers' own fp32 outputs: whole, in chunks, beside others, and
-// on small pages. The models lie in the shared folder, a few of them in the project.
+// A tiny model of every family compared with the fp32 outputs of transformers: whole, in chunks, with other
+// sequences, and on small pages. The models are in the shared folder, a few of them in the project.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ TEST_P(FamilyTest, LogitsAgree) {
   EXPECT_LE(error, tolerance(2e-3, GetParam().f16_bound));
 }
 
-// To the last bit on the CPU: what a token gives depends on its own sequence alone.
-TEST_P(FamilyTest, ChunksAndPagesAndCompanyChangeNothing) {
+// Bit-identical on the CPU: the result of a token depends on its own sequence alone.
+TEST_P(FamilyTest, ChunksPagesAndOtherSequencesChangeNothing) {
   const TokenIds ids = read_ids(golden(), "input_ids");
   const std::vector<float> whole = TransformerRunner(model_, {}).logits(ids, 512);
   RunnerOptions options;
@@ -58,9 +58,9 @@ TEST_P(FamilyTest, ChunksAndPagesAndCompanyChangeNothing) {
   EXPECT_TRUE(std::equal(whole.begin(), whole.end(), middle));
 }
 
-// Layers with a window have a few pages of four tokens, which come again and again, beside somebody who does
-// not care for numbers.
-TEST_P(FamilyTest, PagesGivenBackBehindAWindowChangeNothing) {
+// Layers with a window use a few pages of four tokens in turn, next to another sequence whose pages contain
+// NaN.
+TEST_P(FamilyTest, ReleasingPagesBeforeAWindowChangesNothing) {
   const auto model = load_model(directory_);
   const TokenIds ids = read_ids(golden(), "input_ids");
   const std::vector<float> whole = TransformerRunner(model, {}).logits(ids, 512);

@@ -1,6 +1,5 @@
-// Loads of two models at once while another process takes the card's memory and gives it back, at any time:
-// each ends in a model or in one refusal for lack of memory, and what was loaded computes what it always
-// does.
+// Two models are loaded at once while another process allocates and frees memory of the GPU at random. Each
+// load ends with a model or with one out-of-memory error, and a loaded model computes the usual results.
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -29,14 +28,14 @@ namespace quire::testing {
 namespace {
 
 constexpr const char* kFill = "--fill";
-constexpr uint64_t kMostFree = uint64_t{200} << 20;  // two of these models and their caches take 160
+constexpr uint64_t kMostFree = uint64_t{200} << 20;  // two of these models and their caches need 160 MiB
 constexpr uint64_t kPiece = uint64_t{2} << 20;
 
 uint64_t free_bytes(const Device& device) {
   return device.info().free_bytes;
 }
 
-// The other process: first all but a little, then more and less of that, until its input ends.
+// Body of the other process: first allocates all but a little, then varies that rest until its input ends.
 int fill(uint64_t most_free) {
   const std::shared_ptr<Device> device = open_test_device();
   std::vector<DeviceBuffer> base, pieces;
@@ -63,7 +62,7 @@ int fill(uint64_t most_free) {
   return 0;
 }
 
-// This program once more, as that process. Gone with this object.
+// Runs this program again as that process, which ends with this object.
 class Filler {
  public:
   explicit Filler(uint64_t most_free) {
@@ -130,7 +129,7 @@ class FilledCard : public ::testing::Test {
     return tokens;
   }
 
-  // What a load and a job after it end with.
+  // Counts of the results of a load and of a job after it.
   struct Ends {
     std::atomic<int> loaded{0}, computed{0}, refused{0};
   };
@@ -151,7 +150,7 @@ class FilledCard : public ::testing::Test {
   const std::shared_ptr<Runtime> runtime_ = Runtime::create({});
 };
 
-TEST_F(FilledCard, EachOfTwoLoadsHasOneAnswer) {
+TEST_F(FilledCard, EachOfTwoLoadsHasOneResult) {
   TokenIds expected;
   {
     const auto home = load();

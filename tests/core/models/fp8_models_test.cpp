@@ -1,6 +1,6 @@
-// Checkpoints turned into FP8 ones, as converters publish them, against the same checkpoints with the weights
-// that FP8 left: equal bit for bit on the CPU, nearly so where only the latter are rounded to f16. And still
-// near the references of the weights that they were made of.
+// Checkpoints converted to FP8, as converters publish them, compared with the same checkpoints with the
+// dequantized weights: equal bit for bit on the CPU, nearly equal if only the latter are rounded to f16. Also
+// compared with the references of the original weights.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -42,7 +42,7 @@ constexpr Scheme kSchemes[] = {
      R"({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [24, 40]})"},
 };
 
-// A matrix [rows, columns] as codes and scales, and the values that they stand for.
+// Matrix [rows, columns] as codes and scales, with the dequantized values.
 struct Fp8Matrix {
   std::vector<uint8_t> codes;
   std::vector<float> scales;
@@ -50,7 +50,7 @@ struct Fp8Matrix {
   std::vector<float> values;
 };
 
-// Each block's largest magnitude becomes 448.
+// Scales each block so that its largest magnitude becomes 448.
 Fp8Matrix to_fp8(const std::vector<float>& weights, size_t rows, size_t columns, const Scheme& scheme) {
   const size_t block_rows = scheme.block_out > 0 ? static_cast<size_t>(scheme.block_out) : rows;
   const size_t block_columns = scheme.block_in > 0 ? static_cast<size_t>(scheme.block_in) : columns;
@@ -136,12 +136,12 @@ void expect_same_logits(const Fp8Pair& pair, const TokenIds& ids, std::vector<fl
   const double most = tolerance(0.0, 3e-3);
   *logits = fp8.logits(ids, 512);
   EXPECT_LE(relative_rms(*logits, wide.logits(ids, 512)), most) << "a prompt";
-  // Token by token other kernels multiply.
+  // Single tokens use other matrix kernels.
   const TokenIds few(ids.begin(), ids.begin() + std::min<ptrdiff_t>(6, static_cast<ptrdiff_t>(ids.size())));
   EXPECT_LE(relative_rms(fp8.logits(few, 1), wide.logits(few, 1)), most) << "single tokens";
 }
 
-// Headers alone give what is then taken.
+// Checks that the size planned from headers equals the allocated size.
 void expect_as_planned(const std::string& path) {
   const auto device = open_test_device();
   const auto source = open_model_source(posix_file_system(), path);
@@ -209,7 +209,7 @@ TEST(Fp8Story, EqualsTheModelOfItsWeights) {
   }
 }
 
-// A row is the same bits in any chunks, alone and beside others.
+// Checks that a row is bit-identical in any chunks, alone and with other sequences.
 void expect_independence(const std::shared_ptr<const Model>& model, const TokenIds& ids) {
   const auto vocab = static_cast<size_t>(TransformerRunner(model, {}).vocab_size());
   const std::vector<float> alone = TransformerRunner(model, {}).logits(ids, 512);

@@ -1,4 +1,4 @@
-// Tiny models of each family against transformers' own fp32 outputs.
+// Tiny models of each family compared with the fp32 outputs of transformers.
 #include <gtest/gtest.h>
 
 #include "tests/core/models/golden_file.h"
@@ -7,7 +7,7 @@
 namespace quire::testing {
 namespace {
 
-// Where the first and second logit are nearer than this, either token is right.
+// Returns the gap between first and second logit below which either token is accepted.
 double near_tie() {
   return tolerance(0.01, 0.05);
 }
@@ -27,9 +27,9 @@ TEST_P(GoldenArchitecture, LogitsAgree) {
   EXPECT_LE(error, tolerance(2e-3, 1e-2));
 }
 
-// What embeddings are made of: multiplied with the vocabulary matrix as it lies in the file, the states are
+// Hidden states, from which embeddings are made: multiplied by the vocabulary matrix of the file, they give
 // the logits that transformers computed.
-TEST_P(GoldenArchitecture, StatesAreWhatTheHeadReads) {
+TEST_P(GoldenArchitecture, StatesAreTheInputOfTheHead) {
   const std::string golden = directory() + "/golden.safetensors";
   const std::string weights = directory() + "/model.safetensors";
   RunnerOptions options;

@@ -1,4 +1,4 @@
-// The families of which there is a tiny model with outputs of transformers.
+// Families for which there is a tiny model with outputs of transformers.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@ namespace quire::testing {
 
 struct Family {
   const char* name;
-  // The tokens that a sequence may have where greedy tokens are compared: long rope follows it.
+  // Longest sequence for comparisons of greedy tokens; long rope depends on it.
   int32_t greedy_context = 512;
-  double f16_bound = 1e-2;  // of activations of f16
+  double f16_bound = 1e-2;  // tolerance with f16 activations
 };
 
 inline constexpr Family kFamilies[] = {
@@ -42,7 +42,7 @@ inline constexpr Family kFamilies[] = {
     {"glm4"},
     {"glm4_moe"},
     {"glm4_moe_lite"},
-    {"glm_moe_dsa", 512, 2e-2},  // keys are selected, which small differences exchange
+    {"glm_moe_dsa", 512, 2e-2},  // keys are selected, and small differences change the selection
     {"gpt2"},
     {"gpt_bigcode"},
     {"gpt_neox"},
@@ -54,7 +54,7 @@ inline constexpr Family kFamilies[] = {
     {"hunyuan_v1_moe"},
     {"jetmoe"},
     {"llama3"},
-    {"llama4", 512, 2e-2},  // one expert a token, which small differences exchange
+    {"llama4", 512, 2e-2},  // one expert per token, and small differences change it
     {"llama_bias_linear_rope"},
     {"llama_tied"},
     {"mimo_v2_flash"},
@@ -87,7 +87,7 @@ inline constexpr Family kFamilies[] = {
     {"vaultgemma"},
 };
 
-// Where its directory lies, in the project or in the shared folder; empty where it is in neither.
+// Returns its directory, in the project or in the shared folder; empty if neither has it.
 inline std::string family_directory(const Family& family) {
   for (const std::string& root : {std::string(QUIRE_TEST_DATA) + "/architectures/",
                                   std::string(QUIRE_SHARED_DIR) + "/golden/architectures/"}) {

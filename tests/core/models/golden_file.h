@@ -1,4 +1,4 @@
-// Reference outputs made by other people's programs.
+// Reference outputs computed by other programs.
 #pragma once
 
 #include <string>
@@ -8,37 +8,37 @@
 
 namespace quire::testing {
 
-// One tensor of a safetensors file, as floats or as ids.
+// Read one tensor of a safetensors file, as floats or as ids.
 std::vector<float> read_floats(const std::string& path, const std::string& tensor);
 TokenIds read_ids(const std::string& path, const std::string& tensor);
 std::vector<float> read_floats_or_empty(const std::string& path, const std::string& tensor);
 
-// A prompt of a model's golden.json with its greedy continuation.
+// Prompt of a model's golden.json with its greedy continuation.
 struct GoldenPrompt {
   std::string prompt;
   TokenIds ids;
   TokenIds greedy;         // 64 ids
-  std::vector<float> gap;  // between the first and the second logit before each
+  std::vector<float> gap;  // between the first and the second logit before each token
 };
-// Those that the object in `path` has, or the object of its member `under`.
+// Reads the prompts of the JSON object in `path`, or of its member `under`.
 std::vector<GoldenPrompt> read_golden_prompts(const std::string& path, const std::string& under = "");
 
 TokenIds read_json_ids(const std::string& path);
 
-// A text with its perplexity by another program.
+// Text with its perplexity computed by another program.
 struct GoldenPerplexity {
   TokenIds ids;
   double value;
 };
 GoldenPerplexity read_golden_perplexity(const std::string& path);
 
-// SmolLM2-135M-Instruct, as tools/real_model.sh of the shared folder makes it: the directory that
-// QUIRE_SMOLLM2_DIR names, or models/smollm2 of the shared folder. Empty where there is none.
+// Returns the directory of SmolLM2-135M-Instruct, made by tools/real_model.sh of the shared folder:
+// QUIRE_SMOLLM2_DIR, or models/smollm2 of the shared folder. Empty if there is none.
 std::string smollm2_directory();
 
 bool exists(const std::string& path);
 
-// sqrt(sum (a - b)^2 / sum b^2).
+// Returns sqrt(sum (a - b)^2 / sum b^2).
 double relative_rms(const std::vector<float>& values, const std::vector<float>& reference);
 
 }  // namespace quire::testing

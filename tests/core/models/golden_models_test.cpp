@@ -1,4 +1,4 @@
-// Trained models against the outputs of transformers (fp32) and ExLlamaV2 (fp16 on a GPU).
+// Trained models compared with the outputs of transformers (fp32) and ExLlamaV2 (fp16 on a GPU).
 #include <gtest/gtest.h>
 
 #include "tests/core/models/golden_file.h"
@@ -13,7 +13,7 @@ double near_tie() {
 
 struct GoldenCase {
   const char* name;
-  const char* file;  // of the reference logits
+  const char* file;  // has the reference logits
   double max_relative_rms;
 };
 
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
                       GoldenCase{"story-3m-gptq-g128", "golden_exl2.safetensors", 1e-2},
                       GoldenCase{"story-3m-gptq-g64-act", "golden_exl2.safetensors", 1e-2}));
 
-// The committed model needs no shared folder.
+// The model committed to the repository needs no shared folder.
 TEST(EmbeddedModel, PromptLogitsAgreeWithExLlamaV2) {
   const std::string golden = std::string(QUIRE_TEST_DATA) + "/models/story-15m-exl2-4.0bpw";
   const std::vector<GoldenPrompt> prompts = read_golden_prompts(golden + "/golden.json");
@@ -63,7 +63,7 @@ struct GreedyCase {
   const char* name;
   std::string directory;
   std::string golden;
-  const char* under;  // the member of `golden` that has the prompts
+  const char* under;  // member of `golden` with the prompts
 };
 
 class GoldenGreedy : public ::testing::TestWithParam<GreedyCase> {
@@ -78,7 +78,7 @@ class GoldenGreedy : public ::testing::TestWithParam<GreedyCase> {
   }
 };
 
-TEST_P(GoldenGreedy, FedTheGoldenTokensEachIsTheArgMax) {
+TEST_P(GoldenGreedy, EachGoldenTokenIsTheArgMaxOfItsPrefix) {
   TransformerRunner runner(load_model(GetParam().directory), {});
   const int32_t vocab = runner.vocab_size();
   const double tie = near_tie();
@@ -94,7 +94,7 @@ TEST_P(GoldenGreedy, FedTheGoldenTokensEachIsTheArgMax) {
   }
 }
 
-TEST_P(GoldenGreedy, FreeRunningTextIsEqualUpToTheFirstNearTie) {
+TEST_P(GoldenGreedy, GeneratedTextIsEqualUpToTheFirstNearTie) {
   TransformerRunner runner(load_model(GetParam().directory), {});
   const int32_t vocab = runner.vocab_size();
   const double tie = near_tie();

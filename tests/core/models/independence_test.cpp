@@ -1,4 +1,5 @@
-// A sequence's numbers are its own: bit-identical alone or in company, in any chunks, on any page size.
+// The results of a sequence depend on that sequence alone: bit-identical alone or with others, in any chunks,
+// with any page size.
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace quire::testing {
 namespace {
 
-// Deterministic ids that are not a text; the numbers are what counts.
+// Returns deterministic ids, which need not be a meaningful text.
 TokenIds some_ids(int32_t count, int32_t vocab, uint32_t seed) {
   TokenIds ids;
   for (int32_t i = 0; i < count; ++i) {
@@ -54,7 +55,7 @@ TEST_P(Independence, OfThePageSize) {
   }
 }
 
-TEST_P(Independence, OfTheCompany) {
+TEST_P(Independence, OfOtherSequences) {
   TransformerRunner runner(model_, {});
   std::vector<float> mine;
   const auto take = [&](const std::vector<float>& rows, size_t first_row, size_t num_rows) {
@@ -62,7 +63,7 @@ TEST_P(Independence, OfTheCompany) {
     mine.insert(mine.end(), rows.begin() + static_cast<ptrdiff_t>(first_row * vocab),
                 rows.begin() + static_cast<ptrdiff_t>((first_row + num_rows) * vocab));
   };
-  // A chunk between two others, then token by token beside a growing prompt.
+  // A chunk between two others, then token by token next to a growing prompt.
   Feed own{2, 0, {ids_.begin(), ids_.begin() + 50}};
   take(runner.step({{0, 0, some_ids(33, 6144, 1)}, own, {5, 0, some_ids(7, 6144, 2)}}), 33, 50);
   for (int32_t position = 50; position < 90; ++position) {

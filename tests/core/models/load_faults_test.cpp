@@ -1,5 +1,5 @@
-// Loading a model, whole or in shards, while reads or allocations fail, each in its turn, once and for ever:
-// a status, nothing left behind, and the next load works.
+// Fault injection while a model is loaded, whole or in shards: each read or allocation fails in turn, once or
+// from then on. The load returns an error, nothing leaks, and the next load succeeds.
 #include <atomic>
 #include <iostream>
 
@@ -14,7 +14,7 @@
 namespace quire::testing {
 namespace {
 
-// The files of the machine, until it is told to fail.
+// Files of the system that fail at the fault point.
 class FailingFiles final : public FileSystem {
  public:
   explicit FailingFiles(const FaultPoint& point) : point_(point) {}
@@ -84,7 +84,7 @@ class LoadFaults : public ::testing::TestWithParam<int32_t> {
     return code_of([&] { load_model(files, num_helpers); });
   }
 
-  // Each allocation of all threads fails in its turn, the device's own memory included.
+  // Makes each allocation of any thread fail in turn, including those of the device's memory.
   template <typename Make>
   static int64_t fail_allocations(Make make) {
     return for_each_fault([&](const FaultPoint& point) {
@@ -95,7 +95,7 @@ class LoadFaults : public ::testing::TestWithParam<int32_t> {
         const ErrorCode of_make = code_of(make);
         return std::pair(of_make, fault.num_failed() > 0);
       }();
-      // A sort that finds no room for a faster way goes the slower one.
+      // A sort falls back to a slower algorithm if it cannot allocate.
       EXPECT_TRUE(code == ErrorCode::ok || (failed && code == ErrorCode::out_of_memory))
           << error_code_name(code);
       EXPECT_EQ(num_live_allocations(), live_before);
@@ -130,7 +130,7 @@ TEST_P(LoadFaults, EveryAllocationFails) {
   std::cout << num_points << " faults\n";
 }
 
-// Pages, contexts, what shards meet at and their threads.
+// Allocations of pages, contexts, the communicator of shards and their threads.
 TEST_P(LoadFaults, EveryAllocationOfAnExecutorFails) {
   const auto model = load_model(posix_file_system(), 0);
   const auto make = [&] {
@@ -149,7 +149,7 @@ TEST_P(LoadFaults, EveryAllocationOfAnExecutorFails) {
 
 TEST_P(LoadFaults, EveryReadFailsOfSeveralThreads) {
   ASSERT_EQ(load(posix_file_system(), 3),
-            ErrorCode::ok);  // what the first thread of a process takes for good
+            ErrorCode::ok);  // performs the allocations that the first thread of a process makes once
   const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
     SCOPED_TRACE(::testing::Message() << point);
     const int64_t live_before = num_live_allocations();

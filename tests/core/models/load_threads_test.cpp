@@ -1,4 +1,5 @@
-// A model is the same however many threads load it, and its progress is told in order on the one that asked.
+// A model is the same with any number of loading threads, and its progress is reported in order on the
+// calling thread.
 #include <cstring>
 #include <thread>
 
@@ -13,7 +14,7 @@ std::vector<float> logits_of(const std::shared_ptr<const Model>& model) {
   return TransformerRunner(model, {}).logits({5, 60, 700, 8, 9, 1000, 11}, 3);
 }
 
-TEST(LoadThreads, AnyNumberOfThemMakesTheSameModel) {
+TEST(LoadThreads, LoadTheSameModelInAnyNumber) {
   const std::vector<float> alone = logits_of(load_model(QUIRE_EMBEDDED_MODEL));
   for (const int32_t num_helpers : {1, 3, 20}) {
     SCOPED_TRACE(num_helpers);

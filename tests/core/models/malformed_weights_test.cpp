@@ -1,4 +1,4 @@
-// The weights of every family, bent one tensor at a time: each tensor of the files counts, and a refusal
+// Weights of every family, modified one tensor at a time: every tensor of the files is checked, and the error
 // names it.
 #include <gtest/gtest.h>
 
@@ -9,20 +9,20 @@
 namespace quire::testing {
 namespace {
 
-// By the module's name where its weights may come in several formats.
+// Checks for the name of the module if its weights may have several formats.
 void expect_named(const StoredTensor& tensor, const std::string& words) {
   const size_t ending = tensor.name.rfind(".weight");
   EXPECT_NE(words.find(tensor.name.substr(0, ending)), std::string::npos) << tensor.name << ": " << words;
 }
 
-// One more row of zeros; a single number becomes two.
+// Adds a row of zeros; a single number becomes two.
 void lengthen(StoredTensor& tensor) {
   if (tensor.shape.empty()) tensor.shape.push_back(1);
   tensor.bytes.append(tensor.bytes.size() / static_cast<size_t>(tensor.shape.front()), '\0');
   ++tensor.shape.front();
 }
 
-// Constants of an activation, which transformers stores beside what was trained.
+// Returns whether it is a constant of an activation, which transformers stores with the trained weights.
 bool has_default(const StoredTensor& tensor) {
   return tensor.name.find(".act_fn.beta") != std::string::npos ||
          tensor.name.find(".act_fn.eps") != std::string::npos;
@@ -36,7 +36,7 @@ class MalformedWeights : public ::testing::TestWithParam<Family> {
     model_ = read_stored_model(directory);
   }
 
-  // The words of the refusal; none where the model loads.
+  // Returns the error message; empty if the model loads.
   static std::string refusal(const StoredModel& model) {
     try {
       (void)load_stored_model(model);

@@ -1,5 +1,5 @@
-// What is planned is what is then taken, to the byte, on any split; and what does not fit is refused with the
-// bytes, after which less goes well in the same process.
+// The planned memory equals the allocated memory to the byte, for any split. A load that does not fit is
+// rejected with the number of bytes, and a smaller one then succeeds in the same process.
 #include "core/models/memory_plan.h"
 
 #include <algorithm>
@@ -59,14 +59,14 @@ uint64_t bytes_of_groups(const MemoryPlan& plan) {
   return bytes;
 }
 
-// Every shard has its part, and the parts are the whole.
+// Checks that every shard has a part, and that the parts add up to the total.
 void expect_shares(const std::vector<uint64_t>& of_shards, int32_t num_shards, uint64_t total) {
   EXPECT_EQ(of_shards.size(), static_cast<size_t>(num_shards));
   EXPECT_TRUE(std::all_of(of_shards.begin(), of_shards.end(), [](uint64_t bytes) { return bytes > 0; }));
   EXPECT_EQ(std::accumulate(of_shards.begin(), of_shards.end(), uint64_t{0}), total);
 }
 
-// Held on each device once the model is loaded and a cache is made on it.
+// Checks the memory of each device after the model is loaded and a cache is made on it.
 void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
   const auto model = load(options, plan.memory.placement);
   for (size_t i = 0; i < options.devices.size(); ++i) {
@@ -85,7 +85,7 @@ void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
   }
 }
 
-TEST(MemoryPlan, IsWhatIsTakenOfEveryArchitecture) {
+TEST(MemoryPlan, EqualsTheMemoryOfEveryArchitecture) {
   for (const std::string& path : small_models()) {
     SCOPED_TRACE(path);
     const ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
@@ -93,7 +93,7 @@ TEST(MemoryPlan, IsWhatIsTakenOfEveryArchitecture) {
   }
 }
 
-TEST(MemoryPlan, IsWhatIsTakenByShards) {
+TEST(MemoryPlan, EqualsTheMemoryOfShards) {
   if (!device_with_limit(0)->has(kernels::kCapabilityShards)) GTEST_SKIP() << "layers are not cut here";
   for (const std::string& path : small_models()) {
     for (const int32_t num_shards : {2, 3}) {
@@ -105,7 +105,7 @@ TEST(MemoryPlan, IsWhatIsTakenByShards) {
   }
 }
 
-// By hand: keys and values of f16 for each page of each layer.
+// Computes the group independently: keys and values in f16 for each page of each layer.
 void expect_group(const CacheGroupPlan& group, const ModelPlanOptions& options, int32_t window) {
   const TransformerShape shape = transformer_shape(options.source->config().spec);
   const Device& device = *options.devices.front().device;
@@ -126,7 +126,7 @@ void expect_group(const CacheGroupPlan& group, const ModelPlanOptions& options, 
   EXPECT_EQ(group.bytes, bytes);
 }
 
-TEST(MemoryPlan, TellsTheBytesOfEachCacheGroup) {
+TEST(MemoryPlan, ListsTheBytesOfEachCacheGroup) {
   const std::string path = family_directory({"gemma3"});
   if (path.empty()) GTEST_SKIP() << "gemma3 is absent";
   ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
@@ -144,7 +144,7 @@ TEST(MemoryPlan, TellsTheBytesOfEachCacheGroup) {
   expect_group(groups[1], options, transformer_shape(options.source->config().spec).caches.front().window);
 }
 
-TEST(MemoryPlan, IsWhatIsTakenOfEveryCacheFormat) {
+TEST(MemoryPlan, EqualsTheMemoryOfEveryCacheFormat) {
   using kernels::KvFormat;
   for (const KvFormat format : {KvFormat::f16, KvFormat::fp8, KvFormat::q8, KvFormat::q4}) {
     ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
@@ -154,7 +154,7 @@ TEST(MemoryPlan, IsWhatIsTakenOfEveryCacheFormat) {
   }
 }
 
-TEST(MemoryPlan, IsWhatIsTakenOnEachOfSeveralDevices) {
+TEST(MemoryPlan, EqualsTheMemoryOnEachOfSeveralDevices) {
   for (const std::vector<int32_t>& split : {std::vector<int32_t>{8, 0, 0}, {3, 4, 1}, {0, 1, 7}}) {
     ModelPlanOptions options = plan_options(
         QUIRE_EMBEDDED_MODEL, {device_with_limit(0), device_with_limit(0), device_with_limit(0)});
@@ -163,8 +163,8 @@ TEST(MemoryPlan, IsWhatIsTakenOnEachOfSeveralDevices) {
   }
 }
 
-TEST(MemoryPlan, OfASyntheticModelIsWhatIsTaken) {
-  // The smallest of the shapes takes a gigabyte: its plan alone is looked at, and makes nothing.
+TEST(MemoryPlan, EqualsTheMemoryOfASyntheticModel) {
+  // The smallest of the shapes needs a gigabyte, so only its plan is checked, which allocates nothing.
   for (const char* format : {"exl2", "gptq", "fp8", "f16"}) {
     const auto device = device_with_limit(0);
     const ModelPlanOptions options =
@@ -185,8 +185,8 @@ TEST(MemoryPlan, CountsPagesAndWeightsOfLayers) {
   EXPECT_LT(shared_by_layers, 1024U);  // the rotary frequencies
 }
 
-// With devices that hold two thirds of the layers each they go to both; what is planned fits.
-TEST(MemoryPlan, AnAutomaticSplitKeepsWithinEachDevice) {
+// If each device has memory for two thirds of the layers, both are used and the plan fits.
+TEST(MemoryPlan, AnAutomaticSplitFitsOnEachDevice) {
   const MemoryBytes whole =
       plan_model(plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)})).memory.total();
   const uint64_t limit = whole.workspace + (whole.total() - whole.workspace) * 2 / 3;
@@ -197,8 +197,8 @@ TEST(MemoryPlan, AnAutomaticSplitKeepsWithinEachDevice) {
   expect_as_planned(options, plan);
 }
 
-// The same with devices that hold more, of which no more is to be used.
-TEST(MemoryPlan, ASplitByBytesKeepsWithinThem) {
+// The same for larger devices with a limit.
+TEST(MemoryPlan, ASplitByBytesRespectsThem) {
   const MemoryBytes whole =
       plan_model(plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)})).memory.total();
   const uint64_t budget = whole.workspace + (whole.total() - whole.workspace) * 2 / 3;
@@ -213,7 +213,7 @@ TEST(MemoryPlan, ASplitByBytesKeepsWithinThem) {
   expect_as_planned(options, plan);
 }
 
-// Also of the CPU, whose room is asked when bytes are leased.
+// Also for the CPU, whose available memory is checked when bytes are leased.
 TEST(MemoryPlan, ABudgetOfOneDeviceIsKept) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
   const uint64_t needed = plan_model(options).memory.total().total();
@@ -229,7 +229,7 @@ TEST(MemoryPlan, ABudgetOfOneDeviceIsKept) {
   }
 }
 
-TEST(MemoryPlan, WhatDoesNotFitIsRefusedAndLessGoesWell) {
+TEST(MemoryPlan, AModelThatDoesNotFitIsRefusedAndASmallerOneLoads) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
   const MemoryBytes needed = plan_model(options).memory.total();
   const auto device = device_with_limit(needed.total() - 1);
@@ -254,7 +254,7 @@ TEST(MemoryPlan, WhatDoesNotFitIsRefusedAndLessGoesWell) {
   EXPECT_NO_THROW((void)make_cache(200));
 }
 
-TEST(MemoryPlan, ALoadThatDoesNotFitGivesEverythingBack) {
+TEST(MemoryPlan, ALoadThatDoesNotFitFreesEverything) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
   const uint64_t weights = plan_model(options).memory.total().weights();
   const auto device = device_with_limit(weights - 1);
@@ -266,8 +266,8 @@ TEST(MemoryPlan, ALoadThatDoesNotFitGivesEverythingBack) {
   EXPECT_NO_THROW((void)load(options, {}));
 }
 
-// A running cache takes no memory of its device.
-TEST(MemoryUse, StaysAsItIsBetweenCreationAndClose) {
+// A running cache allocates no device memory.
+TEST(MemoryUse, IsConstantBetweenCreationAndClose) {
   const auto model = load_model(QUIRE_EMBEDDED_MODEL);
   RunnerOptions options;
   options.wants_hidden = true;

@@ -1,5 +1,5 @@
-// The embedded model under the engine: sixteen jobs at once, half of them cancelled midway, against each job
-// run alone.
+// The embedded model in the engine: sixteen jobs at once, half of them cancelled midway, compared with each
+// job run alone.
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model, in
   return create_model_cache(Runtime::create({}), model, options);
 }
 
-// Prompts of mixed lengths, some of which share their head; greedy and sampled jobs.
+// Prompts of mixed lengths, some with a common prefix; greedy and sampled jobs.
 JobRequest request_of(const Model& model, int32_t index) {
   const std::string story =
       "Once upon a time there was a king who had three sons and a great deal of trouble. ";
@@ -54,7 +54,7 @@ struct Answer {
   int32_t cached_tokens = 0;
 
   bool operator==(const Answer& other) const {
-    return tokens == other.tokens && log_probs == other.log_probs;  // to the last bit
+    return tokens == other.tokens && log_probs == other.log_probs;  // bit-identical
   }
 };
 
@@ -109,7 +109,7 @@ class KeptPrefixes : public ::testing::TestWithParam<Kept> {
     return create_model_cache(Runtime::create({}), model_, options);
   }
 
-  // Null where the device cuts no layers.
+  // Returns null if the device does not support shards.
   std::shared_ptr<const Model> load() const {
     ModelOptions options;
     options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
@@ -123,7 +123,7 @@ class KeptPrefixes : public ::testing::TestWithParam<Kept> {
   const std::shared_ptr<const Model> model_ = load();
 };
 
-TEST_P(KeptPrefixes, GiveTheBitsThatComputingThemGives) {
+TEST_P(KeptPrefixes, GiveTheSameBitsAsComputingThem) {
   const TokenIds prompt = story_prompt(*model_, 1);
   const Answer computed = answer(*open({}), prompt);
   PrefixStoreOptions on_host;
@@ -138,7 +138,7 @@ TEST_P(KeptPrefixes, GiveTheBitsThatComputingThemGives) {
   EXPECT_GT(cache->stats().prefixes.pages_restored, 0U);
 }
 
-TEST_P(KeptPrefixes, OfAFileGiveThemToALaterCacheToo) {
+TEST_P(KeptPrefixes, AreReloadedFromFilesByALaterCache) {
   const TempDirectory directory;
   PrefixStoreOptions in_files;
   in_files.directory = directory.path();
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, KeptPrefixes,
 
 class ModelJobs : public ::testing::TestWithParam<int32_t> {};
 
-TEST_P(ModelJobs, NeighboursOfCancelledJobsGetTheTokensTheyGetAlone) {
+TEST_P(ModelJobs, CancelledJobsDoNotChangeTheTokensOfOthers) {
   const auto model = load_model(QUIRE_EMBEDDED_MODEL);
   std::vector<TokenIds> alone;
   for (int32_t i = 0; i < kNumJobs; ++i) {
@@ -194,7 +194,7 @@ TEST_P(ModelJobs, NeighboursOfCancelledJobsGetTheTokensTheyGetAlone) {
       EXPECT_EQ(result.reason, FinishReason::max_new_tokens) << "job " << i;
       EXPECT_EQ(together[index], alone[index]) << "job " << i;
     } else {
-      // What a cancelled job said before it was cancelled was right, too.
+      // The tokens of a cancelled job before its cancellation are correct, too.
       const TokenIds head(alone[index].begin(),
                           alone[index].begin() +
                               static_cast<ptrdiff_t>(std::min(together[index].size(), alone[index].size())));
@@ -208,7 +208,7 @@ TEST_P(ModelJobs, NeighboursOfCancelledJobsGetTheTokensTheyGetAlone) {
 
 INSTANTIATE_TEST_SUITE_P(PageTokens, ModelJobs, ::testing::Values(4, 256));
 
-TEST(ModelCache, WithoutATokenizerEachTokenIsToldAsItComes) {
+TEST(ModelCache, WithoutATokenizerEachTokenIsReportedAtOnce) {
   const auto model = load_model(std::string(QUIRE_TEST_DATA) + "/architectures/llama3");
   ASSERT_EQ(model->shared_tokenizer(), nullptr);
   const auto cache = make_cache(model, 256);
@@ -240,7 +240,7 @@ TEST(ModelCache, AScoringJobGivesTheLogProbabilitiesOfTheLogits) {
   EXPECT_EQ(job->scores().size(), request.prompt.size() - 1);
 }
 
-TEST(ModelCache, SizesThatMakeNoSenseAreRefusedByName) {
+TEST(ModelCache, InvalidSizesAreRefusedByName) {
   const auto model = load_model(QUIRE_EMBEDDED_MODEL);
   const auto message_of = [&](const ModelCacheOptions& options) -> std::string {
     try {
@@ -262,7 +262,7 @@ TEST(ModelCache, SizesThatMakeNoSenseAreRefusedByName) {
   EXPECT_NE(message_of(options).find("max_chunk_tokens"), std::string::npos);
 }
 
-TEST(ModelCache, ABudgetIsKeptAndGivenBack) {
+TEST(ModelCache, ABudgetIsRespectedAndReleased) {
   const auto model = load_model(QUIRE_EMBEDDED_MODEL);
   ModelCacheOptions options;
   options.max_tokens = 512;

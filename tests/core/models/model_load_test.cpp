@@ -1,4 +1,4 @@
-// Loading a model directory: what it tells, what it refuses, and that a failed load leaves nothing behind.
+// Loading of a model directory: its properties, rejected models, and failed loads, which leak nothing.
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A copy of a small model that a test may damage.
+// Copies a small model, which a test may damage.
 class ModelLoad : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -42,14 +42,14 @@ class ModelLoad : public ::testing::Test {
   fs::path directory_;
 };
 
-TEST_F(ModelLoad, TellsWhatItIs) {
+TEST_F(ModelLoad, ReportsItsProperties) {
   const auto model = load_model(QUIRE_EMBEDDED_MODEL);
   EXPECT_EQ(model->config().architecture->name, "LlamaForCausalLM");
   EXPECT_EQ(model->shape().num_layers, 8);
   EXPECT_EQ(model->shape().vocab_size, 6144);
   EXPECT_GT(model->bits_per_weight(), 4.0);
   EXPECT_LT(model->bits_per_weight(), 8.0);
-  // Quantized weights stay quantized in memory: within a fifth of what the files take.
+  // Quantized weights stay quantized in memory: at most a fifth larger than the files.
   const double stored =
       static_cast<double>(fs::file_size(fs::path(QUIRE_EMBEDDED_MODEL) / "output.safetensors"));
   EXPECT_LT(static_cast<double>(model->weight_bytes()), 1.2 * stored);
@@ -103,9 +103,8 @@ TEST_F(ModelLoad, AShardTruncatedAtAnyLengthIsAnError) {
   }
 }
 
-// Bytes of the header's length and of its text, each turned into what a fault of a disk or of a copy makes of
-// it.
-TEST_F(ModelLoad, AFlippedByteOfTheHeaderIsAnErrorOrASoundLoad) {
+// Flips bits in the bytes of the header's length and text, as a fault of a disk or of a copy would.
+TEST_F(ModelLoad, AFlippedByteOfTheHeaderIsAnErrorOrAValidLoad) {
   const std::string sound = file_text(directory_ / "model.safetensors");
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, sound.data(), sizeof header_bytes);
@@ -132,7 +131,7 @@ TEST_F(ModelLoad, AFlippedByteOfTheHeaderIsAnErrorOrASoundLoad) {
   EXPECT_GE(num_refused, num_tried / 2) << "of " << num_tried;
 }
 
-TEST_F(ModelLoad, CanBeCancelledAndSaysHowFarItIs) {
+TEST_F(ModelLoad, CanBeCancelledAndReportsProgress) {
   std::atomic<bool> cancel{false};
   uint64_t last = 0;
   ModelOptions options;

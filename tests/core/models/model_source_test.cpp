@@ -1,4 +1,5 @@
-// Where models come from: each file opened once, nothing shared by two loads, and words for what is no model.
+// Sources of models: each file is opened once, two loads share nothing, and paths that are not models get a
+// helpful error.
 #include "core/models/model_source.h"
 
 #include <map>
@@ -49,7 +50,7 @@ TEST(ModelSource, OpensEachFileOnceForAPlanAndTheLoadAfterIt) {
   for (const auto& [name, times] : files.opened()) EXPECT_EQ(times, 1) << name;
 }
 
-TEST(ModelSource, LoadsOfOneShareNothing) {
+TEST(ModelSource, LoadsOfOneSourceShareNothing) {
   ModelOptions options;
   options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
   options.devices = {open_test_device()};
@@ -66,7 +67,7 @@ TEST(ModelSource, LoadsOfOneShareNothing) {
   EXPECT_EQ(first->config().num_layers, 8);
 }
 
-TEST(ModelSource, IsReadWhenItIsAskedAndNotBefore) {
+TEST(ModelSource, IsReadOnlyWhenRequested) {
   const CountingFiles files;
   ModelOptions options;
   options.scope = ModelScope::tokenizer;
@@ -79,16 +80,16 @@ TEST(ModelSource, IsReadWhenItIsAskedAndNotBefore) {
 
 struct Foreign {
   const char* name;
-  const char* path;     // asked for
-  const char* file;     // that is there
-  std::string content;  // of it
+  const char* path;     // requested path
+  const char* file;     // existing file
+  std::string content;  // of that file
   ErrorCode code;
   const char* words;
 };
 
 class ForeignPath : public ::testing::TestWithParam<Foreign> {};
 
-TEST_P(ForeignPath, SaysWhatItIsAndWhatWouldLoad) {
+TEST_P(ForeignPath, IsDescribedInAnErrorWithTheSupportedKinds) {
   const Foreign& foreign = GetParam();
   MemoryFileSystem files;
   files.write(foreign.file, foreign.content);
@@ -116,7 +117,7 @@ const std::vector<Foreign> kForeign = {
 INSTANTIATE_TEST_SUITE_P(Table, ForeignPath, ::testing::ValuesIn(kForeign),
                          [](const auto& param) { return std::string(param.param.name); });
 
-TEST(ModelSource, ABareTokenizerFileHasATokenizerAlone) {
+TEST(ModelSource, ATokenizerFileAloneGivesOnlyATokenizer) {
   const std::string path = std::string(QUIRE_EMBEDDED_MODEL) + "/tokenizer.json";
   const auto source = open_model_source(posix_file_system(), path);
   ModelOptions options;
@@ -127,7 +128,7 @@ TEST(ModelSource, ABareTokenizerFileHasATokenizerAlone) {
   expect_error(ErrorCode::unsupported, {path}, [&] { (void)source->tensors(); });
 }
 
-TEST(ModelSource, ATokenizerModelStandsInForATokenizerJson) {
+TEST(ModelSource, ATokenizerModelReplacesATokenizerJson) {
   MemoryFileSystem files;
   files.write("m/tokenizer.tiktoken", "IQ== 0\n");
   files.write("m/tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})");

@@ -6,7 +6,7 @@
 namespace quire::testing {
 namespace {
 
-// Sum of -log p(ids[i + 1] | ids[0..i]).
+// Returns the sum of -log p(ids[i + 1] | ids[0..i]).
 double negative_log_likelihood(const TokenIds& ids, const std::vector<float>& logits, int32_t vocab) {
   double sum = 0.0;
   for (size_t i = 0; i + 1 < ids.size(); ++i) {

@@ -1,4 +1,4 @@
-// What models say of a text.
+// Perplexity of a text under a model.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@ namespace quire::testing {
 
 constexpr int32_t kPerplexityWindow = 512;
 
-// Of the first windows of so many ids, each alone, all but its first id predicted.
+// Returns the perplexity over the first num_windows windows of a fixed number of ids. Each window is
+// evaluated alone; all ids but its first are predicted.
 double perplexity(const std::shared_ptr<const Model>& model, const TokenIds& ids, int32_t num_windows);
 
 }  // namespace quire::testing

@@ -1,5 +1,6 @@
 // Perplexity of the trained models over the first 40,960 ids of the evaluation text: 80 windows of 512, each
-// alone, 511 predictions each. The references are transformers (F16 weights in fp32) and ExLlamaV2 (fp16).
+// alone, with 511 predictions each. The references are transformers (F16 weights in fp32) and ExLlamaV2
+// (fp16).
 #include "tests/core/models/perplexity.h"
 
 #include <gtest/gtest.h>
@@ -47,14 +48,14 @@ INSTANTIATE_TEST_SUITE_P(Stories, Perplexity,
                                            PerplexityCase{"story-3m-gptq-g128", 56.444, 0.1},
                                            PerplexityCase{"story-3m-gptq-g64-act", 56.229, 0.1}));
 
-// What activations of 8 bits cost, against the same references.
+// Loss of quality by 8-bit activations, relative to the same references.
 INSTANTIATE_TEST_SUITE_P(
     ByteActivations, Perplexity,
     ::testing::Values(PerplexityCase{"story-15m-exl2-4.0bpw", 43.764, 0.2, ActivationDtype::i8},
                       PerplexityCase{"story-3m-exl2-5.0bpw", 55.286, 0.2, ActivationDtype::i8},
                       PerplexityCase{"story-3m-gptq-g128", 56.444, 0.2, ActivationDtype::i8}));
 
-// The first 16 windows, by its own tokenizer.
+// The first 16 windows, with the model's own tokenizer.
 TEST(RealModel, PerplexityOfSmolLm2AgreesWithTransformers) {
   const std::string golden_path = std::string(QUIRE_SHARED_DIR) + "/golden/real/smollm2-135m.json";
   const std::string directory = smollm2_directory();

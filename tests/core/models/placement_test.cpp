@@ -7,18 +7,18 @@
 namespace quire::testing {
 namespace {
 
-TEST(Placement, RunsAreLayersThatFollowEachOther) {
+TEST(Placement, RunsAreConsecutiveLayers) {
   EXPECT_EQ(layer_runs({{0, 0, 2, 2, 2, 0}}), (std::vector<LayerRun>{{0, 0, 2}, {2, 2, 5}, {0, 5, 6}}));
   EXPECT_EQ(layer_runs(place_on_one_device(3)), (std::vector<LayerRun>{{0, 0, 3}}));
   EXPECT_TRUE(layer_runs({}).empty());
 }
 
-TEST(Placement, CountsAreDealtOutInOrder) {
+TEST(Placement, CountsAreAssignedInOrder) {
   const std::vector<int32_t> counts = {2, 0, 3};
   EXPECT_EQ(place_by_counts(counts, 5), (Placement{{0, 0, 2, 2, 2}}));
 }
 
-TEST(Placement, CountsMustMakeTheModel) {
+TEST(Placement, CountsMustAddUpToTheLayersOfTheModel) {
   for (const std::vector<int32_t>& counts : {std::vector<int32_t>{2, 2}, std::vector<int32_t>{3, 3},
                                              std::vector<int32_t>{6, -1}, std::vector<int32_t>{}}) {
     EXPECT_THROW((void)place_by_counts(counts, 5), Error);

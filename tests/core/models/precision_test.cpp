@@ -1,5 +1,5 @@
-// What is planned by room: the weights in the most bits, and keys and values in the most exact format, that
-// go into what a device has.
+// Choice of precision by available memory: the most bits per weight, and the most exact cache format, that
+// fit on the device.
 #include "core/engine/model/precision.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ ModelPlanOptions plan_options(uint64_t limit_bytes) {
   return options;
 }
 
-TEST(Precision, APlanHasTheFirstFormatThatFitsOrTheLast) {
+TEST(Precision, APlanUsesTheFirstFormatThatFitsOrTheLast) {
   using kernels::KvFormat;
   const ModelPlan whole = plan_model(plan_options(0));
   EXPECT_EQ(whole.cache.key_format, KvFormat::f16);
@@ -41,7 +41,7 @@ TEST(Precision, APlanHasTheFirstFormatThatFitsOrTheLast) {
   EXPECT_FALSE(fits(least, plan_options(1 << 20)));
 }
 
-TEST(Precision, TheFirstThatIsNotRefusedForMemoryIsTaken) {
+TEST(Precision, TheFirstModelThatFitsInMemoryIsChosen) {
   const std::vector<int> choices = {3, 2, 1};
   std::vector<int> tried;
   const auto take = [&](int most, ErrorCode code) {

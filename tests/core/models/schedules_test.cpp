@@ -1,5 +1,5 @@
-// The embedded model on the CPU: what a job says is the same to the last bit alone or in any company, with a
-// cold or a cached prefix, in any chunks, on any page size, for any number of threads.
+// The embedded model on the CPU: the output of a job is bit-identical alone or with any other jobs, with a
+// cold or a cached prefix, in any chunks, with any page size and any number of threads.
 #include <gtest/gtest.h>
 
 #include "core/engine/model/model_cache.h"
@@ -70,7 +70,7 @@ ModelCacheOptions any_shape(kernels::KvFormat format, std::mt19937_64& random) {
   return options;
 }
 
-// Those of them that let steps be issued ahead where the device draws.
+// Returns the requests whose steps can be issued ahead if the device draws.
 std::vector<JobRequest> plain_requests(const Tokenizer& tokenizer) {
   std::vector<JobRequest> all = requests(tokenizer);
   std::erase_if(all, [](const JobRequest& request) { return request.kind != JobKind::generate; });
@@ -103,7 +103,7 @@ TEST_P(ModelSchedules, GiveTheSameBits) {
   }
 }
 
-// The steps of a device that draws tokens and takes steps ahead, done by the same arithmetic.
+// A device that draws tokens and runs steps issued ahead, with the same arithmetic.
 TEST(ModelSchedulesOfADrawingDevice, GiveTheSameBits) {
   const auto plain = load_on(Device::open(kernels::cpu_backend(), 0, {}));
   const auto drawing = load_on(Device::open(drawing_backend(), 0, {}));

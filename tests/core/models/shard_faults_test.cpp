@@ -1,5 +1,4 @@
-// Shards and what befalls a device: memory that runs out, a device that is lost, weights that leave and come
-// back.
+// Shards and device faults: out of memory, a lost device, weights that are evicted and loaded back.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -47,8 +46,8 @@ JobRequest request_of(int32_t num_tokens) {
   return request;
 }
 
-// Of all that is taken of the device, weights, pages and contexts, each in its turn is refused.
-TEST(ShardFaults, MemoryThatRunsOutAnywhereIsGivenBack) {
+// Each allocation on the device (weights, pages and contexts) fails in turn.
+TEST(ShardFaults, AFailedAllocationFreesEverything) {
   PosingBackend poor(kernels::cpu_backend());
   const auto device = Device::open(poor.backend(), 0, {});
   const auto run = [&] { return TransformerRunner(load_on(device), {}).logits({1, 2, 3}, 3); };
@@ -71,7 +70,7 @@ TEST(ShardFaults, MemoryThatRunsOutAnywhereIsGivenBack) {
   EXPECT_GT(count, 30);
 }
 
-// Every shard fails, or waits for one that has: what is said is that the device is lost.
+// Every shard fails, or waits for one that has failed; the reported error is that the device is lost.
 TEST(ShardFaults, ALostDeviceEndsAllJobsByName) {
   PosingBackend posing(kernels::cpu_backend());
   const auto model = load_on(Device::open(posing.backend(), 0, {}));
@@ -83,7 +82,7 @@ TEST(ShardFaults, ALostDeviceEndsAllJobsByName) {
   posing.lose(true);
   for (const auto& job : jobs) {
     ASSERT_TRUE(job->wait(kPatience));
-    // What was over before is not touched.
+    // Finished jobs are unaffected.
     if (job->result().reason == FinishReason::max_new_tokens) continue;
     EXPECT_EQ(job->result().error, ErrorCode::device_lost) << job->result().message;
     EXPECT_NE(job->result().message.find("lost"), std::string::npos) << job->result().message;
@@ -94,7 +93,7 @@ TEST(ShardFaults, ALostDeviceEndsAllJobsByName) {
   posing.lose(false);
 }
 
-TEST(ShardFaults, AStepThatFailedIsRunOnceMore) {
+TEST(ShardFaults, AFailedStepIsRepeated) {
   PosingBackend posing(kernels::cpu_backend());
   TransformerRunner runner(load_on(Device::open(posing.backend(), 0, {})), {});
   const std::vector<float> expected = runner.logits({1, 2, 3}, 3);
@@ -128,7 +127,7 @@ class ShardResidency : public ::testing::TestWithParam<int32_t> {
   std::shared_ptr<Runtime> runtime = Runtime::create({});
 };
 
-TEST_P(ShardResidency, WeightsLeaveToTheLastByteAndComputeTheSameWhenTheyAreBack) {
+TEST_P(ShardResidency, WeightsAreEvictedCompletelyAndComputeTheSameWhenReloaded) {
   ModelPlanOptions planned = shards_on(device, GetParam());
   planned.cache = small_cache();
   const ModelPlan plan = plan_model(planned);
@@ -147,7 +146,7 @@ TEST_P(ShardResidency, WeightsLeaveToTheLastByteAndComputeTheSameWhenTheyAreBack
       ASSERT_EQ(home->residency().evict(to, kPatience), WaitEnd::ready);
       EXPECT_EQ(held(), plan.memory.total().cache());
       EXPECT_EQ(runtime->leased_bytes("cpu"), plan.memory.total().cache());
-      EXPECT_EQ(tokens_of(*cache->submit(request_of(24))), expected);  // out of pages that stayed
+      EXPECT_EQ(tokens_of(*cache->submit(request_of(24))), expected);  // from cached pages
       EXPECT_EQ(held(), plan.memory.total().total());
       EXPECT_EQ(tokens_of(*make_cache(home)->submit(request_of(24))), expected);
     }
@@ -156,7 +155,7 @@ TEST_P(ShardResidency, WeightsLeaveToTheLastByteAndComputeTheSameWhenTheyAreBack
   EXPECT_EQ(runtime->leased_bytes("cpu"), 0U);
 }
 
-TEST_P(ShardResidency, ALazyModelIsCutAsItWasPlanned) {
+TEST_P(ShardResidency, ALazyModelIsSplitAsPlanned) {
   const auto home = load(true);
   EXPECT_EQ(held(), 0U);
   const auto cache = make_cache(home);

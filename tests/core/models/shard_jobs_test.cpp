@@ -1,5 +1,5 @@
-// Jobs on a model of two shards: the tokens of one shard, whatever runs beside them, and steps that are given
-// up or held up in the middle.
+// Jobs on a model with two shards: they get the tokens of one shard, whatever runs at the same time, and with
+// steps that are aborted or paused in the middle.
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::shared_ptr<Engine> make_cache(const std::shared_ptr<const Model>& model) {
   return create_model_cache(Runtime::create({}), model, options);
 }
 
-// Some share their head, so that prefixes are taken over.
+// Some have a common prefix, so that prefixes are shared.
 JobRequest request_of(const Model& model, int32_t index) {
   std::string prompt = "Once upon a time there was a king who had three sons and a great deal of trouble. ";
   if (index % 2 == 1) prompt += prompt;
@@ -53,7 +53,7 @@ TEST_F(ShardedJobs, GetTheTokensOfOneShardAloneAndTogether) {
   for (int32_t i = 0; i < kNumJobs; ++i)
     expected.push_back(tokens_of(*make_cache(one)->submit(request_of(*one, i))));
   const auto cache = make_cache(two_);
-  for (int round = 0; round < 2; ++round) {  // the second time out of pages that are there
+  for (int round = 0; round < 2; ++round) {  // the second round uses cached pages
     std::vector<std::shared_ptr<Job>> jobs;
     for (int32_t i = 0; i < kNumJobs; ++i) jobs.push_back(cache->submit(request_of(*two_, i)));
     for (int32_t i = 0; i < kNumJobs; ++i)
@@ -75,12 +75,12 @@ TEST_F(ShardedJobs, TwoCachesOfAModelComputeSideBySide) {
   for (size_t i = 0; i < jobs.size(); i += 2) EXPECT_EQ(tokens_of(*jobs[i]), tokens_of(*jobs[i + 1]));
 }
 
-// Forks while it runs, takes some of it back, and lets both go on. What it says then is what it said before.
+// Forks a running job, rewinds it, and lets both continue. Its text is then the same as before.
 std::pair<TokenIds, TokenIds> forked_and_rewound(const std::shared_ptr<const Model>& model) {
   const auto cache = make_cache(model);
   JobRequest request = request_of(*model, 1);
   request.max_new_tokens = 40;
-  request.slow_reader = SlowReaderPolicy::pause;  // it does not come to its end before it is told
+  request.slow_reader = SlowReaderPolicy::pause;  // so that it does not finish before it is forked
   request.max_unread_events = 2;
   const auto job = cache->submit(request);
   TokenIds said;
@@ -112,7 +112,7 @@ std::pair<TokenIds, TokenIds> forked_and_rewound(const std::shared_ptr<const Mod
   return {said, tokens_of(*child)};
 }
 
-TEST_F(ShardedJobs, ForksAndRewindsSayWhatTheyDoOnOneShard) {
+TEST_F(ShardedJobs, ForksAndRewindsGenerateTheSameTextAsOnOneShard) {
   const auto one = load_model(QUIRE_EMBEDDED_MODEL);
   const auto expected = forked_and_rewound(one);
   EXPECT_EQ(expected.first.size(), 40U);
@@ -120,7 +120,7 @@ TEST_F(ShardedJobs, ForksAndRewindsSayWhatTheyDoOnOneShard) {
   EXPECT_EQ(forked_and_rewound(two_), expected);
 }
 
-TEST_F(ShardedJobs, AGuidedJobSaysWhatItDoesOnOneShard) {
+TEST_F(ShardedJobs, AGuidedJobGeneratesTheSameTextAsOnOneShard) {
   const auto one = load_model(QUIRE_EMBEDDED_MODEL);
   JobRequest request = request_of(*one, 2);
   request.negative_prompt = one->tokenizer().encode("There was no king. ");
@@ -134,7 +134,7 @@ TEST_F(ShardedJobs, AGuidedJobSaysWhatItDoesOnOneShard) {
   EXPECT_NE(tokens_of(*cache->submit(request)), expected) << "the scale counts";
 }
 
-TEST_F(ShardedJobs, TwoModelsOfDifferentShardsComputeBesideEachOther) {
+TEST_F(ShardedJobs, TwoModelsWithDifferentShardsComputeSideBySide) {
   const auto one = load_model(QUIRE_EMBEDDED_MODEL);
   const std::string path = std::string(QUIRE_SHARED_DIR) + "/models/story-3m";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is absent";
@@ -155,7 +155,7 @@ TEST_F(ShardedJobs, TwoModelsOfDifferentShardsComputeBesideEachOther) {
     EXPECT_EQ(tokens_of(*jobs[i]), i % 2 == 0 ? expected[i / 2] : expected_of_other[i / 2]) << i;
 }
 
-TEST_F(ShardedJobs, CancelledOnesLeaveTheOthersAlone) {
+TEST_F(ShardedJobs, CancelledJobsDoNotAffectTheOthers) {
   const auto cache = make_cache(two_);
   const TokenIds expected = tokens_of(*cache->submit(request_of(*two_, 6)));
   std::vector<std::shared_ptr<Job>> jobs;
@@ -171,7 +171,7 @@ class GivingUp final : public StepBreaks {
   explicit GivingUp(int32_t at) : left_(at) {}
   bool is_due(bool /*computes_within_call*/) override { return true; }
   void take_break() override {
-    if (left_-- == 0) throw Error(ErrorCode::cancelled, "nobody wants the step any more");
+    if (left_-- == 0) throw Error(ErrorCode::cancelled, "the step was aborted");
   }
 
  private:
@@ -193,7 +193,7 @@ Batch batch_of(const TokenIds& ids, const ExecutorLimits& limits) {
   return batch;
 }
 
-TEST_F(ShardedJobs, AStepGivenUpAtAnyBreakLeavesTheExecutorUsable) {
+TEST_F(ShardedJobs, AStepAbortedAtAnyBreakLeavesTheExecutorUsable) {
   TransformerExecutorOptions options;
   options.max_pages_per_sequence = 2;
   options.kv.num_pages = 2;
@@ -213,7 +213,7 @@ TEST_F(ShardedJobs, AStepGivenUpAtAnyBreakLeavesTheExecutorUsable) {
       executor.forward(batch);
       ADD_FAILURE() << "the step was not given up";
     } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.what()), "nobody wants the step any more");
+      EXPECT_EQ(std::string(error.what()), "the step was aborted");
     }
     executor.set_breaks(nullptr);
     EXPECT_TRUE(logits() == expected) << at;

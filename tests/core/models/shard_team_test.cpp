@@ -1,4 +1,5 @@
-// Threads that run shards, and the meetings of their contexts: a shard that cannot go on releases the others.
+// Threads that run shards, and the collective operations of their contexts: a shard that cannot continue
+// releases the others.
 #include "core/models/shard_team.h"
 
 #include <atomic>
@@ -20,7 +21,7 @@ TEST(ShardTeam, RunsEachShardOncePerCall) {
   for (const auto& count : runs) EXPECT_EQ(count, 200);
 }
 
-TEST(ShardTeam, ThrowsWhatTheFirstShardToFailThrewAndGoesOn) {
+TEST(ShardTeam, ThrowsTheErrorOfTheFirstFailedShardAndContinues) {
   ShardTeam team(system_threads(), 3);
   for (int32_t failing = 0; failing < 3; ++failing) {
     std::atomic<int> interruptions{0};
@@ -60,7 +61,7 @@ class RefusingThreads final : public ThreadFactory {
   mutable int allowed_;
 };
 
-TEST(ShardTeam, EndsWhereAThreadIsRefused) {
+TEST(ShardTeam, EndsIfAThreadCannotBeStarted) {
   for (int allowed = 0; allowed < 3; ++allowed) {
     const RefusingThreads threads(allowed);
     EXPECT_THROW(ShardTeam(threads, 4), Error);
@@ -99,7 +100,7 @@ class Gathers : public ::testing::Test {
   ShardTeam team_{system_threads(), kShards};
 };
 
-// Uneven columns, a shard with none, one that wants nothing; the same input is written anew for each gather.
+// Uneven columns, a shard without columns, one that needs no result; the input is rewritten for each gather.
 TEST_F(Gathers, PutColumnsSideBySideInTheOrderOfShards) {
   const std::vector<std::vector<int32_t>> splits = {{0, 1, 3, 6}, {0, 4, 4, 5}, {0, 0, 0, 7}, {0, 5, 5, 5}};
   for (int round = 0; round < 300; ++round) {
@@ -128,7 +129,7 @@ TEST_F(Gathers, PutColumnsSideBySideInTheOrderOfShards) {
   }
 }
 
-TEST_F(Gathers, EndWhereAShardCannotGoOnAndBeginAnewAfterwards) {
+TEST_F(Gathers, EndIfAShardCannotContinueAndWorkAgainAfterwards) {
   const std::vector<int32_t> starts = {0, 1, 2, 3};
   for (int round = 0; round < 60; ++round) {
     const int32_t failing = round % kShards;
@@ -154,7 +155,7 @@ TEST_F(Gathers, EndWhereAShardCannotGoOnAndBeginAnewAfterwards) {
   }
 }
 
-TEST_F(Gathers, AreRefusedOfContextsThatAreNoShards) {
+TEST_F(Gathers, AreRefusedForContextsThatAreNotShards) {
   const std::vector<int32_t> starts = {0, 1, 2, 3};
   communicator_.reset();
   float out[3];

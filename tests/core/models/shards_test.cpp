@@ -1,4 +1,5 @@
-// Stages of several shards: what they give is what one gives, to the last bit, of every family.
+// Stages with several shards (tensor parallel): their results are bit-identical to those of one shard, for
+// every family.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ class ShardedFamilies : public ::testing::TestWithParam<Family> {
   std::vector<float> whole_;
 };
 
-TEST_P(ShardedFamilies, GiveWhatOneShardGives) {
+TEST_P(ShardedFamilies, EqualOneShard) {
   for (const int32_t num_shards : {2, 3, 4}) {
     SCOPED_TRACE(num_shards);
     TransformerRunner shards(load_shards(directory_, num_shards), {});
@@ -37,8 +38,8 @@ TEST_P(ShardedFamilies, GiveWhatOneShardGives) {
   EXPECT_LE(relative_rms(whole_, expected), 2e-3);
 }
 
-// Each shard rounds the whole row that a matrix reads, so that its blocks have the scales of one shard.
-TEST_P(ShardedFamilies, GiveWhatOneShardGivesWithActivationsOfAByte) {
+// Each shard quantizes the whole input row of a matrix, so its blocks have the same scales as with one shard.
+TEST_P(ShardedFamilies, EqualOneShardWithByteActivations) {
   constexpr auto kByte = kernels::ActivationDtype::i8;
   if (!runs_activations(kByte)) GTEST_SKIP() << "activations are not rounded to bytes here";
   const std::vector<float> whole = TransformerRunner(load_model(directory_, kByte), {}).logits(ids_, 512);
@@ -46,7 +47,7 @@ TEST_P(ShardedFamilies, GiveWhatOneShardGivesWithActivationsOfAByte) {
   EXPECT_TRUE(shards.logits(ids_, 512) == whole);
 }
 
-TEST_P(ShardedFamilies, ChunksAndPagesAndCompanyChangeNothing) {
+TEST_P(ShardedFamilies, ChunksPagesAndOtherSequencesChangeNothing) {
   RunnerOptions options;
   options.page_tokens = 4;
   options.num_pages = 8 * 128;
@@ -83,8 +84,8 @@ std::shared_ptr<const Model> load_on_two_devices(int32_t num_shards) {
   return Model::load(options);
 }
 
-// A model whose matrices are of whole numbers: there a byte for an activation changes what is computed.
-TEST_F(Shards, RoundActivationsOfWholeNumbersAsOneDoes) {
+// A model with integer-coded matrices, where 8-bit activations change the computation.
+TEST_F(Shards, QuantizeActivationsAsOneShardDoes) {
   constexpr auto kByte = kernels::ActivationDtype::i8;
   if (!runs_activations(kByte)) GTEST_SKIP() << "activations are not rounded to bytes here";
   TokenIds ids(70);
@@ -99,7 +100,7 @@ TEST_F(Shards, RoundActivationsOfWholeNumbersAsOneDoes) {
   }
 }
 
-TEST_F(Shards, OfSeveralStagesHandTheStreamOver) {
+TEST_F(Shards, OfSeveralStagesPassTheResidualOn) {
   TokenIds ids(70);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>(5 * i + 1);
   const std::vector<float> whole = TransformerRunner(load_model(QUIRE_EMBEDDED_MODEL), {}).logits(ids, 512);
@@ -137,7 +138,7 @@ TEST_F(Shards, HaveTheirShareOfWeightsAndPages) {
   EXPECT_EQ(two->transformer()->token_ops(), one->transformer()->token_ops());
 }
 
-TEST_F(Shards, MoreThanTheModelCanBeCutIntoAreRefused) {
+TEST_F(Shards, MoreThanTheModelSupportsAreRefused) {
   for (const int32_t num_shards : {0, -1, kMaxShards + 1}) {
     try {
       (void)load_shards(QUIRE_EMBEDDED_MODEL, num_shards);
@@ -149,7 +150,7 @@ TEST_F(Shards, MoreThanTheModelCanBeCutIntoAreRefused) {
   }
 }
 
-TEST_F(Shards, AsManyAsThereMayBeStillGiveTheSame) {
+TEST_F(Shards, EqualOneShardInTheLargestNumber) {
   TokenIds ids(12, 3);
   const std::vector<float> whole = TransformerRunner(load_model(QUIRE_EMBEDDED_MODEL), {}).logits(ids, 512);
   EXPECT_TRUE(TransformerRunner(load_shards(QUIRE_EMBEDDED_MODEL, 16), {}).logits(ids, 5) == whole);

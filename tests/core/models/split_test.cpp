@@ -1,5 +1,5 @@
-// A model over several devices says what it says on one, to the last bit; whatever fails on any of them fails
-// as a whole.
+// A model split over several devices (pipeline parallel) gives bit-identical results to one device. A failure
+// on any device fails the whole operation.
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -56,13 +56,13 @@ TEST_F(Split, AtAnyLayerChangesNothing) {
   }
 }
 
-TEST_F(Split, ThereAndBackAgainChangesNothing) {
+TEST_F(Split, BackToTheFirstDeviceChangesNothing) {
   const auto model = load_split({first_, second_}, {0, 1, 1, 0, 0, 1, 0, 1});
   EXPECT_EQ(model->transformer()->stages.size(), 6U);
   expect_identical(logits_of(model, 17), on_one_);
 }
 
-// Rows go through host memory between backends.
+// Rows are copied through host memory between backends.
 TEST_F(Split, OverBackendsChangesNothing) {
   PosingBackend posing(kernels::cpu_backend());
   const auto stranger = Device::open(posing.backend(), 0, {});
@@ -85,7 +85,7 @@ TEST_F(Split, GivesTheStatesOfTheLastLayer) {
                    states(load_model(QUIRE_EMBEDDED_MODEL)));
 }
 
-TEST_F(Split, IsRefusedWhereItDoesNotFitTheModel) {
+TEST_F(Split, IsRefusedIfItDoesNotMatchTheModel) {
   for (const std::vector<int32_t>& devices :
        {std::vector<int32_t>(kLayers - 1, 0), std::vector<int32_t>(kLayers, 2),
         std::vector<int32_t>(kLayers, -1)}) {
@@ -98,8 +98,9 @@ TEST_F(Split, IsRefusedWhereItDoesNotFitTheModel) {
   }
 }
 
-// Memory that runs out at any place of either device: nothing stays taken, and a load with enough goes well.
-TEST(SplitMemory, RunsOutOnEitherDeviceAndAllIsGivenBack) {
+// Each allocation on either device fails in turn: everything is freed, and a load with enough memory
+// succeeds.
+TEST(SplitMemory, IsFreedIfItRunsOutOnEitherDevice) {
   PosingBackend first(kernels::cpu_backend());
   PosingBackend second(kernels::cpu_backend());
   const std::vector<std::shared_ptr<Device>> devices = {Device::open(first.backend(), 0, {}),
@@ -122,8 +123,8 @@ TEST(SplitMemory, RunsOutOnEitherDeviceAndAllIsGivenBack) {
   EXPECT_FALSE(logits_of(load_split(devices, split), 40).empty());
 }
 
-// A step that could not be recorded is issued once more, on whichever device.
-TEST(SplitMemory, OfRecordingsIsNotNeeded) {
+// A step that could not be recorded is issued directly, on either device.
+TEST(SplitMemory, ForRecordingsIsOptional) {
   PosingBackend first(kernels::cpu_backend());
   PosingBackend second(kernels::cpu_backend());
   const auto model = load_split({Device::open(first.backend(), 0, {}), Device::open(second.backend(), 0, {})},
@@ -136,8 +137,8 @@ TEST(SplitMemory, OfRecordingsIsNotNeeded) {
   }
 }
 
-// What a backend looks for in page tables is of use to F16 pages alone.
-TEST(TheBatch, TellsTheTokensOfAPageWhereItHoldsF16) {
+// Backends use the token counts of page tables only for F16 pages.
+TEST(TheBatch, HasTheTokensOfAPageIfItHoldsF16) {
   PosingBackend posing(kernels::cpu_backend());
   const auto model = load_split({Device::open(posing.backend(), 0, {})}, std::vector<int32_t>(kLayers, 0));
   RunnerOptions options;
@@ -148,8 +149,8 @@ TEST(TheBatch, TellsTheTokensOfAPageWhereItHoldsF16) {
   EXPECT_EQ(posing.posed_page_tokens(), 0);
 }
 
-// A device that is lost in the middle of a step ends the step with that status, whichever it is.
-TEST(SplitMemory, ALostDeviceIsLostForTheStep) {
+// If any device is lost in the middle of a step, the step ends with that status.
+TEST(SplitMemory, ALostDeviceEndsTheStep) {
   PosingBackend first(kernels::cpu_backend());
   PosingBackend second(kernels::cpu_backend());
   const auto model = load_split({Device::open(first.backend(), 0, {}), Device::open(second.backend(), 0, {})},

@@ -1,6 +1,6 @@
-// The embedded model leaves its device and comes back, from host memory where the device can, else from its
-// files: what is promised is what is taken, and no answer depends on it. On a card without a card
-// (tests/cuda_emulation) what comes back comes as late as it may.
+// The embedded model is evicted from its device and loaded back, from host memory if the device supports it,
+// otherwise from its files. The leased memory equals the allocated memory, and no output depends on eviction.
+// On the emulated GPU (tests/cuda_emulation) the copies complete as late as possible.
 #include <dlfcn.h>
 #include <iostream>
 #include <thread>
@@ -26,7 +26,7 @@ constexpr int kSlowness = 10;
 constexpr int kSlowness = 1;
 #endif
 
-// A function that only the emulated card has.
+// Returns a function that only the emulated GPU has.
 template <typename Function>
 Function* of_emulation(const char* name) {
   const char* folder = std::getenv("QUIRE_BACKEND_DIR");
@@ -75,7 +75,7 @@ class StandBy : public ::testing::Test {
   }
   int num_rounds() const {
     return parks() ? 6 : 20 / kSlowness + 2;
-  }  // an emulated card takes seconds for each
+  }  // an emulated GPU takes seconds for each
 
   bool parks() const { return device_->has(kernels::kCapabilityParkedWeights); }
   kernels::MemoryUse use() const { return device_->memory_use(); }
@@ -86,7 +86,7 @@ class StandBy : public ::testing::Test {
   const std::shared_ptr<Runtime> runtime_ = Runtime::create({});
 };
 
-TEST_F(StandBy, AnswersAreTheSameAndPromisesAreKept) {
+TEST_F(StandBy, OutputsAreTheSameAndLeasesMatch) {
   const auto home = load();
   const uint64_t whole = use().held_bytes;
   EXPECT_EQ(leased(), whole);
@@ -116,7 +116,7 @@ TEST_F(StandBy, AnswersAreTheSameAndPromisesAreKept) {
   EXPECT_EQ(home->residency().figures().wakes, 2U);
 }
 
-TEST_F(StandBy, OnDiskNothingIsLeft) {
+TEST_F(StandBy, OnDiskNoMemoryIsHeld) {
   const auto home = load();
   const uint64_t staging = use().pinned_bytes;
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
@@ -130,7 +130,7 @@ TEST_F(StandBy, OnDiskNothingIsLeft) {
   EXPECT_EQ(answer(*cache, "a king").size(), 2U);
 }
 
-TEST_F(StandBy, WithoutABudgetForTheCopyItComesFromItsFiles) {
+TEST_F(StandBy, WithoutABudgetForTheCopyItIsReloadedFromItsFiles) {
   runtime_->set_memory_budget(kPinnedMemory, 1);
   const auto home = load();
   const auto cache = open(home);
@@ -140,7 +140,7 @@ TEST_F(StandBy, WithoutABudgetForTheCopyItComesFromItsFiles) {
   EXPECT_EQ(answer(*cache, "a king"), before);
 }
 
-TEST_F(StandBy, AWakeWithoutRoomLeavesItWhereItWas) {
+TEST_F(StandBy, AWakeWithoutMemoryLeavesItEvicted) {
   const auto home = load();
   const uint64_t whole = use().held_bytes;
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
@@ -155,8 +155,8 @@ TEST_F(StandBy, AWakeWithoutRoomLeavesItWhereItWas) {
   EXPECT_EQ(leased(), whole);
 }
 
-// What the device has left does not suffice, which the budget does not know.
-TEST_F(StandBy, AWakeThatTheDeviceRefusesMidwayLeavesItWhereItWas) {
+// The device has too little free memory, which the budget does not account for.
+TEST_F(StandBy, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
   if (!parks()) GTEST_SKIP() << "weights come from files here";
   kernels::DeviceOptions options;
   uint64_t whole = 0;
@@ -184,7 +184,7 @@ TEST_F(StandBy, AWakeThatTheDeviceRefusesMidwayLeavesItWhereItWas) {
   EXPECT_EQ(device->memory_use().held_bytes, whole);
 }
 
-TEST_F(StandBy, AWakeThatNobodyWantsLeavesItWhereItWas) {
+TEST_F(StandBy, ACancelledWakeLeavesItEvicted) {
   if (!parks()) GTEST_SKIP() << "weights come from files here";
   const auto home = load();
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
@@ -196,8 +196,9 @@ TEST_F(StandBy, AWakeThatNobodyWantsLeavesItWhereItWas) {
   ASSERT_EQ(home->residency().wake(kPatient), WaitEnd::ready);
 }
 
-// Each piece of pinned memory in its turn: the model leaves all the same, and nothing stays of the copy.
-TEST_F(StandBy, WhereTheHostRefusesThePinnedMemoryItComesFromItsFiles) {
+// Each allocation of pinned memory fails in turn: the model is evicted nevertheless, and no part of the copy
+// remains.
+TEST_F(StandBy, WithoutPinnedMemoryItIsReloadedFromItsFiles) {
   const auto refuse_pinned = of_emulation<void(int64_t)>("quire_emulated_refuse_pinned");
   if (refuse_pinned == nullptr) GTEST_SKIP() << "only the emulated card refuses memory when it is told to";
   const auto home = load();
@@ -219,8 +220,8 @@ TEST_F(StandBy, WhereTheHostRefusesThePinnedMemoryItComesFromItsFiles) {
   EXPECT_EQ(answer(*cache, "a king"), before);
 }
 
-// Each allocation on the way out and on the way back, once and for ever: the weights are here or there, what
-// is leased is what is held, and the answer is the same.
+// Each allocation during eviction and reload fails, once or from then on: the weights are in one place or the
+// other, the leased bytes equal the held bytes, and the output is the same.
 TEST_F(StandBy, AnyAllocationMayFail) {
   const auto home = load();
   const auto cache = open(home);
@@ -229,7 +230,7 @@ TEST_F(StandBy, AnyAllocationMayFail) {
   const TokenIds before = answer(*cache, "a");
   await_idle(*home);
   WeightResidency& residency = home->residency();
-  // From files it is a load, every allocation of which model_load_faults_test refuses.
+  // Reloading from files is a load, whose allocations load_faults_test makes fail.
   const auto count_faults = [&](ResidencyState from, FaultScope scope, int64_t stride, const auto& move) {
     const auto run = [&](const FaultPoint& point) {
       SCOPED_TRACE(::testing::Message() << point);
@@ -246,7 +247,7 @@ TEST_F(StandBy, AnyAllocationMayFail) {
         await_rest(residency);
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::out_of_memory) << error.what();
-      } catch (const std::bad_alloc&) {  // of what the caller waits with
+      } catch (const std::bad_alloc&) {  // allocations made by the wait itself
       }
       await_rest(residency);
       EXPECT_EQ(leased() - of_cache, use().held_bytes);
@@ -268,8 +269,8 @@ TEST_F(StandBy, AnyAllocationMayFail) {
   std::cout << out << " and " << back << " faults\n";
 }
 
-// Jobs that ask while it is away or on its way, of a model that leaves whenever it is idle.
-TEST_F(StandBy, JobsSayTheSameWhileTheModelComesAndGoes) {
+// Jobs are submitted while the model is evicted or loading; it is evicted whenever it is idle.
+TEST_F(StandBy, JobsGenerateTheSameTextWhileTheModelIsEvictedAndReloaded) {
   const auto home = load();
   const auto first = open(home);
   const auto second = open(home);
@@ -283,7 +284,8 @@ TEST_F(StandBy, JobsSayTheSameWhileTheModelComesAndGoes) {
     std::thread beside([&] { EXPECT_EQ(answer(*second, "a queen"), queen) << i; });
     EXPECT_EQ(answer(*first, "a king"), king) << i;
     beside.join();
-    // Surely here before the next round, or surely away: on a slow machine the mover may find no moment.
+    // Make sure that it is loaded, or evicted, before the next round: on a slow machine the mover may get no
+    // chance.
     if (i % 2 == 0)
       EXPECT_EQ(home->residency().wake(kPatient), WaitEnd::ready) << i;
     else
@@ -296,7 +298,7 @@ TEST_F(StandBy, JobsSayTheSameWhileTheModelComesAndGoes) {
   std::cout << home->residency().figures().wakes << " wakes\n";
 }
 
-TEST_F(StandBy, JobsThatWaitAreAllComputedOnceItIsBack) {
+TEST_F(StandBy, WaitingJobsAreComputedOnceItIsReloaded) {
   const auto home = load();
   const auto first = open(home);
   const auto second = open(home);
@@ -308,7 +310,7 @@ TEST_F(StandBy, JobsThatWaitAreAllComputedOnceItIsBack) {
   EXPECT_EQ(home->residency().figures().wakes, 1U);
 }
 
-TEST_F(StandBy, ClosedOnItsWayNothingIsLeft) {
+TEST_F(StandBy, ClosingDuringAMoveFreesEverything) {
   const uint64_t staging = [&] {
     const auto probe = load();
     return use().pinned_bytes;
@@ -324,21 +326,21 @@ TEST_F(StandBy, ClosedOnItsWayNothingIsLeft) {
     job.reset();
     cache.reset();
     home.reset();
-    while (leased() > 0 || pinned() > 0) std::this_thread::yield();  // a thread may still be on its way
+    while (leased() > 0 || pinned() > 0) std::this_thread::yield();  // a thread may still be running
     EXPECT_EQ(use().held_bytes, 0U);
     EXPECT_EQ(use().pinned_bytes, staging);
   }
 }
 
-// Two that fit only one after another take turns.
-TEST_F(StandBy, TwoModelsInTheRoomOfOneTakeTurns) {
+// Two models that do not fit together take turns.
+TEST_F(StandBy, TwoModelsInTheMemoryOfOneTakeTurns) {
   const auto first = load();
   const uint64_t whole = use().held_bytes;
   const auto cache = open(first);
   const TokenIds before = answer(*cache, "a king");
   await_idle(*first);
   runtime_->set_memory_budget(device_->name(), leased() + whole / 2);
-  const auto second = load();  // the first leaves for it
+  const auto second = load();  // evicts the first
   EXPECT_EQ(first->residency().state(), ResidencyState::standing_by);
   EXPECT_EQ(second->residency().state(), ResidencyState::resident);
   for (int round = 0; round < 2; ++round) {
@@ -350,8 +352,9 @@ TEST_F(StandBy, TwoModelsInTheRoomOfOneTakeTurns) {
   }
 }
 
-// In the room of one what the first would keep of the card goes too, and it comes from its files.
-TEST_F(StandBy, WhatStaysBehindLeavesBeforeALoadIsRefused) {
+// Without memory for both, the memory that the first model keeps on the GPU is freed too, and it is reloaded
+// from its files.
+TEST_F(StandBy, RemainingMemoryIsFreedBeforeALoadIsRefused) {
   const auto first = load();
   runtime_->set_memory_budget(device_->name(), use().held_bytes);
   auto second = load();

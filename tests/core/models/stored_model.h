@@ -1,4 +1,4 @@
-// The files of a tiny model, taken apart so that a test may bend them.
+// Files of a tiny model, parsed so that a test may modify them.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace quire::testing {
 
 struct StoredTensor {
   std::string name;
-  std::string dtype;  // as safetensors spells it
+  std::string dtype;  // as written in safetensors files
   std::vector<int64_t> shape;
   std::string bytes;
 };
@@ -21,12 +21,12 @@ struct StoredModel {
   Json config;
   std::vector<StoredTensor> tensors;
 
-  StoredTensor& tensor(const std::string& name);  // must be there
+  StoredTensor& tensor(const std::string& name);  // must exist
 };
 
 StoredModel read_stored_model(const std::string& directory);
 
-// On the device under test. Throws what the load throws.
+// Loads the model on the device under test. Throws the errors of the load.
 std::shared_ptr<const Model> load_stored_model(const StoredModel& model);
 
 }  // namespace quire::testing

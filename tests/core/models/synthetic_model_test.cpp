@@ -1,4 +1,4 @@
-// Weights out of thin air keep the promises that weights of files keep, and are the same for the same seed.
+// Generated weights meet the same requirements as weights of files, and are the same for the same seed.
 #include "core/models/synthetic_model.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ SyntheticSpec spec_of(const std::string& format) {
 
 class SyntheticFormats : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(SyntheticFormats, AreSoundAndOfUnitGain) {
+TEST_P(SyntheticFormats, AreValidAndOfUnitGain) {
   const auto weights = make_synthetic_weights(spec_of(GetParam()));
   for (const char* key : {"model.layers.0.mlp.down_proj", "lm_head"}) {
     const LinearWeight weight = weights->linear(request_of(key));
@@ -66,7 +66,7 @@ TEST_P(SyntheticFormats, OfTheLayoutAloneHaveTheSameSize) {
 INSTANTIATE_TEST_SUITE_P(All, SyntheticFormats, ::testing::Values("exl2", "gptq", "fp8", "mxfp4", "f16"),
                          [](const auto& format) { return std::string(format.param); });
 
-TEST(SyntheticSpec, RefusesWhatItDoesNotKnow) {
+TEST(SyntheticSpec, RefusesUnknownNames) {
   for (const char* path : {"synthetic:llama-9", "synthetic:llama-3.2-1b,format=fp4",
                            "synthetic:llama-3.2-1b,bits=9", "synthetic:llama-3.2-1b,bits=",
                            "synthetic:llama-3.2-1b,head_bits=7", "synthetic:llama-3.2-1b,colour=red"}) {
@@ -81,7 +81,7 @@ TEST(SyntheticSpec, HasAConfigurationThatParses) {
   }
 }
 
-TEST(SyntheticSpec, OfFewerLayersHasThatMany) {
+TEST(SyntheticSpec, MayHaveFewerLayers) {
   const auto source = open_synthetic_model("synthetic:qwen3-30b-a3b,layers=4");
   EXPECT_EQ(source->config().num_layers, 4);
   EXPECT_TRUE(source->config().spec.layers.front().feed_forward.experts.has_value());

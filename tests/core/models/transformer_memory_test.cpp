@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-// Of a device whose pieces take whole pages, or no more than their bytes.
+// Returns the table of a device whose allocations take whole pages, or exactly their bytes.
 KernelTable table_of(kernels::DType activation_dtype, bool has_pages = false) {
   KernelTable table;
   table.activation_dtype = activation_dtype;
@@ -64,8 +64,8 @@ TEST(TransformerMemoryPlan, CountsActivationsByTheirType) {
 
 TEST(TransformerMemoryPlan, CountsEachLayerByItsOwnKindOfPages) {
   TransformerShape shape = small_shape();
-  shape.caches[1] = {1, 32, 16, 8, -1, 0};  // one head, wider keys, keys of a selection
-  shape.caches[2] = {2, 16, 16, 0, 0, 0};   // another layer's pages
+  shape.caches[1] = {1, 32, 16, 8, -1, 0};  // one head, wider keys, selection keys
+  shape.caches[2] = {2, 16, 16, 0, 0, 0};   // pages of another layer
   const uint64_t tokens = 10 * 4;
   const TransformerMemoryPlan plan = plan_transformer_memory(table_of(kernels::DType::f32), shape,
                                                              small_pages(kernels::KvFormat::f16), {8, 8});
@@ -99,11 +99,11 @@ TEST(TransformerMemoryPlan, AShardThatDoesNotDrawHasItsOwnLogitsAlone) {
   EXPECT_EQ(activation_bytes(second), activation_bytes(small_shape()) - 5 * 160 * 4 + 5 * 64 * 4);
 }
 
-TEST(TransformerMemoryPlan, CountsWholePagesOfEachPiece) {
+TEST(TransformerMemoryPlan, CountsWholePagesOfEachAllocation) {
   const TransformerMemoryPlan plan = plan_transformer_memory(
       table_of(kernels::DType::f16, true), small_shape(), small_pages(kernels::KvFormat::f16), {8, 5});
   EXPECT_EQ(plan.kv_bytes, 3U * 2 * 4096);      // 2,560 bytes each
-  EXPECT_EQ(plan.activation_bytes, 9U * 4096);  // none is larger
+  EXPECT_EQ(plan.activation_bytes, 9U * 4096);  // each fits in a page
 }
 
 }  // namespace

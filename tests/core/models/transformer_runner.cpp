@@ -12,7 +12,7 @@
 namespace quire::testing {
 namespace {
 
-// A group for each window of the layers.
+// Returns one group for each window of the layers.
 std::vector<WindowGroup> windows_of(const TransformerShape& shape, const RunnerOptions& options) {
   std::set<int32_t> windows;
   for (const LayerCacheSize& size : shape.caches) {
@@ -130,8 +130,8 @@ std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
   return {drawn.values.begin(), drawn.values.end()};
 }
 
-// Pages in descending order, so that a kernel that forgets the table reads the wrong ones; of layers with a
-// window one after the other, again and again, and of what no token sees those of somebody else.
+// Uses pages in descending order, so that a kernel that ignores the table reads the wrong ones. Layers with a
+// window reuse a few pages in turn; entries that no token attends to name pages of another sequence.
 void TransformerRunner::append_pages(const std::vector<Feed>& feeds, Batch& batch) const {
   const auto& windows = executor_.limits().windows;
   batch.num_page_tables = 1 + static_cast<int32_t>(windows.size());

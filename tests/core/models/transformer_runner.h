@@ -1,4 +1,4 @@
-// Runs a loaded model on ids directly, below the engine: the place to compare numbers.
+// Runs a loaded model on ids directly, without the engine, to compare numbers.
 #pragma once
 
 #include <memory>
@@ -10,26 +10,28 @@
 
 namespace quire::testing {
 
-// What QUIRE_TEST_DEVICE names ("cuda:0"), the CPU where it is not set. Throws where there is no such device.
+// Opens the device that QUIRE_TEST_DEVICE names ("cuda:0"), or the CPU if it is not set. Throws if there is
+// no such device.
 std::shared_ptr<Device> open_test_device();
-// The same device opened again, with options of its own.
+// Opens the same device again, with other options.
 std::shared_ptr<Device> open_device_like_test_device(const kernels::DeviceOptions& options);
-// Another device of the same backend: what QUIRE_TEST_SECOND_DEVICE names, or the first once more.
+// Opens another device of the same backend: the one that QUIRE_TEST_SECOND_DEVICE names, or the first one
+// again.
 std::shared_ptr<Device> open_second_test_device();
 
-// How far from a reference the numbers of the device under test may lie, by the type of its activations.
+// Returns the tolerance relative to a reference for the device under test, by the type of its activations.
 double tolerance(double of_f32, double of_f16);
 
-// On the device under test.
+// Load a model on the device under test.
 std::shared_ptr<const Model> load_model(const std::string& path,
                                         kernels::ActivationDtype activations = kernels::ActivationDtype::full,
                                         int32_t num_shards = 1);
 std::shared_ptr<const Model> load_shards(const std::string& path, int32_t num_shards);
 
-// Whether the device under test computes so.
+// Returns whether the device under test supports this activation type.
 bool runs_activations(kernels::ActivationDtype activations);
 
-// Why a card does not run a model that the CPU does; empty where it does.
+// Returns why a GPU does not run a model that the CPU supports; empty if it does.
 std::string refusal_of(const std::string& path);
 
 struct RunnerOptions {
@@ -39,14 +41,14 @@ struct RunnerOptions {
   int32_t max_sequences = 8;
   bool wants_hidden = false;
   kernels::KvFormat kv_format = kernels::KvFormat::f16;
-  // Pages that a sequence has in layers with a window, used in turns: as many as the window and a step reach.
-  // 0: such layers keep theirs like all others.
+  // Pages of a sequence in layers with a window, used in turn: as many as the window and a step need. 0: such
+  // layers keep all pages, like other layers.
   int32_t window_pages = 0;
 };
 
-// One sequence's share of a step.
+// Tokens of one sequence in a step.
 struct Feed {
-  int32_t slot = 0;   // which sequence: each has its own pages
+  int32_t slot = 0;   // index of the sequence; each has its own pages
   int32_t start = 0;  // position of the first token
   TokenIds tokens;
 };
@@ -55,13 +57,14 @@ class TransformerRunner {
  public:
   TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options);
 
-  // One step; the logits of all its tokens, [sum of tokens, vocabulary].
+  // Runs one step and returns the logits of all its tokens, [sum of tokens, vocabulary].
   std::vector<float> step(const std::vector<Feed>& feeds);
-  // The states behind the last norm of the last step's first num_tokens tokens, [num_tokens, hidden].
+  // Returns the hidden states after the last norm of the last step's first num_tokens tokens, [num_tokens,
+  // hidden].
   std::vector<float> hidden(int32_t num_tokens);
-  // All ids of one sequence from position 0, in chunks.
+  // Runs all ids of one sequence from position 0, in chunks, and returns their logits.
   std::vector<float> logits(const TokenIds& ids, int32_t chunk_tokens, int32_t slot = 0);
-  // Groups of layers that give pages back.
+  // Returns the number of groups of layers with a window.
   size_t num_windows() const { return executor_.limits().windows.size(); }
   int32_t vocab_size() const { return model_->shape().vocab_size; }
 
@@ -73,7 +76,7 @@ class TransformerRunner {
   TransformerExecutor executor_;
 };
 
-// Where the largest value lies; the lowest index of equals.
+// Returns the index of the largest value; the lowest index of equals.
 int32_t arg_max(const float* row, int32_t count);
 
 }  // namespace quire::testing
