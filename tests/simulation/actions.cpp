@@ -1,4 +1,4 @@
-// What callers and readers do.
+// Actions of callers and readers.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -98,7 +98,7 @@ JobRequest Simulation::random_request() {
   return request;
 }
 
-// A second lane, whose prompt may say the same as others do.
+// Adds a second lane, whose prompt may equal that of other jobs.
 void Simulation::guide(JobRequest& request) {
   constexpr std::array kScales{0.0F, 0.5F, 1.5F, 3.0F};
   request.negative_prompt = random_prompt();
@@ -106,7 +106,7 @@ void Simulation::guide(JobRequest& request) {
   request.reserve_whole = false;
 }
 
-// Of the logits of each draw.
+// Adds random settings that edit the logits of each draw.
 void Simulation::random_edits(JobRequest& request) {
   if (chance(4)) request.min_new_tokens = std::min(int_below(30), request.max_new_tokens - 1);
   if (chance(4)) request.sampling.repetition_penalty = 1.3F;
@@ -116,7 +116,7 @@ void Simulation::random_edits(JobRequest& request) {
     request.constraint = std::make_shared<SumsConstraint>(1 + int_below(kMaxSeqLen));
 }
 
-// Of lanes that can take part in one step.
+// Returns the number of lanes that can take part in one step.
 int32_t Simulation::num_places() const {
   int32_t places = std::min(limits_.max_sequences, limits_.max_tokens);
   if (cache_options_.max_chunk_tokens > 0) places = std::min(places, cache_options_.max_chunk_tokens);
@@ -124,7 +124,7 @@ int32_t Simulation::num_places() const {
   return places;
 }
 
-// What no state of the engine can make room for.
+// Returns the error for requests that no state of the engine can accept.
 ErrorCode Simulation::must_refuse(const JobRequest& request) const {
   const bool generates = request.kind == JobKind::generate;
   const bool is_guided = !request.negative_prompt.empty();
@@ -197,7 +197,7 @@ void Simulation::submit() {
 
 void Simulation::submit_many() {
   JobRequest request = random_request();
-  // They are told apart by their tags, which are all the same.
+  // The queue identifies jobs by their tags, which are all the same here.
   request.queue = nullptr;
   const int32_t num_jobs = 1 + int_below(4);
   std::vector<std::shared_ptr<Job>> jobs;
@@ -219,7 +219,7 @@ void Simulation::fork() {
     violation("a job that does not generate was forked");
 }
 
-// Tasks run before the next step, so the parent is then where it is now.
+// Tasks run before the next step, so the parent has the same tokens then.
 void Simulation::fork_from(SimulatedJob& parent) {
   const auto num_new = static_cast<size_t>(parent.job->result().new_tokens);
   const TokenIds grown(parent.expected.tokens.begin(),
@@ -253,7 +253,7 @@ void Simulation::fork_from(SimulatedJob& parent) {
   ++stats_.forks;
 }
 
-// Takes place with the next step, before which nothing else is asked.
+// Takes effect with the next step, before which no other call is made.
 void Simulation::rewind() {
   SimulatedJob* const model = any_job();
   if (model == nullptr || model->ended || model->cancelled) return;
@@ -273,8 +273,8 @@ void Simulation::rewind() {
   step();
 }
 
-// Tokens that a running job may say next, right ones and wrong ones; something may happen to it before the
-// step that looks at them.
+// Proposes draft tokens for a running job, right and wrong ones. Other actions may affect the job before the
+// step that verifies them.
 void Simulation::propose() {
   SimulatedJob* const model = any_live_job();
   if (model == nullptr) return;
@@ -306,14 +306,15 @@ void Simulation::cancel() {
   model->cancelled = !model->ended;
 }
 
-// As from another thread while a step runs.
+// Cancels a job during a step, as another thread would.
 void Simulation::cancel_within_step() {
   SimulatedJob* const model = any_live_job();
   if (model == nullptr) return;
   const JobState state = model->job->state();
   cancel_in_step_ = model->job.get();
   step();
-  if (std::exchange(cancel_in_step_, nullptr) != nullptr) return;  // there was no step to cancel it in
+  // there was no step during which to cancel it
+  if (std::exchange(cancel_in_step_, nullptr) != nullptr) return;
   ++stats_.cancels[static_cast<size_t>(state)];
   model->cancelled = !model->ended;
 }
@@ -398,7 +399,7 @@ void Simulation::pin() {
     }
     return;
   }
-  // Nothing may be cached, or the quota used up.
+  // There may be no cached prefix, or the quota may be used up.
   const TokenIds prompt = random_prompt();
   const std::string name_space = chance(2) ? kOtherSpace : "";
   const Duration time_to_live = millis_below(50);
@@ -415,7 +416,7 @@ void Simulation::query() {
   if (found < 0 || found >= static_cast<int32_t>(prompt.size())) violation("query_prefix is out of range");
 }
 
-// Another taker of the device's memory: caches give what nobody uses, and what is promised stays.
+// Another user allocates device memory: caches release unused memory and keep the promised part.
 void Simulation::others_need_room() {
   const uint64_t bytes = 10 * static_cast<uint64_t>(1 + int_below(20));
   attempt([&] { loop().reclaim("card:0", bytes); });

@@ -18,7 +18,7 @@ void FaultInjector::disarm() {
   fails_logits_.reset();
 }
 
-// All that a component may throw comes down to two codes.
+// Any exception of a component is handled like one of these two codes.
 void FaultInjector::fail_step(ErrorCode code) {
   const AllocationFaultsOff off;
   record_.step_failed = true;
@@ -36,7 +36,7 @@ void FaultInjector::fail_step(ErrorCode code) {
   throw std::runtime_error("injected: a component is broken");
 }
 
-// A step of one job is that job's fault; of several it is nobody's until they are run alone.
+// A failed step with one job is attributed to that job; with several jobs, to none until they are run alone.
 void FaultInjector::note_culprit(const Batch& batch, ErrorCode code) {
   uint64_t culprit = 0;
   for (int32_t sequence = 0; sequence < batch.num_sequences(); ++sequence) {
@@ -48,7 +48,8 @@ void FaultInjector::note_culprit(const Batch& batch, ErrorCode code) {
   record_.code = code;
 }
 
-// What the engine asks for no more of a step that was issued ahead harms nobody.
+// Returns whether a sequence with the cursed token is still needed. Sequences of a step issued ahead that the
+// engine no longer needs have no effect.
 bool FaultInjector::is_cursed(const Batch& batch) const {
   for (size_t t = 0; t < batch.token_ids.size(); ++t) {
     if (batch.token_ids[t] == special_.curse && owner_of_(batch, batch.sequence_of_token[t]) != 0)
@@ -61,7 +62,7 @@ void FaultInjector::before_step(const Batch& batch) {
   std::optional<ErrorCode> code;
   {
     const AllocationFaultsOff off;
-    // A device that is lost stays so, also where the step ended for another reason before it showed.
+    // A lost device stays lost, even if the step ended for another reason before the loss was reported.
     const bool lost_unseen = fails_logits_ == ErrorCode::device_lost;
     fails_logits_.reset();
     if (is_cursed(batch)) code = special_.curse_code;
@@ -77,7 +78,7 @@ void FaultInjector::before_step(const Batch& batch) {
   fails_logits_ = code;
 }
 
-// A step that fails anyhow fails as it would.
+// If the step will fail anyway, the shard fault is skipped.
 void FaultInjector::before_shard(const Batch& batch) {
   if (fails_logits_ || !std::exchange(shard_armed_, false)) return;
   ErrorCode code = random_() % 2 == 0 ? ErrorCode::out_of_memory : ErrorCode::internal;

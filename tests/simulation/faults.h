@@ -1,4 +1,4 @@
-// What goes wrong on the fake device, when, and whose fault that is.
+// Fault injection on the fake device: which faults occur, when, and which job they are attributed to.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,37 @@
 
 namespace quire::testing {
 
-// Armed faults strike once, at a step to come; a cursed token strikes whenever it is computed.
+// Armed faults occur once, in a later step; a cursed token causes a fault whenever it is computed.
 class FaultInjector {
  public:
-  // `owner_of` names the job behind a sequence of a batch.
+  // `owner_of` returns the job of a sequence in a batch.
   FaultInjector(SpecialTokens special, uint64_t seed, std::function<uint64_t(const Batch&, int32_t)> owner_of)
       : special_(special), random_(seed), owner_of_(std::move(owner_of)) {}
 
-  // For the hooks of the executor.
+  // Hooks of the executor.
   void before_step(const Batch& batch);
   void before_shard(const Batch& batch);
   void before_wait();
   void change_logits(const Batch& batch, gsl::span<float> logits);
 
-  // The whole step in so many steps fails, in forward or when its logits are fetched.
+  // Makes a whole step fail, `in_steps` steps from now, in forward or when its logits are fetched.
   void arm_step(int32_t in_steps) { step_fault_in_ = in_steps; }
-  // A row of the next step is not finite.
+  // Makes a row of the next step not finite.
   void arm_row() { row_armed_ = true; }
   void arm_device() { device_armed_ = true; }
-  // The next step fails once some of its shards have written.
+  // Makes the next step fail after some of its shards have written.
   void arm_shard() { shard_armed_ = true; }
   void disarm();
 
-  // What came of it since the last clear.
+  // Effects since the last clear.
   struct Record {
     bool device_lost = false;
     bool step_failed = false;
-    // Jobs that may end for it: the one of a step that failed alone, and the one of the row.
+    // Jobs that may end because of it: the job of a step that failed alone, and the job of the row.
     std::optional<uint64_t> culprit;
     ErrorCode code = ErrorCode::ok;
     std::optional<uint64_t> spoiled;
-    bool spoiled_first = false;  // the row is the first of its sequence, before all candidates
+    bool spoiled_first = false;  // the row is the first of its sequence, before all draft tokens
   };
   const Record& record() const { return record_; }
   void clear_record() { record_ = {}; }

@@ -1,4 +1,4 @@
-// What has to hold behind every event. I3 to I11 are the names of the promises in docs/testing.md.
+// Invariants that are checked after every event. I3 to I11 are defined in docs/testing.md.
 #include <algorithm>
 #include <cmath>
 
@@ -43,7 +43,7 @@ std::string Simulation::describe(const SimulatedJob& model) const {
       model.forked ? ", fork" : "", model.job->explain());
 }
 
-// Each ending is judged at the event that brought it, while it is known what went wrong in it.
+// Judges each ending right after the event that caused it, while the injected faults are still recorded.
 void Simulation::judge_endings() {
   for (auto& [tag, model] : jobs_) {
     if (model.ended) continue;
@@ -61,11 +61,12 @@ void Simulation::judge_endings() {
 }
 
 void Simulation::judge(SimulatedJob& model, const JobResult& result) {
-  // A row after a candidate counts where that was right, and the tokens before it may have ended the job.
+  // A row after a draft token only matters if the draft token was correct, and earlier tokens may have ended
+  // the job.
   const FaultInjector::Record& faults = faults_->record();
   const bool counts = faults.spoiled_first || model.request.kind == JobKind::score;
   const bool spoiled = counts && faults.spoiled == model.request.tag;
-  // Without memory for the words of one fault the other may come first.
+  // If the message of one fault could not be allocated, another fault may be reported first.
   if (spoiled && result.error != ErrorCode::numeric && failed_allocations_ == 0) {
     violation("I5: a row that is not finite came through: " + describe(model));
   }
@@ -86,7 +87,8 @@ void Simulation::judge(SimulatedJob& model, const JobResult& result) {
   if (result.reason == FinishReason::completed) check_output(model);
 }
 
-// A failure is the job's own (by its tokens, deadline or reader), or one that struck in this very event.
+// A failure must be caused by the job itself (its tokens, deadline or reader), or by a fault during this
+// event.
 void Simulation::judge_failure(SimulatedJob& model, const JobResult& result) {
   const ErrorCode code = result.error;
   if (engine_ended_ == code) return;
@@ -95,13 +97,13 @@ void Simulation::judge_failure(SimulatedJob& model, const JobResult& result) {
   const FaultInjector::Record& faults = faults_->record();
   if (faults.culprit == model.request.tag && faults.code == code) return;
   if (faults.spoiled == model.request.tag && code == ErrorCode::numeric) return;
-  // Forced tokens pass over rows that are looked at where the tokens are candidates.
+  // Forced tokens skip rows that are examined if the tokens are draft tokens.
   if (code == ErrorCode::numeric && model.had_candidates && model.request.constraint != nullptr) return;
   if (code == ErrorCode::out_of_memory && failed_allocations_ > 0) {
     ++ended_for_memory_;
     return;
   }
-  // Its parent may have been refused by the same step.
+  // Its parent may have failed in the same step.
   if (code == ErrorCode::closed && model.forked && failed_allocations_ > 0) return;
   if (code == ErrorCode::deadline && missed_deadline(model, result)) return;
   if (code == ErrorCode::slow_reader && model.request.slow_reader == SlowReaderPolicy::end) return;
@@ -119,7 +121,7 @@ bool Simulation::missed_deadline(const SimulatedJob& model, const JobResult& res
   if (result.message == "deadline_ns passed") return missed(request.total_deadline);
   const bool any = missed(request.queue_deadline) || missed(request.first_token_deadline) ||
                    missed(request.total_deadline);
-  return any && failed_allocations_ > 0;  // there was no memory for the words
+  return any && failed_allocations_ > 0;  // the message could not be allocated
 }
 
 void Simulation::check_output(const SimulatedJob& model) {
@@ -127,7 +129,7 @@ void Simulation::check_output(const SimulatedJob& model) {
   const std::vector<float> expected = oracle_->scores(model.request.prompt);
   const std::vector<float> scores = model.job->scores();
   bool same = scores.size() == expected.size();
-  // Both sum in double; what is left is the rounding to float.
+  // Both sum in double, so they differ only by the rounding to float.
   for (size_t i = 0; same && i < scores.size(); ++i) same = std::abs(scores[i] - expected[i]) < 1e-4F;
   if (!same) violation("it scores otherwise than alone: " + describe(model));
 }
@@ -136,8 +138,8 @@ void Simulation::take(SimulatedJob& model, Event event) {
   digest(stats_.digest, model.request.tag * 8 + static_cast<uint64_t>(event.kind));
   for (const TokenId token : event.token_ids) digest(stats_.digest, static_cast<uint64_t>(token));
   digest(stats_.digest, event.text.size() * 64 + static_cast<uint64_t>(event.error));
-  // Where a constraint ends without a token, what was held back comes by itself: its tokens may have come
-  // before.
+  // If a constraint ends without a token, the held text is reported alone, because its tokens may have been
+  // reported before.
   const bool may_be_bare = model.expected.reason == FinishReason::completed;
   if (event.kind == EventKind::text && event.token_ids.empty() && !may_be_bare)
     violation("a text event without tokens");
@@ -153,7 +155,7 @@ void Simulation::take(SimulatedJob& model, Event event) {
   if (terminal) check_transcript(model);
 }
 
-// Whatever company it had, a job says what it says alone.
+// The output of a job is the same with any other jobs as alone.
 void Simulation::check_transcript(const SimulatedJob& model) {
   const Transcript& seen = model.seen;
   const TokenIds& expected = model.expected.tokens;
@@ -178,7 +180,7 @@ void Simulation::check_transcript(const SimulatedJob& model) {
   }
   const bool whole = result.reason != FinishReason::failed && result.reason != FinishReason::cancelled;
   if (whole && position != expected.size()) violation("tokens are missing: " + describe(model));
-  if (model.rewound()) return;  // what was shown is not taken back
+  if (model.rewound()) return;  // text that was output before a rewind is not withdrawn
   const bool text_fits = whole ? seen.text == model.expected.text
                                : model.expected.text.compare(0, seen.text.size(), seen.text) == 0;
   if (!text_fits)
@@ -208,7 +210,7 @@ void Simulation::check_pages() {
   }
 }
 
-// Who follows the pages knows exactly those that can be found, or that it does not.
+// A reader of page events has exactly the pages that can be found, or was notified of a gap.
 void Simulation::check_followed_pages() {
   for (const Event& event : page_queue_->drain(100000, Duration{0})) replay_.take(event);
   if (!replay_.problem().empty()) violation("I4: of pages that are followed, " + replay_.problem());
@@ -227,7 +229,7 @@ void Simulation::check_followed_pages() {
   if (engine_ended_ == ErrorCode::ok) engine_->cache->follow_pages({page_queue_, std::nullopt, 0});
 }
 
-// The budget counts what the cache has beyond its smallest size, to the byte.
+// The budget counts the memory of the cache beyond its smallest size, to the byte.
 void Simulation::check_room() {
   const int32_t num_pages = loop().kv().pool().num_pages();
   if (num_pages < limits_.promised_pages() || num_pages > limits_.num_pages)
@@ -244,7 +246,7 @@ void Simulation::check_room() {
   num_pages_seen_ = num_pages;
 }
 
-// A page that has a slot has in it what it has itself.
+// The slots of a page have the same tokens as the page itself.
 void Simulation::check_slots(PageId page, gsl::span<const TokenId> tokens) {
   const auto windows = loop().kv().windows();
   for (size_t g = 0; g < windows.size(); ++g) {
@@ -253,7 +255,7 @@ void Simulation::check_slots(PageId page, gsl::span<const TokenId> tokens) {
   }
 }
 
-// What nobody sees any more may be anything.
+// Overwrites slots that are no longer used, whose content must not matter.
 void Simulation::poison_empty_slots() {
   const auto windows = loop().kv().windows();
   for (size_t g = 0; g < windows.size(); ++g) {
@@ -285,7 +287,7 @@ void Simulation::check_counts() {
   }
 }
 
-// A namespace holds no more pages than its quota, a shared page counted for each of its holders.
+// A namespace holds at most the pages of its quota; a shared page counts for each job that uses it.
 void Simulation::check_quotas() {
   for (const NamespaceOptions& space : cache_options_.namespaces) {
     if (space.quota.max_pages == 0) continue;
@@ -306,7 +308,7 @@ void Simulation::check_quotas() {
   }
 }
 
-// What a running job has in the cache is its own tokens, and the rules of the queue were kept.
+// The cached tokens of a running job are its own, and the rules of the queue were followed.
 void Simulation::check_running(SimulatedJob& model) {
   if (model.ended) return;
   const JobRecord* const record = loop().jobs().find(model.id);
@@ -329,7 +331,7 @@ void Simulation::check_running(SimulatedJob& model) {
   });
 }
 
-// The device is healthy here: with somebody who can run a step is never idle, and steps get somewhere.
+// The device works here: if a job can run, a step is never idle, and steps make progress.
 void Simulation::check_progress(StepOutcome outcome) {
   if (engine_ended_ != ErrorCode::ok) return;
   const CacheStats stats = engine_->cache->stats();
@@ -343,7 +345,7 @@ void Simulation::check_progress(StepOutcome outcome) {
     return;
   }
   steps_without_progress_ = 0;
-  // Where there was no memory for a plan the engine looks again by itself.
+  // If a plan could not be allocated, the engine tries again by itself.
   if (failed_allocations_ > 0 && loop().next_event() != TimePoint::max()) return;
   for (const auto& [tag, model] : jobs_) {
     const JobRecord* const record = model.ended ? nullptr : loop().jobs().find(model.id);
@@ -352,7 +354,7 @@ void Simulation::check_progress(StepOutcome outcome) {
   }
 }
 
-// The lane whose row is the last one of a sequence; null where the engine asks for it no more.
+// Returns the lane of the last row of a sequence; null if the engine no longer needs it.
 const PlannedLane* Simulation::planned_of(const Batch& batch, int32_t sequence) {
   const int32_t end = batch.sequence_starts[static_cast<size_t>(sequence) + 1];
   const auto row = std::lower_bound(batch.logit_rows.begin(), batch.logit_rows.end(), end) - 1;
@@ -362,7 +364,7 @@ const PlannedLane* Simulation::planned_of(const Batch& batch, int32_t sequence) 
   return nullptr;
 }
 
-// 0 where the engine asks for it no more.
+// Returns the job of a sequence; 0 if the engine no longer needs it.
 uint64_t Simulation::owner_of(const Batch& batch, int32_t sequence) {
   const PlannedLane* const planned = planned_of(batch, sequence);
   if (planned == nullptr) return 0;
@@ -372,7 +374,7 @@ uint64_t Simulation::owner_of(const Batch& batch, int32_t sequence) {
   return entry == jobs_.end() ? 0 : entry->first;
 }
 
-// The pages that a sequence writes on are its own.
+// A sequence owns the pages that it writes to.
 void Simulation::check_owner(const Batch& batch, int32_t sequence, const SimulatedJob& model) {
   const int32_t page_idx = (batch.kv_lengths[static_cast<size_t>(sequence)] - 1) / limits_.page_tokens;
   const int32_t page =
@@ -407,7 +409,7 @@ void Simulation::before_step(const Batch& batch) {
   if (cancel_in_step_ != nullptr) std::exchange(cancel_in_step_, nullptr)->cancel();
 }
 
-// I9: what a sequence reads was written within its namespace.
+// I9: a sequence reads only pages written in its namespace.
 void Simulation::check_name_space(const Batch& batch, int32_t sequence, int8_t space) {
   const auto s = static_cast<size_t>(sequence);
   const int32_t end = batch.kv_lengths[s];
@@ -422,7 +424,7 @@ void Simulation::check_name_space(const Batch& batch, int32_t sequence, int8_t s
   }
 }
 
-// A step that fails as a whole recovers by itself, so it shows here alone.
+// The engine recovers from failed steps by itself, so they are visible only in the log.
 void Simulation::note_warning(std::string_view line) {
   const AllocationFaultsOff off;
   if (faults_->record().step_failed || step_may_lack_memory_) return;

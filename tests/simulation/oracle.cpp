@@ -15,7 +15,7 @@ bool holds(const TokenIds& tokens, TokenId token) {
   return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
-// The stop string that ends first in `text`, the longest of several; the place where it begins, or npos.
+// Returns the position of the stop string that ends first in `text`, the longest of several, or npos.
 size_t find_stop(const std::string& text, const std::vector<std::string>& stops) {
   for (size_t end = 1; end <= text.size(); ++end) {
     size_t longest = 0;
@@ -28,7 +28,8 @@ size_t find_stop(const std::string& text, const std::vector<std::string>& stops)
   return std::string::npos;
 }
 
-// Where the constraint of a job stands after the last num_said tokens of its prompt; null: it has none.
+// Returns the matcher of a job's constraint after the last num_said tokens of its prompt; null if it has
+// none.
 std::unique_ptr<TokenMatcher> matcher_after(const JobRequest& request, int32_t num_said) {
   if (request.constraint == nullptr) return nullptr;
   std::unique_ptr<TokenMatcher> matcher = request.constraint->start();
@@ -119,7 +120,7 @@ void Oracle::generate(const JobRequest& request, int32_t num_said, Expectation& 
     state.append(sampled.token);
     if (take(request, stops, sampled, expected)) return;
     if (matcher != nullptr) matcher->accept(sampled.token);
-    // The next step computes it, with what is forced after it.
+    // The next step computes this token, together with the tokens forced after it.
     if (sampled.token == special_.poison || sampled.token == special_.curse) {
       const ErrorCode code = sampled.token == special_.poison ? ErrorCode::numeric : special_.curse_code;
       if (ends_by_force(request, stops, matcher.get(), expected))
@@ -131,7 +132,7 @@ void Oracle::generate(const JobRequest& request, int32_t num_said, Expectation& 
   }
 }
 
-// Takes the tokens after a draw that leave no choice; whether they bring the job to its end.
+// Appends the forced tokens after a draw, and returns whether they end the job.
 bool Oracle::ends_by_force(const JobRequest& request, const TokenIds& stops, TokenMatcher* matcher,
                            Expectation& expected) const {
   if (matcher == nullptr || request.want_log_probs || !request.sampling.banned_tokens.empty()) return false;
@@ -152,7 +153,7 @@ bool Oracle::ends_by_force(const JobRequest& request, const TokenIds& stops, Tok
   return false;
 }
 
-// True where the job is over with this token.
+// Returns true if the job ends with this token.
 bool Oracle::take(const JobRequest& request, const TokenIds& stops, const SampledToken& sampled,
                   Expectation& expected) const {
   const bool stops_here = holds(stops, sampled.token);

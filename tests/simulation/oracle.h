@@ -1,4 +1,4 @@
-// What a job must say: found by running it alone, token by token, through the same sampler.
+// Oracle: the expected output of a job, computed by running it alone, token by token, with the same sampler.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace quire::testing {
 
-// Tokens with which something goes wrong; -1 is none.
+// Tokens that cause faults; -1: none.
 struct SpecialTokens {
-  TokenId poison = -1;  // a sequence that holds it has NaN in every row behind it
-  TokenId curse = -1;   // the device fails whenever it computes it
-  TokenId broken = -1;  // its text cannot be made
+  TokenId poison = -1;  // a sequence with this token has NaN in every later row
+  TokenId curse = -1;   // the device fails whenever it computes this token
+  TokenId broken = -1;  // decoding this token to text throws
   ErrorCode curse_code = ErrorCode::out_of_memory;
 };
 
-// How a job ends where nothing comes between.
+// Expected end of a job that is not disturbed.
 struct Expectation {
-  TokenIds tokens;  // new ones, as far as it gets
+  TokenIds tokens;  // new tokens up to the end
   std::vector<float> log_probs;
-  std::string text;  // of the tokens, less the stop cut
+  std::string text;  // of the tokens, without the stop string
   FinishReason reason = FinishReason::unfinished;
-  // With FinishReason::failed: any of these. Else what a rewind brings to light: a token that can not be
-  // computed, where the tokens forced after it brought the job to its end.
+  // With FinishReason::failed: any of these. Otherwise the error that a rewind can reveal: a token that
+  // cannot be computed, if the tokens forced after it ended the job.
   std::vector<ErrorCode> errors;
 
   bool may_fail_with(ErrorCode code) const;
@@ -34,18 +34,19 @@ class Oracle {
  public:
   Oracle(int32_t vocab_size, int32_t max_seq_len, TokenIds end_tokens, SpecialTokens special);
 
-  // What a fork takes over: text that was held back because it may begin a stop string, and the tokens at the
-  // end of the prompt that its constraint knows.
+  // Returns the expected output. For a fork, `held_text` is text that was held back because it may begin a
+  // stop string, and num_said is the number of tokens at the end of the prompt that its constraint has
+  // already accepted.
   Expectation expect(const JobRequest& request, std::string held_text = {}, int32_t num_said = 0);
-  // The end of `text` that may begin a stop string.
+  // Returns the end of `text` that may begin a stop string.
   static std::string held_back(const std::string& text, const std::vector<std::string>& stops);
-  // Log-probabilities of the prompt.
+  // Returns the log-probabilities of the prompt.
   std::vector<float> scores(const TokenIds& prompt) const;
 
   const SpecialTokens& special() const { return special_; }
 
  private:
-  // After `tokens`, mixed with those after `guide` where that is not empty.
+  // Computes the logits after `tokens`, mixed with those after `guide` if it is not empty.
   void compute_logits(const TokenIds& tokens, const TokenIds& guide, float scale,
                       std::vector<float>& logits) const;
   void generate(const JobRequest& request, int32_t num_said, Expectation& expected);

@@ -1,8 +1,8 @@
-// Three models on two devices that hold one or two of them: random jobs, evictions, swaps of models, budgets
-// that change as if other processes took memory, caches that grow and shrink, loads that fail, and
-// allocations that fail anywhere. No step without its weights, no byte counted twice, no wrong token, and
-// every job comes to an end. QUIRE_SIM_SEED runs one seed alone, QUIRE_SIM_EVENTS sets how many events run in
-// all.
+// Three models on two devices that have memory for one or two of them, with random jobs, evictions, exchanged
+// models, budgets that change as if other processes allocated memory, caches that grow and shrink, failing
+// loads and failing allocations. Checks that no step runs without its weights, no byte is counted twice, no
+// token is wrong, and every job ends. QUIRE_SIM_SEED runs one seed alone, QUIRE_SIM_EVENTS sets the total
+// number of events.
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kEventsPerSeed = 2000;
 constexpr uint64_t kBudget = 100;
-// Of a cache that grows: room for one job at first.
+// A cache that grows: pages for one job at first.
 constexpr int32_t kLeastPages = 4;
 constexpr int32_t kChunkPages = 2;
 constexpr uint64_t kPageBytes = 2;
@@ -49,7 +49,7 @@ struct Counts {
   uint64_t failed_allocations = 0;
 };
 
-// One life of a runtime; everything that happens is a function of the seed.
+// One run of a runtime; all events are a function of the seed.
 class ResidencySimulation {
  public:
   explicit ResidencySimulation(uint64_t seed, Counts& counts) : random_(seed), counts_(counts) {
@@ -82,9 +82,9 @@ class ResidencySimulation {
     std::shared_ptr<WeightResidency> residency;
     std::unique_ptr<FakeEngine> engine;
     std::vector<SimulatedJob> jobs;
-    std::string grows_on;  // the device of its cache's pages; empty: all are there
+    std::string grows_on;  // device of its cache's pages; empty: the cache does not grow
     int32_t num_pages_seen = kLeastPages;
-    bool leaves = false;  // it was exchanged: it goes with its last job
+    bool leaves = false;  // it was exchanged and is removed after its last job
   };
 
   uint32_t below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
@@ -124,7 +124,7 @@ class ResidencySimulation {
     };
   }
 
-  // Bytes of the chunks beside the first pages, which nobody leases here.
+  // Returns the bytes of the chunks added to the first pages, for which this test makes no lease.
   uint64_t grown_bytes(Model& model) {
     if (model.grows_on.empty()) return 0;
     const int32_t num_pages = model.engine->cache->thread().loop().kv().pool().num_pages();
@@ -134,7 +134,7 @@ class ResidencySimulation {
     return kPageBytes * static_cast<uint64_t>(num_pages - kLeastPages);
   }
 
-  // Runs with an allocation of it failing, now and then. What it throws for that is swallowed.
+  // Runs the action, sometimes with a failing allocation. An exception for that is ignored.
   template <typename Action>
   void with_faults(Action&& action) {
     std::optional<AllocationFault> fault;
@@ -207,7 +207,7 @@ class ResidencySimulation {
         if (below(6) == 0) model.weights->failure = ErrorCode::io;
         return;
       case 10:
-        // Another process: never less than the largest model needs, so that jobs can end.
+        // Another process uses memory, but always leaves enough for the largest model, so that jobs can end.
         return with_faults(
             [&] { runtime_->set_memory_budget(below(2) == 0 ? "card:0" : "card:1", 80 + below(60)); });
       case 11:
@@ -255,7 +255,7 @@ class ResidencySimulation {
     }
   }
 
-  // Models that were exchanged go once they have no job; so do those whose engine an allocation has ended.
+  // Removes exchanged models without jobs, and models whose engine ended because of a failed allocation.
   void drop_models() {
     for (Model& model : models_) {
       const bool has_failed = model.engine->cache->thread().queue().shut();
@@ -331,9 +331,9 @@ class ResidencySimulation {
   HeldThreads threads_;
   std::shared_ptr<Runtime> runtime_;
   std::vector<Model> models_;
-  // Of models that are gone: a residency that is under way outlives them until its thread has run.
+  // Weights of removed models: a residency that is moving needs them until its thread has run.
   std::vector<std::shared_ptr<FakeWeights>> gone_;
-  std::map<TokenIds, TokenIds> known_;  // what follows a prompt
+  std::map<TokenIds, TokenIds> known_;  // continuation of each prompt
   int num_models_ = 0;
   int fresh_ = 0;
 };

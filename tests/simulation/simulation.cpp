@@ -1,4 +1,4 @@
-// The world of one seed and its course.
+// Setup and course of the simulation of one seed.
 #include "tests/simulation/simulation.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ Simulation::Simulation(uint64_t seed, Mixture mixture) : seed_(seed), random_(se
   make_engine();
 }
 
-// From as few slots as one sequence needs to as many as there are pages.
+// Chooses from as few slots as one sequence needs to as many as there are pages.
 void Simulation::choose_windows() {
   int32_t window = 0;
   for (uint32_t n = below(3); n > 0; --n) {
@@ -98,7 +98,7 @@ void Simulation::choose_world() {
     limited.quota.weight = 0.5;
     options.namespaces.push_back(limited);
   }
-  // From none to room for twice the pages of the cache.
+  // Chooses from none to memory for twice the pages of the cache.
   if (limits_.windows.empty() && chance(2)) options.prefixes.host_bytes = below(60'000);
   if (chance(3)) end_tokens_ = {2};
   for (int32_t i = 0; i < 5; ++i) {
@@ -117,8 +117,8 @@ void Simulation::choose_world() {
       special, random_(), [this](const Batch& batch, int32_t sequence) { return owner_of(batch, sequence); });
 }
 
-// Each seed does some things more often than others and some not at all: what hides behind a mixture of
-// everything shows in a mixture of little.
+// Each seed does some actions more often than others and some never: errors hidden by a mixture of all
+// actions show in a mixture of few.
 void Simulation::choose_habits(Mixture mixture) {
   const std::pair<uint32_t, Action> base[] = {
       {90, &Simulation::submit},       {10, &Simulation::submit_many},
@@ -184,7 +184,7 @@ void Simulation::make_engine() {
   };
   queue_ = std::make_shared<EventQueue>(clock_);
   page_queue_ = std::make_shared<EventQueue>(clock_);
-  replay_ = {};  // what was known of the cache before says nothing of whether this one is followed
+  replay_ = {};  // events of the previous cache do not show whether this one is followed
   page_events_may_lack_ = false;
   engine_->cache->follow_pages({page_queue_, std::nullopt, 0});
   faults_->disarm();
@@ -230,7 +230,7 @@ void Simulation::event() {
   forget_ended();
 }
 
-// The engine is over: every call says so at once, and what its jobs said can still be read.
+// The engine has ended: every call fails at once, and the output of its jobs can still be read.
 void Simulation::end_engine() {
   const CacheStats stats = engine_->cache->stats();
   stats_.preemptions += stats.preemptions;
@@ -258,7 +258,7 @@ void Simulation::end_engine() {
   JobRequest request;
   request.prompt = {1};
   request.max_new_tokens = 1;
-  // One that could never fit is refused for that, whether the engine is over or not.
+  // A job that could never fit is rejected for that reason, whether the engine has ended or not.
   const ExecutorLimits limits = engine_->executor->limits();
   if (int64_t{limits.promised_pages()} * limits.page_tokens >= 2)
     fails("submit", [&] { engine_->cache->submit(request); });
@@ -299,7 +299,7 @@ void Simulation::check_step(StepOutcome outcome) {
   clock_.advance(std::chrono::microseconds(200));
 }
 
-// Readers catch up, nobody is paused, no more faults: every job has to come to its end.
+// Readers catch up, no job is paused, and no more faults occur: every job must end.
 void Simulation::settle() {
   faults_->disarm();
   int64_t work_left = 64;

@@ -1,5 +1,6 @@
-// The real scheduler and step loop on a fake device, a simulated clock and a fault injector, driven by one
-// seed. After every event the contract's invariants are checked, against an oracle that runs each job alone.
+// Deterministic simulation: the real scheduler and step loop on a fake device, with a simulated clock and
+// fault injection, driven by one seed. After every event the invariants are checked, and outputs are compared
+// with an oracle that runs each job alone.
 #pragma once
 
 #include <array>
@@ -29,69 +30,69 @@ struct SimulationStats {
   uint64_t rejected = 0;
   uint64_t preemptions = 0;
   uint64_t device_faults = 0;
-  uint64_t shard_faults = 0;  // steps that failed once some of their shards had written
+  uint64_t shard_faults = 0;  // steps that failed after some of their shards had written
   uint64_t failed_allocations = 0;
   uint64_t lost_devices = 0;
   uint64_t closes = 0;
   uint64_t forks = 0;
   uint64_t rewinds = 0;
-  uint64_t full_quotas = 0;   // events behind which a namespace held all the pages it may
-  uint64_t full_windows = 0;  // events behind which all slots of a group were in use
+  uint64_t full_quotas = 0;   // events after which a namespace held its whole quota of pages
+  uint64_t full_windows = 0;  // events after which all slots of a group were in use
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;
   uint64_t pages_restored = 0;
-  uint64_t pages_followed = 0;  // that a follower knew of, behind each event
-  uint64_t followed = 0;        // steps that had been issued ahead
-  uint64_t in_vain = 0;         // others that had been
-  uint64_t masked = 0;          // rows that a device drew from through a mask
-  uint64_t constrained = 0;     // jobs
-  uint64_t guided = 0;          // likewise, of two lanes
-  uint64_t grown = 0;           // events behind which a cache had more pages
-  uint64_t shrunk = 0;          // or fewer
+  uint64_t pages_followed = 0;  // pages the page reader had, summed over all events
+  uint64_t followed = 0;        // steps issued ahead and used
+  uint64_t in_vain = 0;         // steps issued ahead and discarded
+  uint64_t masked = 0;          // rows drawn by the device with a mask
+  uint64_t constrained = 0;     // jobs with a constraint
+  uint64_t guided = 0;          // jobs with guidance (two lanes)
+  uint64_t grown = 0;           // events after which a cache had more pages
+  uint64_t shrunk = 0;          // events after which a cache had fewer pages
   uint64_t candidates = 0;
-  uint64_t accepted = 0;  // of these
-  uint64_t digest = 0;    // of everything that any reader saw, in order
+  uint64_t accepted = 0;  // accepted draft tokens
+  uint64_t digest = 0;    // hash of all events that readers received, in order
 
   void add(const SimulationStats& more);
 };
 
-// What is known of a job from outside, and what it must do.
+// External view of a job, and its expected output.
 struct SimulatedJob {
-  std::shared_ptr<Job> job;  // null once its handle is dropped
+  std::shared_ptr<Job> job;  // null after its handle is dropped
   JobId id;
-  JobRequest request;  // the prompt of a fork is all that came before it
+  JobRequest request;  // the prompt of a fork includes the tokens generated before
   Expectation expected;
-  std::string held_text;  // of its parent, where it is a fork
-  int32_t num_said = 0;   // likewise, of the prompt: what its constraint knows
+  std::string held_text;  // held text of its parent, if it is a fork
+  int32_t num_said = 0;   // likewise, number of prompt tokens its constraint has accepted
   TimePoint submitted;
   Transcript seen;
-  // Rewinds: from emitted token `first` on, the position in `expected` is `second`.
+  // Rewinds: emitted token `first` has the position `second` in `expected`.
   std::vector<std::pair<size_t, size_t>> jumps;
   size_t emitted_before = 0;
   size_t base = 0;
   bool paused = false;
   bool cancelled = false;
   bool forked = false;
-  bool was_rewound = false;  // whether or not a reader saw it
+  bool was_rewound = false;  // even if no reader noticed
   bool had_candidates = false;
   bool in_queue = false;
-  bool never_fits = false;  // a fork that has to be refused
-  bool ended = false;       // the engine said so, and it was judged
+  bool never_fits = false;  // a fork that must be rejected
+  bool ended = false;       // the engine reported its end, and the end was judged
 
   bool rewound() const { return !jumps.empty(); }
 };
 
 enum class Mixture : int32_t {
-  varied,   // everything, and each seed in another proportion
-  cancels,  // mostly cancels, in every state that a job can be in
+  varied,   // all actions, in other proportions for each seed
+  cancels,  // mostly cancels, in every state of a job
 };
 
-// One life of one engine after the other. Everything that happens is a function of mixture and seed.
+// A series of engines, one after another. All events are a function of mixture and seed.
 class Simulation {
  public:
   explicit Simulation(uint64_t seed, Mixture mixture = Mixture::varied);
 
-  // Runs num_events events, then lets every job come to its end. The first violation, or nothing.
+  // Runs num_events events, then lets every job end. Returns the first violation, or an empty string.
   std::string run(uint64_t num_events);
   const SimulationStats& stats() const { return stats_; }
 
@@ -104,7 +105,7 @@ class Simulation {
   int32_t int_below(uint32_t limit) { return static_cast<int32_t>(below(limit)); }
   Duration millis_below(uint32_t limit) { return std::chrono::milliseconds(below(limit)); }
 
-  // simulation.cpp: the world and its course.
+  // simulation.cpp: setup and course.
   void choose_world();
   void choose_windows();
   void choose_habits(Mixture mixture);
@@ -119,7 +120,7 @@ class Simulation {
   StepLoop& loop() { return engine_->cache->thread().loop(); }
   JobQueue& door() { return engine_->cache->thread().queue(); }
 
-  // actions.cpp: what callers do.
+  // actions.cpp: actions of callers.
   void submit();
   void submit_many();
   void fork();
@@ -155,12 +156,12 @@ class Simulation {
   void read(SimulatedJob& model, uint32_t max_events);
   void drain(uint32_t max_events);
   void take(SimulatedJob& model, Event event);
-  // Runs `call`, now and then with an allocation that fails; the code it threw.
+  // Runs `call`, sometimes with a failing allocation; returns the code that it threw.
   template <typename Call>
   ErrorCode attempt(Call&& call);
   ErrorCode must_refuse(const JobRequest& request) const;
 
-  // invariants.cpp: what has to hold behind every event.
+  // invariants.cpp: checks after every event.
   void check_all();
   void judge_endings();
   void judge(SimulatedJob& model, const JobResult& result);
@@ -190,33 +191,33 @@ class Simulation {
   const uint64_t seed_;
   std::mt19937_64 random_;
   SimulatedClock clock_;
-  uint32_t guided_one_in_ = 1;  // jobs that generate
-  bool is_roomy_ = false;       // nobody waits, and draws are plain: steps can follow one another
+  uint32_t guided_one_in_ = 1;  // one in so many generating jobs
+  bool is_roomy_ = false;       // jobs rarely wait, and draws are plain, so that steps can be issued ahead
   int32_t num_shards_ = 1;      // of the device
   ExecutorLimits limits_;
   EngineOptions cache_options_;
   TokenIds end_tokens_;
   std::vector<TokenIds> prefixes_;
-  std::vector<std::pair<uint32_t, Action>> habits_;  // weights add up
+  std::vector<std::pair<uint32_t, Action>> habits_;  // with cumulative weights
   bool allocations_fail_ = false;
 
   std::unique_ptr<Oracle> oracle_;
   std::unique_ptr<FaultInjector> faults_;
   std::unique_ptr<FakeEngine> engine_;
-  std::vector<MemoryLease> others_;  // of the bytes that the cache may grow by
+  std::vector<MemoryLease> others_;  // leases of others for memory that the cache could grow into
   int32_t num_pages_seen_ = 0;
   std::shared_ptr<EventQueue> queue_;
   std::shared_ptr<EventQueue> page_queue_;
   PageReplay replay_;
-  bool page_events_may_lack_ = false;  // there was no memory since they were last seen to be right
+  bool page_events_may_lack_ = false;  // an allocation failed since the events were last known to be complete
   Jobs jobs_;
-  std::vector<JobId> dropped_;     // to be gone with the next step
+  std::vector<JobId> dropped_;     // to be removed with the next step
   Job* cancel_in_step_ = nullptr;  // to be cancelled while the device computes
   std::vector<PinId> pins_;
   uint64_t last_tag_ = 0;
 
-  // Of the current event.
-  ErrorCode engine_ended_ = ErrorCode::ok;  // with this every live job has to end
+  // State of the current event:
+  ErrorCode engine_ended_ = ErrorCode::ok;  // error with which every live job must end
   int64_t failed_allocations_ = 0;
   bool all_allocations_failed_ = false;
   bool step_may_lack_memory_ = false;

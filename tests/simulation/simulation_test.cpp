@@ -1,5 +1,5 @@
-// Many short lives, each from its own seed. A violation names its seed; QUIRE_SIM_SEED runs that one alone,
-// QUIRE_SIM_EVENTS sets how many events run in all.
+// Many short simulations, each with its own seed. A violation reports its seed; QUIRE_SIM_SEED runs that seed
+// alone, QUIRE_SIM_EVENTS sets the total number of events.
 #include "tests/simulation/simulation.h"
 
 #include <cstdlib>
@@ -74,7 +74,7 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.candidates - total.accepted, total.events / 1000);
 }
 
-TEST(SimulationTest, EveryInvariantHoldsBehindEveryEvent) {
+TEST(SimulationTest, EveryInvariantHoldsAfterEveryEvent) {
   const uint64_t only_seed = from_environment("QUIRE_SIM_SEED", 0);
   const uint64_t num_events = from_environment("QUIRE_SIM_EVENTS", kNumEvents);
   SimulationStats total;
@@ -90,8 +90,8 @@ TEST(SimulationTest, EveryInvariantHoldsBehindEveryEvent) {
   if (only_seed == 0 && num_events >= kNumEvents) expect_hard_cases(total);
 }
 
-// A cancelled job takes part in no step that starts behind the call, and its end and its pages come with the
-// next: counted, not timed.
+// A cancelled job takes part in no step that starts after the call, and it ends and releases its pages with
+// the next step: this is counted, not timed.
 TEST(SimulationTest, ACancelTakesEffectWithinOneStep) {
   SimulationStats total;
   const auto num_live_cancels = [&] {

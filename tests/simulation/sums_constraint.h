@@ -1,5 +1,5 @@
-// A constraint of the simulation: what may come next follows from the sum of the tokens so far and from how
-// many they are. Sometimes two thirds of the vocabulary, sometimes one token alone, in the end none.
+// A constraint for the simulation: the allowed tokens depend on the sum and the number of tokens so far. It
+// allows two thirds of the vocabulary, sometimes one token, and finally none.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class SumsConstraint final : public TokenConstraint {
   std::unique_ptr<TokenMatcher> start() const override { return std::make_unique<Place>(max_tokens_); }
 
  private:
-  // Takes no memory as it goes on: commit is not to fail.
+  // Allocates nothing while it advances, because commit must not fail.
   class Place final : public TokenMatcher {
    public:
     explicit Place(int32_t max_tokens) : max_tokens_(max_tokens) {}

@@ -1,4 +1,4 @@
-// Sizes that every simulated world shares.
+// Sizes common to all simulations.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 namespace quire::testing {
 
 inline constexpr int32_t kVocab = 32;
-inline constexpr TokenId kFirstSpecial = kVocab - 3;  // from here on something may be wrong with a token
+inline constexpr TokenId kFirstSpecial = kVocab - 3;  // tokens from here on may cause faults
 inline constexpr int32_t kMaxSeqLen = 72;
-inline constexpr const char* kOtherSpace = "b";  // beside the namespace without a name
+inline constexpr const char* kOtherSpace = "b";  // the namespace besides the unnamed one
 
-// Who wrote a page.
+// Namespace that wrote a page.
 inline constexpr int8_t kNobody = -1;
 inline constexpr int8_t kFirstSpace = 0;
 inline constexpr int8_t kSecondSpace = 1;

@@ -1,6 +1,5 @@
-// The entries of the C interface as calls on the handles of a CWorld. tests/guards/interleaved_entries.py
-// holds that every function that takes a handle is among them.
-// Long file: one call of every function.
+// The functions of the C interface as calls on the handles of a CWorld. tests/guards/interleaved_entries.py
+// checks that every function that takes a handle is listed. Long file: one call of every function.
 #include <array>
 #include <string_view>
 
@@ -13,7 +12,7 @@ namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
 
-// A job of a call's own, to its end.
+// Runs a job created by a call to its end.
 void run_job(const CWorld& w, OwnedJob job) {
   if (!job) return;
   const Collected said = collect(job.get());
@@ -125,7 +124,7 @@ void follow_queue(CWorld& w, const Calls& call) {
   int64_t id = 0;
   call(quire_queue_ready, made.get(), 0, nullptr, &id, 1);
 }
-// Of a request of its own: others take the prompt of the one that all know.
+// Uses a request of its own, because other calls use the prompt of the common request.
 void make_prompt_of_parts(CWorld& /*w*/, const Calls& call) {
   const OwnedRequest request(quire_job_request_create(nullptr));
   call(quire_job_request_clear_prompt, request.get());
@@ -260,7 +259,7 @@ void logits(CWorld& w, const Calls& call) {
   call(quire_cache_logits, w.cache, scored_prompt().get(), kMinute, w.cancel, rows.data(), rows.size());
 }
 
-// Figures.
+// Statistics.
 
 void take_stats(CWorld& w, const Calls& call) {
   const OwnedStats made(call(quire_cache_stats, w.cache));
@@ -291,7 +290,7 @@ void tell_stats(CWorld& w, const Calls& call) {
 void free_stats(CWorld& w, const Calls& call) {
   call(quire_stats_free, w.stats);
 }
-// Of a snapshot of its own, since the world's may be of a moment before there was a namespace.
+// Uses a snapshot of its own, because the common one may be older than the first namespace.
 void split_stats(CWorld& w, const Calls& call) {
   const OwnedStats made(call(quire_cache_stats, w.cache));
   if (!made || quire_stats_num_namespaces(made.get(), nullptr) == 0) return;
@@ -323,7 +322,7 @@ void poll_job(CWorld& w, const Calls& call) {
     take(w, event);
   }
 }
-// Until nothing comes for a while: the other call may pause the job again.
+// Stops if no event arrives for a while: the other call may pause the job again.
 void poll_job_to_the_end(CWorld& w, const Calls& call) {
   call(quire_job_resume, w.job);
   quire_event* event = nullptr;
@@ -395,7 +394,7 @@ void free_queue(CWorld& w, const Calls& call) {
   call(quire_queue_free, w.queue);
 }
 
-// Event; its texts are borrowed, so that nobody may read them here.
+// Event; its texts are borrowed, so they are not read here.
 
 void tell_event(CWorld& w, const Calls& call) {
   for (auto* get : {quire_event_type, quire_event_finish_reason, quire_event_error_code}) call(get, w.event);
@@ -415,6 +414,7 @@ void free_event(CWorld& w, const Calls& call) {
 }
 
 // Cancel, constraint and error.
+//
 // Chat templates.
 
 constexpr std::string_view kConversation = R"({"messages": [{"role": "user", "content": "hi"}]})";
@@ -440,7 +440,7 @@ void begin_response(CWorld& w, const Calls& call) {
   call(quire_response_parser_set_reasoning, own.get(), int32_t{QUIRE_REASONING_OPEN});
   call(quire_response_parser_set_prompt, own.get(), "<think>", size_t{7});
 }
-// The parser of the world has begun and shows an event, and there are more than two calls can pass.
+// The common parser has started and provides an event, and has more events left than two calls can consume.
 void feed_response(CWorld& w, const Calls& call) {
   call(quire_response_parser_feed, w.parser, kAnswer.data(), kAnswer.size());
 }

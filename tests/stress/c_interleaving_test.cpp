@@ -1,7 +1,7 @@
-// Every pair of entries of the C interface at the same moment, on the same handles, while the engine's thread
-// runs: what each function may do to each other, freeing the handle that the other uses included. Whatever
-// the order, each call returns with a code that one of the two explains, each job ends once, nothing is left,
-// and a job that comes afterwards says what it says alone.
+// Runs every pair of functions of the C interface at the same time, on the same handles, while the engine's
+// thread runs, including the release of a handle that the other call uses. In any order, each call returns a
+// code that one of the two calls explains, each job ends once, nothing leaks, and a later job generates the
+// same text as alone.
 #include <iostream>
 #include <set>
 #include <string>
@@ -18,7 +18,7 @@
 namespace quire::testing {
 namespace {
 
-// More than 10,000 schedules in all. Sanitizers take ten times as long.
+// More than 10,000 schedules in total. Sanitizers take ten times as long.
 #ifdef QUIRE_SANITIZED
 constexpr int32_t kSchedulesPerPair = 1;
 #else
@@ -42,7 +42,7 @@ class CInterleavingTest : public ::testing::Test {
     EXPECT_EQ(capi::HandleTable::instance().num_live_objects(), num_handles);
   }
 
-  std::set<uint64_t> orders;  // of sync points
+  std::set<uint64_t> orders;  // orders of sync points
 
  private:
   void run_both(CWorld& world, const CEntryPoint& one, const CEntryPoint& other, uint64_t seed,

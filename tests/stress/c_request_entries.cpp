@@ -26,7 +26,7 @@ void set_request(CWorld& w, const Calls& call) {
   call(quire_job_request_set_max_unread_events, w.request, 8);
   call(quire_job_request_set_progress_events, w.request, 1);
 }
-// Of a request of its own: what draws take is tested elsewhere.
+// Uses a request of its own: draws with these settings are tested elsewhere.
 void shape_draws(CWorld& w, const Calls& call) {
   const OwnedRequest owned(quire_job_request_create(nullptr));
   quire_job_request* const request = owned.get();
@@ -78,7 +78,7 @@ void set_scheduling(CWorld& w, const Calls& call) {
   call(quire_job_request_set_reuse_prefix, w.request, 0);
   call(quire_job_request_set_publish_pages, w.request, 0);
 }
-// Of a request of its own: what another thread submits meanwhile would not go with it.
+// Uses a request of its own, because the settings would not suit the jobs that another thread submits.
 void set_kind(CWorld& /*w*/, const Calls& call) {
   const OwnedRequest request(quire_job_request_create(nullptr));
   call(quire_job_request_set_kind, request.get(), QUIRE_JOB_KIND_SCORE);

@@ -1,4 +1,4 @@
-// Of the entries of the C interface (c_entry_points.cpp) those that fill a request.
+// Those functions of the C interface (c_entry_points.cpp) that fill a request.
 #pragma once
 
 #include <array>

@@ -22,7 +22,7 @@ int32_t codes_of(uint32_t effects) {
   return codes;
 }
 
-// 64 pages of 4 tokens, so that jobs meet each other; 4 jobs at once.
+// Returns options with 64 pages of 4 tokens, so that jobs compete; 4 jobs at once.
 quire_cache_options* make_cache_options() {
   quire_cache_options* const options = quire_cache_options_create(nullptr);
   quire_cache_options_set_page_tokens(options, 4, nullptr);
@@ -47,7 +47,7 @@ quire_runtime_options* make_runtime_options() {
   return options;
 }
 
-// An event that stands alone.
+// Returns an event whose job is gone.
 quire_event* make_event(quire_cache* cache) {
   const OwnedJob job(quire_job_submit(cache, make_request("e", 1).get(), nullptr));
   return next_event(job.get(), QUIRE_WAIT_FOREVER, nullptr);
@@ -121,7 +121,7 @@ void CWorld::note(quire_event* taken) {
   if (quire_event_job_id(taken, nullptr) == job_id && is_last(taken)) ++num_last_events;
 }
 
-// The job may be paused, over, or gone.
+// The job may be paused, finished, or freed.
 void CWorld::finish_job() {
   Report report;
   quire_job_resume(job, report.out());
@@ -143,9 +143,9 @@ void CWorld::check_canary(const Roots& roots) {
   EXPECT_EQ(said.num_last_events, 1);
 }
 
-// Behind the close every job is over and every page is back.
+// After the close every job has ended and every page is released.
 void CWorld::check_figures() {
-  if (quire_cache_close(cache, QUIRE_WAIT_FOREVER, nullptr, nullptr) != 1) return;  // freed
+  if (quire_cache_close(cache, QUIRE_WAIT_FOREVER, nullptr, nullptr) != 1) return;  // the cache was freed
   const OwnedStats of(quire_cache_stats(cache, nullptr));
   EXPECT_EQ(quire_stats_pages_referenced(of.get(), nullptr), 0);
   EXPECT_EQ(quire_stats_jobs_running(of.get(), nullptr), 0);

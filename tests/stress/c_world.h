@@ -1,5 +1,5 @@
-// What every schedule of the C interface starts from: a handle of each type, known to two threads, of which
-// either may free any while the other uses it.
+// Initial state of every schedule of the C interface: a handle of each type, used by two threads, each of
+// which may free any handle while the other uses it.
 #pragma once
 
 #include <atomic>
@@ -16,38 +16,38 @@
 
 namespace quire::testing {
 
-// What a call may do to others: the codes that they may then meet.
+// Effects of a call on other calls: the codes that these may then return.
 enum Effect : uint32_t {
   kFrees = 1,         // QUIRE_ERROR_BAD_HANDLE
   kCloses = 2,        // QUIRE_ERROR_CLOSED
   kCancels = 4,       // QUIRE_ERROR_CANCELLED
   kMisses = 8,        // QUIRE_ERROR_NOT_FOUND: there is nothing to pin
-  kOwnRoots = 16,     // frees the runtime or the model: the world has its own
-  kTakesEvents = 32,  // events of others' jobs come to the queue of the world
-  kEndsAnswers = 64,  // QUIRE_ERROR_INVALID_ARGUMENT: what is read has no more bytes
+  kOwnRoots = 16,     // frees the runtime or the model, so the schedule needs its own
+  kTakesEvents = 32,  // events of other jobs arrive in the common queue
+  kEndsAnswers = 64,  // QUIRE_ERROR_INVALID_ARGUMENT: the parsed response has ended
 };
 
-// An answer of the dialect hermes, with more than three events.
+// A response in the dialect hermes, with more than three events.
 constexpr std::string_view kAnswer = "<think>hm</think><tool_call>{\"name\": \"go\", \"arguments\": {}}";
 
-// Lives as long as the test: the model of all worlds that do not free it, and what a job says alone.
+// Lives as long as the test: the model of all schedules that do not free it, and the text of a job alone.
 class Roots {
  public:
   Roots();
   World world;
-  Collected canary;  // what a job with make_canary says
+  Collected canary;  // output of a job with make_canary
   static OwnedRequest make_canary() { return make_request("canary", 6); }
 };
 
 struct CWorld {
-  // `effects`: of both calls.
+  // `effects` are those of both calls.
   CWorld(const Roots& roots, uint32_t effects);
 
-  // Judges what a call wrote, and frees it.
+  // Checks the error that a call wrote, and frees it.
   void judge(const char* call, quire_error* written) const;
-  // Counts the end of the world's own job among the events that are taken.
+  // Counts the end of the common job among the received events.
   void note(quire_event* event);
-  // Behind both calls: brings the job to its end, looks at what is left, and frees all handles.
+  // Called after both calls: runs the job to its end, checks the remaining state, and frees all handles.
   void finish(const Roots& roots);
 
   const uint32_t effects;
@@ -68,7 +68,7 @@ struct CWorld {
   quire_constraint* constraint = nullptr;
   quire_matcher* matcher = nullptr;
   quire_chat_template* chat = nullptr;
-  quire_alias* alias = nullptr;  // with no cache behind it
+  quire_alias* alias = nullptr;  // not set to a cache
   quire_response_parser* parser = nullptr;
   quire_error* error = nullptr;
   quire_job* job = nullptr;
@@ -82,7 +82,7 @@ struct CWorld {
   std::weak_ptr<const capi::CacheShare> share_;
 };
 
-// One call after another on one world, each judged.
+// Makes calls on one CWorld and checks each of them.
 class Calls {
  public:
   Calls(CWorld& world, const char* entry) : world_(world), entry_(entry) {}

@@ -1,5 +1,5 @@
-// Every entry point of the engine at once, from eight threads, on the fake device. The thread sanitizer
-// watches; the oracle is what each job says alone. QUIRE_STRESS_SECONDS sets how long; the default is short.
+// Every entry point of the engine at once, from eight threads, on the fake device, for the thread sanitizer.
+// Outputs are compared with each job alone. QUIRE_STRESS_SECONDS sets the duration; the default is short.
 #include <atomic>
 #include <cstdlib>
 #include <random>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int32_t kNumThreads = 8;
 constexpr int32_t kVocab = 64;
-constexpr auto kLong = std::chrono::minutes(5);  // what comes later than this does not come
+constexpr auto kLong = std::chrono::minutes(5);  // timeout that is never reached in a correct run
 
 std::chrono::milliseconds stress_time() {
   const char* value = std::getenv("QUIRE_STRESS_SECONDS");
@@ -49,7 +49,7 @@ JobRequest random_job(Random& random) {
   return request;
 }
 
-// One of everything that can be done to a job while it runs. True where it goes another way from then on.
+// Does one random operation on a running job. Returns true if the output changes because of it.
 bool disturb(Random& random, Engine& cache, Job& job, const JobRequest& request) {
   switch (random.below(10)) {
     case 0:
@@ -94,7 +94,7 @@ bool disturb(Random& random, Engine& cache, Job& job, const JobRequest& request)
   return false;
 }
 
-// What came of a job that ran to its end undisturbed is what it says alone.
+// Checks that the output of an undisturbed job is the same as alone.
 void check_job(const JobRequest& request, Job& job, bool goes_another_way) {
   const Transcript transcript = read_all(job, kLong);
   ASSERT_EQ(transcript.num_terminal, 1);
@@ -169,8 +169,8 @@ TEST(EngineStressTest, AllEntryPointsAtOnce) {
   EXPECT_GT(stats.finished_jobs, 100U);
 }
 
-// Closed by two threads at once, after a number of events that differs from round to round.
-TEST(EngineStressTest, CloseAtAnyMomentWakesEverybody) {
+// Closed by two threads at once, after a number of events that varies by round.
+TEST(EngineStressTest, CloseAtAnyMomentWakesAllWaiters) {
   for (uint32_t round = 0; round < 60; ++round) {
     FakeEngine engine(stress_options());
     std::atomic<uint32_t> num_events{0};
@@ -207,7 +207,7 @@ TEST(EngineStressTest, CloseAtAnyMomentWakesEverybody) {
   }
 }
 
-TEST(EngineStressTest, AStepThatHangsIsNoticedAndCloseStillReturns) {
+TEST(EngineStressTest, AHangingStepIsReportedAndCloseStillReturns) {
   FakeEngineOptions options = stress_options();
   options.cache.watchdog_timeout = std::chrono::milliseconds(30);
   options.cache.close_timeout = std::chrono::milliseconds(50);
@@ -229,7 +229,7 @@ TEST(EngineStressTest, AStepThatHangsIsNoticedAndCloseStillReturns) {
     EXPECT_THROW(engine.cache->submit(request), Error);
     engine.cache->close();
   }
-  *hangs = false;  // the thread left behind owns all it touches
+  *hangs = false;  // the abandoned thread owns all the memory it uses
   hangs->notify_all();
   left->wait(false);
 }

@@ -1,6 +1,6 @@
-// Every pair of entry points at the same moment, on one job of one cache, while the engine's thread runs.
-// What decides the order is drawn from a seed and the machine; whatever the order, each call returns with a
-// status it may return, the job ends once, and nothing is left.
+// Runs every pair of entry points at the same time, on one job of one cache, while the engine's thread runs.
+// The order depends on a seed and the machine. In any order, each call returns a permitted status, the job
+// ends once, and nothing leaks.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -16,7 +16,7 @@ namespace quire::testing {
 namespace {
 
 constexpr Duration kPatience = std::chrono::minutes(5);
-// More than 10,000 schedules in all. The thread sanitizer takes twenty times as long.
+// More than 10,000 schedules in total. The thread sanitizer takes twenty times as long.
 #ifdef QUIRE_SANITIZED
 constexpr int32_t kSchedulesPerPair = 10;
 #else
@@ -32,7 +32,7 @@ JobRequest request_of(int32_t index) {
   return request;
 }
 
-// One cache with one job that both threads know; the handles are shared as the C interface shares them.
+// One cache with one job that both threads use; handles are shared as in the C interface.
 struct World {
   World() : queue(std::make_shared<EventQueue>()), engine(drawing()) {
     JobRequest request = request_of(0);
@@ -65,7 +65,7 @@ struct EntryPoint {
   Call call;
 };
 
-// Calls on a job do nothing where its handle is dropped, as behind a freed token.
+// Calls on a job do nothing after its handle is dropped, as with a freed token of the C interface.
 template <typename Act>
 void on_job(World& world, Act&& act) {
   if (const auto job = world.handle()) act(*job);
@@ -136,7 +136,7 @@ constexpr std::array kEntryPoints{
     EntryPoint{"close", [](World& w) { w.engine.cache->close(); }},
 };
 
-// Codes that a call may meet where the other one closed the cache, or there is nothing to pin.
+// Accepts the codes returned if the other call closed the cache, or if there is nothing to pin.
 void call_and_check(const EntryPoint& entry, World& world) {
   try {
     entry.call(world);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint16_t kHalfNaN = 0x7e00;
 
-// Where the row of a token lies in a safetensors file, and how long it is, in bytes.
+// Position and length, in bytes, of the row of a token in a safetensors file.
 struct Row {
   std::streamoff start;
   size_t bytes;

@@ -1,4 +1,5 @@
-// A copy of the embedded model in which one token has no numbers: whatever reads it computes NaN.
+// A copy of the embedded model in which the embedding of one token is NaN, so that sequences with it compute
+// NaN.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ class PoisonedModel {
  public:
   PoisonedModel();
   const std::string& path() const { return directory_.path(); }
-  // A special token that no text has.
+  // A special token that occurs in no text.
   static constexpr int32_t kPoison = 3;
 
  private:

@@ -29,7 +29,7 @@ ProcessCensus take_census() {
   ::malloc_trim(0);
   ProcessCensus census;
   census.threads = num_entries("/proc/self/task");
-  census.descriptors = num_entries("/proc/self/fd") - 1;  // the one that reads the directory
+  census.descriptors = num_entries("/proc/self/fd") - 1;  // without the descriptor that reads the directory
   census.resident_bytes = resident_pages() * ::sysconf(_SC_PAGESIZE);
   census.blocks = num_live_allocations();
   return census;

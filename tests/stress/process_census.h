@@ -1,4 +1,4 @@
-// What a process holds at a moment when nothing should be under way.
+// Resources of a process while it is idle, to detect leaks.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@ struct ProcessCensus {
   int64_t threads = 0;
   int64_t descriptors = 0;
   int64_t resident_bytes = 0;
-  int64_t blocks = 0;  // handed out by operator new and not given back
+  int64_t blocks = 0;  // allocated by operator new and not freed
 };
 
-// Gives free memory back to the system first. The process may start and end nothing meanwhile.
+// Returns free memory to the system first. The process must start and end no thread meanwhile.
 ProcessCensus take_census();
 
 }  // namespace quire::testing

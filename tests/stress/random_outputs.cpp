@@ -1,10 +1,10 @@
-// Random texts of constraints: random_outputs FOLDER COUNT SEED < SOURCES. FOLDER has
-// tokenizer.json and tokenizer_config.json. Each line of SOURCES is {"kind", "source", "words"}; for each,
-// COUNT texts are drawn under its masks: random logits for a random number of tokens, and then what leads to
-// the end. "words" has texts of the source: "pieces" for anywhere, and of a schema "keys" and "values" in
-// groups, those that lead to the end first. Prints a line
-// {"source": index, "text", "ended"} for each text, or {"source", "refused"} for a source that is not
-// supported. What it prints, random_outputs.py holds to independent checkers.
+// Random texts of constraints: random_outputs FOLDER COUNT SEED < SOURCES. FOLDER has tokenizer.json and
+// tokenizer_config.json. Each line of SOURCES is {"kind", "source", "words"}. For each source, COUNT texts
+// are drawn under its masks: random logits for a random number of tokens, and then words that lead to the
+// end. "words" has texts of the source: "pieces" for any position, and for a schema "keys" and "values" in
+// groups, those that lead to the end first. Prints a line {"source": index, "text", "ended"} for each text,
+// or {"source", "refused"} for a source that is not supported. random_outputs.py checks the output with
+// independent checkers.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,8 +26,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostFreeSteps = 80;  // with logits that favour nothing
-constexpr size_t kMostSteps = 25000;   // a text that is longer counts as one without end
+constexpr size_t kMostFreeSteps = 80;  // with uniformly random logits
+constexpr size_t kMostSteps = 25000;   // a longer text counts as endless
 
 ConstraintKind kind_of(const std::string& name) {
   const std::pair<const char*, ConstraintKind> kinds[] = {{"schema", ConstraintKind::json_schema},
@@ -40,12 +40,12 @@ ConstraintKind kind_of(const std::string& name) {
   throw Error(ErrorCode::invalid_argument, "the kind {} is not known", name);
 }
 
-// Whether a JSON text stops within a string, and where a value begins outside of one.
+// Position in a JSON text: in a string, where a value begins, or elsewhere.
 enum class Place { in_string, at_value, elsewhere };
 
 Place place_in_json(std::string_view text) {
   bool in_string = false;
-  char last = ':';  // before the first value too
+  char last = ':';  // as before the first value
   for (size_t i = 0; i < text.size(); ++i) {
     if (in_string && text[i] == '\\') {
       ++i;
@@ -58,8 +58,8 @@ Place place_in_json(std::string_view text) {
   return last == ':' || last == '[' || last == ',' ? Place::at_value : Place::elsewhere;
 }
 
-// Gumbel noise: the token whose logit with it is the highest is one drawn by the softmax of the logits. From
-// a table, since thousands of tokens are allowed at most steps.
+// Gumbel noise: the token with the highest sum of logit and noise is a sample from the softmax of the logits.
+// Taken from a table, because thousands of tokens are allowed at most steps.
 class Noise {
  public:
   explicit Noise(uint64_t seed) : random_(seed) {
@@ -85,9 +85,9 @@ class Noise {
   int left_ = 0;
 };
 
-// Draws a text: the largest of random logits, which are the same for all tokens at first. After a random
-// number of them a text is led to its end: it ends where it may, closes what it may, says what it lacks, and
-// where none of that is known takes what is drawn, short tokens before long ones.
+// Draws a text: the largest of random logits, which have the same distribution for all tokens at first. After
+// a random number of tokens the text is led to its end: it ends if it may, closes what it may, adds required
+// keys and values, and otherwise takes drawn tokens, short ones first.
 class Drawer {
  public:
   Drawer(std::shared_ptr<const Constraint> constraint, const Json& source, uint64_t seed)
@@ -142,12 +142,12 @@ class Drawer {
     return key.empty() && place == Place::at_value ? word_of(matcher, words_["values"]) : key;
   }
 
-  // Not always, since what is drawn leads elsewhere.
+  // Not always, because drawn tokens reach other states.
   std::string piece(Matcher& matcher) { return random_() % 2 == 0 ? word_of(matcher, words_["pieces"]) : ""; }
 
-  // A word that may come next, by chance one of the first group that has one.
+  // Returns a word that may come next, chosen at random from the first group that has one.
   std::string word_of(Matcher& matcher, const Groups& groups) {
-    // At times in another order: what helps most elsewhere need not help here.
+    // Sometimes in another order, because the usual order may not lead to the end here.
     Groups mixed = groups;
     if (random_() % 8 == 0) std::shuffle(mixed.begin(), mixed.end(), random_);
     for (std::vector<std::string>& group : mixed) {

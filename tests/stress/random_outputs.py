@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Random texts of every schema, tool set, pattern and grammar of ../shared/golden, each held to a checker that is not Quire's.
-
-    pip install jsonschema==4.26.0 regress==2026.9.1 regex==2026.11.19 lark==1.3.1 llguidance==1.9.1 xgrammar==0.2.8
-    python3 tests/stress/random_outputs.py build/release/bin/random_outputs [--texts 130000] [--seed 1] [--tokenizer FOLDER]
-
-Schemas and the arguments of tools by jsonschema, with decimal numbers in place of floating point and patterns of ECMA 262 by
-regress; regular expressions by re, texts with characters that are newer than Python's Unicode by regex; GBNF by xgrammar, else by
-llguidance; Lark by lark where it reads the dialect, else by llguidance, else by xgrammar. Every text has to end and to be valid,
-but for what EXPECTED names. Prints what was drawn and each text that fails; exit code 1 where there is one.
-"""
+"""Random texts of every schema, tool set, pattern and grammar of ../shared/golden, each validated by an
+independent checker.
+  pip install jsonschema==4.26.0 regress==2026.9.1 regex==2026.11.19 lark==1.3.1 llguidance==1.9.1 xgrammar==0.2.8
+  python3 tests/stress/random_outputs.py build/release/bin/random_outputs [--texts 130000] [--seed 1] [--tokenizer FOLDER]
+Schemas and the arguments of tools are checked by jsonschema, with decimal numbers in place of floating
+point and with ECMA 262 patterns by regress. Regular expressions are checked by re, texts with characters
+newer than Python's Unicode by regex. GBNF is checked by xgrammar, otherwise by llguidance. Lark is checked
+by lark if it supports the dialect, otherwise by llguidance or xgrammar. Every text must end and be valid,
+except those named in EXPECTED. Prints the number of texts and each text that fails; exits with code 1 if
+there is one."""
 import argparse
 import collections
 import concurrent.futures
@@ -38,9 +38,9 @@ import xgrammar
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOLDEN = os.path.join(ROOT, "..", "shared", "golden")
 MOST_MATCHES = 20
-MOST_UNFINISHED = 10  # texts of a source; the others are not looked at
+MOST_UNFINISHED = 10  # texts per source; sources with more are not examined
 MOST_SECONDS = 5  # of a checker for one text
-# What no text ends under, and how that shows.
+# Sources under which no text ends, and the expected symptom.
 EXPECTED = {
     "regex_edge 0": ("no token is allowed", "(?=a)b matches nothing"),
     "xgrammar_lark 22": ("no token is allowed", "a(?=b)c matches nothing; xgrammar ignores the lookahead"),
@@ -70,14 +70,14 @@ def sources():
 
 
 def calls_schema(tools):
-    """Calls of a tool set as one JSON value."""
+    """Returns the calls of a tool set as one JSON schema."""
     calls = [{"type": "object", "properties": {"name": {"const": tool["function"]["name"]}, "arguments": tool["function"]["parameters"]},
               "required": ["name", "arguments"], "additionalProperties": False} for tool in tools]
     return {"type": "array", "items": {"anyOf": calls}, "minItems": 1, "maxItems": 3}
 
 
 def words_of(kind, source):
-    """What leads a text of a source to its end."""
+    """Returns words that lead a text of a source to its end."""
     if kind == "regex":
         return {"pieces": [pieces_of(source)]}
     if kind != "schema":
@@ -104,7 +104,7 @@ def words_of(kind, source):
 
 
 def pieces_of(pattern):
-    """Its runs of letters, its signs, and short texts that match it."""
+    """Returns its runs of letters, its punctuation, and short texts that match it."""
     runs = re.findall(r"[a-zA-Z]{2,}", re.sub(r"\\.", " ", pattern)) + re.findall(r"[^\w\s]", pattern)
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -114,7 +114,7 @@ def pieces_of(pattern):
 
 
 def matches(items):
-    """Short texts for a pattern as Python parses it: of each group of alternatives each is in one of them."""
+    """Returns short texts for a pattern as Python parses it; each alternative of a group is in one of them."""
     texts = [""]
     for kind, value in items:
         if kind is re._constants.LITERAL:
@@ -142,7 +142,7 @@ def as_list(value):
 
 
 class Ecma:
-    """In place of the module re where jsonschema looks for patterns."""
+    """Replaces the module re in jsonschema's checks of patterns."""
 
     @staticmethod
     @functools.cache
@@ -239,7 +239,8 @@ def llguidance_checker(grammar):
 
 def xgrammar_checker(kind, source):
     info = xgrammar.TokenizerInfo(Bytes.tokens, vocab_size=len(Bytes.tokens), stop_token_ids=[Bytes.eos_token_id])
-    read = {"gbnf": xgrammar.Grammar.from_ebnf, "lark": xgrammar.Grammar.from_lark}[kind]  # patterns may take all memory
+    # patterns may use up all memory
+    read = {"gbnf": xgrammar.Grammar.from_ebnf, "lark": xgrammar.Grammar.from_lark}[kind]
     compiled = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(read(source))
 
     def check(text):
@@ -251,16 +252,16 @@ def xgrammar_checker(kind, source):
 
 
 def lark_checker(source):
-    if "%ignore" in source:  # lark takes as much of what is ignored as there is, llguidance takes none at the end
+    if "%ignore" in source:  # lark matches ignored text greedily, llguidance matches none at the end
         return xgrammar_checker("lark", source)
     json_alone = re.fullmatch(r"\s*start:\s*%json\s*(\{.*\})\s*", source, re.DOTALL)
-    if json_alone:  # llguidance takes one spelling of each value
+    if json_alone:  # llguidance accepts one spelling of each value
         return schema_checker(json_alone[1])
     try:
         if re.search(r'"\\[bf]"', source):
             raise ValueError("lark takes the backslash itself")
         parser = lark.Lark(source, lexer="dynamic_complete")
-    except Exception:  # the dialect goes beyond it
+    except Exception:  # the dialect is not supported by lark
         return llguidance_checker(source)
 
     def check(text):
@@ -273,11 +274,11 @@ def lark_checker(source):
 
 
 def gbnf_checker(source):
-    try:  # llguidance splits a text into words before it looks at rules
+    try:  # llguidance splits a text into words before it applies rules
         return xgrammar_checker("gbnf", source)
     except Exception:
         read = llguidance.gbnf_to_lark.gbnf_to_lark(source)
-        return llguidance_checker(read.replace("/./", r"/(.|\n)/"))  # a dot of GBNF takes ends of lines too
+        return llguidance_checker(read.replace("/./", r"/(.|\n)/"))  # a dot of GBNF matches line ends too
 
 
 CHECKERS = {"schema": schema_checker, "regex": regex_checker, "lark": lark_checker, "gbnf": gbnf_checker}

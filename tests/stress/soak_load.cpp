@@ -14,7 +14,7 @@ const char* const kOpenings[] = {"Once upon a time there was a",
                                  "There was no moon that night, and",
                                  "He had never seen so many people in one place"};
 
-// A long beginning that half of the prompts share, so that pages are found, copied and evicted.
+// Returns a long text with which half of the prompts begin, so that pages are shared, copied and evicted.
 std::string shared_beginning() {
   std::string text;
   for (int i = 0; i < 12; ++i)
@@ -74,7 +74,7 @@ OwnedRequest SoakLoad::request_of(const Task& task) const {
   return request;
 }
 
-// The same request in a company of its own: settings that change no token.
+// Returns the same request with random settings that change no token.
 OwnedRequest SoakLoad::random_settings(Random& random, const Task& task) const {
   OwnedRequest request = request_of(task);
   const std::string name(1, static_cast<char>('a' + below(random, 3)));
@@ -144,7 +144,7 @@ void SoakLoad::ask(Random& random) {
   expect_answer(task, collect(job.get()));
 }
 
-// A few jobs at a time, their events in one queue.
+// Submits a few jobs at a time, with their events in one queue.
 void SoakLoad::ask_through_queue(Random& random) {
   const OwnedQueue queue(quire_queue_create(runtime_, nullptr));
   EXPECT_GE(quire_queue_fd(queue.get(), nullptr), 0);
@@ -163,7 +163,7 @@ void SoakLoad::ask_through_queue(Random& random) {
     ASSERT_TRUE(event);
     Collected& of = collected[quire_event_user_data(event.get(), nullptr)];
     add_event(of, event.get());
-    num_over += static_cast<size_t>(of.num_last_events);  // which is the last event it gets
+    num_over += static_cast<size_t>(of.num_last_events);  // the last event of the job
   }
   for (size_t i = 0; i < jobs.size(); ++i) expect_answer(*tasks[i], collected[i]);
 }
@@ -178,7 +178,7 @@ void SoakLoad::cancel(Random& random) {
   ++counts_.cancelled;
 }
 
-// Nobody reads on: the handle is freed, at once, in the middle, or when the job is over.
+// Stops reading: the handle is freed, at once, in the middle, or after the job has ended.
 void SoakLoad::abandon(Random& random) {
   const OwnedRequest request = random_settings(random, any_task(random));
   quire_job_request_set_event_policy(request.get(), QUIRE_EVENTS_COALESCE, nullptr);
@@ -220,7 +220,7 @@ void SoakLoad::submit_invalid(Random& random) {
   ++counts_.invalid;
 }
 
-// A prompt with the poison, or an answer that comes to it.
+// Submits a prompt with the poison token, or one whose output reaches it.
 void SoakLoad::submit_poisoned(Random& random) {
   const OwnedRequest request = random_settings(random, any_task(random));
   std::vector<int32_t> all(static_cast<size_t>(quire_cache_vocab_size(cache_, nullptr)));

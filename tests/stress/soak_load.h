@@ -1,6 +1,6 @@
-// Clients that use a cache as services do, the misbehaving ones included: of their jobs at least 20 % are
-// cancelled, 5 % abandoned, 5 % invalid and 2 % poisoned. All others are compared with what the same request
-// says alone.
+// Clients that use a cache as services do, including misbehaving ones: at least 20 % of their jobs are
+// cancelled, 5 % abandoned, 5 % invalid and 2 % poisoned. All others are compared with the output of the same
+// request alone.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 namespace quire::testing {
 
 struct SoakCounts {
-  std::atomic<int64_t> checked{0};  // said what they say alone
+  std::atomic<int64_t> checked{0};  // had the same output as alone
   std::atomic<int64_t> cancelled{0};
   std::atomic<int64_t> abandoned{0};
   std::atomic<int64_t> invalid{0};
@@ -25,16 +25,16 @@ struct SoakCounts {
 
 class SoakLoad {
  public:
-  // Learns what each request says alone.
+  // Computes the output of each request alone.
   SoakLoad(quire_runtime* runtime, quire_model* model, quire_cache* cache, int32_t poison);
 
-  // One client: `num_jobs` jobs, one after another or a few at a time, decided by the seed. What goes wrong
-  // fails the test and names the seed.
+  // Runs one client: `num_jobs` jobs, one after another or a few at a time, chosen by the seed. An error
+  // fails the test and reports the seed.
   void run_client(uint32_t seed, int num_jobs);
   const SoakCounts& counts() const { return counts_; }
 
  private:
-  // A request and the tokens of its answer.
+  // Request with the number of tokens of its output.
   struct Task {
     int32_t prompt_idx = 0;
     uint64_t seed = 0;

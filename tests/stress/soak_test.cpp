@@ -1,6 +1,6 @@
-// A service's day in small: clients that behave and clients that do not, on the embedded model, through the C
-// interface. Every few seconds all of them stop, and then nothing may be left: no page, handle, thread or
-// descriptor, and no memory. QUIRE_SOAK_SECONDS sets how long; the default is a minute.
+// Soak test: well-behaved and misbehaving clients on the embedded model, through the C interface. Every few
+// seconds all of them stop, and then no page, handle, thread, descriptor or memory may remain in use.
+// QUIRE_SOAK_SECONDS sets the duration; the default is a minute.
 #include <cstdlib>
 #include <thread>
 
@@ -13,9 +13,9 @@ namespace {
 
 constexpr uint32_t kNumClients = 8;
 constexpr int kJobsPerRound = 24;         // of each client
-constexpr uint32_t kNumWarmUpRounds = 5;  // until what is kept and used again has its size
-// What a table may still grow by, however long the soak. Every round has some twenty jobs of the rarest kind,
-// so that a block that one of them leaks is seen after a few.
+constexpr uint32_t kNumWarmUpRounds = 5;  // until reused memory has reached its final size
+// Blocks by which tables may still grow, however long the test runs. Every round has some twenty jobs of the
+// rarest kind, so a leak of one block per job is detected after a few rounds.
 constexpr int64_t kMostNewBlocks = 60;
 constexpr int64_t kMostNewBytes = int64_t{24} << 20;  // resident: the allocator keeps some for itself
 
@@ -24,7 +24,8 @@ std::chrono::seconds soak_time() {
   return std::chrono::seconds(value == nullptr ? 60 : std::atoi(value));
 }
 
-// Too few pages for eight jobs at their longest, so that some are preempted and much is evicted.
+// Makes a cache with too few pages for eight jobs at their longest, so that some are preempted and many pages
+// are evicted.
 OwnedCache make_small_cache(quire_model* model) {
   const OwnedCacheOptions options(quire_cache_options_create(nullptr));
   quire_cache_options_set_page_tokens(options.get(), 16, nullptr);
@@ -42,7 +43,8 @@ class SoakTest : public ::testing::Test {
     for (uint32_t i = 0; i < kNumClients; ++i)
       clients.emplace_back([&, i] { load.run_client(round * kNumClients + i, kJobsPerRound); });
     for (std::thread& client : clients) client.join();
-    // The scheduler answers between two steps: behind the second answer it has let go of all that was freed.
+    // The scheduler answers queries between two steps: after the second answer it has released all freed
+    // jobs.
     for (int i = 0; i < 2; ++i) {
       EXPECT_GE(quire_cache_query(cache.get(), query.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 0);
     }
@@ -95,7 +97,7 @@ class SoakTest : public ::testing::Test {
   SoakLoad load{runtime.get(), model.get(), cache.get(), PoisonedModel::kPoison};
 };
 
-TEST_F(SoakTest, NothingIsLeftBehind) {
+TEST_F(SoakTest, NothingLeaks) {
   const auto end = std::chrono::steady_clock::now() + soak_time();
   const int64_t num_handles = num_live_handles();
   ProcessCensus before;

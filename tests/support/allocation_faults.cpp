@@ -20,7 +20,7 @@ std::atomic<int64_t> left_for_all{kNever};
 thread_local int64_t left_here = kNever;
 thread_local int32_t off = 0;
 
-// Whether this allocation is the one, or behind the one, that was asked for.
+// Returns whether this allocation must fail: it is the armed one, or comes after it with for_ever.
 bool hits(int64_t left_after) {
   return left_after == 0 || (left_after < 0 && for_ever.load(std::memory_order_relaxed));
 }
@@ -67,7 +67,7 @@ int64_t num_live_allocations() noexcept {
 
 namespace {
 
-// What every form of operator new comes down to.
+// Implements all forms of operator new.
 void* allocate(size_t size, size_t alignment) {
   if (!must_fail()) {
     const size_t wanted = size == 0 ? 1 : size;
@@ -93,8 +93,8 @@ void give_back(void* memory) noexcept {
 
 }  // namespace quire::testing
 
-// The standard library defines the other forms in terms of these, the sanitizers do not: what is allocated
-// here must be freed here, so each form that anything uses is.
+// The standard library defines the other forms in terms of these, but the sanitizers do not. Memory allocated
+// here must be freed here, so all forms in use are defined.
 void* operator new(size_t size) {
   return quire::testing::allocate(size, 1);
 }

@@ -1,5 +1,5 @@
-// Allocations that fail on demand. A test program that links quire_allocation_faults has its operator new
-// replaced; nothing fails unless armed.
+// Allocations that fail on demand (fault injection). Linking quire_allocation_faults replaces operator new of
+// a test program; no allocation fails unless armed.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace quire::testing {
 enum class FaultScope : int32_t { this_thread, all_threads };
 enum class FaultSpan : int32_t { once, for_ever };
 
-// While it lives, the nth allocation from now on fails (1 is the next), and with for_ever every later one.
-// One at a time.
+// During its lifetime the nth allocation from now on fails (1 is the next), and with for_ever every later one
+// too. At most one exists at a time.
 class AllocationFault {
  public:
   AllocationFault(int64_t nth, FaultSpan span, FaultScope scope = FaultScope::this_thread) noexcept;
@@ -21,7 +21,8 @@ class AllocationFault {
   int64_t num_failed() const noexcept;
 };
 
-// While it lives, allocations of this thread neither fail nor count: for the test's own code inside a call.
+// During its lifetime allocations of this thread neither fail nor count; for code of the test that runs
+// inside a call.
 class AllocationFaultsOff {
  public:
   AllocationFaultsOff() noexcept;
@@ -30,7 +31,7 @@ class AllocationFaultsOff {
   AllocationFaultsOff& operator=(const AllocationFaultsOff&) = delete;
 };
 
-// Blocks of all threads that are allocated and not yet given back.
+// Returns the number of allocated blocks of all threads that are not freed yet.
 int64_t num_live_allocations() noexcept;
 
 }  // namespace quire::testing

@@ -12,7 +12,7 @@ using kernels::DType;
 using kernels::WeightFormat;
 using kernels::WeightSource;
 
-// Sign, four bits of exponent, three of mantissa.
+// Decodes sign, four bits of exponent, three of mantissa.
 float e4m3_value(uint8_t code) {
   const int exponent = (code >> 3) & 15;
   const int mantissa = code & 7;
@@ -47,7 +47,7 @@ size_t group_of_exl2_row(const WeightSource& source, size_t k) {
   return g;
 }
 
-// One bit after the other out of the column's stream.
+// Reads the bits of a code one by one from the bit stream of the column.
 uint32_t exl2_code(const WeightSource& source, const kernels::Exl2Group& group, size_t k, size_t n) {
   const auto bits = static_cast<size_t>(group.bits);
   uint32_t code = 0;
@@ -72,7 +72,7 @@ float exl2_value(const WeightSource& source, size_t k, size_t n) {
   return static_cast<float>(static_cast<int>(exl2_code(source, group, k, n)) - zero) * scale;
 }
 
-// The index-th of codes that follow each other in words `stride` apart.
+// Returns code number `index` of consecutive codes in words that are `stride` apart.
 uint32_t packed(const uint32_t* words, size_t index, size_t bits, size_t stride) {
   uint32_t code = 0;
   for (size_t bit = 0; bit < bits; ++bit) {
@@ -106,7 +106,7 @@ float coded_value(const WeightSource& source, size_t k, size_t n) {
   return static_cast<float>(stands_for - zero) * scale;
 }
 
-// Stored row k, stored column n; prescale applied.
+// Returns the weight of stored row k and stored column n, with prescale applied.
 float value(const WeightSource& source, size_t k, size_t n) {
   switch (source.format) {
     case WeightFormat::dense:

@@ -1,4 +1,4 @@
-// What a stored matrix means, computed the slow and plain way: the oracle of loaders and kernels.
+// Simple, slow dequantization of a stored matrix: the oracle of loaders and kernels.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,12 @@
 
 namespace quire::testing {
 
-// W as [num_in, num_out] in the order of the input features and, where the source has a column order, of the
-// outputs it asks for. Products of code and scale are not rounded; the scales are, as the format says.
+// Returns the weights as [num_in, num_out] in the order of the input features and, if the source has a column
+// order, of the requested outputs. Products of code and scale are not rounded; scales are rounded as the
+// format requires.
 std::vector<float> dequantize_reference(const kernels::WeightSource& source);
 
-// The bias in the order of the outputs; zeros where the source has none.
+// Returns the bias in the order of the outputs; zeros if the source has none.
 std::vector<float> bias_reference(const kernels::WeightSource& source);
 
 }  // namespace quire::testing

@@ -19,7 +19,7 @@ std::atomic<int64_t> rows_read{0};
 std::atomic<int64_t> rows_drawn{0};
 std::atomic<int64_t> steps_followed{0};
 
-// What the last call to sample drew, by context.
+// Tokens drawn by the last call of sample, by context.
 std::mutex drawn_mutex;
 std::map<const kernels::Context*, std::vector<int32_t>> drawn_tokens;
 
@@ -42,7 +42,7 @@ Status sample(kernels::Context* context, const kernels::SampleParams* params) {
   return Status::ok;
 }
 
-// Steps are over when they have been issued.
+// Steps have finished when issue returns.
 Status wait_for_draws(kernels::Context*, const kernels::SampleOutcome*) {
   return Status::ok;
 }

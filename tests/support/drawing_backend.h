@@ -1,4 +1,4 @@
-// The CPU backend as one that also makes draws: what the engine does on a card that samples, without a card.
+// CPU backend extended to draw tokens, to test without a GPU what the engine does on one that samples.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@ namespace quire::testing {
 
 const kernels::Backend& drawing_backend();
 
-// Rows of logits that contexts of this backend have copied to the host, and drawn from, so far.
+// Return the number of rows of logits that contexts of this backend have copied to the host, and drawn from,
+// so far.
 int64_t num_rows_read();
 int64_t num_rows_drawn();
-// Steps that these issued on tokens which were not waited for.
+// Returns the number of steps issued on tokens that were not waited for.
 int64_t num_steps_followed();
 
 }  // namespace quire::testing

@@ -1,4 +1,4 @@
-// Small stand-ins for what the engine stands on: time, text, and a cache put together from fakes.
+// Small fakes of the engine's dependencies: clock, text codec, and a cache built from fakes.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace quire::testing {
 
-// Time stands still unless told; a wait for something that is not there yet moves it to the deadline.
+// Time advances only on request; a wait that would block advances it to the deadline.
 class SimulatedClock final : public Clock {
  public:
   TimePoint now() const override { return TimePoint(Duration(now_.load())); }
@@ -29,11 +29,11 @@ class SimulatedClock final : public Clock {
   mutable std::atomic<int64_t> now_{1'000'000'000};
 };
 
-// Token i is the letter 'a' + i % 26; 25 is the two-byte character U+00E9, split: tokens 101 and 102 are its
-// halves.
+// Token i is the letter 'a' + i % 26. Exceptions: 25 is the two-byte character U+00E9, and tokens 101 and 102
+// are its two halves.
 class FakeCodec final : public TextCodec {
  public:
-  // A token whose text cannot be made: push throws.
+  // A token that cannot be decoded: push throws.
   TokenId broken_token = -1;
 
   std::unique_ptr<TextStream> open(bool) const override { return std::make_unique<Stream>(broken_token); }
@@ -54,7 +54,7 @@ class FakeCodec final : public TextCodec {
   };
 };
 
-// What the text of tokens is by FakeCodec.
+// Returns the text that FakeCodec decodes tokens to.
 inline std::string fake_text(const TokenIds& tokens) {
   std::string text;
   for (const TokenId token : tokens) text.push_back(static_cast<char>('a' + token % 26));
@@ -64,7 +64,7 @@ inline std::string fake_text(const TokenIds& tokens) {
 inline EngineOptions audited_cache() {
   EngineOptions options;
   options.check_invariants = true;
-  options.step_stretch = 0.0;  // what the machine takes for a step is no matter here
+  options.step_stretch = 0.0;  // the real time of steps does not matter here
   return options;
 }
 
@@ -87,7 +87,7 @@ struct FakeEngineOptions {
   const Clock* clock = &steady_clock();
   const ThreadFactory* threads = &system_threads();
   Log log;
-  std::shared_ptr<Runtime> runtime;  // null: one of its own, with the three above
+  std::shared_ptr<Runtime> runtime;  // null: a runtime of its own, with the three above
   std::vector<std::string> devices;  // that it computes on
   std::shared_ptr<WeightResidency> residency;
   PageMemory page_memory;
@@ -101,13 +101,13 @@ inline JobRequest greedy(TokenIds prompt, int32_t max_new_tokens) {
   return request;
 }
 
-// A device that draws tokens and takes steps ahead.
+// Makes the device draw tokens and accept steps issued ahead.
 inline void make_drawing(ExecutorLimits& limits) {
   limits.makes_draws = limits.follows = true;
   limits.max_draw_edits = 64;
 }
 
-// A cache on a fake device; the executor and the codec stay reachable.
+// A cache on a fake device, with access to the executor and the codec.
 struct FakeEngine {
   explicit FakeEngine(const FakeEngineOptions& options) {
     EngineParts parts;
@@ -135,7 +135,7 @@ struct FakeEngine {
     return Runtime::create(std::move(runtime));
   }
 
-  // Steps until nothing can run; for a cache without a thread.
+  // Runs steps until no job can run; for a cache without a thread.
   int32_t run_to_idle(int32_t max_steps = 100000) {
     int32_t steps = 0;
     while (steps < max_steps && cache->thread().run_once() == StepOutcome::advanced) ++steps;
@@ -147,7 +147,7 @@ struct FakeEngine {
   std::shared_ptr<Engine> cache;
 };
 
-// All that a job said, without waiting.
+// Output of a job so far.
 struct Transcript {
   std::string text;
   TokenIds tokens;

@@ -1,4 +1,4 @@
-// Asserts that something is refused in the way it promises.
+// Check of the error that an operation throws.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +11,7 @@
 
 namespace quire::testing {
 
-// `action` throws an Error of this code whose one line of text holds each of `words`.
+// Checks that `action` throws an Error with this code, whose one-line message contains each of `words`.
 template <typename Action>
 void expect_error(ErrorCode code, std::initializer_list<std::string_view> words, Action&& action) {
   try {

@@ -66,7 +66,7 @@ FakeExecutor::Slots FakeExecutor::make_slots(int32_t num_pages, int32_t num_shar
   return Slots(static_cast<size_t>(num_shards), std::vector<Slot>(size));
 }
 
-// In the pages of any shard.
+// Returns the index of a token in the pages of any shard.
 size_t FakeExecutor::place(const Batch& batch, int32_t sequence, int32_t position, int32_t table) {
   const size_t size = slots_of(table).front().size();
   const int32_t page_idx = position / limits_.page_tokens;
@@ -126,8 +126,8 @@ void FakeExecutor::check_tables(const Batch& batch) const {
       "an entry that is no page");
 }
 
-// When it is issued: of one that was issued ahead jobs may have ended, and their pages gone, by the time it
-// is drawn from.
+// Checks the pages when the pass is issued. If it was issued ahead, jobs may have ended and their pages may
+// be released by the time it is drawn from.
 void FakeExecutor::check_memory(const Batch& batch) const {
   const auto end = batch.page_table.begin() + static_cast<ptrdiff_t>(page_entry(batch, 0, 0, 1));
   require(std::all_of(batch.page_table.begin(), end, [this](int32_t page) { return page < num_pages_; }),
@@ -145,7 +145,7 @@ void FakeExecutor::set_num_pages(int32_t num_pages) {
   num_pages_ = num_pages;
 }
 
-// A pass that comes before the draws of the last one were waited for.
+// Accepts a pass issued before the draws of the previous one were waited for.
 Ticket FakeExecutor::forward(const Batch& batch) {
   check_memory(batch);
   if (state_ == State::ahead) {
@@ -167,7 +167,7 @@ Ticket FakeExecutor::forward(const Batch& batch) {
   } else {
     require(batch.drawn_rows.empty(), "a token that was never drawn");
     state_ = State::idle;
-    runs_ahead_ = false;  // from here to its draws
+    runs_ahead_ = false;  // true from here until its draws
     compute(batch);
     state_ = State::computed;
   }
@@ -184,7 +184,7 @@ void FakeExecutor::write(const Batch& batch, size_t shard) {
   }
 }
 
-// Whether the windows show a token what the sequence has there.
+// Returns whether the window of a token has the sequence's own tokens.
 bool FakeExecutor::sees_windows(const Batch& batch, size_t token) {
   const int32_t sequence = batch.sequence_of_token[token];
   for (size_t g = 0; g < limits_.windows.size(); ++g) {
@@ -252,7 +252,7 @@ void FakeExecutor::compute(const Batch& batch) {
   num_tokens_computed_ += batch.num_tokens();
 }
 
-// Rows that were drawn from cannot be read any more.
+// Rows that were drawn from can no longer be read.
 void FakeExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
   require(ticket == last_ && (state_ == State::computed || state_ == State::ahead), "draws out of turn");
   require(draws.rows.empty() || limits_.makes_draws, "draws, which this executor does not make");
@@ -281,7 +281,7 @@ void FakeExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
   state_ = State::drawn;
 }
 
-// The sequence up to a token of the batch, as the pages have it.
+// Reads the sequence up to a token of the batch from the pages.
 void FakeExecutor::read_back(const Batch& batch, size_t token) {
   const int32_t end = batch.positions[token] + 1;
   const int32_t sequence = batch.sequence_of_token[token];
@@ -313,7 +313,7 @@ uint64_t FakeExecutor::page_bytes() const {
   return slots_.size() * static_cast<uint64_t>(limits_.page_tokens) * sizeof(Slot) + 1;
 }
 
-// What was issued before is done first.
+// Completes a pass that was issued before.
 void FakeExecutor::write_ahead() {
   if (state_ != State::ahead || is_ahead_written_) return;
   for (size_t shard = 0; shard < slots_.size(); ++shard) write(ahead_, shard);

@@ -1,9 +1,9 @@
-// A device with a tiny exact model: it stores each token and its position in its own page memory, and the
-// logits of a row are a hash of the sequence as read back through the page table. A wrong page, a stale one,
-// a wrong copy or a wrong position shows as a wrong token. Of groups with a window it reads, for every token
-// that it computes, what the window shows through their own tables: a token that does not find it there is
-// stored as another one. It may have several shards, each with pages of its own: they write one after
-// another, and a token is read from the shard that its position chooses.
+// Fake device with a tiny exact model. It stores each token and its position in its own page memory, and the
+// logits of a row are a hash of the sequence as read back through the page table. So a wrong page, a stale
+// page, a wrong copy or a wrong position results in a wrong token. For groups with a window it also reads the
+// window of every computed token through the tables of the group; if the content is wrong, another token is
+// stored. It may have several shards, each with its own pages: they write one after another, and a token is
+// read from the shard chosen by its position.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace quire::testing {
 
-// The logits behind `tokens`: the oracle of every test.
+// Computes the logits after `tokens`: the oracle of every test.
 void fake_logits(gsl::span<const TokenId> tokens, gsl::span<float> logits);
-// The state behind `tokens`: the oracle of embeddings.
+// Computes the hidden state after `tokens`: the oracle of embeddings.
 void fake_hidden(gsl::span<const TokenId> tokens, gsl::span<float> state);
 TokenId fake_next_token(gsl::span<const TokenId> tokens, int32_t num_tokens);
-// What a greedy job generates.
+// Returns the tokens that a greedy job generates.
 TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens);
 
 class FakeExecutor final : public Executor {
@@ -29,61 +29,62 @@ class FakeExecutor final : public Executor {
   explicit FakeExecutor(const ExecutorLimits& limits, int32_t num_shards = 1);
 
   const ExecutorLimits& limits() const override { return limits_; }
-  // What a page holds is gone with its memory, and a batch may name none without. May throw out_of_memory.
+  // A page that loses its memory loses its content, and a batch may name no page without memory. May throw
+  // out_of_memory.
   void set_num_pages(int32_t num_pages) override;
   std::function<void()> before_growth;
-  // A step takes as many breaks as the limits say, before it writes anything.
+  // A step has as many breaks as the limits allow, before it writes anything.
   void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
-  // Throws std::logic_error for a batch that breaks the rules of Batch or the limits. What is issued ahead
-  // is done as late as may be: with its draw, or right before the pass that is issued in its place.
+  // Throws std::logic_error for a batch that violates the rules of Batch or the limits. A pass issued ahead
+  // is computed as late as possible: with its draw, or right before the pass that replaces it.
   Ticket forward(const Batch& batch) override;
   void draw(Ticket ticket, const DeviceDraws& draws) override;
   Drawn wait(Ticket ticket) override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
-  // What all shards have of a page; none of models with windows.
+  // Page content of all shards; not available for models with windows.
   uint64_t page_bytes() const override;
   void read_page(PageId page, gsl::span<std::byte> out) override;
   void write_page(PageId page, gsl::span<const std::byte> bytes) override;
-  // A mark of the test's own that a page bears and that goes with what it holds; -1 at first.
+  // Mark of a page for use by tests, which is copied with the content of the page; -1 at first.
   int8_t& mark(PageId page) { return marks_[static_cast<size_t>(page.value)]; }
 
-  // Called before each step; may throw what a device would. A step that was issued ahead may have sequences
-  // that the engine asks for no more.
+  // Called before each step; may throw the errors of a device. A step issued ahead may have sequences that
+  // the engine no longer needs.
   std::function<void(const Batch&)> before_step;
-  // Called before each shard but the first writes what a step computes; may throw.
+  // Called before each shard except the first writes its part of a step; may throw.
   std::function<void(const Batch&)> before_shard;
-  // Called before each break of a step: a device that takes its time.
+  // Called before each break of a step, to simulate a slow device.
   std::function<void()> before_break;
-  // Called with the rows of each step once they are computed.
+  // Called with the rows of each step after they are computed.
   std::function<void(const Batch&, gsl::span<float>)> change_logits;
   // Called when a step is waited for; may throw.
   std::function<void()> before_wait;
-  // A sequence that holds this token has NaN in every row behind it. -1: none.
+  // A sequence with this token has NaN in every later row. -1: none.
   TokenId nan_token = -1;
-  // Rows are not a hash of the whole sequence but of its last token: for benchmarks.
+  // If true, rows are a hash of the last token instead of the whole sequence: for benchmarks.
   bool shallow = false;
 
-  // Whether a page begins with these tokens; of a group with a window, whether a slot does.
+  // Returns whether a page begins with these tokens; slot_holds checks a slot of a window group.
   bool holds(PageId page, gsl::span<const TokenId> tokens) const { return holds(slots_, page.value, tokens); }
   bool slot_holds(size_t group, int32_t slot, gsl::span<const TokenId> tokens) const {
     return holds(window_slots_[group], slot, tokens);
   }
-  // Whether the pages hold exactly these tokens, each in its place.
+  // Returns whether the pages contain exactly these tokens at these positions.
   bool holds_sequence(gsl::span<const PageId> pages, gsl::span<const TokenId> tokens) const;
-  // What a page held is gone.
+  // Destroys the content of a page.
   void poison(PageId page) { poison(slots_, page.value); }
   void poison_slot(size_t group, int32_t slot) { poison(window_slots_[group], slot); }
 
-  // Reads that found another position than the one they asked for; in a step that was issued ahead those of
-  // rows that are drawn from alone, for others may be of sequences that have ended since.
+  // Returns the number of reads that found another position than requested. In a step issued ahead only rows
+  // that are drawn from count, because other sequences may have ended since.
   int64_t num_bad_reads() const { return num_bad_reads_; }
   int64_t num_steps() const { return num_steps_; }
   int64_t num_breaks_taken() const { return num_breaks_taken_; }
-  // Of these, how many had been issued ahead, and how many in vain.
-  bool runs_ahead() const { return runs_ahead_; }  // in before_step: it was issued ahead
+  // Numbers of steps that were issued ahead and used, and of those that were discarded.
+  bool runs_ahead() const { return runs_ahead_; }  // valid in before_step: this step was issued ahead
   int64_t num_followed() const { return num_followed_; }
   int64_t num_in_vain() const { return num_in_vain_; }
-  // Rows that were drawn from, and of these, how many of passes that had been issued ahead.
+  // Numbers of rows that were drawn from, and of those in passes that were issued ahead.
   int64_t num_rows_drawn() const { return num_rows_drawn_; }
   int64_t num_rows_followed() const { return num_rows_followed_; }
   int64_t num_rows_masked() const { return num_rows_masked_; }
@@ -125,18 +126,18 @@ class FakeExecutor final : public Executor {
   std::vector<Slots> window_slots_;  // of each group
   std::vector<int8_t> marks_;        // of each page
   std::vector<float> logits_;
-  std::vector<int64_t> amiss_;  // of each row: reads that found another position
+  std::vector<int64_t> amiss_;  // by row: reads that found another position
   int64_t num_reads_amiss_ = 0;
   std::vector<kernels::SampleOutcome> outcomes_;
-  std::vector<float> hidden_;  // of all rows of the last batch that wanted them
+  std::vector<float> hidden_;  // of all rows of the last batch that requested them
   std::vector<TokenId> read_back_;
   int32_t num_rows_ = 0;
   enum class State { idle, computed, drawn, ahead };
   State state_ = State::idle;  // of the last pass
   Ticket last_;
   bool runs_ahead_ = false;
-  Batch ahead_;                    // where it was issued ahead, with the tokens that were drawn
-  bool is_ahead_written_ = false;  // because somebody asked for a page after it
+  Batch ahead_;                    // the pass issued ahead, with the drawn tokens
+  bool is_ahead_written_ = false;  // because a page was accessed after it
   int64_t num_rows_drawn_ = 0;
   int64_t num_rows_followed_ = 0;
   int64_t num_rows_masked_ = 0;

@@ -1,4 +1,4 @@
-// Models that take bytes of devices that are names, and threads that run when a test says so.
+// Fake models that use memory of named devices, and threads that run only when the test calls them.
 #pragma once
 
 #include <deque>
@@ -25,7 +25,7 @@ class HeldThreads final : public ThreadFactory {
     bodies.push_back(std::move(body));
     return thread;
   }
-  // False where none waits.
+  // Returns false if no thread waits.
   bool run_one() const {
     if (bodies.empty()) return false;
     const auto body = std::move(bodies.front());
@@ -49,13 +49,13 @@ class HeldThreads final : public ThreadFactory {
 struct FakeWeights {
   std::string name = "m";
   std::map<std::string, uint64_t, std::less<>> bytes;  // by device
-  uint64_t rest = 0;  // of each of these devices, that stays there while they stand by
+  uint64_t rest = 0;  // on each of these devices, remains allocated while the model is evicted
   std::vector<uint64_t> shard_bytes;
   bool is_there = false;
   bool has_rest = false;
   ErrorCode failure = ErrorCode::ok;  // of the next load
   bool cannot_leave = false;
-  std::function<void()> while_loading;  // of the next load, once it has its memory
+  std::function<void()> while_loading;  // called by the next load after it has allocated its memory
 };
 
 class FakeEvictableWeights final : public EvictableWeights {

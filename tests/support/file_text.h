@@ -1,4 +1,4 @@
-// All that a file holds.
+// Reads a whole file.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace quire::testing {
 
-// Throws where there is no such file, so that a test without its data does not pass for one with none.
+// Throws if there is no such file, so that a test with missing data fails instead of using empty data.
 inline std::string file_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("cannot read " + path.string());

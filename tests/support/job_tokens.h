@@ -1,4 +1,4 @@
-// What a job says, to its end.
+// Reads the tokens of a job to its end.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace quire::testing {
 
-// How long a test waits before it gives up.
+// Timeout after which a test fails.
 constexpr Duration kPatience = std::chrono::minutes(5);
 
 inline TokenIds tokens_of(Job& job) {

@@ -1,4 +1,4 @@
-// JSON that a test puts together, bends, and gives to the code under test as text.
+// JSON that a test builds, modifies, and passes as text to the code under test.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace quire::testing {
 
 using Json = nlohmann::ordered_json;
 
-// What the code under test reads in place of a file.
+// Returns the value as the code under test parses it from a file.
 inline JsonValue parsed(const Json& json) {
   return parse_json(json.dump(), "test");
 }
 
-// As Python's json.dumps does.
+// Formats JSON like Python's json.dumps.
 inline std::string as_python_prints(const Json& value) {
   if (!value.is_structured()) return value.dump(-1, ' ', true);
   std::string out;

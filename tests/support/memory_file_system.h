@@ -1,4 +1,4 @@
-// Files that live in memory, and that a test may change while they are open.
+// Files in memory, which a test may change while they are open.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace quire::testing {
 
-// One thread at a time. Paths are "directory/name".
+// For one thread at a time. Paths are "directory/name".
 class MemoryFileSystem final : public FileSystem {
  public:
   void write(const std::string& path, std::string content);
-  // Cuts a file short, for those that have it open too.
+  // Truncates a file, including for those who have it open.
   void truncate(const std::string& path, size_t size_bytes);
-  // Every read of this file then fails with ErrorCode::io.
+  // Makes every later read of this file fail with ErrorCode::io.
   void break_reads(const std::string& path);
 
   std::unique_ptr<File> open(const std::string& path) const override;
@@ -27,7 +27,7 @@ class MemoryFileSystem final : public FileSystem {
   void write_whole(const std::string& path,
                    gsl::span<const gsl::span<const std::byte>> pieces) const override;
   void remove(const std::string& path) const override;
-  // Every write fails from now on with ErrorCode::io.
+  // Makes every later write fail with ErrorCode::io.
   void break_writes() { breaks_writes_ = true; }
 
  private:

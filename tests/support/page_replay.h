@@ -1,4 +1,4 @@
-// A reader of page events: what it has been told is where.
+// Reader of page events that reconstructs which pages are on which medium.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class PageReplay {
   };
   using Pages = std::map<std::pair<PageMedium, uint64_t>, Page>;
 
-  // What follows a gap means nothing until everything begins anew.
+  // Ignores events after a gap until the reader is reset.
   void take(const Event& event) {
     const PageChange& change = *event.page;
     if (change.kind == PageChange::Kind::cleared) {
@@ -37,7 +37,7 @@ class PageReplay {
     if (in_order_) apply(change, event.token_ids);
   }
 
-  // What a reader should know of a cache.
+  // Returns the pages that a reader should have for a cache.
   static Pages of(const KvCache& kv) {
     PageReplay known;
     kv.visit_pages([&](const PageName& name, PageMedium medium, gsl::span<const TokenId> tokens) {
@@ -57,7 +57,7 @@ class PageReplay {
     return found;
   }
   size_t count(PageMedium medium) const { return pages_on(medium).size(); }
-  // Empty, or the first event that does not fit those before it.
+  // Returns the first event that is inconsistent with those before it, or an empty string.
   const std::string& problem() const { return problem_; }
 
  private:

@@ -15,7 +15,7 @@ std::string text_or(const Json& json, const char* key, const std::string& fallba
   return json.contains(key) && !json[key].is_null() ? json[key].get<std::string>() : fallback;
 }
 
-// Valid UTF-8 only.
+// Splits valid UTF-8 into characters.
 Strings characters_of(const std::string& text) {
   Strings characters;
   for (const char c : text) {
@@ -31,7 +31,7 @@ std::string hex_token(char byte) {
   return {'<', '0', 'x', kDigits[value >> 4], kDigits[value & 15], '>'};
 }
 
-// Tokens for the bytes; nothing unless all are there.
+// Returns the tokens of the bytes; nothing unless all of them exist.
 std::optional<Strings> byte_tokens(const std::map<std::string, int>& vocab, const std::string& text) {
   Strings tokens;
   for (const char byte : text) {
@@ -45,7 +45,7 @@ Strings spell_for_bpe(const Json& model, const std::map<std::string, int>& vocab
   const std::string unknown = text_or(model, "unk_token", "");
   const Strings characters = characters_of(piece);
   Strings symbols;
-  size_t num_unknown = 0;  // in a row, not among the symbols yet
+  size_t num_unknown = 0;  // consecutive unknown characters not among the symbols yet
   const auto flush = [&] {
     const bool fuse = model.value("fuse_unk", false);
     for (; num_unknown > 0; num_unknown = fuse ? 0 : num_unknown - 1) symbols.push_back(unknown);
@@ -59,7 +59,7 @@ Strings spell_for_bpe(const Json& model, const std::map<std::string, int>& vocab
       flush();
       symbols.push_back(symbol);
     } else if (bytes) {
-      // A run of unknown ones goes on over bytes, but all of it but the last is out.
+      // A run of unknown characters continues after bytes; all of it except the last is output.
       if (num_unknown > 1 && !model.value("fuse_unk", false)) {
         symbols.insert(symbols.end(), num_unknown - 1, unknown);
         num_unknown = 1;
@@ -106,7 +106,7 @@ struct Path {
   bool there = false;
 };
 
-// The best path to the end of each character, over every substring that is a token.
+// Finds the best path to the end of each character, over every substring that is a token.
 std::optional<Path> best_path(const Json& model, const Strings& characters) {
   double least = std::numeric_limits<double>::infinity();
   std::map<std::string, double> scores;
@@ -210,7 +210,7 @@ std::string clean_up(std::string text) {
   return text;
 }
 
-// U+FFFD for each byte that is part of no whole character.
+// Replaces each byte that is not part of a complete character by U+FFFD.
 std::string text_of_bytes(const std::string& bytes) {
   std::string text;
   for (size_t pos = 0; pos < bytes.size();) {

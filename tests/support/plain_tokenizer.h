@@ -1,4 +1,5 @@
-// The models and decoders of a tokenizer.json as their definitions say, slowly: what tests compare with.
+// Simple, slow versions of the models and decoders of a tokenizer.json, by their definitions, for comparison
+// in tests.
 #pragma once
 
 #include <optional>
@@ -9,10 +10,11 @@
 
 namespace quire::testing {
 
-// The ids of one piece by a "model"; nothing where the model cannot spell it.
+// Returns the ids of one piece encoded by a "model"; nothing if the model cannot encode it.
 std::optional<std::vector<int>> encode_plainly(const Json& model, const std::string& piece);
 
-// The text of a list of tokens by a "decoder", all at once. Of byte tokens, only broken bytes are U+FFFD.
+// Returns the text of a list of tokens decoded by a "decoder", all at once. Of byte tokens, only invalid
+// bytes become U+FFFD.
 std::string decode_plainly(const Json& decoder, std::vector<std::string> tokens);
 
 }  // namespace quire::testing

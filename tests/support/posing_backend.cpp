@@ -12,8 +12,8 @@ using kernels::Context;
 using kernels::Status;
 using kernels::Weight;
 
-// Entries of a table know their device alone: what belongs to one backend lies in a slot that its functions
-// name by their type.
+// Functions of a kernel table receive only their device. So the state of each backend is in a slot, and its
+// functions get the index of the slot as a template argument.
 struct Slot {
   std::atomic<bool> is_used{false};
   const kernels::Backend* real = nullptr;
@@ -78,7 +78,7 @@ struct Entries {
   static Status reserve(kernels::Device* device, size_t bytes, void** range) {
     return slot().take([&] { return slot().real_table->reserve(device, bytes, range); });
   }
-  // A piece lives no longer than its range, which counts.
+  // Counts the range only, because a piece lives no longer than its range.
   static Status map(kernels::Device* device, void* range, size_t offset, size_t bytes) {
     const Status status = slot().take([&] { return slot().real_table->map(device, range, offset, bytes); });
     if (status == Status::ok) slot().num_live.fetch_sub(1);
@@ -150,7 +150,7 @@ void install(int slot, const kernels::Backend& real, std::integer_sequence<int, 
 
 PosingBackend::PosingBackend(const kernels::Backend& real) : slot_(0) {
   while (slots[static_cast<size_t>(slot_)].is_used.exchange(true)) {
-    if (++slot_ == kMaxPosing) std::abort();  // a test of more than there are
+    if (++slot_ == kMaxPosing) std::abort();  // a test uses too many
   }
   install(slot_, real, std::make_integer_sequence<int, kMaxPosing>());
 }

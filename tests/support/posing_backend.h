@@ -1,4 +1,5 @@
-// A backend of its own in name, whose devices are those of another: they may be short of memory, or get lost.
+// Backend with its own name whose devices are those of another; they can be made to run out of memory, or to
+// be lost.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace quire::testing {
 
-// One device at a time. Outlives it and all that is made of it. At most kMaxPosing of them at a time.
+// One device at a time. Must outlive the device and everything made on it. At most kMaxPosing exist at a
+// time.
 class PosingBackend {
  public:
   static constexpr int kMaxPosing = 4;
@@ -20,16 +22,16 @@ class PosingBackend {
   ~PosingBackend();
 
   const kernels::Backend& backend() const;
-  // So many buffers, weights and contexts more; then out_of_memory.
+  // Allows `count` more buffers, weights and contexts; then out_of_memory.
   void allow_allocations(int64_t count);
-  // Of those taken and not given back.
+  // Returns the number of allocations not freed yet.
   int64_t num_live() const;
-  // Layers fail with device_lost from now on, or no longer.
+  // Makes layers fail with device_lost from now on, or stops it.
   void lose(bool lost);
-  // From now on, or no longer, each step is to be recorded first, for which there is no memory: layers do
-  // nothing, and are asked for once more.
+  // From now on, or no longer, each step must be recorded first, and the recording runs out of memory: layers
+  // do nothing and are called once more.
   void fail_recordings(bool fail);
-  // Tokens of a page, as the last batch told them.
+  // Returns the tokens per page that the last batch declared.
   int32_t posed_page_tokens() const;
 
  private:

@@ -1,4 +1,4 @@
-// So that a comparison of statuses that fails prints the words too.
+// Prints the message of a status if a comparison fails.
 #pragma once
 
 #include <ostream>

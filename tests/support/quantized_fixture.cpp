@@ -24,7 +24,7 @@ uint16_t float_to_bfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
-// [rows, columns] of 4-bit values, eight columns to a word, the first in the low bits.
+// Packs [rows, columns] of 4-bit values, eight columns per word, the first in the low bits.
 std::vector<uint32_t> pack_nibbles(const std::vector<uint8_t>& nibbles) {
   std::vector<uint32_t> words(nibbles.size() / 8);
   for (size_t i = 0; i < nibbles.size(); ++i)
@@ -32,7 +32,7 @@ std::vector<uint32_t> pack_nibbles(const std::vector<uint8_t>& nibbles) {
   return words;
 }
 
-// The size of one weight that makes y = x W about as large as x.
+// Returns the magnitude of a weight for which y = x W is about as large as x.
 float typical_weight(int32_t num_in) {
   return 1.0f / std::sqrt(static_cast<float>(num_in));
 }
@@ -133,7 +133,7 @@ WeightFixture make_exl2(const Exl2Options& options) {
 
 namespace {
 
-// One after the other, the first in the lowest bits of the first word; what is left of the last word is 0.
+// Packs codes consecutively, the first in the lowest bits of the first word; the rest of the last word is 0.
 std::vector<uint32_t> pack_run(const uint8_t* codes, size_t num_codes, int32_t bits) {
   const auto per_word = static_cast<size_t>(32 / bits);
   std::vector<uint32_t> words((num_codes + per_word - 1) / per_word);
@@ -261,7 +261,7 @@ std::vector<CodedOptions> coded_varieties(uint64_t seed) {
 }
 
 uint8_t float_to_e4m3(float value) {
-  // The codes rise with the magnitudes that they stand for.
+  // Codes increase with their magnitudes.
   static const std::vector<double> magnitudes = [] {
     std::vector<double> all;
     for (int code = 0; code < 0x7f; ++code)
@@ -280,7 +280,7 @@ uint8_t float_to_e4m3(float value) {
 
 namespace {
 
-// Codes of every magnitude, also those below the normal numbers, and scales that keep weights of unit gain.
+// Adds codes of every magnitude, including subnormal numbers, and scales that keep weights of unit gain.
 void add_codes(WeightFixture& weight, const DenseOptions& options, Random& random) {
   weight.scale_out = options.scale_out > 0 ? std::min(options.scale_out, options.num_out) : options.num_out;
   weight.scale_in = options.scale_in > 0 ? std::min(options.scale_in, options.num_in) : options.num_in;

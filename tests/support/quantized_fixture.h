@@ -1,5 +1,5 @@
-// Random matrices in every weight format a file may hold, built code by code with the plain packing rules of
-// docs/formats.md, so that what they dequantize to is known without any code under test.
+// Random matrices in every weight format, built code by code with the packing rules of docs/formats.md, so
+// that their dequantized values are known without any code under test.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace quire::testing {
 
-// Owns a matrix as it lies on disk, and says what it holds. EvictableWeights and copyable: source() points
-// into the object it is called on.
+// Owns a matrix as it is stored in a file, and its values. Movable and copyable: source() points into the
+// object it is called on.
 struct WeightFixture {
   kernels::WeightFormat format = kernels::WeightFormat::dense;
   int32_t num_in = 0;
@@ -35,14 +35,14 @@ struct WeightFixture {
   std::vector<uint16_t> q_scale_max;
   std::vector<kernels::Exl2Group> groups;
   int32_t bits = 4;                                  // coded
-  bool by_output = false;                            // coded: words lie along the inputs of an output
-  std::vector<uint8_t> values;                       // coded: of the codes, or empty
+  bool by_output = false;                            // coded: words are along the inputs of an output
+  std::vector<uint8_t> values;                       // coded: values of the codes, or empty
   std::vector<uint32_t> q_zeros;                     // coded, or empty
   kernels::DType scale_dtype = kernels::DType::f16;  // coded
   std::vector<uint8_t> scales;                       // coded: [num_groups, padded_out] of scale_dtype
   std::vector<int32_t> group_of_row;
   int32_t zero_offset = 1;
-  // all; each empty where absent
+  // all formats; each empty if absent
   std::vector<int32_t> row_order;
   std::vector<int32_t> column_order;
   std::vector<float> bias;
@@ -51,9 +51,9 @@ struct WeightFixture {
   kernels::WeightSource source() const;
   const void* dense_data() const;
   int32_t num_groups() const;
-  // The inverse of row_order, or the identity: what EXL2 stores as q_invperm.
+  // Returns the inverse of row_order, or the identity: EXL2 stores it as q_invperm.
   std::vector<int32_t> inverse_row_order() const;
-  // The pairs (bits, first packed row) that EXL2 stores as q_groups.
+  // Returns the pairs (bits, first packed row) that EXL2 stores as q_groups.
   std::vector<int16_t> stored_groups() const;
 };
 
@@ -63,7 +63,7 @@ struct Exl2GroupSpec {
 };
 
 struct Exl2Options {
-  std::vector<Exl2GroupSpec> groups;  // from high bits to low, as files have them
+  std::vector<Exl2GroupSpec> groups;  // from high bits to low, as in files
   int32_t num_out = 32;               // padded to a multiple of 32
   bool permute_rows = true;
   bool permute_columns = false;
@@ -77,22 +77,22 @@ struct CodedOptions {
   int32_t num_in = 64;
   int32_t num_out = 32;     // padded to a multiple of 8
   int32_t group_size = 32;  // the last group may be shorter
-  bool act_order = false;   // rows of a group lie anywhere
+  bool act_order = false;   // the rows of a group may be anywhere
   bool permute_columns = false;
   bool bias = false;
   int32_t zero_offset = 1;  // 1: checkpoint format "gptq", 0: "gptq_v2"
   float prescale = 1.0f;
   uint64_t seed = 1;
-  // Where it is not GPTQ's 4 bits.
+  // For formats other than 4-bit GPTQ:
   int32_t bits = 4;
   bool by_output = false;            // as compressed-tensors stores it
-  bool has_zeros = true;             // else all zeros are zero_offset
-  std::vector<uint8_t> values = {};  // [16] of the codes; empty: themselves
+  bool has_zeros = true;             // if false, all zeros are zero_offset
+  std::vector<uint8_t> values = {};  // [16] of the codes; empty: the codes themselves
   kernels::DType scale_dtype = kernels::DType::f16;
 };
 WeightFixture make_coded(const CodedOptions& options);
-// Every width, arrangement, kind of values, zeros and scales that a backend must know, one of each with
-// another.
+// Returns a set of options with every width, layout, kind of values, zeros and scales that a backend must
+// support, in varying combinations.
 std::vector<CodedOptions> coded_varieties(uint64_t seed);
 
 struct DenseOptions {
@@ -100,7 +100,7 @@ struct DenseOptions {
   int32_t num_out = 32;
   kernels::DType dtype = kernels::DType::f16;  // f16, bf16, f32 or f8_e4m3
   int32_t scale_out = 0;                       // f8_e4m3: outputs that share a scale; 0: all
-  int32_t scale_in = 0;                        // inputs
+  int32_t scale_in = 0;                        // inputs that share a scale; 0: all
   bool permute_columns = false;
   bool bias = false;
   float prescale = 1.0f;
@@ -108,23 +108,24 @@ struct DenseOptions {
 };
 WeightFixture make_dense(const DenseOptions& options);
 
-// The E4M3 code of the number nearest to a finite value, of two the even one; beyond 448 that of 448.
+// Returns the E4M3 code nearest to a finite value, the even one of two; values beyond 448 give the code of
+// 448.
 uint8_t float_to_e4m3(float value);
 
-// Splits `rows` rows into one run of groups for each width of `bits` (from high to low), each of
-// `group_size` rows where they fit. Every width gets at least one group; rows is a multiple of 32 and at
-// least 32 * bits.size().
+// Splits `rows` rows into one run of groups for each width of `bits` (from high to low), each of `group_size`
+// rows if they fit. Every width gets at least one group; rows is a multiple of 32 and at least 32 *
+// bits.size().
 std::vector<Exl2GroupSpec> mixed_groups(const std::vector<int32_t>& bits, int32_t rows, int32_t group_size);
 
-// Packs codes by the rule of the disk: one little-endian bit stream per column, cut into 32-bit words.
-// codes is [num_rows, num_columns]; the result is [num_rows * bits / 32, num_columns].
+// Packs codes as in files: one little-endian bit stream per column, cut into 32-bit words. codes is
+// [num_rows, num_columns]; the result is [num_rows * bits / 32, num_columns].
 std::vector<uint32_t> pack_codes(const std::vector<uint8_t>& codes, int32_t num_rows, int32_t num_columns,
                                  int32_t bits);
 
-// Appends the tensors of the layer `key` as a model file holds them. A column order is not part of a file.
+// Appends the tensors of the layer `key` as in a model file. A column order is not part of a file.
 void add_weight(SafetensorsBuilder& file, const std::string& key, const WeightFixture& weight);
 
-// A stream of numbers that is the same with every standard library.
+// Random numbers that are the same with every standard library.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 0x632be59bd9b4e019ULL) {}

@@ -14,7 +14,7 @@ class Dice {
   explicit Dice(std::mt19937_64& random) : random_(random) {}
   bool one_in(uint64_t count) { return random_() % count == 0; }
   int32_t below(int32_t limit) { return static_cast<int32_t>(random_() % static_cast<uint64_t>(limit)); }
-  // Of few values, so that neighbours are equal now and then.
+  // Returns one of few values, so that neighbours are sometimes equal.
   float number(float min, float max) { return min + (max - min) * static_cast<float>(below(1001)) / 1000.0F; }
   template <typename T>
   T any_of(std::initializer_list<T> values) {
@@ -51,7 +51,7 @@ SamplingSettings random_settings(Dice& dice, int32_t vocab_size, uint64_t seed) 
     settings.presence_penalty = dice.any_of({0.0F, 0.9F, -100.0F});
     settings.penalty_range = dice.any_of({-1, 0, 5, 50});
   }
-  // Each token once: from a random one on, the next few.
+  // Returns each token once: consecutive tokens from a random one on.
   const auto next_tokens = [&](int32_t most) {
     TokenIds tokens(static_cast<size_t>(std::min(vocab_size, dice.below(most + 1))));
     TokenId token = dice.below(vocab_size);

@@ -1,4 +1,4 @@
-// Draws of every kind that a device can make: rows, settings, histories and seeds at random.
+// Random draws of every kind that a device supports: rows, settings, histories and seeds.
 #pragma once
 
 #include <random>

@@ -57,13 +57,13 @@ class Schedule {
     std::shared_ptr<Job> job;
     size_t known_idx;
     bool paused = false;
-    bool victim = false;  // to be cancelled: company, no more
+    bool victim = false;  // to be cancelled; runs only to disturb the others
     JobOutcome outcome{};
   };
 
   size_t below(size_t limit) { return static_cast<size_t>(random_() % limit); }
 
-  // With settings that are no business of what it says.
+  // Submits a job with random settings that do not affect its output.
   void submit() {
     const size_t known_idx = below(known_.size());
     JobRequest request = known_[known_idx].request;
@@ -85,7 +85,7 @@ class Schedule {
     if (running.victim && below(10) == 0) running.job->cancel();
   }
 
-  // What is over is compared and gone.
+  // Compares and removes finished jobs.
   std::string settle() {
     std::string problem;
     std::erase_if(running_, [&](const Running& running) {

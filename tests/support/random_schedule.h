@@ -1,5 +1,5 @@
-// Jobs in a random schedule: in any order, at any moment, in any company, paused, beside jobs that are
-// cancelled. What each says must not depend on it.
+// Jobs in a random schedule: in any order, at any time, with any other jobs, paused, next to cancelled jobs.
+// Their output must not depend on it.
 #pragma once
 
 #include <random>
@@ -11,7 +11,7 @@
 
 namespace quire::testing {
 
-// All that a job leaves behind.
+// Complete output of a job.
 struct JobOutcome {
   Transcript said;
   std::vector<std::vector<TokenLogProb>> top_log_probs;
@@ -22,7 +22,7 @@ struct JobOutcome {
 // Runs one job to its end on a cache without a thread.
 JobOutcome run_alone(Engine& cache, const JobRequest& request);
 
-// Empty where the two are the same to the last bit, else what differs.
+// Returns an empty string if the two are bit-identical, otherwise the difference.
 std::string difference(const JobOutcome& outcome, const JobOutcome& expected);
 
 struct KnownJob {
@@ -30,8 +30,8 @@ struct KnownJob {
   JobOutcome alone;
 };
 
-// Runs a random selection of `known`, each perhaps several times, on a cache without a thread. Empty where
-// each said what it says alone, else the first difference.
+// Runs a random selection of `known`, some of them several times, on a cache without a thread. Returns an
+// empty string if each has the same output as alone, otherwise the first difference.
 std::string run_random_schedule(Engine& cache, const std::vector<KnownJob>& known, std::mt19937_64& random);
 
 }  // namespace quire::testing

@@ -1,4 +1,4 @@
-// Writes safetensors files for tests, sound ones and broken ones.
+// Builds safetensors files for tests, valid and malformed ones.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace quire::testing {
 
 class SafetensorsBuilder {
  public:
-  // Appends one tensor; its bytes follow those of the one before.
+  // Appends one tensor; its bytes follow those of the previous one.
   void add_bytes(const std::string& name, std::string_view dtype, const std::vector<int64_t>& shape,
                  std::string_view bytes);
 
@@ -22,7 +22,7 @@ class SafetensorsBuilder {
               std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
   }
 
-  // The whole file.
+  // Returns the whole file.
   std::string build() const;
 
  private:
@@ -30,7 +30,7 @@ class SafetensorsBuilder {
   std::string data_;
 };
 
-// A file of exactly this header text and data, whatever they say.
+// Returns a file with exactly this header text and data, whether valid or not.
 std::string safetensors_file(std::string_view header, std::string_view data);
 
 }  // namespace quire::testing

@@ -61,7 +61,7 @@ Weight weigh(const std::vector<Candidate>& candidates) {
   return sum;
 }
 
-// The first whole number at or above share * whole.
+// Returns the smallest integer that is at least share * whole.
 Weight part_of(Weight whole, float share) {
   return static_cast<Weight>(std::ceil(static_cast<double>(whole) * double{share}));
 }

@@ -1,5 +1,4 @@
-// What a backend's `sample` has to do, from the words of its interface: everything is sorted, nothing is
-// clever.
+// Simple version of a backend's `sample`, by the definition of its interface, with full sorting.
 #pragma once
 
 #include <gsl/gsl>
@@ -8,7 +7,7 @@
 
 namespace quire::testing {
 
-// `row` has the logits that count; `edits` are those of all rows. The mask is not looked at.
+// `row` has the valid logits; `edits` are those of all rows. The mask is ignored.
 kernels::SampleOutcome slow_draw(gsl::span<const float> row, const kernels::SampleRow& draw,
                                  gsl::span<const kernels::LogitEdit> edits);
 

@@ -10,16 +10,17 @@
 namespace quire::testing {
 namespace {
 
-constexpr int32_t kOthers = 2;        // the place of all threads that are not of the two
-constexpr size_t kMaxTrace = 4096;    // points
-constexpr uint32_t kStopWithin = 48;  // of a thread's points; a call passes some ten to fifty
+constexpr int32_t kOthers = 2;      // index for all threads other than the two
+constexpr size_t kMaxTrace = 4096;  // points
+// stops are among the first points of a thread; a call passes ten to fifty
+constexpr uint32_t kStopWithin = 48;
 constexpr size_t kNumStops = 3;
-constexpr int32_t kMaxYields = 24;  // then the others are taken to be waiting
+constexpr int32_t kMaxYields = 24;  // after these the other threads are assumed to wait
 
-// Relaxed throughout: an order between memory accesses that came from here would hide races.
+// Always relaxed: stronger ordering here would hide races.
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Never destroyed, since a thread of an engine may pass a point at any time.
+// Never destroyed, because a thread of an engine may pass a point at any time.
 struct State {
   std::atomic<bool> active{false};
   std::atomic<uint64_t> seed{0};
@@ -97,7 +98,7 @@ void Schedule::leave() noexcept {
   place = {};
 }
 
-// FNV-1a over who passed a point, one after the other.
+// FNV-1a over the indices of the threads that passed points, in order.
 uint64_t Schedule::order() noexcept {
   uint64_t hash = 0xcbf29ce484222325;
   const size_t size = std::min<size_t>(state.trace_size.load(kRelaxed), kMaxTrace);
@@ -118,7 +119,7 @@ void pass_sync_point() noexcept {
 
 }  // namespace quire::testing
 
-// Sanitizers see threads by the functions that they put in these places.
+// Sanitizers intercept the same functions to track threads.
 #ifndef QUIRE_SANITIZED
 namespace {
 

@@ -1,4 +1,4 @@
-// A card without free memory.
+// Makes a GPU run out of free memory.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-// Takes what a device has left, to the last piece, and gives it back when it goes, before the device.
+// Allocates all free memory of a device, and frees it on destruction. The device must outlive it.
 class TakenRest {
  public:
   TakenRest(const KernelTable& table, Device* device) : table_(table), device_(device) {

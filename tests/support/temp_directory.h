@@ -1,4 +1,4 @@
-// A directory of one test's own, gone when the test ends.
+// Directory of one test, removed when the test ends.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A matrix whose bytes a backend has to read, as those of a file.
+// Matrix whose bytes a backend has to read, as from a file.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace quire::testing {
 
-// Borrows what `source` does. Of its bytes as many can be read as `readable`; a read beyond them fails.
+// Borrows the data of `source`. Only the first `readable` bytes can be read; a read beyond them fails.
 class UnreadSource {
  public:
   explicit UnreadSource(const kernels::WeightSource& source,

@@ -1,4 +1,4 @@
-// Holds a weight source to every statement of kernels/interface/weight_source.h.
+// Checks a weight source against all requirements of kernels/interface/weight_source.h.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace quire::testing {
 
-// The first statement that does not hold, or an empty string.
+// Returns the first violated requirement, or an empty string.
 std::string find_defect(const kernels::WeightSource& source);
 
 }  // namespace quire::testing
