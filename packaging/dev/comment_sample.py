@@ -1,12 +1,9 @@
 #!/usr/bin/env python3
-"""Draws comment lines at random for a reader who did not write them, who marks each that needs a second reading.
-
-usage: comment_sample.py [--count N] [--seed S] [--folder PREFIX]...
-
-Prints for each drawn line its place and the whole comment that it belongs to, the drawn line marked with ">". Without
---folder lines are drawn from all folders alike (core, capi, kernels, bindings, tests), so that each folder's rate shows.
-Generated files are left out. The seed of the published figure is the default.
-"""
+"""Draws random comment lines for a reader other than the author, who marks each line that needs a second
+reading. usage: comment_sample.py [--count N] [--seed S] [--folder PREFIX]... Prints for each drawn line
+its position and the whole comment it belongs to, with ">" before the drawn line. Without --folder the same
+number of lines is drawn from each folder (core, capi, kernels, bindings, tests), which gives a rate for
+each. Generated files are skipped. The default seed is that of the published figure."""
 import argparse
 import pathlib
 import random
@@ -33,7 +30,7 @@ def sources(folder):
 
 
 def comment_lines(folder):
-    """(path, index of the line) of every line that is a comment and nothing but a comment."""
+    """Yields (path, index of the line) of every line that is only a comment."""
     for path in sources(folder):
         for index, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines()):
             if is_comment(line) and has_words(line):

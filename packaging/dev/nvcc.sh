@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Prints the path of an nvcc: the one of the machine, or else NVIDIA's compiler as Python packages, which are brought
-# on the first call. It lies in the user's cache, so that every checkout compiles with one path (and ccache hits).
+# Prints the path of an nvcc: the installed one, otherwise NVIDIA's compiler from Python packages, which are
+# downloaded on the first call to the user's cache. Every checkout then compiles with the same path, so that
+# ccache hits.
 #   cmake --preset cuda -DCMAKE_CUDA_COMPILER="$(packaging/dev/nvcc.sh)"
 set -euo pipefail
 
@@ -12,17 +13,17 @@ installed_nvcc() {
   command -v nvcc || { [[ -x /usr/local/cuda/bin/nvcc ]] && echo /usr/local/cuda/bin/nvcc; }
 }
 
-# Debian's Python, which is the same in every shell of the user; the packages are only unpacked by it.
+# Uses Debian's Python, which is the same in every shell of the user, only to unpack the packages.
 bring_packages() {
   local root
   rm -rf "$home.new"
   /usr/bin/python3 -m venv "$home.new"
   "$home.new/bin/pip" --disable-pip-version-check install --quiet --no-compile "${packages[@]/%/==$version.*}"
   root=$(echo "$home.new"/lib/python3*/site-packages/nvidia/cu13)
-  # CMake asks for the folders of a toolkit that was installed by NVIDIA's own installer.
+  # CMake expects the folders that NVIDIA's own installer creates.
   ln -s lib "$root/lib64"
   ln -s libcudart.so.13 "$root/lib/libcudart.so"
-  # Opened at run time alone, and two thirds of what was brought.
+  # These are only loaded at run time, and are two thirds of the download.
   rm -f "$root"/lib/libcublas*.so* "$root"/lib/libnvblas.so*
   ln -s "${root#"$home.new/"}" "$home.new/cuda"
   rm -rf "$home"

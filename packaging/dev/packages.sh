@@ -1,6 +1,6 @@
-# Debian packages: packaging/debian-packages.txt is the only list.
+# Debian packages; all are listed in packaging/debian-packages.txt.
 
-# The packages of the groups named, one a line.
+# Prints the packages of the named groups, one per line.
 listed_packages() {
   local group
   for group in "$@"; do
@@ -22,7 +22,8 @@ install_packages() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
-# want_packages GROUP...: tries to bring them, and goes on without: what needs them is skipped with a word.
+# want_packages GROUP...: tries to install the packages. If it fails, prints a message and continues; tests
+# that need them are skipped.
 want_packages() {
   local missing
   command -v dpkg-query >/dev/null || return 0
@@ -36,7 +37,7 @@ want_packages() {
     say "going on without: tests which need them are skipped"
 }
 
-# require_packages GROUP...: leaves the machine with every package of these groups. Asks for root only where
+# require_packages GROUP...: ensures that every package of these groups is installed. Asks for root only if
 # one is missing.
 require_packages() {
   if ! command -v dpkg-query >/dev/null; then

@@ -1,6 +1,6 @@
-# The daily loop: the tests of the folders that have changed, unoptimised.
+# Runs the tests of the changed folders, unoptimized, for everyday development.
 
-# The files that differ from the last commit; those of the last commit if none do.
+# Prints the files that differ from the last commit, or those of the last commit if none differ.
 changed_files() {
   local files
   files=$(git diff --name-only HEAD; git ls-files --others --exclude-standard)
@@ -8,7 +8,8 @@ changed_files() {
   printf '%s\n' "$files"
 }
 
-# tests_below FOLDER...: names of the tests whose sources lie there. A test program has the name of its test.
+# tests_below FOLDER...: prints the names of tests with sources in these folders. A test program has the name
+# of its test.
 tests_below() {
   ctest --test-dir build/debug --show-only=json-v1 | python3 -c '
 import json, os, sys
@@ -27,7 +28,7 @@ folders_of_tests() {
     sed -E 's#^tests/capi/src#tests/capi#; s#^tests/(support|golden)(/.*)?$#tests/core#' | sort -u
 }
 
-# run_quick [PATTERN]: builds and runs the tests that match; without a pattern, those of what has changed.
+# run_quick [PATTERN]: builds and runs the tests that match; without a pattern, those of the changed folders.
 run_quick() {
   local start=$SECONDS names=() folders=()
   configure debug

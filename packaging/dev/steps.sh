@@ -1,5 +1,5 @@
-# Says what is being done, one line a step; keeps what the step prints in build/log/ and shows it only where it
-# fails. On a terminal the line is alive; in a pipe a long step reports every half minute.
+# Prints one line per step. Writes the output of the step to build/log/ and shows it only if the step fails.
+# On a terminal the line is updated; in a pipe a long step reports every half minute.
 
 is_terminal() { [[ -t 1 ]]; }
 
@@ -10,16 +10,17 @@ fail() {
   exit 1
 }
 
-# The newest line of a log, cut to the terminal's width.
+# Prints the newest line of a log, cut to the terminal's width.
 newest_line() {
   local width=${COLUMNS:-100}
   tail -n 1 "$1" 2>/dev/null | tr -d '\r' | cut -c "1-$((width > 40 ? width - 30 : 70))"
 }
 
-# log_of TITLE: where the output of that step goes; a file's name has at most 255 bytes, whatever the title names.
+# log_of TITLE: prints the path of the log of that step, whose name is limited to 255 bytes.
 log_of() { printf 'build/log/%s.log' "$(printf '%s' "$1" | tr -cs 'A-Za-z0-9' '-' | cut -c 1-80)"; }
 
-# step TITLE COMMAND...: runs it with its output in a log and no input; ends the script where it fails.
+# step TITLE COMMAND...: runs the command without input and with its output in a log; ends the script if it
+# fails.
 step() {
   local title=$1 log start=$SECONDS status=0 reported=$SECONDS
   shift

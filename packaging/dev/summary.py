@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
-"""Sums up the results that the test programs left: which cases were skipped and why, which failed and with what
-words, and one closing line.
-
-A GoogleTest program counts by its cases (from its XML), any other test as one.
-"""
+"""Summarizes the results of the test programs: skipped cases with reasons, failed cases with their messages,
+and one closing line. A GoogleTest program counts by its cases (from its XML), any other test as one."""
 import collections
 import pathlib
 import sys
@@ -30,8 +27,8 @@ def gtest_cases(path):
 
 
 def ctest_cases(path, programs):
-    """Yields the tests of a CTest JUnit file; a program that left its own XML counts only where CTest knows of
-    a failure that the XML does not (a crash leaves none)."""
+    """Yields the tests of a CTest JUnit file. A program with an XML file of its own is only yielded if CTest
+    reports a failure that the XML lacks (a crash writes no XML)."""
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name, status = case.get("name"), case.get("status")
         if status == "fail":
@@ -45,7 +42,8 @@ def ctest_cases(path, programs):
 
 
 def collect(results):
-    """Returns the counts by outcome, for each reason the names of the skipped cases, and a line for each that failed."""
+    """Returns the counts by outcome, the names of skipped cases for each reason, and a line for each failed
+    case."""
     counts, reasons, failures = collections.Counter(), collections.defaultdict(list), []
     for junit in sorted(results.glob("ctest-*.xml")):
         preset = junit.stem.removeprefix("ctest-")

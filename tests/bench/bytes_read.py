@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Memory that one decoding step on the CPU really touches, by the referenced bits of the system's pages
-(/proc/self/clear_refs), beside what is resident.
+"""Memory that one decoding step on the CPU touches, measured with the referenced bits of the system's pages
+(/proc/self/clear_refs), and the resident memory.
   bytes_read.py LIBQUIRE MODEL [STEPS]      MODEL: a directory or synthetic:NAME,..."""
 import ctypes
 import os
@@ -10,7 +10,7 @@ import sys
 
 from libquire import Quire
 
-PR_SET_THP_DISABLE = 41  # the bits are of small pages then
+PR_SET_THP_DISABLE = 41  # so that the bits are those of small pages
 
 
 def referenced_bytes():
@@ -44,7 +44,7 @@ for step in range(int(sys.argv[3]) if len(sys.argv) > 3 else 20):
     forget_references()
     idle.append(referenced_bytes())
     forget_references()
-    quire.run_job(cache, [2 + 97 * step], 1)  # a prompt of one token and one after it: one step
+    quire.run_job(cache, [2 + 97 * step], 1)  # a prompt of one token and one new token: one step
     touched.append(referenced_bytes())
 print(f"resident {resident_bytes() / 2**20:.0f} MiB; touched by a step: median "
       f"{statistics.median(touched) / 2**20:.1f} MiB ({min(touched) / 2**20:.1f} to {max(touched) / 2**20:.1f}), "

@@ -1,9 +1,9 @@
-// Measures what it costs to check draft tokens: draws of all candidate rows on the device, against bringing
-// the rows of logits to the host. Usage: candidate_draws_bench PLUGIN
+// Measures the cost of verifying draft tokens: draws of all rows on the device, compared with copying the
+// rows of logits to the host. Usage: candidate_draws_bench PLUGIN
 //
-// Rows are shaped like a language model's, 128,256 columns. Each job has one row and one more for each draft.
-// Penalties edit 256 tokens a row; masks are those of a constraint that allows one token in 16. Prints
-// microseconds, medians of 40.
+// Rows resemble those of a language model, 128,256 columns. Each job has one row and one more per draft
+// token. Penalties edit 256 tokens per row; masks are those of a constraint that allows one token in 16.
+// Prints microseconds, medians of 40.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

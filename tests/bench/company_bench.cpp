@@ -1,9 +1,11 @@
-// What a step takes by what its jobs ask for, through the C interface: jobs that are equal and greedy; jobs
-// whose prompts and answers differ in length, with penalties on half of them; and jobs each held to a schema
-// of its own. A job that ends is replaced, so that there are always as many.
-// Usage: company_bench MODEL [DEVICE [JOBS [SECONDS [SCHEMA_FILE ...]]]]
-//   The time of a step is the median of the gaps between a job's tokens. Kinds are measured in turns, three
-//   times. Files of schemas are taken one after the other and need a model with a tokenizer.
+// Time of a step for different kinds of jobs, through the C interface: equal greedy jobs; jobs whose prompts
+// and outputs differ in length, half of them with penalties; and jobs with a schema each. A finished job is
+// replaced, so the number of jobs is constant.
+//
+//   Usage: company_bench MODEL [DEVICE [JOBS [SECONDS [SCHEMA_FILE ...]]]]
+//
+// The time of a step is the median of the gaps between a job's tokens. The kinds are measured in turns, three
+// times. Files of schemas are used in turn and need a model with a tokenizer.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -23,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int32_t kFirstToken = 100;
-constexpr int32_t kNumTokens = 1000;  // ordinary ones that small vocabularies have, too
+constexpr int32_t kNumTokens = 1000;  // ordinary tokens that small vocabularies have, too
 constexpr int32_t kShortest = 64;
 constexpr int32_t kLongest = 320;
 constexpr int32_t kEqual = (kShortest + kLongest) / 2;
@@ -48,7 +50,7 @@ struct Kind {
   bool constrained = false;
 };
 
-// Numbers that are the same in every run.
+// Random numbers that are the same in every run.
 class Numbers {
  public:
   int32_t between(int32_t low, int32_t high) {
@@ -77,7 +79,7 @@ class Company {
     for (size_t place = 0; place < jobs_.size(); ++place) submit(place);
   }
 
-  // Waits until prompts are computed, then looks for so many seconds.
+  // Waits until prompts are computed, then measures for `seconds`.
   Steps measure(double seconds) {
     take_for(1.0, nullptr);
     Steps steps;
@@ -177,7 +179,7 @@ OwnedCache open_cache(quire_model* model, int32_t page_tokens, int32_t num_jobs)
   return cache;
 }
 
-// Those that the library can hold a model to, as many as there are jobs at most.
+// Compiles the schemas that the library supports, at most one per job.
 std::vector<OwnedConstraint> compile(quire_model* model, const Choice& choice) {
   std::vector<OwnedConstraint> compiled;
   for (const std::string& name : choice.schema_files) {

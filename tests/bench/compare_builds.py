@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""`quire bench` of two builds in turns, and the ratio of their speeds, for what must not become slower.
+"""Runs `quire bench` of two builds in turns and prints the ratio of their speeds, to detect a slowdown.
   compare_builds.py OLD NEW [--device D] [--rounds N] [--prompt-tokens N] [--new-tokens N] [--only-worse] MODEL:BATCHES ...
-OLD and NEW hold bin/quire and lib. MODEL is what --model takes: synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6:1,32
-A ratio is of medians over the rounds; below 0.98 a line ends with "worse", and the program with 1."""
+OLD and NEW contain bin/quire and lib. MODEL is a value of --model:
+synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6:1,32 A ratio is of medians over the rounds. If it
+is below 0.98, the line ends with "worse" and the exit code is 1."""
 import argparse
 import json
 import os
@@ -29,7 +30,7 @@ def arguments():
 
 
 def speeds(build, model, batches, options):
-    """(what, batch) -> tokens a second of one run."""
+    """Returns (measurement, batch) -> tokens per second of one run."""
     libraries = [str(build / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
     environment = {**os.environ, "QUIRE_BACKEND_DIR": str(build / "lib"), "LD_LIBRARY_PATH": ":".join(filter(None, libraries))}
     command = [build / "bin" / "quire", "bench", "--json", "--device", options.device, "--model", model, "--batch", batches,
@@ -42,7 +43,7 @@ def speeds(build, model, batches, options):
 
 
 def compare(model, batches, options):
-    """Whether all is as fast as before."""
+    """Returns whether everything is as fast as before."""
     taken = {"old": [], "new": []}
     for number in range(options.rounds):
         order = [("old", options.old), ("new", options.new)]

@@ -1,7 +1,6 @@
-// Compile and mask time of JSON Schema constraints, and whether they tell instances apart:
-// constraint_bench VOCABULARY FOLDER. The vocabulary is a
-// file of one token in hexadecimal a line; the folder has schemas with instances, as
-// ../shared/golden/json_schema/real.
+// Compile and mask time of JSON Schema constraints, and whether they accept and reject the right instances:
+// constraint_bench VOCABULARY FOLDER. The vocabulary is a file with one token in hexadecimal per line; the
+// folder has schemas with instances, as in ../shared/golden/json_schema/real.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -16,7 +15,7 @@
 namespace {
 
 using quire::testing::Json;
-// Time of this thread on a core, so that other programs of the machine do not count.
+// Returns the processor time of this thread, which other programs of the machine do not affect.
 double now_us() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -35,7 +34,7 @@ std::string from_hex(const std::string& hex) {
   return bytes;
 }
 
-// The longest token that fits, again and again.
+// Splits a text greedily into the longest matching tokens.
 std::vector<quire::TokenId> tokens_of(std::string_view text,
                                       const std::unordered_map<std::string, quire::TokenId>& ids) {
   std::vector<quire::TokenId> tokens;
@@ -65,7 +64,7 @@ struct Instances {
   const std::unordered_map<std::string, quire::TokenId>& ids;
 };
 
-// Whether a constraint takes all of a text; the time of the mask before each token is added to `masks`.
+// Returns whether a constraint accepts a whole text; adds the time of the mask before each token to `masks`.
 bool takes_all(const std::shared_ptr<const quire::Constraint>& constraint, const Instances& with,
                const Json& value, std::vector<double>& masks) {
   quire::TokenBits mask(with.vocabulary->num_words());

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Masks of JSON Schema beside llguidance and xgrammar, in turns on one core, over the real schemas of
-../shared/golden/json_schema/real and a real vocabulary of 130,072 tokens:
-
-    pip install llguidance==1.9.1 numpy mistral-common    (whose tekken_240911.json the vocabulary is)
-    pip install xgrammar==0.2.8 transformers              (with torch, some GB)
-    taskset -c 0 python3 tests/bench/constraint_speed.py build/release/bin/constraint_bench [--json]
-
-All get the same tokens of the same texts, the longest that fit first; a peer that is not installed is left out. Times are of the
-processor. Both peers are called from Python, which takes them the time of the row "call" each time. xgrammar runs with one
-thread and lets through the members and items that a schema does not name (strict_mode=False), as JSON Schema has it.
-"""
+"""Mask times of JSON Schema compared with llguidance and xgrammar, in turns on one core, for the real schemas
+of ../shared/golden/json_schema/real and a real vocabulary of 130,072 tokens:
+  pip install llguidance==1.9.1 numpy mistral-common    (contains the vocabulary, tekken_240911.json)
+  pip install xgrammar==0.2.8 transformers              (with torch, some GB)
+  taskset -c 0 python3 tests/bench/constraint_speed.py build/release/bin/constraint_bench [--json]
+All get the same tokens of the same texts, split greedily into the longest tokens; a library that is not
+installed is skipped. Times are processor times. Both libraries are called from Python, which adds the time
+of the row "call" to each call. xgrammar runs with one thread and allows members and items that a schema
+does not name (strict_mode=False), as JSON Schema requires."""
 import base64
 import glob
 import importlib.util
@@ -36,7 +34,7 @@ def vocabulary():
 
 
 class Words:
-    """What llguidance asks of a tokenizer."""
+    """Tokenizer interface that llguidance requires."""
     bos_token_id = None
 
     def __init__(self, tokens):

@@ -1,4 +1,5 @@
-// The ceiling that figures are quoted against: reading memory that no cache holds, in one long launch.
+// Peak bandwidth, to which measurements are compared: reads memory larger than all caches, in one long
+// launch.
 #include <algorithm>
 #include <cstdint>
 #include <cuda_runtime.h>
@@ -28,7 +29,7 @@ __global__ void fill_kernel(uint32_t* data, size_t count) {
 
 }  // namespace
 
-// Bytes per second, the median of several reads of 4 GB; 0 where there is no card or no memory.
+// Returns bytes per second, the median of several reads of 4 GB; 0 if there is no GPU or too little memory.
 double measure_read_bandwidth() {
   constexpr size_t kBytes = size_t{4} << 30;
   void* data = nullptr;

@@ -2,13 +2,13 @@
 // matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [gptq|fp8|float8|f16] [quick]
 // [only=TEXT]
 //
-// EXL2 weights are 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of
-// q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and
-// their head is F16; float8: the same by FP8 activations. GPTQ has groups of 128 and a head in F16. All
-// layers share one layer's pages, which exceed the L2 many times where the context is long. Times are host
-// times of whole steps, medians.
+// EXL2 weights have 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of
+// q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and an
+// F16 head; float8 is the same with FP8 activations. GPTQ has groups of 128 and an F16 head. All layers share
+// the pages of one layer, which are much larger than the L2 cache for long contexts. Times are host times of
+// whole steps, medians.
 //
-// Long file: one tool; its steps and its single kernels share the making of weights.
+// Long file: one tool; its steps and its single kernels use the same weights.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -57,8 +57,8 @@ struct Results {
 
 enum class Format { exl2, gptq, fp8, float8, f16 };
 
-// Raw words for any matrix of the model, made once. Where they are no codes of EXL2, they are moderate
-// numbers both as F16 and as E4M3.
+// Random words for any matrix of the model, made once. For formats other than EXL2 they are moderate numbers
+// both as F16 and as E4M3.
 using RawWords = std::vector<uint32_t>;
 RawWords raw_words(Format format) {
   const bool any = format == Format::exl2;
@@ -227,21 +227,21 @@ class Model {
 struct Load {
   int32_t jobs;
   int32_t tokens;   // of each job in the step
-  int32_t context;  // before it
+  int32_t context;  // tokens of each job before it
   KvFormat format = KvFormat::f16;
   int32_t prompt = 0;        // tokens of one more sequence, which has no context
-  int32_t shared_pages = 0;  // that all jobs begin with
-  bool once = true;          // shared pages are read once; else by each job
-  int32_t spread = 0;        // by so many tokens less than `context` jobs have one, at most
+  int32_t shared_pages = 0;  // with which all jobs begin
+  bool once = true;          // if false, shared pages are read once per job
+  int32_t spread = 0;        // contexts are up to this many tokens shorter than `context`
 
-  // Jobs in no order of their lengths, all of which are there.
+  // Returns the context of a job; contexts are evenly spread, in mixed order.
   int32_t context_of(int32_t job) const {
     return spread == 0 ? context
                        : context - static_cast<int32_t>(int64_t{spread} * (job * 37 % jobs) / (jobs - 1));
   }
 };
 
-// A context with its buffers, and steps of one kind over it.
+// A context with its buffers, and steps of one kind on it.
 class Runner {
  public:
   Runner(const KernelTable& table, Device* device, const Model& model, const Load& load)
@@ -288,7 +288,7 @@ class Runner {
 
   const Load& load() const { return load_; }
 
-  // Median seconds of a step with a greedy draw on the device.
+  // Returns the median seconds of a step with a greedy draw on the device.
   double measure(int steps, bool sampling) {
     std::vector<double> times;
     std::vector<SampleOutcome> outcomes(static_cast<size_t>(load_.jobs));
@@ -316,8 +316,8 @@ class Runner {
     return times[times.size() / 2];
   }
 
-  // Mean seconds of a step among many that nobody waits for: what a step takes on the card alone, without the
-  // way to the host and back that ends it.
+  // Returns the mean seconds of a step among many steps that are not waited for: the time on the GPU alone,
+  // without the round trip to the host at the end of a step.
   double measure_queued(int steps) {
     for (int i = 0; i < 3; ++i) queue_step();
     model_.check(table_.synchronize(context_), "synchronize");
@@ -327,7 +327,7 @@ class Runner {
     return (seconds() - start) / steps;
   }
 
-  // Mean seconds of one operation issued over all layers' weights.
+  // Returns the mean seconds of one operation issued for the weights of all layers.
   template <typename Issue>
   double measure_operation(int repeats, Issue issue_one) {
     const auto layers = static_cast<size_t>(model_.shape().layers);
@@ -342,7 +342,7 @@ class Runner {
     return (seconds() - start) / (repeats * static_cast<double>(layers));
   }
   double measure_linear(const std::vector<Weight*>& weights, int32_t rows) {
-    // Numbers of all kinds: zeros take so little power that the card runs faster than it would.
+    // Random numbers: with zeros the GPU draws less power and runs faster than in use.
     if (input_ == nullptr)
       input_ = random_pages(static_cast<size_t>(rows) * static_cast<size_t>(model_.shape().inner) * 2, true);
     return measure_operation(rows > 512 ? 4 : 20, [&](size_t l) {
@@ -369,8 +369,8 @@ class Runner {
     p.output = space_.attention;
     return measure_operation(4, [&](size_t) { model_.check(table_.attention(context_, &p), "attention"); });
   }
-  // Of the halves that the last measure_linear left. Near zero the card draws less power than in use, and its
-  // clock is higher.
+  // Returns the magnitude of the results of the last measure_linear. Near zero the GPU draws less power than
+  // in use, and its clock is higher.
   double product_size() {
     std::vector<uint16_t> halves(4096);
     model_.check(table_.download(device_, halves.data(), space_.gate_up, halves.size() * 2), "download");
@@ -378,7 +378,7 @@ class Runner {
     for (const uint16_t half : halves) sum += std::pow(static_cast<double>(half_to_float(half)), 2);
     return std::sqrt(sum / static_cast<double>(halves.size()));
   }
-  // Of the keys and values of all jobs, once each.
+  // Returns the bytes of the keys and values of all jobs, each counted once.
   uint64_t kv_bytes() const {
     KvShape one = kv_shape_;
     one.num_pages = 1;
@@ -519,7 +519,7 @@ class Runner {
   int32_t pages_each_ = 0;
   Context* context_ = nullptr;
   Workspace space_;
-  void* input_ = nullptr;  // of products alone, for as many rows as the first
+  void* input_ = nullptr;  // input of single products, for as many rows as the first measurement
   KvShape kv_shape_;
   KvLayer kv_;
   std::vector<void*> memory_;
@@ -531,7 +531,7 @@ struct Contexts {
   const char* name;
   int32_t jobs;
   int32_t tokens;      // of the longest
-  int32_t spread = 0;  // that the shortest has less
+  int32_t spread = 0;  // by which the shortest is shorter
 };
 constexpr Contexts kContexts[] = {{"1 x 256", 1, 256},
                                   {"32 x 256", 32, 256},
@@ -554,7 +554,7 @@ constexpr Contexts kContexts[] = {{"1 x 256", 1, 256},
                                   {"256 x up to 2k", 256, 2048, 1984},
                                   {"512 x up to 1k", 512, 1024, 960}};
 
-// Jobs of 2,048 tokens that begin with the same: a system prompt, or most of a conversation.
+// Jobs of 2,048 tokens with a shared prefix: a system prompt, or most of a conversation.
 struct SharedBeginning {
   int32_t jobs;
   int32_t pages;
@@ -567,7 +567,7 @@ struct Bench {
   Results results;
   Format weight_format = Format::exl2;
   bool quick = false;
-  std::vector<std::string> only;  // of what is measured, only what has one of these in its name
+  std::vector<std::string> only;  // measures only names that contain one of these texts
 
   void line(const std::string& name, double step, double tokens, double bytes) {
     std::printf("  %-44s %9.1f us  %9.0f tok/s  %6.2f TB/s  %4.1f %%\n", name.c_str(), step * 1e6,
@@ -585,13 +585,14 @@ struct Bench {
                                        [&](const std::string& w) { return name.find(w) != name.npos; });
   }
 
-  // Or a part of it, as "many linear" is of "many linear o rows 256".
+  // Returns true also for a name whose parts may be selected, such as "many linear" for "many linear o rows
+  // 256".
   bool wanted_in(const std::string& name) const {
     return wanted(name) || std::any_of(only.begin(), only.end(),
                                        [&](const std::string& w) { return w.find(name) != w.npos; });
   }
 
-  // `row_counts`: the largest first.
+  // `row_counts` begins with the largest.
   void kernels(const KernelTable& table, const Model& model, Runner& runner, const std::string& prefix,
                std::initializer_list<int32_t> row_counts) {
     const struct {
@@ -637,8 +638,8 @@ struct Bench {
     backend->close_device(device);
   }
 
-  // Two contexts that decode at the same time, as those of two models do, and what each of them keeps of the
-  // speed that it has alone.
+  // Runs two contexts that decode at the same time, like two models, and prints the share of its own speed
+  // that each keeps.
   void beside(const KernelTable& table, Device* device, const Model& model, Runner& runner,
               const std::string& name) {
     Runner other(table, device, model, runner.load());
@@ -720,7 +721,7 @@ struct Bench {
     }
     for (const SharedBeginning& beginning : kSharedBeginnings) shared(table, device, model, mode, beginning);
   }
-  // The same pages read once for all jobs, and by each.
+  // Compares shared pages read once for all jobs with pages read once per job.
   void shared(const KernelTable& table, Device* device, const Model& model, const std::string& mode,
               const SharedBeginning& beginning) {
     const std::string what =

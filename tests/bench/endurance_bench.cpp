@@ -1,8 +1,7 @@
-// Whether speed decays: jobs that overlap without an idle moment, a million of them by default, in a cache
-// that is full after the first few, so that every prompt evicts what others left. Each has a prompt that
-// begins as some others do. Prints the processor time of a thousand jobs at the start, on the way and at the
-// end. Usage: endurance_bench [MODEL_DIR [JOBS]]; the default is a model so small that the engine is most of
-// the work.
+// Measures whether speed decays: overlapping jobs without an idle moment, a million by default, in a cache
+// that is full after the first few, so that every prompt evicts cached pages. Prompts share prefixes. Prints
+// the processor time of a thousand jobs at the start, on the way and at the end. Usage: endurance_bench
+// [MODEL_DIR [JOBS]]; the default is a model so small that the engine does most of the work.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,8 +16,8 @@ namespace {
 
 constexpr int kJobsAtOnce = 32;
 constexpr int64_t kWindow = 1000;   // jobs that are timed together
-constexpr size_t kCompared = 100;   // windows at each end that count
-constexpr int32_t kFirstToken = 3;  // behind the special ones
+constexpr size_t kCompared = 100;   // windows at each end that are compared
+constexpr int32_t kFirstToken = 3;  // after the special tokens
 constexpr int32_t kLastToken = 120;
 
 [[noreturn]] void stop(const std::string& words) {
@@ -41,7 +40,7 @@ class Endurance {
     for (size_t i = 0; i < jobs_.size(); ++i) submit(i);
   }
 
-  // The processor time of the next kWindow jobs to end.
+  // Returns the processor time of the next kWindow jobs that end.
   double run_window() {
     const double start = processor_seconds();
     for (int64_t ended = 0; ended < kWindow;) {
@@ -72,7 +71,7 @@ class Endurance {
     return OwnedCache(quire_cache_create(model, options.get(), nullptr));
   }
 
-  // One of 64 beginnings, and an end of its own.
+  // Submits a prompt with one of 64 prefixes and a random suffix.
   void submit(size_t place) {
     std::uniform_int_distribution<int32_t> beginning(0, 63), token(kFirstToken, kLastToken), length(2, 12);
     prompt_.assign(8, kFirstToken + beginning(random_));
@@ -95,7 +94,7 @@ class Endurance {
   std::mt19937 random_{17};
 };
 
-// The fastest tenth's bound: what else runs on the machine only ever adds.
+// Returns the upper bound of the fastest tenth: other load on the machine only adds time.
 double typical(std::vector<double> values) {
   const auto tenth = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10);
   std::nth_element(values.begin(), tenth, values.end());

@@ -1,7 +1,7 @@
-// What the engine itself takes per step, outside the executor: plan, reserve, pack, draw, verify, commit and
-// emit for jobs that all decode, with and without others that wait for a place. A draw costs what the
-// vocabulary costs, so it is kept apart: with 64 ids it is nothing to speak of, and the larger vocabularies
-// show what it adds. Texts are those of a real tokenizer.
+// Time that the engine itself takes per step, outside the executor: plan, reserve, build the batch, draw,
+// verify, commit and emit, for jobs that all decode, with and without waiting jobs. The time of a draw
+// depends on the vocabulary: it is negligible with 64 ids, and the larger vocabularies show what it adds.
+// Texts are decoded by a real tokenizer.
 #include <chrono>
 
 #include <benchmark/benchmark.h>
@@ -18,7 +18,7 @@ constexpr int32_t kPageTokens = 256;
 constexpr int32_t kMaxJobs = 64;
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{64} << 20;
 
-// An executor that computes nothing: in each row another token is the likeliest.
+// An executor that computes nothing: the likeliest token varies by row.
 class NullExecutor final : public Executor {
  public:
   explicit NullExecutor(int32_t vocab_size) : likeliest_(kMaxJobs, 0) {
@@ -92,7 +92,7 @@ std::vector<std::shared_ptr<Job>> start_jobs(Engine& cache, int32_t num_jobs) {
   return jobs;
 }
 
-// What other threads do in a service: outside the time of a step.
+// Reads events, which other threads do in a service; not included in the time of a step.
 void take_events(const std::vector<std::shared_ptr<Job>>& jobs) {
   for (const auto& job : jobs) {
     while (job->poll(Duration{0}).has_value()) {
@@ -110,7 +110,7 @@ void decode_step(benchmark::State& state) {
     take_events(jobs);
   }
 }
-// Fixed numbers of steps: jobs that have all come to their end would make the mean meaningless.
+// Fixed numbers of steps: if all jobs had ended, the mean would be meaningless.
 constexpr int32_t kNumSteps = 20000;
 static_assert(kNumSteps < kMaxSeqLen / 2);
 BENCHMARK(decode_step)

@@ -1,7 +1,7 @@
-// How often a tokenizer cuts forced text otherwise than the engine: forced_cut TOKENIZER SCHEMAS. The first
-// is a folder with tokenizer.json, or a file of SentencePiece; the second has schemas with instances, as
-// ../shared/golden/json_schema/real. Each valid instance is followed as Python prints it: the tokenizer's
-// tokens where there is a choice, what the engine forces where there is none.
+// Measures how often a tokenizer splits forced text differently than the engine: forced_cut TOKENIZER
+// SCHEMAS. The first is a folder with tokenizer.json, or a SentencePiece file; the second has schemas with
+// instances, as in ../shared/golden/json_schema/real. Each valid instance is followed as Python prints it:
+// with the tokenizer's tokens if there is a choice, and with those that the engine forces if there is none.
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -16,12 +16,12 @@ namespace {
 
 using testing::file_text;
 using testing::Json;
-constexpr size_t kMostForced = 32;  // after one draw, as the engine has it
+constexpr size_t kMostForced = 32;  // after one draw, as in the engine
 
 struct Counts {
-  size_t tokens = 0;  // of all texts, as the tokenizer cuts them
+  size_t tokens = 0;  // of all texts, as split by the tokenizer
   size_t forced = 0;
-  size_t otherwise = 0;  // of the forced ones, those that the tokenizer does not have at their place
+  size_t otherwise = 0;  // forced tokens that the tokenizer does not have at the same position
   size_t runs = 0;
   size_t runs_otherwise = 0;
   std::map<std::string, size_t> examples;
@@ -44,7 +44,8 @@ class Follower {
   }
 
  private:
-  // Tokens by where they begin; none where they are not the text, as with a blank in front.
+  // Returns the tokens by their start; none if the tokens do not give the text, for example because of an
+  // added leading blank.
   std::map<size_t, TokenId> cut_of(const std::string& text) {
     std::map<size_t, TokenId> cut;
     std::string all;
@@ -57,7 +58,7 @@ class Follower {
     return cut;
   }
 
-  // That of the tokenizer, or on the way to where it has one the longest.
+  // Returns the tokenizer's token, or if it has none here, the longest one up to its next token.
   TokenId drawn(const std::map<size_t, TokenId>& cut, std::string_view text, size_t at) const {
     const auto next = cut.lower_bound(at);
     if (next != cut.end() && next->first == at) return next->second;
@@ -75,7 +76,7 @@ class Follower {
       const auto same = cut.find(at);
       ++counts_.forced;
       if (text.compare(at, vocabulary_.bytes(token).size(), vocabulary_.bytes(token)) != 0)
-        throw Error(ErrorCode::internal, "what is forced is not the text");
+        throw Error(ErrorCode::internal, "the forced token does not match the text");
       matcher.accept(token);
       if (same != cut.end() && same->second == token) continue;
       ++counts_.otherwise;
@@ -96,7 +97,7 @@ class Follower {
 int run(const std::filesystem::path& given, const std::filesystem::path& schemas) {
   const bool is_folder = std::filesystem::is_directory(given);
   const std::string json = is_folder ? file_text(given / "tokenizer.json") : "";
-  const std::filesystem::path config_file = given / "tokenizer_config.json";  // which not every one has
+  const std::filesystem::path config_file = given / "tokenizer_config.json";  // may be missing
   const std::string config = std::filesystem::exists(config_file) ? file_text(config_file) : "";
   const std::string model = is_folder ? "" : file_text(given);
   const auto tokenizer = Tokenizer::load({json, config, {}, {}, model, "tokenizer.model"});

@@ -1,9 +1,9 @@
-// Products and attention of the CPU backend beside what the machine can do at best.
+// Products and attention of the CPU backend compared with the peak rates of the machine.
 //
-// Counters: bytes and operations per second of the fastest call, and their ratio to what the machine reads
-// from memory as large, and to its peak of 16-bit products, measured in the same run. Weights rotate through
-// copies that together are as large as their model. QUIRE_BENCH_THREADS sets the number of threads;
-// QUIRE_CPU_ISA the instruction set.
+// Counters: bytes and operations per second of the fastest call, and their ratio to the read bandwidth for
+// the same amount of memory, and to the peak rate of 16-bit products, measured in the same run. Weights
+// rotate through copies that together are as large as their model. QUIRE_BENCH_THREADS sets the number of
+// threads; QUIRE_CPU_ISA the instruction set.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -93,7 +93,7 @@ struct Shape {
   uint64_t model_bytes;
 };
 
-// Random words are codes of any width. Groups of 128 rows.
+// Source of random words, which are valid codes of any width. Groups of 128 rows.
 struct Source {
   std::vector<uint32_t> words, scales;
   std::vector<uint16_t> scale_max, half;
@@ -145,7 +145,7 @@ struct Source {
   }
 
  private:
-  // Scales of blocks of 128 by 128.
+  // Fills scales of blocks of 128 by 128.
   void fill_fp8(uint64_t& state) {
     codes.resize(static_cast<size_t>(source.num_in) * static_cast<size_t>(source.num_out));
     for (uint8_t& code : codes) code = static_cast<uint8_t>(next_random(state) & 0xbf);
@@ -180,8 +180,8 @@ struct Source {
   std::vector<int32_t> group_of_row;
 };
 
-// Copies of a matrix that together take as much memory as the model that it is of: they lie where the model's
-// weights do.
+// Copies of a matrix that together take as much memory as its model, so that they are in the same cache or
+// memory as the model's weights.
 class Matrices {
  public:
   Matrices(const Shape& shape) {
@@ -208,7 +208,7 @@ class Matrices {
   size_t next_ = 0;
 };
 
-// Seconds of the fastest of all calls: the rates are told of it, since others use the machine too.
+// Returns the seconds of the fastest call, from which rates are computed, because others use the machine too.
 template <typename Call>
 double best_seconds(benchmark::State& state, const Call& call) {
   double best = 1e9;
@@ -222,7 +222,7 @@ double best_seconds(benchmark::State& state, const Call& call) {
   return best;
 }
 
-// `working_set` is what lies in the caches between two uses of the bytes.
+// `working_set` is the number of bytes read between two uses of the same data.
 void report(benchmark::State& state, double seconds, double bytes, double ops, uint64_t working_set) {
   using benchmark::Counter;
   state.counters["best_us"] = seconds * 1e6;
@@ -251,8 +251,8 @@ void linear(benchmark::State& state, const Shape& shape) {
   report(state, seconds, static_cast<double>(matrices.bytes()), 2.0 * rows * num_in * num_out, model_bytes);
 }
 
-// One layer of `sequences` sequences with `context` tokens each and `queries` new ones; 32 heads of 64, 8 KV
-// heads.
+// Measures one layer of `sequences` sequences with `context` tokens each and `queries` new ones; 32 heads of
+// 64, 8 KV heads.
 void attention(benchmark::State& state, KvFormat format) {
   const auto sequences = static_cast<int32_t>(state.range(0));
   const auto queries = static_cast<int32_t>(state.range(1));
@@ -304,8 +304,8 @@ void attention(benchmark::State& state, KvFormat format) {
   report(state, seconds, bytes, 4.0 * pairs * 32 * 64, static_cast<uint64_t>(bytes));
 }
 
-// What it costs the caller to hand out an operation of next to no work: with workers that look for it, and
-// with workers that sleep.
+// Measures the cost of distributing an operation with almost no work: with workers that poll, and with
+// workers that sleep.
 void hand_out(benchmark::State& state, bool asleep) {
   ThreadPool& pool = bench().device->pool;
   std::atomic<int64_t> sink{0};
@@ -350,8 +350,8 @@ void add_attention(const std::string& name, KvFormat format) {
 int main(int argc, char** argv) {
   using quire::kernels::Kind;
   using quire::kernels::KvFormat;
-  // Llama 3.2 1B and the 15M story model; the mixture is that of about 4.1 bits per weight.
-  constexpr uint64_t k1B = uint64_t{192} << 20;  // of 665 MiB; neither fits into caches
+  // Llama 3.2 1B and the 15M story model; the mixed widths average 4.1 bits per weight.
+  constexpr uint64_t k1B = uint64_t{192} << 20;  // of 665 MiB; neither fits in caches
   constexpr uint64_t k15M = uint64_t{8} << 20;
   quire::kernels::add("1b_gate_up_4bit", {Kind::bits4, 2048, 16384, k1B});
   quire::kernels::add("1b_gate_up_mixed", {Kind::mixed, 2048, 16384, k1B});

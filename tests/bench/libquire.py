@@ -1,4 +1,5 @@
-"""Calls into libquire by ctypes, for measurements that need no build. A failure ends the program with its words."""
+"""Calls libquire through ctypes, for measurements that need no build. An error ends the program with its
+message."""
 import ctypes
 import sys
 
@@ -18,14 +19,14 @@ class Quire:
         return value
 
     def make(self, name, *arguments):
-        """A handle."""
+        """Returns a handle."""
         return ctypes.c_void_p(self._call(ctypes.c_void_p, name, arguments))
 
     def number(self, name, *arguments):
         return self._call(ctypes.c_int64, name, arguments)
 
     def do(self, name, *arguments):
-        """What answers with 1, or some other 32-bit number."""
+        """Calls a function that returns 1 or another 32-bit number."""
         return self._call(ctypes.c_int32, name, arguments)
 
     def set_text(self, name, handle, text):
@@ -40,7 +41,7 @@ class Quire:
         return self.make("quire_model_load", runtime, options, ctypes.c_int64(-1), None)
 
     def run_job(self, cache, prompt, new_tokens):
-        """A job of these tokens, to its end."""
+        """Runs a job with these tokens to its end."""
         request = self.make("quire_job_request_create")
         tokens = (ctypes.c_int32 * len(prompt))(*prompt)
         self.do("quire_job_request_set_prompt_tokens", request, tokens, ctypes.c_size_t(len(prompt)))

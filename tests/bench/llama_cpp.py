@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Quire and llama.cpp in turns in one run: prefill and decode of one shape, random weights of about 4 bits in both.
-
-    python3 tests/bench/llama_cpp.py --quire build/release/bin/quire --peer .../llama-batched-bench --work /tmp/peer
-
-llama.cpp's source comes with the Python package llama-cpp-python (`pip download --no-binary :all: llama-cpp-python`);
-`llama-batched-bench` is a target of its own build. Its model is written here by the package gguf, which lies beside that
-source. Prints a table, or JSON with --json: medians over the rounds, the lowest and highest beside them.
-"""
+"""Compares Quire and llama.cpp in turns in one run: prefill and decode of one shape, random weights of about
+4 bits in both.
+  python3 tests/bench/llama_cpp.py --quire build/release/bin/quire --peer .../llama-batched-bench --work /tmp/peer
+The source of llama.cpp is in the Python package llama-cpp-python (`pip download --no-binary :all:
+llama-cpp-python`); `llama-batched-bench` is a separate target of its build. This script writes its model
+with the package gguf, which is next to that source. Prints a table, or JSON with --json: medians over the
+rounds, with the lowest and highest values."""
 import argparse
 import json
 import os
@@ -15,14 +14,15 @@ import statistics
 import subprocess
 import sys
 
-# Of the shapes that `quire bench --synthetic` has: layers, width, inner width, heads, heads of keys, size of a head, words.
+# Shapes of `quire bench --synthetic`: layers, width, inner width, heads, KV heads, head size, vocabulary
+# size.
 SHAPES = {"llama-3.2-1b": (16, 2048, 8192, 32, 8, 64, 128256), "llama-3.1-8b": (32, 4096, 14336, 32, 8, 128, 128256)}
 TIED = {"llama-3.2-1b"}
-BLOCKS = {"Q4_0": (32, 18, (0,)), "Q6_K": (256, 210, (208,))}  # weights, bytes, where f16 scales lie
+BLOCKS = {"Q4_0": (32, 18, (0,)), "Q6_K": (256, 210, (208,))}  # weights, bytes, positions of f16 scales
 
 
 def random_blocks(numpy, generator, rows, columns, kind):
-    """Random codes under scales that keep a step's numbers small."""
+    """Returns random codes with scales that keep the numbers of a step small."""
     weights, size, scales = BLOCKS[kind]
     blocks = generator.integers(0, 256, (rows, columns // weights, size), dtype=numpy.uint8)
     for at in scales:
@@ -31,7 +31,7 @@ def random_blocks(numpy, generator, rows, columns, kind):
 
 
 def write_model(path, name):
-    """The shape in Q4_0, its head in Q6_K, as llama.cpp's own quantization has them. Without a tokenizer."""
+    """Writes the shape in Q4_0 with its head in Q6_K, like llama.cpp's own quantization. Without a tokenizer."""
     import gguf
     import numpy
     layers, width, inner, heads, kv_heads, size, words = SHAPES[name]
@@ -86,7 +86,7 @@ def run(command):
 
 
 def of_peer(program, model, given):
-    """Speeds by number of jobs: (prefill, decode) in tokens/s."""
+    """Returns speeds by number of jobs: (prefill, decode) in tokens/s."""
     room = max(given.batch) * (given.prompt_tokens + given.new_tokens) + 512
     out = run([program, "-m", model, "-c", str(room), "-b", "2048", "-ub", "512", "-npp", str(given.prompt_tokens), "-ntg",
                str(given.new_tokens), "-npl", ",".join(map(str, given.batch)), "-t", str(given.threads), "-tb", str(given.threads),
@@ -104,7 +104,7 @@ def of_quire(program, given, arguments):
 
 
 def measure(given):
-    """Every way once a round, so that what else the machine does meets all of them alike."""
+    """Measures every program once per round, so that other load on the machine affects all alike."""
     model = os.path.join(given.work, given.shape + ".gguf")
     if not os.path.exists(model):
         os.makedirs(given.work, exist_ok=True)
@@ -121,7 +121,7 @@ def measure(given):
 
 
 def summary(found, batches):
-    """Rows of (what, jobs, way, median, lowest, highest, ratio to llama.cpp)."""
+    """Yields rows of (measurement, jobs, program, median, lowest, highest, ratio to llama.cpp)."""
     for what, which in (("prefill", 0), ("decode", 1)):
         for batch in batches:
             base = statistics.median(speeds[batch][which] for speeds in found["llama.cpp"])

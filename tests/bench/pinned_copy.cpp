@@ -9,7 +9,7 @@
 namespace quire::testing {
 namespace {
 
-// The driver's functions; the bench runs where there is none, and links none.
+// Functions of the driver, loaded at run time because the bench also runs without a driver.
 struct Driver {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
@@ -23,7 +23,7 @@ struct Driver {
 constexpr size_t kBytes = size_t{1} << 30;
 constexpr int kNumCopies = 5;
 
-// Gives the memory back and leaves the card when it goes.
+// Frees the memory and releases the GPU on destruction.
 struct Pieces {
   const Driver& driver;
   const int device;

@@ -1,4 +1,4 @@
-// What the link to a card carries: a plain copy from pinned memory, by the driver alone.
+// Speed of the link to a GPU: a plain copy from pinned memory, with the driver alone.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace quire::testing {
 
-// Bytes a second, the best of some copies of a gibibyte; none where there is no such driver or card. Holds
-// nothing of the card afterwards.
+// Returns bytes per second, the best of several copies of a gibibyte; none if there is no such driver or GPU.
+// Holds no GPU resources afterwards.
 std::optional<double> measure_link(int32_t ordinal);
 
 }  // namespace quire::testing

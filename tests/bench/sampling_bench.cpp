@@ -1,4 +1,4 @@
-// Time of one draw from a vocabulary of 128k tokens, by what is asked of it.
+// Time of one draw from a vocabulary of 128k tokens, for different settings.
 #include <random>
 
 #include <benchmark/benchmark.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int32_t kVocabSize = 128256;
 
-// Shaped like a language model's: a long normal tail and a few likely tokens.
+// Returns logits that resemble a language model's: a long normal tail and a few likely tokens.
 std::vector<float> make_row() {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0.0F, 1.5F);

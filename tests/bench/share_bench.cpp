@@ -1,10 +1,12 @@
-// Two models on one device: what each keeps of its own speed, how shares follow weights, what a long prompt
-// does to the rhythm of streams, and how fast a step is given up. Through the C interface.
-// Usage: share_bench shares|rhythm|cancel SMALL_MODEL LARGE_MODEL [SECONDS [DEVICE [PROMPT_TOKENS]]]
-//   shares: both models generate, 1, 8 and 32 jobs each, alone and beside each other, weights 1:1 and 3:1.
-//   rhythm: gaps between tokens of 8 streams, alone and while the large model computes a prompt of 8,000
-//   (PROMPT_TOKENS). cancel: from the cancel of such a prompt to its last event, and a close in the middle of
-//   it.
+// Two models on one device: the share of its own speed that each keeps, how shares follow weights, how a long
+// prompt delays running streams, and how fast a step is aborted. Through the C interface.
+//
+//   Usage: share_bench shares|rhythm|cancel SMALL_MODEL LARGE_MODEL [SECONDS [DEVICE [PROMPT_TOKENS]]]
+//
+// - shares: both models generate, 1, 8 and 32 jobs each, alone and together, weights 1:1 and 3:1.
+// - rhythm: gaps between tokens of 8 streams, alone and while the large model computes a prompt of 8,000
+//   (PROMPT_TOKENS) tokens.
+// - cancel: time from the cancel of such a prompt to its last event, and of a close in the middle of it.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -23,10 +25,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int32_t kFirstToken = 100;
-constexpr int32_t kNumTokens = 4000;  // ordinary ones that both vocabularies have
+constexpr int32_t kNumTokens = 4000;  // ordinary tokens that both vocabularies have
 constexpr int32_t kStreamTokens = 400;
 constexpr int32_t kNumStreams = 8;
-constexpr int kRounds = 5;  // of windows of shares
+constexpr int kRounds = 5;  // of measurements of shares
 
 [[noreturn]] void stop(const std::string& words) {
   std::fprintf(stderr, "share_bench: %s\n", words.c_str());
@@ -51,7 +53,7 @@ int64_t num_steps(quire_cache* cache) {
   return quire_stats_steps(stats.get(), nullptr);
 }
 
-// A prompt, and the steps that its cache took meanwhile.
+// Time of a prompt, and the steps of its cache meanwhile.
 struct PromptRun {
   double seconds = 0.0;
   int64_t num_steps = 0;
@@ -72,7 +74,7 @@ OwnedCache open_cache(quire_model* model, const CacheSizes& sizes) {
   return cache;
 }
 
-// Jobs of one cache that generate without an end, each replaced when it is over, on a thread of its own.
+// Jobs of one cache that generate continuously, each replaced when it ends, on a separate thread.
 class Streams {
  public:
   Streams(quire_runtime* runtime, quire_cache* cache, int32_t num_jobs)
@@ -96,9 +98,9 @@ class Streams {
     while (num_tokens_ < 4 * static_cast<int64_t>(jobs_.size()))
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  // Seconds between tokens of one job, since `measure_gaps(true)`.
+  // Starts or stops recording the seconds between tokens of one job.
   void measure_gaps(bool measures) { measures_ = measures; }
-  std::vector<double> gaps() const { return gaps_; }  // once measuring has ended
+  std::vector<double> gaps() const { return gaps_; }  // valid once measuring has ended
 
  private:
   void submit(size_t place) {
@@ -161,7 +163,7 @@ struct Choice {
   int32_t prompt_tokens = 8000;
 };
 
-// With a thread for each processor, as a host gets it.
+// Opens a runtime with a thread for each processor, as a host would.
 OwnedRuntime open_runtime() {
   Report report;
   OwnedRuntime runtime(quire_runtime_create(nullptr, report.out()));
@@ -213,7 +215,8 @@ class Bench {
   }
 
  private:
-  // Alone and together in turns: a machine that others use is as busy for the one as for the other. Medians.
+  // Measures alone and together in turns, so that other load on the machine affects both alike. Prints
+  // medians.
   void shares_of(int32_t num_jobs) {
     std::vector<double> small, large, small_share, large_share, sum, of_three;
     for (int round = 0; round < kRounds; ++round) {
@@ -268,7 +271,7 @@ class Bench {
     return job;
   }
 
-  // In the given cache of the large model, or in one of its own.
+  // Runs a prompt in the given cache of the large model, or in its own cache.
   PromptRun run_prompt(quire_cache* beside) {
     const OwnedCache own =
         beside == nullptr ? open_cache(large_.get(), {prompt_tokens_ + 192, 16}) : OwnedCache();

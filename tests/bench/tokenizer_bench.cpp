@@ -28,7 +28,7 @@ std::shared_ptr<const Tokenizer> load(int64_t kind_idx) {
   return Tokenizer::load({json, {}, {}, {}});
 }
 
-// English prose where the larger reference files are there, else words of the same kind.
+// Returns English prose from the larger reference files if they exist, otherwise generated words.
 std::string english() {
   const std::string path = std::string(QUIRE_SHARED_DIR) + "/models/eval.txt";
   if (posix_file_system().is_file(path)) return read(path).substr(0, 400000);
@@ -51,7 +51,7 @@ void encode(benchmark::State& state, const std::string& text) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * text.size()));
 }
 
-// The texts that tokenizer_speed.py gives the `tokenizers` library as well, a NUL between any two.
+// Encodes the texts that tokenizer_speed.py also passes to the `tokenizers` library, separated by NUL.
 void encode_given(benchmark::State& state) {
   const char* const path = std::getenv("QUIRE_BENCH_TEXT");
   if (path == nullptr) return state.SkipWithError("QUIRE_BENCH_TEXT names no file");

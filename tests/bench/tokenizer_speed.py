@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Encoding beside the `tokenizers` library, in turns on one core: needs `pip install tokenizers==0.23.3`.
-
-    taskset -c 0 python3 tests/bench/tokenizer_speed.py build/release/bin/tokenizer_bench [rounds]
-"""
+"""Encoding speed compared with the `tokenizers` library, in turns on one core: needs `pip install
+tokenizers==0.23.3`.
+  taskset -c 0 python3 tests/bench/tokenizer_speed.py build/release/bin/tokenizer_bench [rounds]"""
 import glob
 import json
 import os
@@ -21,7 +20,8 @@ KINDS = ["gpt2", "llama3", "qwen2", "o200k", "deepseek", "digits", "gemma", "lla
 
 
 def text():
-    """About a megabyte: prose, the project's own code, and the golden texts, which are of many languages."""
+    """Returns about a megabyte: prose, the project's own code, and the golden texts, which are in many
+    languages."""
     prose = open(os.path.join(ROOT, "..", "shared", "models", "eval.txt"), encoding="utf-8").read()[:600000]
     code = "".join(open(path, encoding="utf-8").read() for path in sorted(glob.glob(os.path.join(ROOT, "core", "*", "*.cpp"))))[:250000]
     cases = json.load(open(os.path.join(GOLDEN, "llama2", "golden.json"), encoding="utf-8"))
@@ -30,7 +30,8 @@ def text():
 
 
 def documents(given):
-    """Of some 4,000 characters: what a service would encode, and kinder to the library than a megabyte at once."""
+    """Splits the text into documents of 4,000 characters: a typical size for a service, and faster for the
+    library than a megabyte at once."""
     return [given[at:at + 4000] for at in range(0, len(given), 4000)]
 
 
@@ -38,7 +39,7 @@ def library_seconds(kind, given):
     tokenizer = Tokenizer.from_file(os.path.join(GOLDEN, kind, "tokenizer.json"))
     best = float("inf")
     for _ in range(3):
-        start = time.process_time()  # both by processor time: others may be at work
+        start = time.process_time()  # processor time for both, because other programs may run
         for document in given:
             tokenizer.encode(document, add_special_tokens=False)
         best = min(best, time.process_time() - start)

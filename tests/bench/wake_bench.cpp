@@ -1,9 +1,10 @@
-// A model that stands by in pinned host memory and comes back to its card: how fast against a plain copy over
-// the same link, and when its first token is there. Through the C interface. Usage: wake_bench MODEL [DEVICE
-// [ROUNDS]] A table, and the same as one line of JSON. Fails where a text is another than before.
-//   leave: evict of a resident model, the first time with its copy to the host.
-//   copy: a wake and at once an evict, which waits for the copies, less what an evict takes.
-//   first token: of a job that is submitted while the model stands by, from the submit on.
+// A model that is evicted to pinned host memory and loaded back to its GPU: its speed compared with a plain
+// copy over the same link, and the time to its first token. Through the C interface. Usage: wake_bench MODEL
+// [DEVICE [ROUNDS]]. Prints a table, and the same as one line of JSON. Fails if a generated text differs.
+//
+// - leave: evict of a resident model, the first time including its copy to the host.
+// - copy: a wake followed at once by an evict, which waits for the copies, minus the time of an evict.
+// - first token: of a job that is submitted while the model is evicted, measured from the submit.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -63,7 +64,7 @@ class Bench {
     if (!cache_) stop(report.message());
   }
 
-  // The same prompt each time, in a namespace of its own: nothing of it is found in the cache.
+  // Runs the same prompt each time, in a new namespace, so that no prefix is found in the cache.
   Answer ask() {
     std::vector<int32_t> prompt;
     for (int32_t i = 0; i < kPromptTokens; ++i) prompt.push_back(100 + i * 7 % 400);
@@ -104,7 +105,7 @@ class Bench {
     return seconds_since(start);
   }
 
-  // What the page of the runtime says of pinned memory.
+  // Returns the pinned memory according to the metrics page of the runtime.
   int64_t pinned_bytes() {
     std::string page(1 << 20, '\0');
     const int64_t size = quire_runtime_metrics(runtime_.get(), page.data(), page.size(), nullptr);
@@ -131,7 +132,7 @@ struct Times {
 
 Times measure(Bench& bench, int num_rounds) {
   Times times;
-  bench.ask();  // kernels, recordings
+  bench.ask();  // warms up kernels and recordings
   const Answer expected = bench.ask();
   times.first_token_resident = expected.first_token;
   times.first_leave = bench.evict();

@@ -1,5 +1,5 @@
-// Any text as a chat template and, after the first NUL, as its input: refused with an Error, or a rendering
-// whose segments are its text, within the limits.
+// Any text as a chat template and, after the first NUL, as its input: the result is an Error, or a rendering
+// within the limits whose segments add up to its text.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -48,7 +48,7 @@ void run(std::string_view data) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t num_bytes) {
   try {
     quire::chat::run(std::string_view(reinterpret_cast<const char*>(data), num_bytes));
-  } catch (const quire::Error&) {  // the one way to refuse
+  } catch (const quire::Error&) {  // the only permitted exception
   }
   return 0;
 }

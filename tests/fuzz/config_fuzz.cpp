@@ -1,5 +1,5 @@
-// Any text as config.json and, after the first NUL, as generation_config.json: refused with an Error, or a
-// description whose numbers fit each other.
+// Any text as config.json and, after the first NUL, as generation_config.json: the result is an Error, or a
+// description with consistent numbers.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -58,7 +58,7 @@ void run(std::string_view input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t num_bytes) {
   try {
     quire::run(std::string_view(reinterpret_cast<const char*>(data), num_bytes));
-  } catch (const quire::Error&) {  // the one way to refuse
+  } catch (const quire::Error&) {  // the only permitted exception
   }
   return 0;
 }

@@ -1,5 +1,6 @@
-// A damaged directory of kept prefixes: a page that is read is the one that was written, or none is, and
-// files of others stay. The first byte of the input says what is damaged and how; the next two where.
+// A damaged directory of offloaded prefix pages: reading returns the page that was written, or none, and
+// foreign files are kept. The first byte of the input selects what is damaged and how; the next two select
+// where.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -50,7 +51,7 @@ class Store {
     whole_ = text(paths_[0]);
   }
 
-  // Of the first page.
+  // Damages the file of the first page.
   void damage(uint8_t how, size_t place, std::string_view bytes) {
     std::string damaged = whole_;
     place %= damaged.size() + 1;
@@ -65,7 +66,7 @@ class Store {
         damaged.resize(place);
         break;
       case 3:
-        damaged = text(paths_[1]);  // whole, and of another page
+        damaged = text(paths_[1]);  // the whole file of another page
         break;
       case 4:
         files_.break_reads(paths_[0]);
@@ -91,7 +92,8 @@ class Store {
  private:
   PrefixFiles open() { return {files_, {kDirectory, 1 << 20, Sha256{}}, Log(), listener_}; }
   std::string text(const std::string& path) const { return files_.read_text(path, 1 << 16); }
-  // With a sum of its own: whoever may write the directory can do that, and damage does not.
+  // Returns whether the damaged file may have a valid checksum: only deliberate forgery achieves that, random
+  // damage does not.
   bool is_forged() const {
     return damaged_.size() != whole_.size() ||
            damaged_.compare(whole_.size() - kSumBytes, kSumBytes, whole_, whole_.size() - kSumBytes) != 0;

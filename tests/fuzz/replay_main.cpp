@@ -1,5 +1,5 @@
-// Runs a fuzz target over the files of its corpus, so that what a fuzzer once found stays found. An empty or
-// missing corpus is a failure: a test that runs nothing must not pass.
+// Runs a fuzz target over the files of its corpus, as a regression test of inputs found before. Fails if the
+// corpus is empty or missing, because a test that runs nothing must not pass.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

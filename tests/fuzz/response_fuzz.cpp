@@ -1,5 +1,5 @@
-// An answer: the first byte chooses the dialect, the second how reasoning begins and where the text is cut.
-// What has to hold: no byte is lost, and pieces do not matter.
+// Any bytes as a response: the first byte chooses the dialect, the second how reasoning begins and where the
+// text is split. Checks that no byte is lost and that the result does not depend on the split.
 #include <cstdlib>
 #include <string>
 #include <string_view>

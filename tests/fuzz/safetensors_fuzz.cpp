@@ -1,5 +1,5 @@
-// Any bytes as a model's only weight file: refused with an Error, or every tensor reads and every layer that
-// loads keeps the promises of kernels/interface/weight_source.h.
+// Any bytes as a model's only weight file: the result is an Error, or every tensor can be read and every
+// loaded layer meets the requirements of kernels/interface/weight_source.h.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -15,7 +15,7 @@
 namespace quire {
 namespace {
 
-// Trusting what the file says of a layer's sizes, as a hostile configuration would.
+// Trusts the sizes in the file, as with a malicious configuration.
 LinearRequest request_for(const WeightDirectory& directory, const std::string& key) {
   LinearRequest request;
   request.key = key;
@@ -56,7 +56,7 @@ void run(std::string bytes) {
       reader.read(name);
       const auto owner = find_owner(directory, name);
       load_layer(reader, owner ? owner->key : name.substr(0, name.rfind('.')));
-    } catch (const Error&) {  // one tensor that cannot be read says nothing about the next
+    } catch (const Error&) {  // tensors after one that cannot be read are tested too
     }
   }
   summarize_weights(directory, "model.layers.");
@@ -68,7 +68,7 @@ void run(std::string bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t num_bytes) {
   try {
     quire::run(std::string(reinterpret_cast<const char*>(data), num_bytes));
-  } catch (const quire::Error&) {  // the one way to refuse
+  } catch (const quire::Error&) {  // the only permitted exception
   }
   return 0;
 }

@@ -1,6 +1,6 @@
-// Stop strings and a text, each cut by the input's own bytes, against a search of the whole text. The input
-// is lines: the first line's bytes say how long the pieces are, the last is the text, those between the stop
-// strings.
+// Stop strings and a text, split by the input's own bytes, compared with a search of the whole text. The
+// input is lines: the bytes of the first line are the lengths of the pieces, the last line is the text, and
+// those between are the stop strings.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -29,7 +29,7 @@ std::vector<std::string> lines_of(std::string_view input) {
   return lines;
 }
 
-// The text before the match that ends first, the longest of those.
+// Returns the text before the match that ends first, the longest of those.
 std::string text_before_stop(const std::vector<std::string>& stops, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     size_t longest = 0;

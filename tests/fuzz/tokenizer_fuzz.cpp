@@ -1,6 +1,6 @@
-// Any bytes as tokenizer.json and a text: a load that fails is an Error, one that succeeds keeps its
-// promises. The first byte says how to read the rest: even, a whole file; odd, members to put into a small
-// valid file. After the file comes a NUL, and then the text.
+// Any bytes as tokenizer.json and a text: a load fails with an Error, or the tokenizer meets its
+// specification. The first byte selects how the rest is read: even, as a whole file; odd, as members to put
+// into a small valid file. After the file comes a NUL, and then the text.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -48,7 +48,7 @@ void put_members(const Json& members, Json& target) {
 }
 
 std::string file_from_members(std::string_view text) {
-  // Refuses what is no JSON, and depth.
+  // Rejects invalid JSON and excessive depth.
   (void)parse_json(text, "members", {1U << 20, 32});
   const Json members = Json::parse(text);
   Json file = small_file();
@@ -84,7 +84,7 @@ void run(std::string_view file, bool whole, std::string_view text) {
   const TokenIds plain = tokenizer->encode(text, {false, false});
   check_ids(*tokenizer, plain);
   for (const TokenId id : plain) {
-    // A special token may stand for what has no other spelling: one character, or what is unknown.
+    // A special token may only be used for text without another encoding: one character, or unknown text.
     require(!tokenizer->is_special(id) || stands_alone(*tokenizer, id, json));
   }
   const TextSpan spans[] = {{text, false}, {text, true}};

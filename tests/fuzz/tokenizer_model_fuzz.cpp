@@ -1,5 +1,5 @@
-// Any bytes as tokenizer.model, SentencePiece's or tiktoken's, and a text after the last 0xFF: a load that
-// fails is an Error of one line, one that succeeds encodes and decodes.
+// Any bytes as tokenizer.model, of SentencePiece or tiktoken, and a text after the last 0xFF: a load fails
+// with a one-line Error, or the tokenizer encodes and decodes.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reach: every function of the C interface is called by the hand-written layer of each language, and every
-constant has a name there, so that nothing is added which a Go, Java or C# program cannot get at."""
+"""Reach: the hand-written layer of each language calls every function of the C interface and has a name for
+every constant, so that Go, Java and C# programs can use all of them."""
 import re
 import sys
 
@@ -10,15 +10,16 @@ HEADERS = "capi/include/quire/"
 DECLARATION = re.compile(r"QUIRE_API\b[^;(]*?\b(quire_\w+)\s*\(")
 CONSTANT = re.compile(r"^#define (QUIRE_(?!API\b|\w+_H\b)\w+) ", re.MULTILINE)
 SETTINGS = (HEADERS + "options.h", HEADERS + "request.h")
-# The files of a layer, how they end, and of which headers the constants need a name of the layer: SWIG makes those
-# of Java public, which does for results; settings take an enum. What a typemap calls, a layer reaches.
+# Files of a layer, their suffixes, and the headers whose constants need a name in the layer. SWIG makes those
+# of Java public, which suffices for results; settings take an enum. Functions called by a typemap count as
+# reached.
 LANGUAGES = {
     "Go": (("bindings/go/", "bindings/typemaps/go.i"), (".go", ".i"), (HEADERS,)),
     "Java": (("bindings/java/dev/quire/", "bindings/typemaps/java.i"), (".java", ".i"), SETTINGS),
     "C#": (("bindings/csharp/", "bindings/typemaps/csharp.i"), (".cs", ".i"), (HEADERS,)),
 }
 GENERATED = "bindings/go/internal/"
-# What writes the rest of a layer where that is not committed.
+# Generator of the files of a layer that are not committed.
 GENERATOR = "bindings/generator/generate.py"
 GENERATED_WITH_BUILD = {"Java": "java", "C#": "csharp"}
 FOR_A_SINK = "of use with a log sink alone"
@@ -26,7 +27,7 @@ OF_THE_HEADER = "of the header; quire_version_string tells of the library"
 TAKEN_IN_BATCHES = "these languages take events with the drains"
 ANSWER_OF_A_WAIT = "an error, a timeout or a cancelled wait shows itself otherwise there"
 FILLED_ANEW = "a request is filled anew for each use"
-# Why a layer may do without it.
+# Reasons why a layer may omit a function or constant.
 EXEMPT = {
     "QUIRE_VERSION_MAJOR": OF_THE_HEADER,
     "QUIRE_VERSION_MINOR": OF_THE_HEADER,
@@ -52,10 +53,10 @@ def without_comments(text):
 
 
 def declared(tree):
-    """(path, name, whether it is a constant) of what the headers declare."""
+    """Yields (path, name, whether it is a constant) of the declarations in the headers."""
     for path in tree.select(".h", under=(HEADERS,)):
         if path.endswith("experimental.h"):
-            continue  # for benchmarks alone
+            continue  # for benchmarks only
         text = without_comments(tree.read(path))
         yield from ((path, name, False) for name in DECLARATION.findall(text))
         yield from ((path, name, True) for name in CONSTANT.findall(tree.read(path)))
@@ -71,7 +72,7 @@ def generated_with_build(tree, language):
 
 
 def names_in_layer(tree, language, files, suffixes):
-    """The C names in the code of a layer. SWIG spells functions of Go with a capital."""
+    """Returns the C names in the code of a layer. SWIG capitalizes function names in Go."""
     paths = [p for p in tree.select(*suffixes, under=files) if not p.startswith(GENERATED)]
     if not paths:
         raise guard.GuardError(f"{files[0]} has no sources")
@@ -97,7 +98,7 @@ def check(tree):
 
 
 def layers(go="", java="", csharp=""):
-    """A tree with one header and three layers."""
+    """Returns a tree with one header and three layers."""
     return {HEADERS + "a.h": "#define QUIRE_A_ONE 1 /* one */\n#define QUIRE_A_H\n#define QUIRE_API x\n"
                              "QUIRE_API int32_t\nquire_a_tell(quire_a* a);\n/* QUIRE_API int quire_old(); */\n"
                              "QUIRE_API int quire_queue_fd(quire_queue* queue);\n",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The C examples in README.md and docs/ compile: each ```c block is a whole file, or where it has no #include
-a piece of a function that has the handles below at hand."""
+"""The C examples in README.md and docs/ compile: each ```c block is a whole file or, without an #include,
+part of a function that can use the handles below."""
 import re
 import subprocess
 import tempfile
@@ -25,7 +25,7 @@ return 0;
 
 
 def compile_error(tree, code):
-    """The compiler's first complaint, or None."""
+    """Returns the compiler's first error, or None."""
     whole = code if "#include" in code else PIECE % code
     with tempfile.NamedTemporaryFile("w", suffix=".c") as source:
         source.write(whole)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Relative links in the documents lead to files of the project, and every page under docs/ is reached by one."""
+"""Relative links in the documents lead to files of the project, and every page under docs/ is linked."""
 import posixpath
 import re
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every C, C++ and CUDA file is as clang-format writes it (`./dev format`)."""
+"""Every C, C++ and CUDA file is formatted by clang-format (`./dev format`)."""
 import guard
 
 SUFFIXES = (".h", ".c", ".cpp", ".cu", ".cuh")

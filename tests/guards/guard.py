@@ -1,9 +1,7 @@
-"""What every guard shares: the files of the project, and a self-test that proves the guard can fail.
-
-A guard is a script with `check(tree)`, which returns one line per breach, and `SELF_TESTS`, a list of
-(description, {path: content}, number of breaches). It exits 1 where a rule is broken and where what it needs
-is missing: a guard that cannot look must not pass.
-"""
+"""Common code of all guards: the files of the project, and a self-test that proves that the guard can fail. A
+guard is a script with `check(tree)`, which returns one line per breach, and `SELF_TESTS`, a list of
+(description, {path: content}, number of breaches). It exits with 1 if a rule is broken or if a tool or
+input is missing: a guard that cannot check must not pass."""
 import argparse
 import pathlib
 import subprocess
@@ -12,11 +10,11 @@ import tempfile
 
 
 class GuardError(Exception):
-    """The guard cannot do its work: a tool or an input is missing."""
+    """The guard cannot run: a tool or an input is missing."""
 
 
 class Tree:
-    """The files of a checkout that belong to the project, as paths relative to its root."""
+    """Files of a checkout that belong to the project, as paths relative to its root."""
 
     def __init__(self, root, paths, build=None):
         self.root = pathlib.Path(root)
@@ -24,19 +22,19 @@ class Tree:
         self.build = pathlib.Path(build) if build else None
 
     def select(self, *suffixes, under=("",)):
-        """Paths with one of the suffixes below one of the folders."""
+        """Returns the paths with one of the suffixes below one of the folders."""
         return [p for p in self.paths if p.endswith(suffixes) and p.startswith(tuple(under))]
 
     def read(self, path):
         return (self.root / path).read_text(encoding="utf-8")
 
     def lines(self, path):
-        """(line number, text) of each line."""
+        """Yields (line number, text) of each line."""
         return enumerate(self.read(path).splitlines(), start=1)
 
 
 def run(*command, **kwargs):
-    """Runs a tool and returns what it printed; a tool that is missing or fails is the guard's failure."""
+    """Runs a tool and returns its output; a missing or failing tool makes the guard fail."""
     try:
         return subprocess.run(command, check=True, text=True, capture_output=True, **kwargs).stdout
     except FileNotFoundError as error:
@@ -46,7 +44,7 @@ def run(*command, **kwargs):
 
 
 def project_tree(root, build=None):
-    """Tracked files, and new ones that git does not ignore; what was deleted but not committed is left out."""
+    """Returns tracked files and new files that git does not ignore, without deleted ones."""
     listing = run("git", "-c", "safe.directory=*", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z")
     paths = [p for p in listing.split("\0") if p and (pathlib.Path(root) / p).is_file()]
     if not paths:

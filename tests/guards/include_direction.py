@@ -11,7 +11,7 @@ LAYERS = STEP | {"core/layers", "core/loader", "core/config"}
 MODELS = LAYERS | {"core/models", "core/memory", "core/tokenizer"}
 ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/response", "core/metrics"}
 
-# What the files of a folder may include, beside files of the folder itself.
+# Folders whose files a folder may include, besides its own.
 ALLOWED = {
     "kernels/interface": set(),
     "kernels/cpu": {"kernels/interface"},
@@ -35,39 +35,13 @@ ALLOWED = {
     "capi/cli": {"capi/include"},
 }
 
-# Folders of core/engine, "" for the files in core/engine itself, and the ones of them that each may include. All may
-# include the rest of core.
-ENGINE_FOLDERS = {
-    "turns": set(),
-    "prefixes": set(),
-    "events": set(),
-    "residency": {"turns"},
-    "settings": {"events", "prefixes", "residency"},
-    "scheduler": {"settings"},
-    "metrics": {"prefixes", "residency"},
-    "jobs": {"events", "scheduler", "settings"},
-    "loop": {"events", "jobs", "metrics", "prefixes", "residency", "scheduler", "settings", "turns"},
-    "": {"events", "jobs", "loop", "metrics", "residency", "settings"},
-    "model": {"", "events", "residency", "settings"},
-    "requests": {"", "events", "jobs", "model", "residency", "settings"},
-}
-
-
-def engine_folder(name):
-    return f"core/engine/{name}" if name else "core/engine"
-
-
-ALLOWED.update({engine_folder(name): ENGINE | set(map(engine_folder, included))
-                for name, included in ENGINE_FOLDERS.items()})
-ALLOWED["capi/src"] = ENGINE | set(map(engine_folder, ENGINE_FOLDERS)) | {"capi/include"}
-
-# The registration of backends is the only place that names them.
+# Only the registration of backends names them.
 BACKEND_REGISTRATION = {"core/engine/model/backends.cpp"}
 CONCRETE_BACKENDS = {"kernels/cpu", "kernels/cuda"}
 
 
 def folder_of(path):
-    """The folder that has a rule: two levels deep, and three in core/engine. Folders below belong to it."""
+    """Returns the folder that the rules apply to: the first two levels, including subfolders."""
     if path.startswith("quire/"):
         return "capi/include"
     depth = 3 if path.startswith("core/engine/") else 2

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Interleavings: every public function that takes a handle is among the calls that capi_interleaving_test runs
-against each other, so that one that is added does not stay out."""
+"""Interleavings: capi_interleaving_test calls every public function that takes a handle against each other,
+including new ones."""
 import re
 
 import guard
@@ -10,7 +10,7 @@ ENTRIES = "tests/stress/c_entry_points.cpp"
 OF_REQUESTS = "tests/stress/c_request_entries.cpp"
 DECLARATION = re.compile(r"QUIRE_API\b[^;(]*?\b(quire_\w+)\s*\(([^;]*)\);", re.DOTALL)
 HANDLE = re.compile(r"\bquire_\w+\s*\*(?!\*)")
-# Why each of them stays out.
+# Functions that are left out, with reasons.
 EXEMPT = {
     "quire_error_is_retryable": "reads an error that one thread has",
     "quire_error_retry_after_ns": "reads an error that one thread has",

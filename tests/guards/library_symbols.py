@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What the built library exports and what it asks of others: exactly the functions that the public headers
-declare, each under a symbol version; and nothing that ends, prints from or reconfigures the host's process."""
+"""Symbols of the built library: it exports exactly the functions that the public headers declare, each with a
+symbol version, and imports no function that ends, prints from or reconfigures the host's process."""
 import re
 
 import guard
 
 DECLARATION = re.compile(r"QUIRE_API\s[^;]*?\b(quire_\w+)\s*\(", re.DOTALL)
 
-# Functions that a library inside somebody's process must not call. __cxa_atexit stands for a static object with
-# a destructor: it would run while engine threads still do.
+# Functions that a library must not call in a host's process. __cxa_atexit indicates a static object with a
+# destructor, which would run while engine threads still run.
 FORBIDDEN = {
     "abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "signal", "sigaction", "bsd_signal",
     "setlocale", "uselocale", "fork", "vfork", "system", "popen", "execve", "longjmp", "__longjmp_chk", "siglongjmp",
@@ -28,13 +28,13 @@ def declared(tree):
 
 
 def symbols(library, which):
-    """Names as `nm` prints them, without the version."""
+    """Returns the names that `nm` prints, without the version."""
     lines = guard.run("nm", "-D", which, "--format=posix", str(library)).splitlines()
     return [line.split()[0] for line in lines if line.strip()]
 
 
 def check_names(declared_names, exported, undefined):
-    """exported: names with their version, "name@@VERSION"; undefined: names."""
+    """`exported` has names with their version, "name@@VERSION"; `undefined` has names."""
     breaches = []
     plain = {name.split("@")[0] for name in exported if not re.fullmatch(r"QUIRE_[\w.]+(@@QUIRE_[\w.]+)?", name)}
     breaches += [f"declared but not exported: {name}" for name in sorted(declared_names - plain)]
@@ -50,7 +50,7 @@ def check_names(declared_names, exported, undefined):
 def check(tree):
     if tree.build is None:
         raise guard.GuardError("--build is missing")
-    if (tree.build / "symbols.txt").exists():  # the self-test's stand-in for a library
+    if (tree.build / "symbols.txt").exists():  # replaces a library in the self-test
         exported, undefined = [line.split() for line in (tree.build / "symbols.txt").read_text().split("\n")[:2]]
     else:
         library = tree.build / "lib" / "libquire.so"

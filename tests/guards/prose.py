@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Plain words in comments and documents, as far as a script can see them (docs/style.md): no comment begins with "Of",
-nobody is called whoever or somebody, "else" does not end a sentence, code does not say or tell, and there are no
-banners. Commit subjects have the form "area: verb object" within 72 characters."""
+"""Plain words in comments and documents, as far as a script can check (docs/style.md): no comment begins with
+"Of", no person is called whoever or somebody, "else" does not end a sentence, code does not say or tell,
+and there are no banners. Commit subjects have the form "area: verb object" within 72 characters."""
 import re
 import subprocess
 
@@ -11,7 +11,7 @@ SOURCES = (".h", ".c", ".cpp", ".cu", ".cuh", ".go", ".java", ".cs", ".i")
 GENERATED = ("bindings/go/internal/native/", "bindings/go/generated_", "capi/include/quire_dynamic.h")
 FOLDERS = ("core/", "kernels/", "capi/", "bindings/", "tests/")
 
-# A comment that has its line for itself, without its mark; and one after code.
+# A comment on a line of its own, without its mark, and a comment after code.
 OWN_LINE = re.compile(r"^\s*(?://+|/\*+|\*(?!/))\s?(.*?)\s*(?:\*/)?\s*$")
 AFTER_CODE = re.compile(r'^(?:[^"/]|"(?:\\.|[^"\\])*"|/(?!/))*?\S(?:[^"/]|"(?:\\.|[^"\\])*"|/(?!/))*//+\s?(.*)$')
 
@@ -21,7 +21,7 @@ SPEECH = re.compile(r"\b(sa" r"ys|tel" r"ls)\b", re.IGNORECASE)
 TRAILING_ELSE = re.compile(r"(?<!or )(?<!or what )(?<!anything )(?<!nothing )(?<!something )(?<!everything )(?<!everyone )"
                            r"(?<!anyone )(?<!what )(?<!`)(?<!someone )(?<!somewhere )(?<!anywhere )(?<!elsewhere )(?<!nowhere )"
                            r"(?<!who )(?<!one )(?<!thing )(?<!\bif )\bel" r"se[.;](\s|$)")
-# "where" for "if": it needs a place before it.
+# "where" in place of "if", without a place before it.
 CONDITION = re.compile(r"\bwhe" r"re (there (is|are)|none|nothing|no (one|other|such))\b", re.IGNORECASE)
 RULES = ((PERSONS, "name the party: the caller, the host, the engine thread"),
          (SPEECH, "a function returns or reports, a header declares, a field holds"),
@@ -30,12 +30,12 @@ RULES = ((PERSONS, "name the party: the caller, the host, the engine thread"),
 
 SUBJECT = re.compile(r"^[a-z][a-z0-9 ,/_.-]*: \S")
 MAX_SUBJECT = 72
-# The first commit that obeys the rule.
+# The first commit that follows the rule.
 FIRST_SUBJECT = "core: rename engine types to the field's terms"
 
 
 def comments(text):
-    """(line number, text, whether the comment begins on that line) of each line with a comment."""
+    """Yields (line number, text, whether the comment begins on that line) of each line with a comment."""
     was_comment = False
     for number, line in enumerate(text.splitlines(), start=1):
         own = OWN_LINE.match(line) if line.lstrip().startswith(("//", "/*", "* ", "*/")) else None
@@ -80,7 +80,8 @@ def subject_breaches(subjects):
 
 
 def subjects_of(tree):
-    """Subjects from the first commit with the rule on; none outside of a repository or without that commit."""
+    """Returns the subjects since the first commit under the rule; none outside a repository or without that
+    commit."""
     try:
         log = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(tree.root), "log", "--no-merges", "--format=%s", "-n", "2000"],
                              check=True, capture_output=True, text=True).stdout.splitlines()

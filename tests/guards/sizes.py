@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Sizes: a source file has at most 600 lines, or says in its first 20 why it is longer ("Long file: ..."); a function
-of the library has at most six parameters; the tracked files together stay under 45 MiB, and none but the embedded
-model is larger than 2 MiB."""
+"""Sizes: a source file has at most 600 lines, or gives a reason in its first 20 lines ("Long file: ..."). A
+function of the library has at most six parameters. The tracked files together stay under 45 MiB, and no
+file except the embedded model is larger than 2 MiB."""
 import os
 import re
 
@@ -16,22 +16,23 @@ GENERATED = ("bindings/go/internal/native/", "bindings/go/generated_", "capi/inc
 
 MAX_PARAMETERS = 6
 LIBRARY = ("core/", "capi/", "kernels/")
-# Kernels, and what launches them with the same arguments.
+# Kernels and the functions that launch them with the same arguments.
 KERNELS = "kernels/cuda/"
-# What is one thing in C takes two parameters there: a text, an array or a buffer with its size, a wait with its cancel.
-# The error is the way back and no argument.
+# Second parameters of things that C passes as two: a text, array or buffer with its size, a wait with its
+# cancel. The error is an output and does not count.
 C_NAME = re.compile(r"quire_\w+$")
 C_SECONDS = re.compile(r"\b(\w+_(len|capacity|size)|num_\w+|size|quire_cancel\s*\*\s*cancel|quire_error\s*\*\*\s*error)$")
 
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.S | re.M)
-NAME = re.compile(r"(\b[A-Za-z_]\w*|\(\s*\*\s*\w+\s*\)|\])(?=\s*\()")  # of a function, a pointer to one, a lambda
+# of a function, a pointer to one, a lambda
+NAME = re.compile(r"(\b[A-Za-z_]\w*|\(\s*\*\s*\w+\s*\)|\])(?=\s*\()")
 TYPED = re.compile(r"^(?:const\s+)?[\w:]+(?:\s*<.*>)?(?:\s+\w+)*?(?:::\w+)*[\s*&]+(?:const\s+|restrict\s+)?\w+"
                    r"(?:\[\w*\])*(?:\s*=.*)?$|^[\w:\s]+\(\s*\*\s*\w*\s*\)\s*\(.*\)$", re.S)
 KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "alignof", "decltype", "catch", "assert"}
 
 
 def split_at_commas(text):
-    """The pieces of a list, however brackets nest in it."""
+    """Splits a list at its top-level commas."""
     pieces, depth, start = [], 0, 0
     for i, letter in enumerate(text):
         if letter in "([{<":
@@ -54,8 +55,8 @@ def closing_bracket(text, start):
 
 
 def long_lists(source):
-    """(line, name, number of parameters) of each declaration with too many. A call is none: not all that it passes
-    looks like a type and a name."""
+    """Yields (line, name, number of parameters) of each declaration with too many. Skips calls, whose
+    arguments do not all look like a type and a name."""
     text = NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), source)
     for match in NAME.finditer(text):
         begin = text.index("(", match.end())

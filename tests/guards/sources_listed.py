@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every source and test file is named in a CMakeLists.txt of its folder or of one above it, and none is found
-by a glob: a file that is not built would rot unseen."""
+"""Every source and test file is named in a CMakeLists.txt of its folder or of a parent folder, and none is
+found by a glob, so that no file is silently left out of the build."""
 import functools
 import posixpath
 import re
@@ -12,7 +12,7 @@ SUFFIXES = (".c", ".cpp", ".cu", ".py", ".go", ".java", ".cs")
 
 
 def names_in(tree, folder):
-    """The words of the CMakeLists.txt of a folder, comments left out."""
+    """Returns the words of the CMakeLists.txt of a folder, without comments."""
     path = posixpath.join(folder, "CMakeLists.txt") if folder else "CMakeLists.txt"
     if path not in tree.paths:
         return set()
@@ -22,13 +22,14 @@ def names_in(tree, folder):
 
 @functools.lru_cache
 def names_anywhere(tree):
-    """What follows the path of the root in any CMakeLists.txt."""
+    """Returns all names relative to the root in any CMakeLists.txt."""
     return set().union(*(names_in(tree, posixpath.dirname(p)) for p in tree.paths if p.endswith("CMakeLists.txt")))
 
 
 def is_listed(tree, path):
-    """Whether a CMakeLists.txt from the file's folder upwards names it, relative to itself (a module that scripts
-    import, without its suffix), or any other one from the root of the repository."""
+    """Returns whether a CMakeLists.txt from the file's folder upwards names it, relative to itself (a module
+    that scripts import, without its suffix), or whether any other one names it from the root of the
+    repository."""
     if path in names_anywhere(tree):
         return True
     folder = posixpath.dirname(path)

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""Seams: every field that a backend is told through the kernel interface is written by the engine or by the C
-boundary, so that no backend obeys what nobody can ask for.
-
-A field counts as written where it is assigned by name, or where its struct is made from a list. Structs that
-backends fill are not looked at."""
+"""Kernel interface: the engine or the C boundary writes every field that a backend reads, so that no backend
+supports a setting that cannot be set. A field counts as written if it is assigned by name, or if its
+struct is made from a list. Structs that backends fill are skipped."""
 import re
 
 import guard
@@ -11,7 +9,7 @@ import guard
 INTERFACE = "kernels/interface/"
 WRITERS = ("core/", "capi/src/", "kernels/interface/")
 FILLED_BY_BACKENDS = {"Backend", "DeviceInfo", "KernelTable", "MemoryUse", "SampleOutcome"}
-# Why a field may do without a writer.
+# Fields that need no writer, with reasons.
 EXEMPT = {
     "BatchView.num_single": "of a backend itself, which counts it where it places a batch",
     "DeviceOptions.memory_limit_bytes": "of tests that run out of memory on purpose",
@@ -38,7 +36,8 @@ def is_written(field, code):
 
 
 def is_made_from_list(struct, interface, code):
-    """`Struct{a, b}`, `Struct name = {a, b}`, a list handed to a member or to a vector of them."""
+    """Returns whether code has `Struct{a, b}`, `Struct name = {a, b}`, or a list passed to a member or to a
+    vector of them."""
     members = re.findall(rf"^  {struct} (\w+);", interface, re.MULTILINE)
     made = [rf"\b{struct}(\s+\w+\s*=)?\s*\{{\s*[^\s}}]", rf"\bvector<(\w+::)*{struct}>"]
     made += [rf"\.{member}\s*=\s*\{{\s*[^\s}}]" for member in members]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Words that have no place in the repository: notes of unfinished work, paths of one machine, calls that a library
-inside somebody's process must not make, and words of place where order is meant."""
+"""Words that must not occur in the repository: notes of unfinished work, paths of one machine, calls that a
+library must not make in a host's process, and words of place that mean order."""
 import re
 
 import guard
@@ -9,7 +9,7 @@ TEXT = (".h", ".c", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".txt", ".md"
 LIBRARY = ("core/", "kernels/", "capi/src/")
 GENERATED = ("bindings/go/internal/native/",)
 
-# Each word is written in two parts, so that this file does not hold it.
+# Each word is written in two parts, so that this file does not contain it.
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 MACHINE_PATH = re.compile(r"(^|[\s\"'`(=])/(wo" r"rk|ho" r"me|ro" r"ot)/|/tmp/(build|brief)")
 
@@ -20,7 +20,7 @@ FORBIDDEN_CALLS = re.compile(
     r"|(?<![\w:.>~])(abort|exit|_exit|printf|puts|setlocale|longjmp|setjmp|alloca|srand|rand|setenv|putenv)\s*\(")
 COMMENT = re.compile(r'//.*|"(\\.|[^"\\])*"|/\*.*?\*/')
 
-# In prose "before" and "after" say what order is; where something truly stands, hides or is left, the words may stay.
+# In prose, order is expressed by "before" and "after"; words of place are allowed for a true place.
 PROSE = ("core/", "kernels/", "capi/", "bindings/", "docs/")
 PLACE = re.compile(r"\b(be" r"hind|in fr" r"ont)\b", re.IGNORECASE)
 TRUE_PLACE = re.compile(

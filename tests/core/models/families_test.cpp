@@ -58,8 +58,8 @@ TEST_P(FamilyTest, ChunksPagesAndOtherSequencesChangeNothing) {
   EXPECT_TRUE(std::equal(whole.begin(), whole.end(), middle));
 }
 
-// Layers with a window use a few pages of four tokens in turn, next to another sequence whose pages contain
-// NaN.
+// Layers with a window reuse a few pages of four tokens in turn; table entries before the window name pages
+// of another sequence.
 TEST_P(FamilyTest, ReleasingPagesBeforeAWindowChangesNothing) {
   const auto model = load_model(directory_);
   const TokenIds ids = read_ids(golden(), "input_ids");
