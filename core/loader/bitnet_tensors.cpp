@@ -21,11 +21,9 @@ void require_ternary(gsl::span<const uint8_t> bytes, const WeightDirectory::Entr
   const auto has_three = [](uint8_t byte) { return (byte & (byte >> 1) & 0x55U) != 0; };
   const auto bad = std::find_if(bytes.begin(), bytes.end(), has_three);
   if (bad == bytes.end()) return;
-  throw Error(
-      ErrorCode::numeric,
-      "{}: element {} has the code 3 where 0, 1 and 2 stand for -1, 0 and 1; the file must be made or "
-      "copied anew",
-      describe(entry), bad - bytes.begin());
+  throw Error(ErrorCode::numeric,
+              "{}: element {} has the code 3, but only 0, 1 and 2 are valid; create or copy the file again",
+              describe(entry), bad - bytes.begin());
 }
 
 // Returns the codes of eight bytes at that bit position, four bits each.
@@ -76,17 +74,16 @@ float read_scale(WeightReader& reader, const std::string& name, BitNetScale kind
   const std::vector<float> values = reader.read_floats(name, {1});
   const float scale = kind == BitNetScale::divides ? 1.0f / values[0] : values[0];
   if (std::abs(scale) <= kMaxScale) return scale;
-  throw Error(ErrorCode::numeric, "{}: {} makes weights of {}, which is beyond {}", describe(entry),
-              values[0], scale, kMaxScale);
+  throw Error(ErrorCode::numeric, "{}: the scale {} gives weights of {}, above the limit of {}",
+              describe(entry), values[0], scale, kMaxScale);
 }
 
 void check_config(const LayerTensors& layer, BitNetScale kind) {
   if (kind == BitNetScale::none) {
-    throw Error(
-        ErrorCode::format,
-        "{}: packed as BitNet's weights are, and config.json does not say quantization_config.quant_method "
-        "\"bitnet\", whose linear_class says what weight_scale does",
-        describe(layer.at(".weight")));
+    throw Error(ErrorCode::format,
+                "{}: packed like BitNet weights, but config.json lacks quantization_config with quant_method "
+                "\"bitnet\" and the linear_class, which defines how weight_scale is applied",
+                describe(layer.at(".weight")));
   }
   if (kind == BitNetScale::multiplies && layer.has(".bias")) {
     throw Error(ErrorCode::unsupported,
@@ -107,7 +104,7 @@ LinearWeight load_bitnet(WeightReader& reader, const LinearRequest& request,
   const LayerTensors layer(reader.directory(), request.key);
   check_config(layer, quantization.bitnet_scale);
   if (request.num_stored() % kPerByte != 0) {
-    throw Error(ErrorCode::format, "{}: {} outputs are no multiple of {}", describe(layer.at(".weight")),
+    throw Error(ErrorCode::format, "{}: {} outputs are not a multiple of {}", describe(layer.at(".weight")),
                 request.num_stored(), kPerByte);
   }
   LinearWeight weight = empty_weight(request.num_in, request.num_out);

@@ -163,7 +163,7 @@ std::vector<int32_t> consecutive_groups(int32_t num_in, int32_t num_groups, int3
   const auto needed =
       static_cast<int64_t>(ceil_div(static_cast<uint64_t>(num_in), static_cast<uint64_t>(rows_of_group)));
   if (needed != num_groups) {
-    throw Error(ErrorCode::format, "{}: {} groups where {} rows in groups of {} make {}", where, num_groups,
+    throw Error(ErrorCode::format, "{}: {} groups, but {} rows in groups of {} make {}", where, num_groups,
                 num_in, rows_of_group, needed);
   }
   std::vector<int32_t> groups(static_cast<size_t>(num_in));

@@ -35,7 +35,7 @@ Exl2Shape check_shapes(const WeightDirectory& directory, const LinearRequest& re
   const Exl2Shape shape{weight.tensor->shape[0], scale.tensor->shape[0], weight.tensor->shape[1]};
   const auto expected_out = static_cast<int64_t>(round_up(static_cast<uint64_t>(request.num_out), 32));
   if (shape.padded_out != expected_out) {
-    throw Error(ErrorCode::format, "{}: has {} columns where {} outputs need {}", describe(weight),
+    throw Error(ErrorCode::format, "{}: has {} columns, but {} outputs need {}", describe(weight),
                 shape.padded_out, request.num_out, expected_out);
   }
   if (shape.num_groups == 0) throw Error(ErrorCode::format, "{}: has no groups", describe(scale));
@@ -72,11 +72,11 @@ std::vector<kernels::Exl2Group> decode_exl2_groups(gsl::span<const int16_t> stor
     if (g > 0 && bits > groups.back().bits)
       fail(fmt::format("has {} bits after {}", bits, groups.back().bits));
     if (g == 0 && begin != 0) fail(fmt::format("begins at packed row {}, not 0", begin));
-    if (begin >= end) fail(fmt::format("takes packed rows {} to {}", begin, end));
+    if (begin >= end) fail(fmt::format("has packed rows {} to {}, which is not a range", begin, end));
     const int64_t stored_bits = (end - begin) * 32;
     const int64_t step = bits == 2 ? 16 : 32;
     if (stored_bits % (bits * step) != 0) {
-      fail(fmt::format("has {} packed rows, no multiple of {} rows of {} bits", end - begin, step, bits));
+      fail(fmt::format("has {} packed rows, not a multiple of {} rows of {} bits", end - begin, step, bits));
     }
     kernels::Exl2Group group;
     group.bits = bits;
@@ -87,7 +87,7 @@ std::vector<kernels::Exl2Group> decode_exl2_groups(gsl::span<const int16_t> stor
     first_row += group.num_rows;
   }
   if (first_row != num_rows) {
-    throw Error(ErrorCode::format, "{}: its groups hold {} rows where {} are needed", where, first_row,
+    throw Error(ErrorCode::format, "{}: its groups hold {} rows, but {} are needed", where, first_row,
                 num_rows);
   }
   return groups;

@@ -23,7 +23,7 @@ constexpr uint8_t kLargestE8m0 = 127 + 13;
 LinearWeight empty_fp4(const LinearRequest& request, int32_t group_rows, CodedMatrix& matrix,
                        const WeightDirectory::Entry& codes) {
   if (request.num_in % group_rows != 0) {
-    throw Error(ErrorCode::format, "{}: {} inputs are no multiple of a group's {}", describe(codes),
+    throw Error(ErrorCode::format, "{}: {} inputs are not a multiple of the group size {}", describe(codes),
                 request.num_in, group_rows);
   }
   LinearWeight weight = empty_weight(request.num_in, request.num_out);
@@ -40,14 +40,14 @@ void read_e8m0_scales(WeightReader& reader, const LinearRequest& request, const 
                       CodedMatrix& matrix) {
   const WeightDirectory::Entry& entry = reader.directory().at(name);
   if (entry.tensor->type->dtype != DType::u8 && entry.tensor->type->dtype != DType::f8_e8m0) {
-    throw Error(ErrorCode::format, "{}: has the type {} where U8 or F8_E8M0 is needed", describe(entry),
+    throw Error(ErrorCode::format, "{}: has the type {}, but U8 or F8_E8M0 is needed", describe(entry),
                 entry.tensor->type->name);
   }
   read_scales(reader, request, name, ScaleOrder::by_output, matrix);
   const auto bad = std::find_if(matrix.scales.begin(), matrix.scales.end(),
                                 [](uint8_t scale) { return scale > kLargestE8m0; });
   if (bad == matrix.scales.end()) return;
-  throw Error(ErrorCode::numeric, "{}: has the scale 2^{}, with which a weight may lie beyond f16",
+  throw Error(ErrorCode::numeric, "{}: has the scale 2^{}, with which weights may exceed the range of f16",
               describe(entry), *bad - 127);
 }
 
@@ -69,7 +69,7 @@ void read_e4m3_scales(WeightReader& reader, const LinearRequest& request, const 
       const float scale = with_global(kernels::e4m3_to_float(codes[from]));
       if (!(std::abs(scale) * 6.0f <= 65504.0f)) {
         throw Error(ErrorCode::numeric,
-                    "{}: element {} makes the scale {}, with which a weight may lie beyond f16",
+                    "{}: element {} gives the scale {}, with which weights may exceed the range of f16",
                     describe(entry), from, scale);
       }
       std::memcpy(&matrix.scales[(g * outputs + j) * sizeof(float)], &scale, sizeof scale);
@@ -85,7 +85,7 @@ float read_global(WeightReader& reader, const LinearRequest& request, const std:
   const float value = values.size() == expected ? values[static_cast<size_t>(request.part.expert)] : 0.0f;
   if (value > 0.0f) return value;
   throw Error(values.size() == expected ? ErrorCode::numeric : ErrorCode::format,
-              "{}: has the shape {} and the value {} where {} numbers above 0 are needed", describe(entry),
+              "{}: has the shape {} and the value {}, but {} numbers above 0 are needed", describe(entry),
               shape_text(entry.tensor->shape), value, expected);
 }
 

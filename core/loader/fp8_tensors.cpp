@@ -58,15 +58,15 @@ ScaleBlock block_of(const WeightDirectory::Entry& scales, const LinearRequest& r
   if (is({outputs}) || is({outputs, 1})) return {1, request.num_in};
   if (scheme.block_out < 1 || scheme.block_in < 1) {
     throw Error(ErrorCode::format,
-                "{}: has the shape {} where [1] or [{}, 1] is needed; for blocks config.json must say "
-                "quantization_config.weight_block_size",
+                "{}: has the shape {}, but [1] or [{}, 1] is needed; for blocks, set "
+                "quantization_config.weight_block_size in config.json",
                 describe(scales), shape_text(shape), outputs);
   }
   const ScaleBlock block = {std::min(scheme.block_out, outputs), std::min(scheme.block_in, request.num_in)};
   const Shape needed = shape_of_blocks(request, block);
   if (shape == needed) return block;
   throw Error(ErrorCode::format,
-              "{}: has the shape {} where the blocks of {} x {} weights that config.json speaks of need {}",
+              "{}: has the shape {}, but blocks of {} x {} weights, as in config.json, need {}",
               describe(scales), shape_text(shape), scheme.block_out, scheme.block_in, shape_text(needed));
 }
 
@@ -75,8 +75,8 @@ std::vector<float> read_scales(WeightReader& reader, const WeightDirectory::Entr
   const auto bad = std::find_if(scales.begin(), scales.end(),
                                 [](float scale) { return scale < 0.0f || scale > kernels::kMaxE4m3Scale; });
   if (bad == scales.end()) return scales;
-  throw Error(ErrorCode::numeric, "{}: element {} is {} where a scale is from 0 to {:.1f}", describe(entry),
-              bad - scales.begin(), *bad, kernels::kMaxE4m3Scale);
+  throw Error(ErrorCode::numeric, "{}: element {} is {}, but a scale must be from 0 to {:.1f}",
+              describe(entry), bad - scales.begin(), *bad, kernels::kMaxE4m3Scale);
 }
 
 // Checks one code per byte; `first` is the index of the first code in the tensor.

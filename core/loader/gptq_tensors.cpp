@@ -17,8 +17,8 @@ int32_t check_columns(const WeightDirectory::Entry& weight, const LinearRequest&
   const int64_t needed = request.num_stored();
   const auto padded = static_cast<int64_t>(round_up(static_cast<uint64_t>(needed), 32));
   if ((columns != needed && columns != padded) || columns % 8 != 0) {
-    throw Error(ErrorCode::format, "{}: has {} columns where {} outputs are needed", describe(weight),
-                columns, needed);
+    throw Error(ErrorCode::format, "{}: has {} columns, but {} outputs are needed", describe(weight), columns,
+                needed);
   }
   return checked_cast<int32_t>(columns, describe(weight));
 }
@@ -35,7 +35,7 @@ int32_t check_bits(const WeightDirectory::Entry& weight, const LinearRequest& re
                   describe(weight), bits);
     }
   }
-  throw Error(ErrorCode::format, "{}: has the shape {} where {} inputs need {} rows of 4 bits or {} of 8",
+  throw Error(ErrorCode::format, "{}: has the shape {}, but {} inputs need {} rows of 4 bits or {} of 8",
               describe(weight), shape_text(weight.tensor->shape), num_in, num_in / 8, num_in / 4);
 }
 

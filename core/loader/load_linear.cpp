@@ -28,7 +28,7 @@ std::vector<float> load_bias(WeightReader& reader, const LinearRequest& request,
   const WeightDirectory::Entry* entry = reader.directory().find(name);
   if (!entry) {
     if (!request.needs_bias) return {};
-    throw Error(ErrorCode::format, "{}: no file holds the tensor \"{}\" that the configuration asks for",
+    throw Error(ErrorCode::format, "{}: no file has the tensor \"{}\", which the configuration requires",
                 reader.directory().path(), printable(name));
   }
   const bool padded = entry->tensor->shape == std::vector<int64_t>{padded_out};
@@ -72,7 +72,7 @@ void require_agreement(const LinearRequest& request, const FormatRow& format,
   if (!quantization.ignored.contains(request.key)) return;
   throw Error(
       ErrorCode::format,
-      "{}: \"{}\" is stored in the format {}, yet config.json lists it among the modules that are not "
+      "{}: \"{}\" is stored in the format {}, but config.json lists it among the modules that are not "
       "quantized",
       directory.path(), printable(request.key), format.name);
 }

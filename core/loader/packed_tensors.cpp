@@ -23,7 +23,7 @@ int32_t check_bits(const LayerTensors& layer, const LinearRequest& request) {
     throw Error(ErrorCode::unsupported, "{}: packed integers of {} bits are not supported, only of 4 and 8",
                 describe(entry), bits);
   }
-  throw Error(ErrorCode::format, "{}: has the shape {} where {} inputs need {} words of 4 bits or {} of 8",
+  throw Error(ErrorCode::format, "{}: has the shape {}, but {} inputs need {} words of 4 bits or {} of 8",
               describe(entry), shape_text(entry.tensor->shape), request.num_in, words_for(request.num_in, 4),
               words_for(request.num_in, 8));
 }
@@ -42,7 +42,7 @@ void check_shape_tensor(WeightReader& reader, const LayerTensors& layer, const L
   const HostTensor shape = read_typed(reader, layer.name(".weight_shape"), {2}, DType::i64);
   const auto sizes = shape.elements<int64_t>();
   if (sizes[0] == request.num_stored() && sizes[1] == request.num_in) return;
-  throw Error(ErrorCode::format, "{}: contains [{}, {}] where [{}, {}] is needed",
+  throw Error(ErrorCode::format, "{}: contains [{}, {}], but [{}, {}] is needed",
               describe(layer.at(".weight_shape")), sizes[0], sizes[1], request.num_stored(), request.num_in);
 }
 

@@ -148,10 +148,10 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
       case Place::done:
         throw Error(ErrorCode::format, "{}: its header must be one JSON object", source_);
       case Place::names:
-        throw Error(ErrorCode::format, "{}: \"{}\" is {} where an object is needed", source_, printable(key_),
+        throw Error(ErrorCode::format, "{}: \"{}\" is {}, but an object is needed", source_, printable(key_),
                     what);
       case Place::metadata:
-        throw Error(ErrorCode::format, "{}: {} \"{}\" is {} where a string is needed", source_, kMetadataKey,
+        throw Error(ErrorCode::format, "{}: {} \"{}\" is {}, but a string is needed", source_, kMetadataKey,
                     printable(key_), what);
       case Place::tensor:
         fail("has {} as its {}", what, key_);
@@ -209,7 +209,7 @@ TensorInfo checked_tensor(Entry entry, uint64_t data_offset, std::string_view so
   const uint64_t size = bytes_of_shape(entry, source);
   uint64_t offset = 0;
   if (begin > end || __builtin_add_overflow(data_offset, end, &offset)) {
-    throw Error(ErrorCode::format, "{}: its data_offsets {} and {} are no range of bytes",
+    throw Error(ErrorCode::format, "{}: its data_offsets {} and {} are not a range of bytes",
                 name_of(entry, source), begin, end);
   }
   TensorInfo tensor;
@@ -236,7 +236,7 @@ void require_exact_cover(std::vector<TensorInfo>& tensors, uint64_t data_offset,
   for (const TensorInfo& tensor : tensors) {
     if (tensor.offset_bytes != covered) {
       throw Error(ErrorCode::format,
-                  "{}: tensor \"{}\" begins at byte {} of the data where byte {} is next ({})", source,
+                  "{}: tensor \"{}\" begins at byte {} of the data, but byte {} is next ({})", source,
                   printable(tensor.name), tensor.offset_bytes - data_offset, covered - data_offset,
                   tensor.offset_bytes < covered ? "ranges overlap" : "a hole");
     }
@@ -245,11 +245,11 @@ void require_exact_cover(std::vector<TensorInfo>& tensors, uint64_t data_offset,
   const uint64_t needed = covered - data_offset;
   if (needed > data_bytes) {
     throw Error(ErrorCode::truncated,
-                "{}: its tensors need {} bytes, it has {}; the file was cut short and must be copied anew",
-                source, needed, data_bytes);
+                "{}: its tensors need {} bytes, it has {}; the file is truncated, copy it again", source,
+                needed, data_bytes);
   }
   if (needed < data_bytes) {
-    throw Error(ErrorCode::format, "{}: {} bytes after the last tensor belong to none", source,
+    throw Error(ErrorCode::format, "{}: {} bytes after the last tensor belong to no tensor", source,
                 data_bytes - needed);
   }
 }

@@ -11,13 +11,13 @@ namespace quire {
 
 inline void require_rank(const WeightDirectory::Entry& entry, size_t rank) {
   if (entry.tensor->shape.size() == rank) return;
-  throw Error(ErrorCode::format, "{}: has the shape {} where {} dimensions are needed", describe(entry),
+  throw Error(ErrorCode::format, "{}: has the shape {}, but {} dimensions are needed", describe(entry),
               shape_text(entry.tensor->shape), rank);
 }
 
 inline void require_type(const WeightDirectory::Entry& entry, DType dtype) {
   if (entry.tensor->type->dtype == dtype) return;
-  throw Error(ErrorCode::format, "{}: has the type {} where {} is needed", describe(entry),
+  throw Error(ErrorCode::format, "{}: has the type {}, but {} is needed", describe(entry),
               entry.tensor->type->name, dtype_name(dtype));
 }
 

@@ -36,7 +36,7 @@ std::string describe(const WeightDirectory::Entry& entry) {
 
 void require_shape(const WeightDirectory::Entry& entry, const std::vector<int64_t>& shape) {
   if (entry.tensor->shape == shape) return;
-  throw Error(ErrorCode::format, "{}: has the shape {} where {} is needed", describe(entry),
+  throw Error(ErrorCode::format, "{}: has the shape {}, but {} is needed", describe(entry),
               shape_text(entry.tensor->shape), shape_text(shape));
 }
 

@@ -80,7 +80,7 @@ std::string tell_holders(gsl::span<const MemoryHolder> holders) {
   for (size_t i = 0; i < std::min(by_size.size(), kMostTold); ++i)
     line += fmt::format("{}{} ({} bytes)", i == 0 ? "" : ", ", by_size[i]->name, by_size[i]->bytes);
   if (by_size.size() > kMostTold) line += fmt::format(" and {} others", by_size.size() - kMostTold);
-  return line.empty() ? "nobody" : line;
+  return line.empty() ? "no holder" : line;
 }
 
 }  // namespace quire

@@ -51,7 +51,7 @@ struct EvictionCandidate {
 std::vector<size_t> choose_evictions(gsl::span<const EvictionCandidate> candidates, uint64_t missing_bytes);
 
 // Returns the largest holders as text, such as "the weights of a (12 bytes), the cache of a (5 bytes) and 2
-// others", or "nobody".
+// others", or "no holder".
 std::string tell_holders(gsl::span<const MemoryHolder> holders);
 
 }  // namespace quire

@@ -77,7 +77,7 @@ SamplerStage parse_stage(std::string_view name) {
       names += stage;
     }
     throw Error(ErrorCode::invalid_argument,
-                "the sampler order names \"{}\", which is no stage; the stages are {}", name, names);
+                "the sampler order names \"{}\", which is not a stage; the stages are {}", name, names);
   }
   return static_cast<SamplerStage>(found - kStageNames.begin());
 }

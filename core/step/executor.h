@@ -59,7 +59,7 @@ class Executor {
   // Gives memory to the first num_pages pages: one chunk more than before, with undefined content, or one
   // less. Later passes name no page beyond. Throws out_of_memory and then changes nothing.
   virtual void set_num_pages(int32_t /*num_pages*/) {
-    throw Error(ErrorCode::unsupported, "this executor has all its pages from the start");
+    throw Error(ErrorCode::unsupported, "this executor cannot grow or shrink its cache");
   }
   // Sets the object that is called at the breaks of a forward pass. Exceptions it throws propagate out of
   // `forward`. It must outlive its use by the executor.

@@ -71,7 +71,7 @@ std::vector<float> to_floats(const TensorView& tensor, std::string_view what) {
   const bool is_float = tensor.dtype == DType::f16 || tensor.dtype == DType::bf16 ||
                         tensor.dtype == DType::f32 || tensor.dtype == DType::f64;
   if (!is_float)
-    throw Error(ErrorCode::unsupported, "{}: type {} where a float type is needed", what,
+    throw Error(ErrorCode::unsupported, "{}: type {}, but a float type is needed", what,
                 dtype_name(tensor.dtype));
   std::vector<float> out(static_cast<size_t>(tensor.num_elements()));
   for (size_t i = 0; i < out.size(); ++i) out[i] = element_as_float(tensor, static_cast<int64_t>(i));

@@ -146,11 +146,11 @@ const GptqBend kGptqBends[] = {
      [](auto& f) { f["g_idx"].template set<int32_t>(63, INT32_MAX); }},
     {"groups_short",
      ErrorCode::format,
-     {"layer.g_idx", "[63] where [64]"},
+     {"layer.g_idx", "[63], but [64]"},
      [](auto& f) { resize<int32_t>(f, "g_idx", {63}); }},
     {"groups_type",
      ErrorCode::format,
-     {"layer.g_idx", "type I16 where I32"},
+     {"layer.g_idx", "type I16, but I32"},
      [](auto& f) { f.replace("g_idx", "I16", {64}, std::vector<int16_t>(64)); }},
     {"no_groups",
      ErrorCode::format,
@@ -172,28 +172,28 @@ const GptqBend kGptqBends[] = {
      }},
     {"groups_do_not_divide",
      ErrorCode::format,
-     {"layer.scales", "3 groups where 64 rows in groups of 32 make 2"},
+     {"layer.scales", "3 groups, but 64 rows in groups of 32 make 2"},
      [](auto& f) {
        f.remove("g_idx");
        resize<uint16_t>(f, "scales", {3, 40});
      }},
     {"groups_against_config",
      ErrorCode::format,
-     {"4 groups where 64 rows in groups of 32 make 2"},
+     {"4 groups, but 64 rows in groups of 32 make 2"},
      [](auto& f) {
        f.remove("g_idx");
        f.quantization().scheme.group_size = 32;
      }},
     {"one_group_against_config",
      ErrorCode::format,
-     {"4 groups where 64 rows in groups of 64 make 1"},
+     {"4 groups, but 64 rows in groups of 64 make 1"},
      [](auto& f) {
        f.remove("g_idx");
        f.quantization().scheme.group_size = -1;
      }},
     {"scales_width",
      ErrorCode::format,
-     {"layer.scales", "[4, 32] where [4, 40]"},
+     {"layer.scales", "[4, 32], but [4, 40]"},
      [](auto& f) {
        resize<uint16_t>(f, "scales", {4, 32});
      }},
@@ -217,19 +217,19 @@ const GptqBend kGptqBends[] = {
      [](auto& f) { f["scales"].dtype = "I16"; }},
     {"zeros_width",
      ErrorCode::format,
-     {"layer.qzeros", "[4, 4] where [4, 5]"},
+     {"layer.qzeros", "[4, 4], but [4, 5]"},
      [](auto& f) {
        resize<int32_t>(f, "qzeros", {4, 4});
      }},
     {"zeros_groups",
      ErrorCode::format,
-     {"layer.qzeros", "[3, 5] where [4, 5]"},
+     {"layer.qzeros", "[3, 5], but [4, 5]"},
      [](auto& f) {
        resize<int32_t>(f, "qzeros", {3, 5});
      }},
     {"zeros_type",
      ErrorCode::format,
-     {"layer.qzeros", "type F32 where I32"},
+     {"layer.qzeros", "type F32, but I32"},
      [](auto& f) { f["qzeros"].dtype = "F32"; }},
     {"two_bit",
      ErrorCode::unsupported,
@@ -245,7 +245,7 @@ const GptqBend kGptqBends[] = {
      }},
     {"eight_bit_with_zeros_of_four",
      ErrorCode::format,
-     {"layer.qzeros", "[4, 5] where [4, 10]"},
+     {"layer.qzeros", "[4, 5], but [4, 10]"},
      [](auto& f) {
        resize<int32_t>(f, "qweight", {16, 40});
      }},
@@ -255,7 +255,7 @@ const GptqBend kGptqBends[] = {
      [](auto& f) { f.template replace<float>("pre_quant_scale", "F32", {1}, {1.0f}); }},
     {"weight_rows",
      ErrorCode::format,
-     {"layer.qweight", "[9, 40] where 64 inputs need 8 rows"},
+     {"layer.qweight", "[9, 40], but 64 inputs need 8 rows"},
      [](auto& f) {
        resize<int32_t>(f, "qweight", {9, 40});
      }},
@@ -267,7 +267,7 @@ const GptqBend kGptqBends[] = {
      }},
     {"weight_columns",
      ErrorCode::format,
-     {"layer.qweight", "48 columns where 40"},
+     {"layer.qweight", "48 columns, but 40"},
      [](auto& f) {
        resize<int32_t>(f, "qweight", {8, 48});
      }},
@@ -277,11 +277,11 @@ const GptqBend kGptqBends[] = {
      [](auto& f) { f["qweight"].shape = {320}; }},
     {"weight_type",
      ErrorCode::format,
-     {"layer.qweight", "type F32 where I32"},
+     {"layer.qweight", "type F32, but I32"},
      [](auto& f) { f["qweight"].dtype = "F32"; }},
     {"outputs_no_multiple_of_8",
      ErrorCode::format,
-     {"39 columns where 39 outputs"},
+     {"39 columns, but 39 outputs"},
      [](auto& f) {
        resize<int32_t>(f, "qweight", {8, 39});
        f.request().num_out = 39;
@@ -289,7 +289,7 @@ const GptqBend kGptqBends[] = {
     {"inputs_no_multiple_of_8", ErrorCode::format, {"60 inputs"}, [](auto& f) { f.request().num_in = 60; }},
     {"bias_length",
      ErrorCode::format,
-     {"layer.bias", "[39] where [40]"},
+     {"layer.bias", "[39], but [40]"},
      [](auto& f) { f.replace("bias", "F16", {39}, std::vector<uint16_t>(39)); }},
     {"bias_nan",
      ErrorCode::numeric,

@@ -51,7 +51,7 @@ TEST(LoadLinear, RefusesDenseOfOtherTypesAndShapes) {
   expect_error(ErrorCode::unsupported, {"layer.weight", "U16"}, [&] { files.load(); });
   files["weight"].dtype = "F16";
   files["weight"].shape = {32 * 32};
-  expect_error(ErrorCode::format, {"layer.weight", "[1024] where [32, 32]"}, [&] { files.load(); });
+  expect_error(ErrorCode::format, {"layer.weight", "[1024], but [32, 32]"}, [&] { files.load(); });
 }
 
 TEST(LoadLinear, RequiresTheBiasThatTheConfigurationDeclares) {

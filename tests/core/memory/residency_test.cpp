@@ -49,7 +49,7 @@ TEST(Residency, EvictableBytesFitLater) {
 }
 
 TEST(Residency, TheLargestHoldersAreListed) {
-  EXPECT_EQ(tell_holders({}), "nobody");
+  EXPECT_EQ(tell_holders({}), "no holder");
   std::vector<MemoryHolder> holders = {holder(1, false, "the weights of x"),
                                        holder(5, false, "the cache of x")};
   EXPECT_EQ(tell_holders(holders), "the cache of x (5 bytes), the weights of x (1 bytes)");
