@@ -311,7 +311,7 @@ class Runner {
     }
     if (sampling && std::any_of(outcomes.begin(), outcomes.end(),
                                 [](const SampleOutcome& o) { return o.status != SampleStatus::drawn; }))
-      stop("logits that are no numbers");
+      stop("logits that are not finite");
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];
   }

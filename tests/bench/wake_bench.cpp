@@ -140,7 +140,7 @@ Times measure(Bench& bench, int num_rounds) {
   std::vector<double> leaves, issues, both, tokens;
   for (int round = 0; round < num_rounds; ++round) {
     const Answer answer = bench.ask();
-    if (answer.tokens != expected.tokens) stop("another text than before");
+    if (answer.tokens != expected.tokens) stop("the generated text differs");
     tokens.push_back(answer.first_token);
     leaves.push_back(bench.evict());
     issues.push_back(bench.wake());

@@ -32,7 +32,7 @@ ErrorCode Simulation::attempt(Call&& call) {
   }
   stats_.failed_allocations += static_cast<uint64_t>(failed_allocations_);
   if (code == ErrorCode::out_of_memory && failed_allocations_ == 0)
-    violation("a call failed for want of memory");
+    violation("a call failed with out_of_memory although no allocation failed");
   return code;
 }
 
@@ -191,7 +191,7 @@ void Simulation::submit() {
   std::shared_ptr<Job> job;
   const ErrorCode code = attempt([&] { job = engine_->cache->submit(request); });
   if (code != ErrorCode::ok) return refuse(request, code);
-  if (must_refuse(request) != ErrorCode::ok) violation("a job was taken that can never run");
+  if (must_refuse(request) != ErrorCode::ok) violation("a job that can never run was accepted");
   add_job(std::move(job), std::move(request), {});
 }
 
@@ -203,7 +203,7 @@ void Simulation::submit_many() {
   std::vector<std::shared_ptr<Job>> jobs;
   const ErrorCode code = attempt([&] { jobs = engine_->cache->submit_many(request, num_jobs); });
   if (code != ErrorCode::ok) return refuse(request, code);
-  if (static_cast<int32_t>(jobs.size()) != num_jobs) violation("submit_many made another number of jobs");
+  if (static_cast<int32_t>(jobs.size()) != num_jobs) violation("submit_many returned a wrong number of jobs");
   for (auto& job : jobs) {
     add_job(std::move(job), request, {});
     request.tag = ++last_tag_;
@@ -360,7 +360,7 @@ void Simulation::drain(uint32_t max_events) {
   for (Event& event : events) {
     const auto entry = jobs_.find(event.tag);
     if (entry == jobs_.end()) return violation("an event of a job without a reader");
-    if (!entry->second.in_queue) violation("an event in a queue that was not asked for");
+    if (!entry->second.in_queue) violation("an event arrived in the queue of another reader");
     take(entry->second, std::move(event));
   }
 }

@@ -52,7 +52,7 @@ void Simulation::judge_endings() {
       ++stats_.ended;
       judge(model, model.job->result());
     } else if (engine_ended_ != ErrorCode::ok) {
-      violation(fmt::format("I6: alive behind the end of the engine: {}", describe(model)));
+      violation(fmt::format("I6: still alive after the end of the engine: {}", describe(model)));
     }
   }
   if (ended_for_memory_ > failed_allocations_ && !all_allocations_failed_) {
@@ -68,21 +68,21 @@ void Simulation::judge(SimulatedJob& model, const JobResult& result) {
   const bool spoiled = counts && faults.spoiled == model.request.tag;
   // If the message of one fault could not be allocated, another fault may be reported first.
   if (spoiled && result.error != ErrorCode::numeric && failed_allocations_ == 0) {
-    violation("I5: a row that is not finite came through: " + describe(model));
+    violation("I5: a row that is not finite did not fail the job: " + describe(model));
   }
   if (result.reason == FinishReason::cancelled) {
-    if (!model.cancelled) violation("cancelled by nobody: " + describe(model));
+    if (!model.cancelled) violation("cancelled without a cancel call: " + describe(model));
     return;
   }
   if (result.reason == FinishReason::failed) return judge_failure(model, result);
-  if (model.never_fits) violation("I7: a fork that can never fit was taken: " + describe(model));
+  if (model.never_fits) violation("I7: a fork that can never fit was accepted: " + describe(model));
   if (result.reason != model.expected.reason) {
-    violation(fmt::format("it ends with reason {} after {} tokens, alone with {}: {}",
+    violation(fmt::format("ended with reason {} after {} tokens, expected {}: {}",
                           static_cast<int32_t>(result.reason), result.new_tokens,
                           static_cast<int32_t>(model.expected.reason), describe(model)));
   }
   if (result.new_tokens != static_cast<int32_t>(model.expected.tokens.size())) {
-    violation("it ends with another number of tokens than alone: " + describe(model));
+    violation("ended with a wrong number of tokens: " + describe(model));
   }
   if (result.reason == FinishReason::completed) check_output(model);
 }
@@ -108,7 +108,7 @@ void Simulation::judge_failure(SimulatedJob& model, const JobResult& result) {
   if (code == ErrorCode::deadline && missed_deadline(model, result)) return;
   if (code == ErrorCode::slow_reader && model.request.slow_reader == SlowReaderPolicy::end) return;
   if (model.never_fits && code == ErrorCode::too_large) return;
-  violation(fmt::format("I5: failed with {} ({}) for no fault of its own: {}", error_code_name(code),
+  violation(fmt::format("I5: failed with {} ({}) without a fault of its own: {}", error_code_name(code),
                         result.message, describe(model)));
 }
 
@@ -131,7 +131,7 @@ void Simulation::check_output(const SimulatedJob& model) {
   bool same = scores.size() == expected.size();
   // Both sum in double, so they differ only by the rounding to float.
   for (size_t i = 0; same && i < scores.size(); ++i) same = std::abs(scores[i] - expected[i]) < 1e-4F;
-  if (!same) violation("it scores otherwise than alone: " + describe(model));
+  if (!same) violation("wrong scores: " + describe(model));
 }
 
 void Simulation::take(SimulatedJob& model, Event event) {
@@ -143,7 +143,7 @@ void Simulation::take(SimulatedJob& model, Event event) {
   const bool may_be_bare = model.expected.reason == FinishReason::completed;
   if (event.kind == EventKind::text && event.token_ids.empty() && !may_be_bare)
     violation("a text event without tokens");
-  if (event.kind == EventKind::started && model.seen.num_started > 0) violation("it started twice");
+  if (event.kind == EventKind::started && model.seen.num_started > 0) violation("a job started twice");
   if (event.kind == EventKind::progress && event.done_tokens > event.total_tokens)
     violation("progress beyond the end");
   const size_t num_log_probs = model.request.want_log_probs ? event.token_ids.size() : 0;
@@ -151,7 +151,7 @@ void Simulation::take(SimulatedJob& model, Event event) {
   const bool terminal = event.terminal();
   add_event(model.seen, std::move(event));
   if (model.seen.num_terminal > 1 || model.seen.num_after_terminal > 0)
-    violation("I3: an event behind the last one");
+    violation("I3: an event after the last one");
   if (terminal) check_transcript(model);
 }
 
@@ -159,7 +159,7 @@ void Simulation::take(SimulatedJob& model, Event event) {
 void Simulation::check_transcript(const SimulatedJob& model) {
   const Transcript& seen = model.seen;
   const TokenIds& expected = model.expected.tokens;
-  if (!model.ended) violation("I3: a terminal event of a job that is not over");
+  if (!model.ended) violation("I3: a terminal event of a job that has not ended");
   const JobResult result = model.job->result();
   if (seen.terminal.reason != result.reason || seen.terminal.error != result.error) {
     violation("the terminal event and the result differ: " + describe(model));
@@ -173,7 +173,7 @@ void Simulation::check_transcript(const SimulatedJob& model) {
         position < expected.size() && seen.tokens[i] == expected[position] &&
         (!model.request.want_log_probs || seen.log_probs[i] == model.expected.log_probs[position]);
     if (!same) {
-      return violation(fmt::format("I5: token {} is not what it is alone: {}; saw {}, expected {}", i,
+      return violation(fmt::format("I5: token {} differs from a run alone: {}; got {}, expected {}", i,
                                    describe(model), fmt::join(seen.tokens, " "), fmt::join(expected, " ")));
     }
     ++position;
@@ -184,13 +184,13 @@ void Simulation::check_transcript(const SimulatedJob& model) {
   const bool text_fits = whole ? seen.text == model.expected.text
                                : model.expected.text.compare(0, seen.text.size(), seen.text) == 0;
   if (!text_fits)
-    violation(fmt::format("I14: the text is \"{}\", alone \"{}\": {}", seen.text, model.expected.text,
+    violation(fmt::format("I14: the text is \"{}\", expected \"{}\": {}", seen.text, model.expected.text,
                           describe(model)));
 }
 
 void Simulation::check_pages() {
   const KvCache& kv = loop().kv();
-  if (engine_->executor->num_bad_reads() > 0) violation("I9: a sequence was read from a wrong place");
+  if (engine_->executor->num_bad_reads() > 0) violation("I9: a sequence was read from a wrong position");
   const std::string problem = kv.audit();
   if (!problem.empty()) violation("I4: " + problem);
   poison_empty_slots();
@@ -201,7 +201,8 @@ void Simulation::check_pages() {
       engine_->executor->mark(page) = kNobody;
     }
     const auto tokens = kv.pool().tokens(page);
-    if (!engine_->executor->holds(page, tokens)) violation("I9: a page does not hold what is on record");
+    if (!engine_->executor->holds(page, tokens))
+      violation("I9: the content of a page differs from its recorded tokens");
     check_slots(page, tokens);
     if (!kv.pool().is_cached(page)) continue;
     const TokenId poison = oracle_->special().poison;
@@ -213,7 +214,7 @@ void Simulation::check_pages() {
 // A reader of page events has exactly the pages that can be found, or was notified of a gap.
 void Simulation::check_followed_pages() {
   for (const Event& event : page_queue_->drain(100000, Duration{0})) replay_.take(event);
-  if (!replay_.problem().empty()) violation("I4: of pages that are followed, " + replay_.problem());
+  if (!replay_.problem().empty()) violation("I4: page events: " + replay_.problem());
   page_events_may_lack_ |= failed_allocations_ > 0;
   PageReplay::Pages there;
   if (engine_ended_ == ErrorCode::ok) there = PageReplay::of(loop().kv());
@@ -222,8 +223,8 @@ void Simulation::check_followed_pages() {
   stats_.pages_followed += agrees ? there.size() : 0;
   if (agrees || loop().jobs().metrics_store().cache().steps == 0) return;
   if (!page_events_may_lack_) {
-    violation(fmt::format("I4: a follower knows {} pages{}, and {} can be found",
-                          replay_.count(PageMedium::device), replay_.in_order() ? "" : " and of a gap",
+    violation(fmt::format("I4: a page reader has {} pages{}, and {} can be found",
+                          replay_.count(PageMedium::device), replay_.in_order() ? "" : " and a gap",
                           there.size()));
   }
   if (engine_ended_ == ErrorCode::ok) engine_->cache->follow_pages({page_queue_, std::nullopt, 0});
@@ -240,7 +241,7 @@ void Simulation::check_room() {
   const uint64_t leased = engine_->cache->runtime()->leased_bytes("card:0");
   if (leased != others + grown)
     violation(fmt::format("I4: {} bytes are leased, others have {} and the cache {}", leased, others, grown));
-  if (leased > 10 * static_cast<uint64_t>(limits_.num_pages)) violation("I4: bytes were given away twice");
+  if (leased > 10 * static_cast<uint64_t>(limits_.num_pages)) violation("I4: bytes were leased twice");
   stats_.grown += num_pages > num_pages_seen_ ? 1 : 0;
   stats_.shrunk += num_pages < num_pages_seen_ ? 1 : 0;
   num_pages_seen_ = num_pages;
@@ -251,7 +252,7 @@ void Simulation::check_slots(PageId page, gsl::span<const TokenId> tokens) {
   const auto windows = loop().kv().windows();
   for (size_t g = 0; g < windows.size(); ++g) {
     if (windows[g].has(page) && !engine_->executor->slot_holds(g, windows[g].slot(page), tokens))
-      violation("I9: a slot does not hold what its page does");
+      violation("I9: the content of a slot differs from its page");
   }
 }
 
@@ -274,15 +275,17 @@ void Simulation::check_counts() {
   if (door().num_live() != num_live) {
     std::string names;
     for (const auto& [tag, model] : jobs_) names += model.ended ? "" : "; " + describe(model);
-    violation(fmt::format("I3: the engine knows of {} jobs, {} are alive, {} of them dropped{}",
-                          door().num_live(), num_live, dropped_.size(), names));
+    violation(fmt::format("I3: the engine has {} jobs, {} are alive, {} of them dropped{}", door().num_live(),
+                          num_live, dropped_.size(), names));
   }
   const auto known = static_cast<uint64_t>(stats.queued_jobs + stats.running_jobs) + stats.finished_jobs;
   if (stats.submitted_jobs != known) violation("jobs do not add up");
   const bool idle = num_live == 0 && pins_.empty() && pages.pinned == 0;
-  if (idle && loop().kv().pool().num_referenced() != 0) violation("I4: pages are held when no job lives");
+  if (idle && loop().kv().pool().num_referenced() != 0)
+    violation("I4: pages are referenced but no job is alive");
   for (const SlotPool& window : loop().kv().windows()) {
-    if (idle && window.num_unused() != window.num_slots()) violation("I4: slots are held when no job lives");
+    if (idle && window.num_unused() != window.num_slots())
+      violation("I4: slots are used but no job is alive");
     stats_.full_windows += window.num_unused() == 0 ? 1 : 0;
   }
 }
@@ -316,7 +319,7 @@ void Simulation::check_running(SimulatedJob& model) {
   if (record->overtaken > cache_options_.max_overtakes)
     violation("I11: overtaken too often: " + describe(model));
   if (!model.forked && !model.request.reuse_prefix && record->result.cached_tokens != 0) {
-    violation("I9: found what it must not look for: " + describe(model));
+    violation("I9: a prefix was found although reuse is off: " + describe(model));
   }
   record->for_each_lane([&](const Lane& lane) {
     if (lane.sequence.has_value() != record->holds_pages())
@@ -324,10 +327,10 @@ void Simulation::check_running(SimulatedJob& model) {
     if (!lane.sequence) return;
     const auto length = static_cast<size_t>(loop().kv().length(*lane.sequence));
     if (length >= lane.known().size())
-      return violation("I9: nothing is left to be computed: " + describe(model));
+      return violation("I9: no token is left to compute: " + describe(model));
     const auto tokens = gsl::span<const TokenId>(lane.tokens).first(length);
     if (!engine_->executor->holds_sequence(loop().kv().pages(*lane.sequence), tokens))
-      violation(fmt::format("I9: the pages do not hold its {} tokens: {}", length, describe(model)));
+      violation(fmt::format("I9: the pages do not contain its {} tokens: {}", length, describe(model)));
   });
 }
 
@@ -350,7 +353,7 @@ void Simulation::check_progress(StepOutcome outcome) {
   for (const auto& [tag, model] : jobs_) {
     const JobRecord* const record = model.ended ? nullptr : loop().jobs().find(model.id);
     if (record == nullptr || !record->runnable()) continue;
-    violation("I11: nothing runs, but could: " + describe(model));
+    violation("I11: no job runs, but this one could: " + describe(model));
   }
 }
 
@@ -381,11 +384,10 @@ void Simulation::check_owner(const Batch& batch, int32_t sequence, const Simulat
       batch.page_table[static_cast<size_t>(sequence) * static_cast<size_t>(batch.page_table_stride) +
                        static_cast<size_t>(page_idx)];
   const JobRecord* const record = model.ended ? nullptr : loop().jobs().find(model.id);
-  if (record == nullptr || !record->holds_pages())
-    return violation("a job that is over takes part in a step");
+  if (record == nullptr || !record->holds_pages()) return violation("a finished job takes part in a step");
   const auto pages = loop().kv().pages(*planned_of(batch, sequence)->lane->sequence);
   if (static_cast<size_t>(page_idx) >= pages.size() || pages[static_cast<size_t>(page_idx)].value != page)
-    violation("a job writes on a page that is not its own");
+    violation("a job writes to a page that it does not own");
 }
 
 void Simulation::before_step(const Batch& batch) {
@@ -397,7 +399,7 @@ void Simulation::before_step(const Batch& batch) {
   for (int32_t sequence = 0; sequence < batch.num_sequences(); ++sequence) {
     const auto entry = jobs_.find(owner_of(batch, sequence));
     if (entry == jobs_.end()) {
-      if (!engine_->executor->runs_ahead()) violation("somebody unknown takes part in a step");
+      if (!engine_->executor->runs_ahead()) violation("an unknown job takes part in a step");
       continue;
     }
     const SimulatedJob& model = entry->second;
@@ -428,7 +430,7 @@ void Simulation::check_name_space(const Batch& batch, int32_t sequence, int8_t s
 void Simulation::note_warning(std::string_view line) {
   const AllocationFaultsOff off;
   if (faults_->record().step_failed || step_may_lack_memory_) return;
-  violation(fmt::format("I5: nothing went wrong, yet: {}", line));
+  violation(fmt::format("I5: a warning without a fault: {}", line));
 }
 
 void Simulation::forget_ended() {

@@ -241,10 +241,10 @@ void Simulation::end_engine() {
   stats_.followed += static_cast<uint64_t>(engine_->executor->num_followed());
   stats_.in_vain += static_cast<uint64_t>(engine_->executor->num_in_vain());
   stats_.masked += static_cast<uint64_t>(engine_->executor->num_rows_masked());
-  if (stats.engine_error != engine_ended_) violation("the engine does not say how it ended");
-  if (stats.pages.referenced != 0) violation("pages are held behind the end of the engine");
+  if (stats.engine_error != engine_ended_) violation("the engine does not report how it ended");
+  if (stats.pages.referenced != 0) violation("pages are referenced after the end of the engine");
   if (door().num_live() != 0 || door().num_queued() != 0)
-    violation("jobs are alive behind the end of the engine");
+    violation("jobs are alive after the end of the engine");
   const auto fails = [&](const char* what, const std::function<void()>& call) {
     try {
       call();
@@ -265,11 +265,11 @@ void Simulation::end_engine() {
   fails("query_prefix", [&] { engine_->cache->query_prefix({1, 2}, "", Duration{0}); });
   fails("pin_prefix", [&] { engine_->cache->pin_prefix({1, 2}, "", Duration{0}, Duration{0}); });
   if (engine_->cache->thread().run_once() != StepOutcome::idle)
-    violation("a step behind the end of the engine");
+    violation("a step after the end of the engine");
   drain(100000);
   for (auto& [tag, model] : jobs_) read(model, 100000);
   for (const auto& [tag, model] : jobs_) {
-    if (model.seen.num_terminal != 1) violation("a job has no terminal event behind the end of the engine");
+    if (model.seen.num_terminal != 1) violation("a job has no terminal event after the end of the engine");
   }
   engine_->cache->close();
   jobs_.clear();
@@ -290,11 +290,11 @@ void Simulation::check_step(StepOutcome outcome) {
   judge_endings();
   check_progress(outcome);
   for (const JobId id : dropped_) {
-    if (loop().jobs().find(id) != nullptr) violation("a dropped job lives on behind a step");
+    if (loop().jobs().find(id) != nullptr) violation("a dropped job is alive after a step");
   }
   dropped_.clear();
   for (const auto& [tag, model] : jobs_) {
-    if (model.cancelled && !model.ended) violation("a cancelled job lives on behind a step");
+    if (model.cancelled && !model.ended) violation("a cancelled job is alive after a step");
   }
   clock_.advance(std::chrono::microseconds(200));
 }
@@ -314,8 +314,8 @@ void Simulation::settle() {
   }
   for (const PinId pin : std::exchange(pins_, {})) loop().jobs().unpin(pin);
   if (violation_.empty()) settle_step();
-  if (engine_->cache->stats().pages.referenced != 0) violation("pages are held when no job lives");
-  if (door().num_queued() != 0) violation("the queue counts jobs that are gone");
+  if (engine_->cache->stats().pages.referenced != 0) violation("pages are referenced but no job is alive");
+  if (door().num_queued() != 0) violation("the queue counts jobs that have ended");
 }
 
 void Simulation::settle_step() {

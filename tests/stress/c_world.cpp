@@ -161,7 +161,7 @@ void CWorld::finish(const Roots& roots) {
   free_what_is_left(quire_job_free, job, freed);
   free_what_is_left(quire_alias_free, alias, freed);
   free_what_is_left(quire_cache_free, cache, freed);
-  EXPECT_TRUE(share_.expired()) << "somebody keeps the cache";
+  EXPECT_TRUE(share_.expired()) << "the cache is still referenced";
   free_what_is_left(quire_stats_free, stats, freed);
   free_what_is_left(quire_event_free, event, freed);
   free_what_is_left(quire_queue_free, queue, freed);

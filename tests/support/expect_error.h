@@ -25,7 +25,7 @@ void expect_error(ErrorCode code, std::initializer_list<std::string_view> words,
     }
     return;
   }
-  ADD_FAILURE() << "nothing was refused; expected " << error_code_name(code);
+  ADD_FAILURE() << "no error was thrown; expected " << error_code_name(code);
 }
 
 }  // namespace quire::testing

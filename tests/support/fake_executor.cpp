@@ -135,7 +135,8 @@ void FakeExecutor::check_memory(const Batch& batch) const {
 }
 
 void FakeExecutor::set_num_pages(int32_t num_pages) {
-  require(num_pages >= limits_.least_pages && num_pages <= limits_.num_pages, "so many pages");
+  require(num_pages >= limits_.least_pages && num_pages <= limits_.num_pages,
+          "a number of pages out of range");
   if (num_pages > num_pages_ && before_growth) before_growth();
   write_ahead();
   for (int32_t page = std::min(num_pages, num_pages_); page < std::max(num_pages, num_pages_); ++page) {
@@ -153,7 +154,7 @@ Ticket FakeExecutor::forward(const Batch& batch) {
     ++num_in_vain_;
   }
   if (state_ == State::drawn) {
-    require(limits_.follows, "a step issued ahead, which this executor does not take");
+    require(limits_.follows, "a step issued ahead, which this executor does not support");
     check(batch);
     require(batch.copies.empty() && !batch.wants_hidden, "a step that cannot be issued ahead");
     ahead_ = batch;
@@ -255,7 +256,7 @@ void FakeExecutor::compute(const Batch& batch) {
 // Rows that were drawn from can no longer be read.
 void FakeExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
   require(ticket == last_ && (state_ == State::computed || state_ == State::ahead), "draws out of turn");
-  require(draws.rows.empty() || limits_.makes_draws, "draws, which this executor does not make");
+  require(draws.rows.empty() || limits_.makes_draws, "draws, which this executor does not support");
   require(draws.edits.size() <= static_cast<size_t>(limits_.max_draw_edits), "edits of the step");
   runs_ahead_ = state_ == State::ahead;
   if (runs_ahead_) {

@@ -101,7 +101,8 @@ TEST(ConstrainedGeneration, AConstraintDeterminesTheDrawnTokens) {
     EXPECT_EQ(read_all(*job).tokens, with_end);
     EXPECT_EQ(job->result().reason, FinishReason::stop_token);
     EXPECT_EQ(read_all(*endless).tokens, text);
-    EXPECT_EQ(endless->result().reason, FinishReason::completed) << "nothing may come, and it may end";
+    EXPECT_EQ(endless->result().reason, FinishReason::completed)
+        << "no token is allowed, and the text may end";
     EXPECT_EQ(read_all(*free).tokens, fake_greedy({5, 6}, 12, options.limits.vocab_size));
     if (!on_device) continue;
     EXPECT_GE(engine.executor->num_rows_masked(), 13);
@@ -124,7 +125,7 @@ TEST(ConstrainedGeneration, ADeadEndAtALimitNamesTheLimit) {
       request.sampling.banned_tokens = {9};
       const auto barred = engine.cache->submit(request);
       engine.run_to_idle();
-      EXPECT_EQ(barred->result().error, ErrorCode::invalid_argument) << "no limit is why";
+      EXPECT_EQ(barred->result().error, ErrorCode::invalid_argument) << "not because of a limit";
     }
   }
 }
@@ -157,7 +158,7 @@ TEST(ConstrainedGeneration, ForcedTokensAreComputedInOneStepAndNotDrawn) {
     EXPECT_EQ(forced.result.new_tokens, drawn.result.new_tokens);
     EXPECT_EQ(forced.result.cached_tokens, 0);
     EXPECT_GE(drawn.num_steps, 11);
-    EXPECT_LE(forced.num_steps, on_device ? 4 : 2) << "one that was issued ahead has one token alone";
+    EXPECT_LE(forced.num_steps, on_device ? 4 : 2) << "a step issued ahead has one token only";
   }
 }
 
@@ -203,7 +204,7 @@ TEST(ConstrainedGeneration, ForksAndRewindsMayCutForcedTokens) {
   with_end.push_back(3);
   EXPECT_EQ(job->result().new_tokens, 11);
   EXPECT_EQ(job->result().reason, FinishReason::stop_token);
-  EXPECT_EQ(child->result().new_tokens, 1) << "the end alone was left";
+  EXPECT_EQ(child->result().new_tokens, 1) << "only the end was left";
   EXPECT_EQ(child->result().reason, FinishReason::stop_token);
 }
 

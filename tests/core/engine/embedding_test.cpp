@@ -100,7 +100,7 @@ TEST(EmbeddingTest, OtherJobsAndACachedPrefixChangeNothing) {
   const auto again = engine.cache->submit(embedding_of(0, 30, Pooling::last, true));
   engine.run_to_idle();
   EXPECT_EQ(again->embedding(), plain_embedding(embedding_of(0, 30, Pooling::last, true)));
-  EXPECT_GE(again->result().cached_tokens, 28) << "the last state alone needs no prompt computed again";
+  EXPECT_GE(again->result().cached_tokens, 28) << "the last state alone does not need the prompt again";
 }
 
 TEST(EmbeddingTest, AJobThatLostItsPagesStartsOver) {

@@ -222,7 +222,7 @@ TEST(GenerationTest, ADeviceFaultEndsAllJobsWithOneStatus) {
   for (const auto& job : jobs) EXPECT_EQ(read_all(*job).terminal.error, ErrorCode::device_lost);
   try {
     engine.cache->submit(greedy({1}, 1));
-    ADD_FAILURE() << "a lost device takes no jobs";
+    ADD_FAILURE() << "a job was accepted on a lost device";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::device_lost);
   }
@@ -279,7 +279,7 @@ TEST(GenerationTest, OnlyAGeneratingJobCanBeForked) {
   engine.cache->thread().run_once();
   try {
     job->fork({});
-    ADD_FAILURE() << "there is nothing to go on from";
+    ADD_FAILURE() << "a fork without tokens was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   }
@@ -354,7 +354,7 @@ TEST(GenerationTest, APausedJobIsNotComputedUntilItIsResumed) {
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(counting(4, 9), 20, kVocab));
 }
 
-TEST(GenerationTest, StatsAfterAPinShowIt) {
+TEST(GenerationTest, StatsIncludeAPinAtOnce) {
   FakeEngine engine(threadless());
   const TokenIds prompt = counting(3, 40);
   const auto job = engine.cache->submit(greedy(prompt, 2));
@@ -428,7 +428,7 @@ TEST(Generation, AJobWithoutAnyAllowedTokenIsRefused) {
   request.min_new_tokens = 5;
   EXPECT_EQ(code_of(request), ErrorCode::invalid_argument) << "the end may not be drawn yet";
   request.ignore_end_tokens = true;
-  EXPECT_EQ(code_of(request), ErrorCode::ok) << "it ends nothing";
+  EXPECT_EQ(code_of(request), ErrorCode::ok) << "it does not end the job";
   request.sampling.banned_tokens.push_back(3);
   EXPECT_EQ(code_of(request), ErrorCode::invalid_argument);
 }

@@ -102,7 +102,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, SlowReaderTest,
 TEST_P(SlowReaderTest, TheOthersKeepTheirSpeed) {
   for (const int32_t num_pages : {kPlenty, kScarce}) {
     const size_t all_keep_up = tokens_of_fast_readers({GetParam(), Reading::keeps_up, num_pages});
-    EXPECT_GE(all_keep_up, static_cast<size_t>(kNumFast) * kNumSteps * 9 / 10) << "the scene itself is slow";
+    EXPECT_GE(all_keep_up, static_cast<size_t>(kNumFast) * kNumSteps * 9 / 10)
+        << "the workload itself is slow";
     for (const Reading reading : {Reading::one_a_second, Reading::never, Reading::dropped}) {
       const size_t beside_slow = tokens_of_fast_readers({GetParam(), reading, num_pages});
       const double share = static_cast<double>(beside_slow) / static_cast<double>(all_keep_up);

@@ -301,7 +301,7 @@ TEST(CodedFormats, ABiasThatBitNetScalesIsRefused) {
                [&] { load(tensors, whole(), bitnet_config(BitNetScale::multiplies)); });
 }
 
-TEST(CodedFormats, BitNetTakesOutputsByFours) {
+TEST(CodedFormats, BitNetNeedsAMultipleOfFourOutputs) {
   LinearRequest request = whole();
   request.num_out = 22;
   expect_error(ErrorCode::format, {"x.weight", "22 outputs"},

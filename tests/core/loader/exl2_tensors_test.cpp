@@ -285,7 +285,7 @@ TEST(Exl2Tensors, NamesAMissingTensor) {
 }
 
 // Random changes to the small tensors: the layer is either rejected or consistent.
-TEST(Exl2Tensors, StaysSoundUnderRandomChanges) {
+TEST(Exl2Tensors, StaysValidUnderRandomChanges) {
   testing::Random random(7);
   int refused = 0;
   for (int round = 0; round < 3000; ++round) {

@@ -66,7 +66,7 @@ TEST_P(MalformedWeights, ATensorOfAnotherShapeIsNamed) {
   }
 }
 
-TEST_P(MalformedWeights, ATensorOfWholeNumbersIsNamed) {
+TEST_P(MalformedWeights, AnIntegerTensorIsNamed) {
   for (size_t i = 0; i < model_.tensors.size(); ++i) {
     StoredModel bent = model_;
     bent.tensors[i].dtype = "I16";

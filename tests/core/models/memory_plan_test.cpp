@@ -94,7 +94,8 @@ TEST(MemoryPlan, EqualsTheMemoryOfEveryArchitecture) {
 }
 
 TEST(MemoryPlan, EqualsTheMemoryOfShards) {
-  if (!device_with_limit(0)->has(kernels::kCapabilityShards)) GTEST_SKIP() << "layers are not cut here";
+  if (!device_with_limit(0)->has(kernels::kCapabilityShards))
+    GTEST_SKIP() << "this device does not split layers";
   for (const std::string& path : small_models()) {
     for (const int32_t num_shards : {2, 3}) {
       SCOPED_TRACE(path + ", shards: " + std::to_string(num_shards));

@@ -95,7 +95,7 @@ struct Kept {
 class KeptPrefixes : public ::testing::TestWithParam<Kept> {
  protected:
   void SetUp() override {
-    if (model_ == nullptr) GTEST_SKIP() << "layers are not cut here";
+    if (model_ == nullptr) GTEST_SKIP() << "this device does not split layers";
   }
 
   std::shared_ptr<Engine> open(const PrefixStoreOptions& prefixes) const {

@@ -41,7 +41,8 @@ JobRequest request_of(const Model& model, int32_t index) {
 class ShardedJobs : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!open_test_device()->has(kernels::kCapabilityShards)) GTEST_SKIP() << "layers are not cut here";
+    if (!open_test_device()->has(kernels::kCapabilityShards))
+      GTEST_SKIP() << "this device does not split layers";
     two_ = load_shards(QUIRE_EMBEDDED_MODEL, 2);
   }
   std::shared_ptr<const Model> two_;

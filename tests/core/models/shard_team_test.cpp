@@ -38,7 +38,7 @@ TEST(ShardTeam, ThrowsTheErrorOfTheFirstFailedShardAndContinues) {
     };
     try {
       team.run(work, interrupt);
-      ADD_FAILURE() << "no failure was told";
+      ADD_FAILURE() << "no error was thrown";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::numeric);
     }
@@ -147,7 +147,7 @@ TEST_F(Gathers, EndIfAShardCannotContinueAndWorkAgainAfterwards) {
     };
     try {
       team_.run(work, [&] { communicator_->interrupt(); });
-      ADD_FAILURE() << "no failure was told";
+      ADD_FAILURE() << "no error was thrown";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::numeric);
     }

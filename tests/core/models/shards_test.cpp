@@ -16,7 +16,8 @@ namespace {
 class ShardedFamilies : public ::testing::TestWithParam<Family> {
  protected:
   void SetUp() override {
-    if (!open_test_device()->has(kernels::kCapabilityShards)) GTEST_SKIP() << "layers are not cut here";
+    if (!open_test_device()->has(kernels::kCapabilityShards))
+      GTEST_SKIP() << "this device does not split layers";
     directory_ = family_directory(GetParam());
     if (directory_.empty()) GTEST_SKIP() << GetParam().name << " is absent";
     ids_ = read_ids(directory_ + "/golden.safetensors", "input_ids");
@@ -41,7 +42,7 @@ TEST_P(ShardedFamilies, EqualOneShard) {
 // Each shard quantizes the whole input row of a matrix, so its blocks have the same scales as with one shard.
 TEST_P(ShardedFamilies, EqualOneShardWithByteActivations) {
   constexpr auto kByte = kernels::ActivationDtype::i8;
-  if (!runs_activations(kByte)) GTEST_SKIP() << "activations are not rounded to bytes here";
+  if (!runs_activations(kByte)) GTEST_SKIP() << "this device does not quantize activations to bytes";
   const std::vector<float> whole = TransformerRunner(load_model(directory_, kByte), {}).logits(ids_, 512);
   TransformerRunner shards(load_model(directory_, kByte, 3), {});
   EXPECT_TRUE(shards.logits(ids_, 512) == whole);
@@ -69,7 +70,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, ShardedFamilies, ::testing::ValuesIn(kFamilies)
 class Shards : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!open_test_device()->has(kernels::kCapabilityShards)) GTEST_SKIP() << "layers are not cut here";
+    if (!open_test_device()->has(kernels::kCapabilityShards))
+      GTEST_SKIP() << "this device does not split layers";
   }
 };
 
@@ -87,7 +89,7 @@ std::shared_ptr<const Model> load_on_two_devices(int32_t num_shards) {
 // A model with integer-coded matrices, where 8-bit activations change the computation.
 TEST_F(Shards, QuantizeActivationsAsOneShardDoes) {
   constexpr auto kByte = kernels::ActivationDtype::i8;
-  if (!runs_activations(kByte)) GTEST_SKIP() << "activations are not rounded to bytes here";
+  if (!runs_activations(kByte)) GTEST_SKIP() << "this device does not quantize activations to bytes";
   TokenIds ids(70);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>(5 * i + 1);
   const std::vector<float> whole =

@@ -157,7 +157,7 @@ TEST_F(StandBy, AWakeWithoutMemoryLeavesItEvicted) {
 
 // The device has too little free memory, which the budget does not account for.
 TEST_F(StandBy, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
-  if (!parks()) GTEST_SKIP() << "weights come from files here";
+  if (!parks()) GTEST_SKIP() << "this device reloads weights from files";
   kernels::DeviceOptions options;
   uint64_t whole = 0;
   {
@@ -185,7 +185,7 @@ TEST_F(StandBy, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
 }
 
 TEST_F(StandBy, ACancelledWakeLeavesItEvicted) {
-  if (!parks()) GTEST_SKIP() << "weights come from files here";
+  if (!parks()) GTEST_SKIP() << "this device reloads weights from files";
   const auto home = load();
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
   const uint64_t away = use().held_bytes;

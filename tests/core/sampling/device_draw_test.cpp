@@ -63,7 +63,7 @@ TEST_F(DeviceDrawRefusal, TheMostLikelyTokens) {
   EXPECT_FALSE(takes({.logits = {}, .state = &state, .num_top_log_probs = 1}));
 }
 
-TEST_F(DeviceDrawRefusal, NotAMask) {
+TEST_F(DeviceDrawRefusal, AMaskIsAccepted) {
   const SamplerState state({}, 10);
   const std::vector<uint32_t> words{0x3ff};
   DeviceDraws draws;

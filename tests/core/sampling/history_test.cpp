@@ -43,7 +43,7 @@ std::vector<double> penalise_slowly(const SamplingSettings& s, const TokenIds& t
 std::vector<float> penalise(const TokenHistory& history, std::vector<float> logits) {
   std::vector<bool> seen(logits.size());
   history.penalise(logits, seen);
-  EXPECT_EQ(seen, std::vector<bool>(logits.size())) << "scratch must be handed back clean";
+  EXPECT_EQ(seen, std::vector<bool>(logits.size())) << "scratch must be returned clean";
   return logits;
 }
 

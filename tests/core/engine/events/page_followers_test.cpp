@@ -119,11 +119,11 @@ TEST_F(PageFollowersTest, PagesAreReportedOnEveryMedium) {
   const PageReplay::Pages before = replay.pages();
   follow(engine);
   read();
-  ASSERT_EQ(replay.pages().size(), before.size()) << "following anew tells the same";
+  ASSERT_EQ(replay.pages().size(), before.size()) << "following again reports the same";
   for (const auto& [key, page] : replay.pages()) {
     ASSERT_EQ(before.count(key), 1U);
     const bool has_tokens = key.first != PageMedium::file;
-    EXPECT_EQ(before.at(key).tokens == page.tokens, has_tokens) << "files are known by their keys";
+    EXPECT_EQ(before.at(key).tokens == page.tokens, has_tokens) << "files are identified by their keys";
     EXPECT_EQ(before.at(key).parent, page.parent);
   }
 }

@@ -43,7 +43,7 @@ TEST_F(TextOutputTest, ARewindKeepsHeldTokens) {
   push(output, "cd");
   EXPECT_FALSE(output.has_text());
   TextOutput rewound = output.rewound(spell("abc"));
-  EXPECT_EQ(rewound.num_pending_tokens(), 1U) << "c was never shown";
+  EXPECT_EQ(rewound.num_pending_tokens(), 1U) << "c was never output";
   EXPECT_FALSE(push(rewound, "x"));
   const Event event = rewound.take();
   EXPECT_EQ(event.text, "cx");

@@ -111,7 +111,7 @@ TEST(ElasticPages, MemoryUnusedForAWhileIsReleased) {
   EXPECT_LE(engine.cache->thread().next_event() - clock.now(), std::chrono::seconds(10));
   clock.advance(std::chrono::seconds(10));
   engine.run_to_idle();
-  EXPECT_EQ(num_pages(engine), 20) << "they were used since the last look";
+  EXPECT_EQ(num_pages(engine), 20) << "they were used since the last check";
   clock.advance(std::chrono::seconds(10));
   engine.run_to_idle();
   EXPECT_EQ(num_pages(engine), 4);
@@ -135,7 +135,7 @@ TEST(ElasticPages, OtherCachesGetOnlyTheUnusedMemory) {
   EXPECT_THROW(runtime->lease_memory({kCard, 1, "the weights of d"}), Error);
   const auto jobs = submit_jobs(engine, 3);
   engine.run_to_idle();
-  EXPECT_EQ(num_pages(engine), 4) << "what is others' is not taken";
+  EXPECT_EQ(num_pages(engine), 4) << "memory of others is not used";
   expect_right(jobs);
 }
 

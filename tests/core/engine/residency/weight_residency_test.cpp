@@ -170,8 +170,8 @@ TEST_F(WeightResidencyTest, AModelWithJobsStaysAndTheOtherWaits) {
   b.run();
   threads.run_one();
   b.run();
-  EXPECT_EQ(second->state(), JobState::queued) << "there may be room later";
-  EXPECT_FALSE(threads.run_one()) << "nobody tries again before something has changed";
+  EXPECT_EQ(second->state(), JobState::queued) << "there may be memory later";
+  EXPECT_FALSE(threads.run_one()) << "no retry before the state has changed";
   EXPECT_EQ(a.residency->state(), ResidencyState::resident);
   a.run();
   EXPECT_EQ(first->result().new_tokens, 50);
@@ -195,12 +195,12 @@ TEST_F(WeightResidencyTest, PagesThatJobsHoldAreWaitedForToo) {
          a.engine->cache->thread().run_once() == StepOutcome::advanced) {
   }
   ASSERT_EQ(runtime->leased_bytes("card"), 84U)
-      << "two chunks more; without a's weights alone there is no room";
+      << "two chunks more; evicting a's weights alone is not enough";
   const auto second = b.submit();
   b.run();
   threads.run_one();
   b.run();
-  EXPECT_EQ(second->state(), JobState::queued) << "there is room once the jobs are over";
+  EXPECT_EQ(second->state(), JobState::queued) << "there is memory once the jobs have ended";
   a.run();
   b.run();
   threads.run_one();
@@ -236,11 +236,11 @@ TEST_F(WeightResidencyTest, AModelLoadedForAJobStaysUntilTheJobIsComputed) {
   b.run();
   threads.run_one();
   threads.run_one();
-  EXPECT_EQ(a.residency->state(), ResidencyState::resident) << "nothing was computed since it came";
+  EXPECT_EQ(a.residency->state(), ResidencyState::resident) << "no job was computed since it was loaded";
   first->cancel();
   a.run();
   b.run();
-  EXPECT_TRUE(threads.run_one()) << "nobody wants the first any more";
+  EXPECT_TRUE(threads.run_one()) << "the first is no longer needed";
   b.run();
   EXPECT_EQ(second->result().new_tokens, 4);
 }
@@ -284,7 +284,7 @@ TEST_F(WeightResidencyTest, AnEvictedModelsRemainingMemoryIsFreedBeforeALoadIsRe
   EXPECT_EQ(wake(a), ErrorCode::ok);
   const Model b = make("b", 60);
   EXPECT_EQ(wake(b), ErrorCode::ok);
-  EXPECT_TRUE(a.weights->has_rest) << "there is room for it";
+  EXPECT_TRUE(a.weights->has_rest) << "there is memory for it";
   EXPECT_EQ(runtime->leased_bytes("card"), 65U);
   const Model c = make("c", 96);
   EXPECT_EQ(wake(c), ErrorCode::ok);
@@ -293,7 +293,7 @@ TEST_F(WeightResidencyTest, AnEvictedModelsRemainingMemoryIsFreedBeforeALoadIsRe
   EXPECT_EQ(runtime->leased_bytes("card"), 96U);
   EXPECT_EQ(wake(a), ErrorCode::ok);
   EXPECT_EQ(runtime->leased_bytes("card"), 60U);
-  EXPECT_EQ(a.residency->figures().evictions, 1U) << "the second time nothing was there to leave";
+  EXPECT_EQ(a.residency->figures().evictions, 1U) << "the second time there was nothing to evict";
 }
 
 TEST_F(WeightResidencyTest, AModelThatCannotFitBesideItsRemainingMemoryIsRefusedAtOnce) {
@@ -330,7 +330,7 @@ TEST_F(WeightResidencyTest, ALoadEvictsByPriority) {
   expect_error(ErrorCode::out_of_memory, {"the weights of e", "the weights of d (70 bytes)"}, [&] {
     (void)runtime->lease_memory({"card", 31, "the weights of e"});
   });
-  EXPECT_EQ(models[0].residency->state(), ResidencyState::resident) << "nobody leaves in vain";
+  EXPECT_EQ(models[0].residency->state(), ResidencyState::resident) << "no eviction that would not suffice";
 }
 
 // The first step after a wake waits for the copies of the weights; later steps do not.

@@ -186,7 +186,8 @@ TEST_F(SchedulerPolicyTest, APausedJobReleasesTheQuotaOfItsNamespace) {
     running(2, 8, 1);
     waiting(3, 8);
     plan();
-    EXPECT_FALSE(output_.preempt.has_value()) << "who runs keeps its quota; another namespace's is not asked";
+    EXPECT_FALSE(output_.preempt.has_value())
+        << "a running job keeps its quota; quotas of other namespaces do not count";
     ASSERT_EQ(output_.held_back.size(), 1U);
     EXPECT_EQ(output_.held_back[0].cause,
               of_jobs ? BlockedJob::Cause::quota_jobs : BlockedJob::Cause::quota_pages);
@@ -320,7 +321,7 @@ TEST_F(SchedulerPolicyTest, APromptWaitsForThePageAnotherComputes) {
   EXPECT_EQ(granted(1, false), 0);
   running_[1].demand.tail = ContentId{2};
   plan();
-  EXPECT_EQ(granted(1, false), 24) << "another beginning is not waited for";
+  EXPECT_EQ(granted(1, false), 24) << "a different prompt is not waited for";
 }
 
 TEST_F(SchedulerPolicyTest, AScoringJobIsGrantedNoMoreTokensThanRows) {
@@ -352,7 +353,7 @@ TEST_F(WindowPolicyTest, SlotsAreKeptForTheWindowOfAJobThatReservesItsWholeLengt
   running_in_window(2, 4, 1);
   input_.unused_slots[0] = 2;
   plan();
-  EXPECT_EQ(output_.preempt, 1) << "both are the first's";
+  EXPECT_EQ(output_.preempt, 1) << "both slots are kept for the first";
   input_.unused_slots[0] = 3;
   plan();
   EXPECT_EQ(granted(0, false), 1);

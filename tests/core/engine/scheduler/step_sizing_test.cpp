@@ -78,7 +78,7 @@ TEST(StepSizing, KeepsTheStepTimeOfStreamsOnAnyDevice) {
       }
       const double last = double(device.takes(tokens).count()) / double(device.takes(num_streams).count());
       if (tokens < 512 && tokens > num_streams + 8) {
-        EXPECT_GE(last, 2.0) << "no more is given up than has to be";
+        EXPECT_GE(last, 2.0) << "no more is given up than necessary";
       }
     }
   }
@@ -127,9 +127,9 @@ TEST(StepSizing, FillsATileInsteadOfBeginningTheNext) {
     num_long += took > 3 * takes_in_tiles(8) ? 1 : 0;
     steps.observe(tokens, 9, took);
   }
-  EXPECT_LE(num_long, 3) << "a larger tile is tried now and then";
+  EXPECT_LE(num_long, 3) << "a larger tile is tried sometimes";
   const double rate = num_prompt_tokens / std::chrono::duration<double, std::milli>(time).count();
-  EXPECT_GE(rate, 24 / 2.9 * 0.9) << "tokens a millisecond; 28 in 6.2 where a tile is begun";
+  EXPECT_GE(rate, 24 / 2.9 * 0.9) << "tokens a millisecond; 28 tokens in 6.2 ms if a new tile is started";
 }
 
 TEST(StepSizing, PromptsCatchUpIfMoreJobsWaitThanGenerate) {

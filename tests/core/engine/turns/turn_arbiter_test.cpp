@@ -85,7 +85,7 @@ TEST_F(Seats, TheEndsOfTwoTurnsAreNotComputedAtOnce) {
   EXPECT_TRUE(third->holds());
 }
 
-TEST_F(Seats, PassOnNothingOnOtherDevices) {
+TEST_F(Seats, ATurnDoesNotAffectOtherDevices) {
   const auto elsewhere = make({"cuda:1"});
   ASSERT_TRUE(first_->ask({}));
   ASSERT_TRUE(elsewhere->ask({}));

@@ -198,7 +198,7 @@ TEST(TurnPolicy, EveryCacheGetsItsTurn) {
         }
         if (caches[i].state == TurnState::holds && ends[i] < next) next = ends[first = i];
       }
-      ASSERT_LT(first, caches.size()) << "nobody computes";
+      ASSERT_LT(first, caches.size()) << "no cache computes";
       caches[first].served += next - now;
       now = next;
       caches[first].state = TurnState::wants;
