@@ -124,8 +124,8 @@ void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
 }
 
 // Returns the whole cached pages after `tail` that a sequence continuing with `tokens` can share. `tail` is
-// the content of the last of its num_own_pages. Stops at the last page before which every window has its
-// slots. Valid until the next call.
+// the content of the last of the sequence's num_own_pages own pages. Ends with the last page after which
+// every window has its slots. Valid until the next call.
 gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_pages,
                                             gsl::span<const TokenId> tokens) const {
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());

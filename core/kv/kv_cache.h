@@ -4,7 +4,8 @@
 // A page has at most one slot in each group of layers with a sliding window. It keeps the slot as long as a
 // sequence uses it there, and afterwards until the slot is needed for another page. A sequence uses the slots
 // of the pages in its window, and of the pages that it writes in a step: one contiguous range of its page
-// table for each group. A shared prefix ends at a point where all slots of the window before it exist.
+// table for each group. A prefix can be shared up to a page for which all slots of the window before it
+// exist.
 #pragma once
 
 #include <array>

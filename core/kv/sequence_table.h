@@ -28,7 +28,7 @@ using SlotRanges = std::array<SlotRange, kMaxWindowGroups>;
 struct PrefixRoot {
   ContentId content;
   PrefixKey key;
-  // one object per root, so that its address identifies the root
+  // One object per root, so that its address identifies the root.
   std::shared_ptr<const std::string> name_space;
 };
 

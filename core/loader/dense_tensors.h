@@ -13,8 +13,7 @@ namespace quire {
 // itself.
 std::string dense_name(const WeightDirectory& directory, const LinearRequest& request);
 
-// Returns the layer's outputs of a matrix whose elements have any type of a whole number of bytes: [num_out,
-// num_in].
+// Returns the layer's outputs of a matrix, [num_out, num_in]. The elements may have any type of whole bytes.
 HostTensor read_outputs(WeightReader& reader, const LinearRequest& request, const std::string& name);
 
 LinearWeight load_dense(WeightReader& reader, const LinearRequest& request,

@@ -153,7 +153,7 @@ LinearWeight load_fp8(WeightReader& reader, const LinearRequest& request,
 // Makes uniform codes, whose root mean square is 107, with a scale for each block of 128 by 128.
 LinearWeight synthesize_fp8(const SyntheticRequest& request, SyntheticValues& values) {
   constexpr int32_t kBlock = 128;
-  // published models do not quantize it
+  // Published models do not quantize it.
   if (request.key == "lm_head") return synthesize_dense(request, values);
   LinearWeight weight = empty_weight(request.num_in, request.num_out);
   DenseMatrix matrix;

@@ -60,7 +60,7 @@ void while_device_reads(gsl::span<const UnreadTensor* const> tensors, Prepare pr
   }
 }
 
-// Move-only; the bytes do not move with it.
+// Move-only; a move does not change the address of the bytes.
 class HostTensor {
  public:
   HostTensor() = default;

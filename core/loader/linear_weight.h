@@ -44,7 +44,8 @@ struct CodedMatrix {
   int32_t num_groups = 0;
 };
 
-// Owns everything that its source() points to. Move-only; its buffers do not move with it.
+// Owns everything that its source() points to. Move-only; a move does not change the addresses of its
+// buffers.
 struct LinearWeight {
   int32_t num_in = 0;
   int32_t num_out = 0;

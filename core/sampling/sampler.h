@@ -90,7 +90,7 @@ struct SampleRequest {
   TokenMask mask{};                   // at least ceil(vocab_size / 32) words, or none
   gsl::span<const TokenId> banned{};  // for this step only; ids in the vocabulary
   bool want_log_prob = false;         // costs one more pass over the row
-  // number of most likely tokens of the unchanged row to return; implies want_log_prob
+  // Number of most likely tokens of the unchanged row to return; implies want_log_prob.
   int32_t num_top_log_probs = 0;
 };
 
@@ -109,7 +109,7 @@ class Sampler {
   // Throws ErrorCode::unsupported if vocab_size is not in [1, kMaxVocabSize].
   explicit Sampler(int32_t vocab_size);
 
-  // request.logits.size() must be the vocab_size of this sampler and of the state.
+  // The size of request.logits must be the vocab_size of this sampler and of the state.
   SampledToken sample(const SampleRequest& request);
 
   static constexpr int32_t kMaxVocabSize = 1 << 23;  // sums of weights fit in 64 bits

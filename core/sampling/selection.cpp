@@ -107,7 +107,7 @@ Weight sum_weights(gsl::span<const float> shares) {
 }
 
 WeightProfile::WeightProfile(gsl::span<const float> shares) {
-  // two chains, because neighbours often update the same entry
+  // Two chains, because neighbours often update the same entry.
   std::array<std::array<Weight, 512>, 2> halves{};
   for (size_t idx = 0; idx < shares.size(); ++idx) {
     halves[idx % 2][std::bit_cast<uint32_t>(shares[idx]) >> kProfileShift] += weight_of(shares[idx]);

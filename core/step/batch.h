@@ -40,7 +40,7 @@ struct DeviceDraws {
 struct Batch {
   std::vector<PageCopy> copies;
   std::vector<TokenId> token_ids;  // [T]
-  // [T], or empty if all tokens are known: index into DeviceDraws::rows of the previous pass of the draw that
+  // [T], or empty if all tokens are known. Index of the draw of the previous pass (in DeviceDraws::rows) that
   // gives the token; -1: the token is in token_ids.
   std::vector<int32_t> drawn_rows;
   std::vector<int32_t> positions;          // [T]

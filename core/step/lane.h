@@ -22,7 +22,7 @@ struct Lane {
   TokenIds tokens;  // prompt, generated tokens and, during a step, draft tokens
   int32_t num_prompt_tokens = 0;
   int32_t num_candidates = 0;  // draft tokens at the end of `tokens`, to be verified
-  // tokens at the end that were forced after the last draw, without a draw of their own
+  // Tokens at the end that were forced after the last draw, without a draw of their own.
   int32_t num_forced = 0;
   std::optional<SequenceId> sequence;  // set while it holds pages
   int32_t place = -1;                  // index in the plan of the last step that it took part in

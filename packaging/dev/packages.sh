@@ -30,18 +30,18 @@ want_packages() {
   mapfile -t missing < <(missing_packages "$@")
   ((${#missing[@]} > 0)) || return 0
   if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
-    say "not installed, so that tests which need them are skipped: ${missing[*]}"
+    say "not installed, tests that need them are skipped: ${missing[*]}"
     return 0
   fi
   (step "installing ${missing[*]}, where that can be" install_packages "${missing[@]}") ||
-    say "going on without: tests which need them are skipped"
+    say "continuing without them: tests that need them are skipped"
 }
 
 # require_packages GROUP...: ensures that every package of these groups is installed. Asks for root only if
 # one is missing.
 require_packages() {
   if ! command -v dpkg-query >/dev/null; then
-    say "this is no Debian machine: taking it that you have what packaging/debian-packages.txt lists"
+    say "this is not a Debian machine: assuming that the packages of packaging/debian-packages.txt are installed"
     return 0
   fi
   local missing

@@ -38,7 +38,7 @@ run_quick() {
     mapfile -t folders < <(changed_files | folders_of_tests)
     ((${#folders[@]} == 0)) || mapfile -t names < <(tests_below "${folders[@]}" | grep -v '^guard_' || true)
   fi
-  ((${#names[@]} > 0)) || fail "quick: no test belongs to what has changed; name one: ./dev quick PATTERN"
+  ((${#names[@]} > 0)) || fail "quick: no tests belong to the changed files; name one: ./dev quick PATTERN"
   say "tests: ${names[*]}"
   local targets
   mapfile -t targets < <(printf '%s\n' "${names[@]}" | grep -vE '^guard_' || true)

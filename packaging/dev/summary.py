@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Summarizes the results of the test programs: skipped cases with reasons, failed cases with their messages,
-and one closing line. A GoogleTest program counts by its cases (from its XML), any other test as one."""
+"""Summarizes the results of the test programs: skipped cases with reasons, failed cases with their messages, and one
+closing line.
+
+A GoogleTest program counts by its cases (from its XML), any other test as one."""
 import collections
 import pathlib
 import sys

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Memory that one decoding step on the CPU touches, measured with the referenced bits of the system's pages
 (/proc/self/clear_refs), and the resident memory.
+
   bytes_read.py LIBQUIRE MODEL [STEPS]      MODEL: a directory or synthetic:NAME,..."""
 import ctypes
 import os

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs `quire bench` of two builds in turns and prints the ratio of their speeds, to detect a slowdown.
+
   compare_builds.py OLD NEW [--device D] [--rounds N] [--prompt-tokens N] [--new-tokens N] [--only-worse] MODEL:BATCHES ...
-OLD and NEW contain bin/quire and lib. MODEL is a value of --model:
-synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6:1,32 A ratio is of medians over the rounds. If it
-is below 0.98, the line ends with "worse" and the exit code is 1."""
+
+OLD and NEW contain bin/quire and lib. MODEL is a value of --model: synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6:1,32
+A ratio is of medians over the rounds. If it is below 0.98, the line ends with "worse" and the exit code is 1."""
 import argparse
 import json
 import os

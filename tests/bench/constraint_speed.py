@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Mask times of JSON Schema compared with llguidance and xgrammar, in turns on one core, for the real schemas
-of ../shared/golden/json_schema/real and a real vocabulary of 130,072 tokens:
-  pip install llguidance==1.9.1 numpy mistral-common    (contains the vocabulary, tekken_240911.json)
-  pip install xgrammar==0.2.8 transformers              (with torch, some GB)
-  taskset -c 0 python3 tests/bench/constraint_speed.py build/release/bin/constraint_bench [--json]
-All get the same tokens of the same texts, split greedily into the longest tokens; a library that is not
-installed is skipped. Times are processor times. Both libraries are called from Python, which adds the time
-of the row "call" to each call. xgrammar runs with one thread and allows members and items that a schema
-does not name (strict_mode=False), as JSON Schema requires."""
+"""Mask times of JSON Schema compared with llguidance and xgrammar, in turns on one core, for the real schemas of
+../shared/golden/json_schema/real and a real vocabulary of 130,072 tokens:
+
+    pip install llguidance==1.9.1 numpy mistral-common    (contains the vocabulary, tekken_240911.json)
+    pip install xgrammar==0.2.8 transformers              (with torch, some GB)
+    taskset -c 0 python3 tests/bench/constraint_speed.py build/release/bin/constraint_bench [--json]
+
+All get the same tokens of the same texts, split greedily into the longest tokens; a library that is not installed is
+skipped. Times are processor times. Both libraries are called from Python, which adds the time of the row "call" to each
+call. xgrammar runs with one thread and allows members and items that a schema does not name (strict_mode=False), as JSON
+Schema requires."""
 import base64
 import glob
 import importlib.util

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares Quire and llama.cpp in turns in one run: prefill and decode of one shape, random weights of about
-4 bits in both.
-  python3 tests/bench/llama_cpp.py --quire build/release/bin/quire --peer .../llama-batched-bench --work /tmp/peer
-The source of llama.cpp is in the Python package llama-cpp-python (`pip download --no-binary :all:
-llama-cpp-python`); `llama-batched-bench` is a separate target of its build. This script writes its model
-with the package gguf, which is next to that source. Prints a table, or JSON with --json: medians over the
-rounds, with the lowest and highest values."""
+"""Compares Quire and llama.cpp in turns in one run: prefill and decode of one shape, random weights of about 4 bits in both.
+
+    python3 tests/bench/llama_cpp.py --quire build/release/bin/quire --peer .../llama-batched-bench --work /tmp/peer
+
+The source of llama.cpp is in the Python package llama-cpp-python (`pip download --no-binary :all: llama-cpp-python`);
+`llama-batched-bench` is a separate target of its build. This script writes its model with the package gguf, which is next
+to that source. Prints a table, or JSON with --json: medians over the rounds, with the lowest and highest values."""
 import argparse
 import json
 import os

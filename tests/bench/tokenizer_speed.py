@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Encoding speed compared with the `tokenizers` library, in turns on one core: needs `pip install
-tokenizers==0.23.3`.
-  taskset -c 0 python3 tests/bench/tokenizer_speed.py build/release/bin/tokenizer_bench [rounds]"""
+"""Encoding speed compared with the `tokenizers` library, in turns on one core: needs `pip install tokenizers==0.23.3`.
+
+    taskset -c 0 python3 tests/bench/tokenizer_speed.py build/release/bin/tokenizer_bench [rounds]"""
 import glob
 import json
 import os

@@ -1,7 +1,8 @@
-"""Common code of all guards: the files of the project, and a self-test that proves that the guard can fail. A
-guard is a script with `check(tree)`, which returns one line per breach, and `SELF_TESTS`, a list of
-(description, {path: content}, number of breaches). It exits with 1 if a rule is broken or if a tool or
-input is missing: a guard that cannot check must not pass."""
+"""Common code of all guards: the files of the project, and a self-test that proves that the guard can fail.
+
+A guard is a script with `check(tree)`, which returns one line per breach, and `SELF_TESTS`, a list of
+(description, {path: content}, number of breaches). It exits with 1 if a rule is broken or if a tool or input is missing:
+a guard that cannot check must not pass."""
 import argparse
 import pathlib
 import subprocess

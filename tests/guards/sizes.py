@@ -75,7 +75,7 @@ def breaches_of_functions(tree):
         if path.startswith(GENERATED + (KERNELS,)):
             continue
         for line, name, number in long_lists(tree.read(path)):
-            yield f"{path}:{line}: {name} has {number} parameters; {MAX_PARAMETERS} are the limit, more want a struct"
+            yield f"{path}:{line}: {name} has {number} parameters; at most {MAX_PARAMETERS} are allowed, pass a struct"
 
 
 def check(tree):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Kernel interface: the engine or the C boundary writes every field that a backend reads, so that no backend
-supports a setting that cannot be set. A field counts as written if it is assigned by name, or if its
-struct is made from a list. Structs that backends fill are skipped."""
+"""Kernel interface: the engine or the C boundary writes every field that a backend reads, so that no backend supports a
+setting that cannot be set.
+
+A field counts as written if it is assigned by name, or if its struct is made from a list. Structs that backends fill
+are skipped."""
 import re
 
 import guard

@@ -313,7 +313,7 @@ void Simulation::cancel_within_step() {
   const JobState state = model->job->state();
   cancel_in_step_ = model->job.get();
   step();
-  // there was no step during which to cancel it
+  // There was no step during which to cancel it.
   if (std::exchange(cancel_in_step_, nullptr) != nullptr) return;
   ++stats_.cancels[static_cast<size_t>(state)];
   model->cancelled = !model->ended;

@@ -23,8 +23,8 @@ struct Expectation {
   std::vector<float> log_probs;
   std::string text;  // of the tokens, without the stop string
   FinishReason reason = FinishReason::unfinished;
-  // With FinishReason::failed: any of these. Otherwise the error that a rewind can reveal: a token that
-  // cannot be computed, if the tokens forced after it ended the job.
+  // With FinishReason::failed: any of these. Otherwise errors that only a rewind reveals: if forced tokens
+  // end the job, a faulty token before them is not computed until the job is rewound.
   std::vector<ErrorCode> errors;
 
   bool may_fail_with(ErrorCode code) const;

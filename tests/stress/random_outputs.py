@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Random texts of every schema, tool set, pattern and grammar of ../shared/golden, each validated by an
-independent checker.
-  pip install jsonschema==4.26.0 regress==2026.9.1 regex==2026.11.19 lark==1.3.1 llguidance==1.9.1 xgrammar==0.2.8
-  python3 tests/stress/random_outputs.py build/release/bin/random_outputs [--texts 130000] [--seed 1] [--tokenizer FOLDER]
-Schemas and the arguments of tools are checked by jsonschema, with decimal numbers in place of floating
-point and with ECMA 262 patterns by regress. Regular expressions are checked by re, texts with characters
-newer than Python's Unicode by regex. GBNF is checked by xgrammar, otherwise by llguidance. Lark is checked
-by lark if it supports the dialect, otherwise by llguidance or xgrammar. Every text must end and be valid,
-except those named in EXPECTED. Prints the number of texts and each text that fails; exits with code 1 if
-there is one."""
+"""Random texts of every schema, tool set, pattern and grammar of ../shared/golden, each validated by an independent checker.
+
+    pip install jsonschema==4.26.0 regress==2026.9.1 regex==2026.11.19 lark==1.3.1 llguidance==1.9.1 xgrammar==0.2.8
+    python3 tests/stress/random_outputs.py build/release/bin/random_outputs [--texts 130000] [--seed 1] [--tokenizer FOLDER]
+
+Schemas and the arguments of tools are checked by jsonschema, with decimal numbers in place of floating point and with ECMA
+262 patterns by regress. Regular expressions are checked by re, texts with characters newer than Python's Unicode by regex.
+GBNF is checked by xgrammar, otherwise by llguidance. Lark is checked by lark if it supports the dialect, otherwise by
+llguidance or xgrammar. Every text must end and be valid, except those named in EXPECTED. Prints the number of texts and
+each text that fails; exits with code 1 if there is one."""
 import argparse
 import collections
 import concurrent.futures

@@ -26,10 +26,10 @@ class PosingBackend {
   void allow_allocations(int64_t count);
   // Returns the number of allocations not freed yet.
   int64_t num_live() const;
-  // Makes layers fail with device_lost from now on, or stops it.
+  // Makes layers fail with device_lost (true), or work again (false).
   void lose(bool lost);
-  // From now on, or no longer, each step must be recorded first, and the recording runs out of memory: layers
-  // do nothing and are called once more.
+  // While set, each step must be recorded first, and the recording runs out of memory: layers do nothing and
+  // are called once more.
   void fail_recordings(bool fail);
   // Returns the tokens per page that the last batch declared.
   int32_t posed_page_tokens() const;

@@ -42,7 +42,7 @@ struct WeightFixture {
   std::vector<uint8_t> scales;                       // coded: [num_groups, padded_out] of scale_dtype
   std::vector<int32_t> group_of_row;
   int32_t zero_offset = 1;
-  // all formats; each empty if absent
+  // All formats; each empty if absent.
   std::vector<int32_t> row_order;
   std::vector<int32_t> column_order;
   std::vector<float> bias;

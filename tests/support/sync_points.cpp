@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kOthers = 2;      // index for all threads other than the two
 constexpr size_t kMaxTrace = 4096;  // points
-// stops are among the first points of a thread; a call passes ten to fifty
+// Stops are among the first points of a thread; a call passes ten to fifty.
 constexpr uint32_t kStopWithin = 48;
 constexpr size_t kNumStops = 3;
 constexpr int32_t kMaxYields = 24;  // after these the other threads are assumed to wait

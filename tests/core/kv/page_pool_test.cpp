@@ -156,7 +156,7 @@ TEST(ElasticPagePool, PagesThatContinueAPageWithoutMemoryAreEvictedToo) {
   const PageId hole = pool.allocate();
   const PageId first = cache_page(pool, root, tokens_from(1, 4));
   pool.release(hole);
-  // takes the free page before it
+  // Takes the free page before it.
   const PageId second = cache_page(pool, pool.content(first), tokens_from(5, 4));
   const PageId other = cache_page(pool, root, tokens_from(50, 4));
   for (const PageId page : {other, second, first}) pool.release(page);

@@ -104,7 +104,7 @@ TEST(Windows, APrefixIsFoundUpToTheLastCompleteWindow) {
   const SequenceId sequence = kv.create({});
   compute(kv, sequence, tokens, 33);  // nine slots
   const SequenceId other = kv.create({{"other", 0}, true, true});
-  // takes the seven empty slots, then those of the first four pages
+  // Takes the seven empty slots, then those of the first four pages.
   compute(kv, other, counting(100, 44), 4);
   EXPECT_EQ(kv.demand(PrefixDomain{}, tokens).found_tokens, 32);
   kv.destroy(sequence);
@@ -324,7 +324,7 @@ class RandomJobs {
       if (!jobs_.empty()) end(below(static_cast<int32_t>(jobs_.size())));  // frees pages for the others
       return;
     }
-    // Replaces tokens that were not accepted by others.
+    // Replaces the tokens that were not accepted with new ones.
     for (const PlannedLane& planned : plan.lanes) {
       Job& job = jobs_[static_cast<size_t>(planned.lane->place)];
       if (planned.num_accepted == planned.num_tokens) continue;

@@ -22,7 +22,7 @@ using testing::make_exl2;
 using testing::mixed_groups;
 using testing::WeightFixture;
 
-// Returns 192 rows: 8, 5 and 2 bits, 64 rows each in groups of 32; 64 columns.
+// Returns a matrix of 192 rows, 64 each with 8, 5 and 2 bits in groups of 32, and 64 columns.
 WeightFixture typical() {
   Exl2Options options;
   options.groups = mixed_groups({8, 5, 2}, 192, 32);

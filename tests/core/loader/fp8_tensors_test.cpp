@@ -30,7 +30,7 @@ DenseOptions fp8_options(int32_t scale_out, int32_t scale_in) {
   return options;
 }
 
-// Returns 17 outputs and 40 inputs in blocks of 8 by 16: 3 by 3 scales.
+// Returns a matrix of 17 outputs and 40 inputs in blocks of 8 by 16: 3 by 3 scales.
 WeightFixture in_blocks() {
   return make_dense(fp8_options(8, 16));
 }

@@ -22,7 +22,7 @@ using testing::LayerFiles;
 using testing::make_coded;
 using testing::WeightFixture;
 
-// Returns 64 rows in four groups of 16, 40 columns.
+// Returns a matrix of 64 rows in four groups of 16, and 40 columns.
 WeightFixture typical(bool act_order) {
   CodedOptions options;
   options.num_in = 64;

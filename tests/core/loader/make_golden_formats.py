@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Makes formats.safetensors: small matrices in the formats of other projects, each with the weights computed
-by the reference implementation. Run once, with torch, compressed-tensors, transformers and safetensors
-installed:  python make.py AUTOAWQ_SOURCE OUT AUTOAWQ_SOURCE is an unpacked source archive of AutoAWQ,
-whose packing functions are used."""
+"""Makes formats.safetensors: small matrices in the formats of other projects, each with the weights computed by the
+reference implementation. Run once, with torch, compressed-tensors, transformers and safetensors installed:
+
+    python make.py AUTOAWQ_SOURCE OUT
+
+AUTOAWQ_SOURCE is an unpacked source archive of AutoAWQ, whose packing functions are used."""
 import importlib.util
 import sys
 

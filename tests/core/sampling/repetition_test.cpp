@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// Repeats each candidate loop explicitly and compares.
+// Writes out each candidate loop and compares it with the newest tokens.
 int32_t find_loop_slowly(const TokenIds& tokens, const RepetitionGuard& guard) {
   for (int32_t period = 1; period <= guard.max_period; ++period) {
     const size_t length = static_cast<size_t>(period) * static_cast<size_t>(guard.min_repeats);

@@ -290,7 +290,7 @@ class Cases {
     return row;
   }
 
-  // Returns two of all settings together, each equally likely.
+  // Returns settings with two random features enabled, each equally likely.
   SamplingSettings settings(int vocab_size) {
     SamplingSettings s;
     s.seed = random_();

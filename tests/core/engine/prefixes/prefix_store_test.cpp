@@ -1,4 +1,4 @@
-// Offload of prefix pages to host memory and files and back, on the fake device, on which a wrong page
+// Offload of prefix pages to host memory and files, and their way back. On the fake device a wrong page
 // changes the next token.
 #include <gtest/gtest.h>
 

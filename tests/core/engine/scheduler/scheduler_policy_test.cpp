@@ -390,8 +390,8 @@ TEST_F(WindowPolicyTest, ANewJobDoesNotStartInKeptSlots) {
 
 // For any state: the tokens, rows, pages, slots and quotas of the step suffice for all grants, no job is
 // granted twice, and a step is not empty if a running job could take part or if all jobs wait and one of them
-// fits. A job that finds no page is preempted, if necessary itself, so that the rules of the queue apply to
-// it.
+// fits. If a job finds no page, another job or the job itself is preempted, so that the rules of the queue
+// apply to it.
 class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
  protected:
   static constexpr int32_t kPageTokens = 4;
