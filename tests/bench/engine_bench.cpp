@@ -1,7 +1,7 @@
 // Time that the engine itself takes per step, outside the executor: plan, reserve, build the batch, draw,
 // verify, commit and emit, for jobs that all decode, with and without waiting jobs. The time of a draw
-// depends on the vocabulary: it is negligible with 64 ids, and shows with larger vocabularies. Texts are decoded
-// by a real tokenizer.
+// depends on the vocabulary: it is negligible with 64 ids, and shows with larger vocabularies. Texts are
+// decoded by a real tokenizer.
 #include <chrono>
 
 #include <benchmark/benchmark.h>
