@@ -1,4 +1,5 @@
 // Identity of the content of a page: the content id and the domain of a prefix (prefix cache).
+// A LoRA adapter is part of the identity, although none can be loaded yet.
 #pragma once
 
 #include <cstdint>

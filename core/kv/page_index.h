@@ -1,5 +1,5 @@
 // Chained hash index of pages for the prefix cache. Allocates all its memory at construction; insert and
-// erase cannot fail.
+// erase cannot fail. The prefix cache finds pages by one hash per page, without a radix tree.
 #pragma once
 
 #include <cstdint>

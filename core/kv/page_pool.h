@@ -1,4 +1,5 @@
 // Pool of the pages of one KV cache: reference counts, content, and LRU eviction.
+// The memory side of paged attention.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// GPTQ tensors of one layer, 4-bit and 8-bit quantization, with act-order: docs/formats.md, "GPTQ".
+// GPTQ tensors of one layer, 4-bit and 8-bit quantization: docs/formats.md, "GPTQ". `g_idx` gives the group
+// of each row (act-order).
 #pragma once
 
 #include <vector>

@@ -3,7 +3,8 @@
 //    penalties, DRY, bias, bans and mask, then the stages (temperature, cuts) in the settings' order, draw.
 //
 // Every operation that affects the result is exact or in a fixed order, and independent of other rows. So the
-// tokens of a job do not depend on the other jobs of the batch.
+// tokens of a job do not depend on the other jobs of the batch. These operations are the logits processors of
+// the engine.
 #pragma once
 
 #include <cstdint>

@@ -35,13 +35,39 @@ ALLOWED = {
     "capi/cli": {"capi/include"},
 }
 
+# Folders of core/engine ("" is core/engine itself), and those of them that each may include. All of them may include
+# the rest of core.
+ENGINE_FOLDERS = {
+    "turns": set(),
+    "prefixes": set(),
+    "events": set(),
+    "residency": {"turns"},
+    "settings": {"events", "prefixes", "residency"},
+    "scheduler": {"settings"},
+    "metrics": {"prefixes", "residency"},
+    "jobs": {"events", "scheduler", "settings"},
+    "loop": {"events", "jobs", "metrics", "prefixes", "residency", "scheduler", "settings", "turns"},
+    "": {"events", "jobs", "loop", "metrics", "residency", "settings"},
+    "model": {"", "events", "residency", "settings"},
+    "requests": {"", "events", "jobs", "model", "residency", "settings"},
+}
+
+
+def engine_folder(name):
+    return f"core/engine/{name}" if name else "core/engine"
+
+
+ALLOWED.update({engine_folder(name): ENGINE | set(map(engine_folder, included))
+                for name, included in ENGINE_FOLDERS.items()})
+ALLOWED["capi/src"] = ENGINE | set(map(engine_folder, ENGINE_FOLDERS)) | {"capi/include"}
+
 # Only the registration of backends names them.
 BACKEND_REGISTRATION = {"core/engine/model/backends.cpp"}
 CONCRETE_BACKENDS = {"kernels/cpu", "kernels/cuda"}
 
 
 def folder_of(path):
-    """Returns the folder that the rules apply to: the first two levels, including subfolders."""
+    """Returns the folder that the rules apply to: two levels, three in core/engine, including subfolders."""
     if path.startswith("quire/"):
         return "capi/include"
     depth = 3 if path.startswith("core/engine/") else 2

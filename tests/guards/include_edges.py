@@ -9,7 +9,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(quire/[^>]+)>)')
 
 
 def includes_of(tree, path):
-    """(line number, included path) of each include of a project header."""
+    """Yields (line number, included path) of each include of a project header."""
     for number, line in tree.lines(path):
         match = INCLUDE.match(line)
         if match:
@@ -17,7 +17,7 @@ def includes_of(tree, path):
 
 
 def folder_edges(tree, paths, folder_of):
-    """Included folders by including folder, without includes inside a folder."""
+    """Returns the included folders by including folder, without includes inside a folder."""
     edges = collections.defaultdict(set)
     for path in paths:
         for _, included in includes_of(tree, path):
@@ -27,7 +27,7 @@ def folder_edges(tree, paths, folder_of):
 
 
 def reachable(edges, start):
-    """Folders that `start` includes, directly or through others."""
+    """Returns the folders that `start` includes, directly or through others."""
     found, waiting = set(), [start]
     while waiting:
         new = edges.get(waiting.pop(), set()) - found
@@ -37,7 +37,7 @@ def reachable(edges, start):
 
 
 def circles(edges):
-    """Sets of folders that all include each other, each as a sorted tuple."""
+    """Returns the sets of folders that all include each other, each as a sorted tuple."""
     reach = {folder: reachable(edges, folder) for folder in edges}
     return sorted({tuple(sorted(other for other in edges if folder in reach[other] and other in reach[folder]))
                    for folder in edges if folder in reach[folder]})
