@@ -64,7 +64,7 @@ TEST_F(QuotaTest, GrowingJobsStayWithinTheQuota) {
   for (size_t i = 0; i < jobs.size(); ++i) expect_greedy(*jobs[i], prompts[i], 18);
 }
 
-TEST_F(QuotaTest, AForkWaitsIfItsParentsPagesExceedTheQuotaTwice) {
+TEST_F(QuotaTest, AForkWaitsIfTwiceItsParentsPagesExceedTheQuota) {
   const TokenIds prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
   const auto parent = engine_.cache->submit(greedy(prompt, 8));
   engine_.cache->thread().run_once();
