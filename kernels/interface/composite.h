@@ -1,26 +1,49 @@
-// The composite operations made of a table's own primitives: what a backend uses until it fuses them.
+// The composite operations made of a table's own primitives, for backends that do not fuse them, and the
+// pieces that backends which do fuse share with them.
 #pragma once
 
 #include "kernels/interface/kernel_table.h"
 
 namespace quire::kernels {
 
-// Where the end of a block works.
+// Memory that the end of a block works in.
 struct EndSpace {
-  float* projected = nullptr;  // [rows, N] f32, needed where there is a norm
-  float* slice = nullptr;      // [rows, columns of a shard] f32, needed where columns are split
+  float* projected = nullptr;  // [rows, N] f32, needed if there is a norm
+  float* slice = nullptr;      // [rows, columns of a shard] f32, needed if columns are split
+};
+EndSpace end_space(const Workspace& space);
+
+// The last product of a block, without its output. A backend whose product takes more than LinearParams gives
+// a function that runs it, with its own description `form` of how the input lies.
+struct BlockProduct {
+  LinearParams params;
+  Status (*multiply)(Context* context, const LinearParams& params, const void* form) = nullptr;  // or linear
+  const void* form = nullptr;
 };
 
-// The end of a block: residual += matrix(input), or residual += norm(matrix(input)). A shard's matrix gives
-// its own columns, which all shards gather: each number is made by the same operations as without shards.
-Status finish_block(Context* context, const LinearParams& product, const BlockEnd& end,
+// Ends a block: residual += matrix(input), or residual += norm(matrix(input)). A shard's matrix gives its own
+// columns, which all shards gather: each number is made by the same operations as without shards.
+Status finish_block(Context* context, const BlockProduct& product, const BlockEnd& end,
                     const EndSpace& space);
+
+// Ends the head: gathers the logits of all shards, and scales them. `own_logits` are those of this shard, or
+// workspace.logits without shards.
+Status finish_head(Context* context, const HeadParams& params, const float* own_logits);
 
 // Gathers the columns that each shard has made.
 Status gather_rows(Context* context, const ColumnSplit& columns, const void* slice, int32_t rows, DType dtype,
                    void* output);
+// Gather what the last matrix of a block reads, from Scratch::slice to its place in the workspace. Do nothing
+// without shards.
+Status gather_results(Context* context, const AttentionBlockParams& params);
+Status gather_activated(Context* context, const MlpBlockParams& params);
 
-// The choice that follows the router's product.
+// Returns the parameters of a product, without its output.
+LinearParams product_of(const Weight* matrix, const void* input, int32_t rows);
+// Return the parameters of the operations that a block or a choice is made of.
+AppendKvParams append_params(const AttentionBlockParams& params);
+AttentionParams attention_params(const AttentionBlockParams& params);
+ActivationParams activation_params(const MlpBlockParams& params);
 RouteParams route_params(const ExpertChoiceParams& params);
 
 Status composed_attention_block(Context* context, const AttentionBlockParams* params);

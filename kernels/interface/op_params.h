@@ -389,7 +389,6 @@ struct AttentionBlockParams : AttentionSpec {
   KvShape kv_shape;
   KvLayer kv;
   Workspace workspace;
-  const Weight* next = nullptr;  // the matrix that the following block reads first: a hint to prefetch
 };
 
 // hidden += end(down(act(gate(norm(hidden))) * up(norm(hidden)))).
@@ -406,7 +405,6 @@ struct MlpBlockParams : MlpSpec {
   ColumnSplit outputs;
   int32_t num_tokens = 0;
   Workspace workspace;
-  const Weight* next = nullptr;
 };
 
 // The experts of each token by what the router gives for it, in Scratch::router, and their weights: `experts`
