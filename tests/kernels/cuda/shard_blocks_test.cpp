@@ -254,7 +254,7 @@ class ShardBlocksTest : public CudaTest, public testing::WithParamInterface<Shar
     EXPECT_EQ(fused ? table_->head(context_, &h) : composed_head(context_, &h), Status::ok);
   }
 
-  // Returns the residual stream after a layer, then the logits of the last token.
+  // Returns what a layer adds to the residual stream, then the logits of the last token.
   std::vector<float> run(const ShardModel& model, int32_t tokens, bool fused) {
     EXPECT_EQ(table_->upload(device_, space_.hidden, hidden_.data(), hidden_.size() * sizeof(float)),
               Status::ok);
@@ -263,6 +263,7 @@ class ShardBlocksTest : public CudaTest, public testing::WithParamInterface<Shar
     feed_forward(model, batch, fused);
     head(model, batch, fused);
     std::vector<float> out = from_device(space_.hidden, static_cast<size_t>(tokens) * kHidden);
+    for (size_t i = 0; i < out.size(); ++i) out[i] -= hidden_[i];
     const std::vector<float> logits = from_device(space_.logits, kVocabulary);
     out.insert(out.end(), logits.begin(), logits.end());
     return out;
