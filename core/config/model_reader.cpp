@@ -233,7 +233,7 @@ LayerSpec ModelReader::standard_layer(int32_t index) {
   set_heads(layer, index, heads_);
   if (row_.has_dense_mlp) {
     const TensorKeys& keys = row_.keys;
-    layer.feed_forward.dense =
+    layer.feed_forward =
         mlp(index,
             {std::string(keys.gate_up), std::string(keys.gate), std::string(keys.up), std::string(keys.down)},
             intermediate_);
@@ -397,16 +397,16 @@ void ModelReader::norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm wh
 void ModelReader::scale_blocks(float factor) {
   for (LayerSpec& layer : model_.layers) {
     layer.attention().output.prescale *= factor;
-    if (layer.feed_forward.dense) layer.feed_forward.dense->down.prescale *= factor;
-    if (!layer.feed_forward.experts) continue;
-    layer.feed_forward.experts->expert.down.prescale *= factor;
-    if (layer.feed_forward.experts->shared) layer.feed_forward.experts->shared->down.prescale *= factor;
+    if (MlpPart* const dense = layer.dense()) dense->down.prescale *= factor;
+    ExpertsPart* const experts = layer.experts();
+    if (experts == nullptr) continue;
+    experts->expert.down.prescale *= factor;
+    if (experts->shared) experts->shared->down.prescale *= factor;
   }
 }
 
 void ModelReader::set_experts(LayerSpec& layer, ExpertsPart experts) {
-  layer.feed_forward.dense.reset();
-  layer.feed_forward.experts = std::move(experts);
+  layer.feed_forward = std::move(experts);
 }
 
 void finish_model(const ConfigFields& fields, ModelSpec& model) {
@@ -420,8 +420,8 @@ void finish_model(const ConfigFields& fields, ModelSpec& model) {
       throw Error(ErrorCode::format, "{}.num_key_value_heads: {} does not divide {} heads", fields.where(),
                   part.heads.num_kv_heads, part.heads.num_heads);
     }
-    if (!layer.feed_forward.experts) continue;
-    const ExpertsPart& experts = *layer.feed_forward.experts;
+    if (layer.experts() == nullptr) continue;
+    const ExpertsPart& experts = *layer.experts();
     if (experts.num_chosen > experts.num_experts || experts.num_experts % experts.num_groups != 0 ||
         experts.chosen_groups > experts.num_groups) {
       throw Error(ErrorCode::format, "{}: cannot choose {} of {} experts in {} of {} groups", fields.where(),

@@ -127,18 +127,20 @@ struct AttentionPart : kernels::AttentionSpec {
   ShardColumns outputs;  // columns that the output matrix writes
 };
 
-// Layers with recurrent state will be a second alternative.
-using MixerSpec = std::variant<AttentionPart>;
-
-// Dense, experts, or both side by side; each has norms of its own where both are there.
-struct FeedForwardPart {
-  std::optional<MlpPart> dense;
-  std::optional<ExpertsPart> experts;
-  // Where both are there: dense_post(dense(..)) + experts_post(experts(experts_norm(hidden))).
-  std::optional<NormPart> dense_post_norm;
-  std::optional<NormPart> experts_norm;
-  std::optional<NormPart> experts_post_norm;
+// A dense feed-forward part and experts side by side, each with norms of its own:
+// dense_post(dense(norm(hidden))) + experts_post(experts(experts_norm(hidden))).
+struct MlpAndExpertsPart {
+  MlpPart dense;
+  ExpertsPart experts;
+  NormPart dense_post_norm;
+  NormPart experts_norm;
+  NormPart experts_post_norm;
 };
+
+// A new kind of mixer or of feed-forward part is an alternative here, and one of the same index in
+// core/layers/transformer_layer.h.
+using MixerSpec = std::variant<AttentionPart>;
+using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart>;
 
 // LAuReL of Gemma 3n: a low-rank path parallel to attention.
 struct LaurelPart {
@@ -170,7 +172,7 @@ struct LayerSpec {
   MixerSpec mixer;
   std::optional<NormPart> attention_post_norm;
   NormPart feed_forward_norm;
-  FeedForwardPart feed_forward;
+  FeedForwardSpec feed_forward;
   std::optional<NormPart> feed_forward_post_norm;
   bool parallel = false;     // attention and MLP both read the input of the layer
   bool shares_norm = false;  // attention and MLP share the first norm
@@ -181,6 +183,11 @@ struct LayerSpec {
 
   const AttentionPart& attention() const { return std::get<AttentionPart>(mixer); }
   AttentionPart& attention() { return std::get<AttentionPart>(mixer); }
+  // Return the dense part, or the experts, alone or side by side; nullptr: there are none.
+  MlpPart* dense();
+  ExpertsPart* experts();
+  const MlpPart* dense() const { return const_cast<LayerSpec*>(this)->dense(); }
+  const ExpertsPart* experts() const { return const_cast<LayerSpec*>(this)->experts(); }
 };
 
 struct RopeSpec {
@@ -247,11 +254,5 @@ struct ModelSpec {
   std::vector<LayerSpec> layers;
   HeadPart head;
 };
-
-// Bits of kernels::Mechanism that a layer, or the ends of a model, ask of a backend.
-uint64_t mechanisms_of(const LayerSpec& layer);
-uint64_t mechanisms_of_ends(const ModelSpec& model);
-// "attention sinks, experts": the names of some mechanisms.
-std::string mechanism_names(uint64_t mechanisms);
 
 }  // namespace quire

@@ -1,200 +1,205 @@
 #include "core/layers/attention.h"
 
+#include <algorithm>
+
+#include "core/layers/layer_builder.h"
 #include "core/layers/rows.h"
+#include "core/layers/shard_heads.h"
 
 namespace quire {
-namespace {
 
 using kernels::Scratch;
 
-int32_t mask_words(const ForwardPass& pass) {
-  return (pass.max_context + 31) / 32;
+namespace {
+
+// Returns the tokens that a layer looks back; 0: all. A chunk shows no more than a window of its length.
+int32_t window_of(const AttentionPart& part) {
+  if (part.sliding_window == 0 || part.chunk == 0) return std::max(part.sliding_window, part.chunk);
+  return std::min(part.sliding_window, part.chunk);
+}
+
+// Returns the columns of the results of all shards.
+int32_t all_results(const AttentionPart& part) {
+  const int32_t own = result_columns(part);
+  return part.results.is_split() ? own / part.results.split().own() * part.results.split().total() : own;
+}
+
+void need_cache(const AttentionPart& part, Needs& all) {
+  const KvSpec& kv = all.model().kvs[static_cast<size_t>(part.kv_idx)];
+  all.cache({kv.num_heads, kv.head_dim, kv.value_dim, kv.index_dim, part.kv_source, window_of(part)});
+  Needs::raise(all.shape().num_heads, part.heads.num_heads);
+  Needs::raise(all.shape().head_dim, std::max(part.heads.head_dim, value_dim(part.heads)));
+}
+
+void cut_vectors(AttentionPart& part, const std::vector<int32_t>& queries, const std::vector<int32_t>& keys) {
+  const auto elements = [](VectorPart& vector, const std::vector<int32_t>& heads, int32_t width) {
+    if (!vector.name.empty())
+      vector.order = std::make_shared<const std::vector<int32_t>>(columns_of_heads(heads, width));
+  };
+  elements(part.sinks, queries, 1);
+  if (!part.qk_weight_per_head) return;
+  elements(part.q_norm, queries, part.heads.head_dim);
+  elements(part.k_norm, keys, part.heads.head_dim);
+}
+
+void cut_heads(AttentionPart& part, const ShardCut& shard) {
+  const kernels::AttentionSpec whole = part;
+  const ShardColumns heads = shard.columns(whole.heads.num_kv_heads, 1);
+  const std::vector<int32_t> keys = own_columns(heads);
+  const std::vector<int32_t> queries = query_heads(whole, keys);
+  part.heads.num_kv_heads = static_cast<int32_t>(keys.size());
+  part.heads.num_heads = static_cast<int32_t>(queries.size());
+  if (part.latent) {
+    cut(*part.latent, whole, queries);
+  } else {
+    part.qkv = selected_outputs(part.qkv, qkv_columns_of(whole, queries, keys));
+  }
+  cut_vectors(part, queries, keys);
+  // Heads that lie apart come in one group after another, and each group is cut alike.
+  const int32_t per_key = whole.heads.num_heads / whole.heads.num_kv_heads;
+  const int32_t width = value_dim(whole.heads) * (whole.heads_apart ? 1 : per_key);
+  part.results = heads;
+  for (int32_t& start : part.results.starts) start *= width;
 }
 
 }  // namespace
 
-kernels::AttentionBlockParams AttentionLayer::block(const ForwardPass& pass, const LayerCache& cache) const {
-  kernels::AttentionBlockParams params;
-  static_cast<kernels::AttentionSpec&>(params) = static_cast<const kernels::AttentionSpec&>(*this);
-  params.norm = norm.params();
-  params.qkv = qkv.get();
-  params.output = output.get();
-  params.q_norm = q_norm.as<float>();
-  params.k_norm = k_norm.as<float>();
-  params.sinks = sinks.as<float>();
-  params.results = results.split();
-  params.outputs = outputs.split();
-  params.batch = kernels::with_page_table(pass.batch, cache.table);
-  params.kv_shape = cache.shape;
-  params.kv = cache.pages;
-  params.workspace = pass.workspace;
+void build(const AttentionPart& part, LayerBuilder& builder, AttentionLayer& layer) {
+  static_cast<kernels::AttentionSpec&>(layer) = static_cast<const kernels::AttentionSpec&>(part);
+  layer.rope_idx = part.rope_idx;
+  layer.results = part.results;
+  layer.outputs = part.outputs;
+  if (part.sub_norm) build(*part.sub_norm, builder, layer.sub_norm.emplace());
+  layer.q_norm = builder.vector(part.q_norm);
+  layer.k_norm = builder.vector(part.k_norm);
+  layer.sinks = builder.vector(part.sinks);
+  if (!part.qkv.empty()) builder.request(layer.qkv, part.qkv);
+  if (!part.output.key.empty()) builder.request(layer.output, {part.output});
+  if (part.latent) build(*part.latent, builder, layer.latent.emplace());
+  if (part.indexer) build(*part.indexer, builder, layer.indexer.emplace());
+  if (part.head_experts) build(*part.head_experts, builder, layer.head_experts.emplace());
+  if (part.differential)
+    build(*part.differential, value_dim(part.heads), builder, layer.differential.emplace());
+}
+
+void cut(AttentionPart& part, bool cuts_heads, ShardCut& shard) {
+  KvSpec kv = shard.whole().kvs[static_cast<size_t>(part.kv_idx)];
+  if (cuts_heads) {
+    cut_heads(part, shard);
+    kv.num_heads = part.heads.num_kv_heads;
+  }
+  part.kv_idx = shard.kv_index(kv);
+  if (part.head_experts) return;
+  part.outputs = shard.hidden();
+  take_own_outputs(part.output, part.outputs);
+}
+
+void needs(const AttentionPart& part, Needs& all) {
+  need_cache(part, all);
+  const int32_t results = all_results(part);
+  Needs::raise(all.shape().columns.qkv, qkv_columns(part));
+  Needs::raise(all.shape().columns.attention, results);
+  all.row(qkv_columns(part));
+  all.row(results);
+  if (part.results.is_split()) all.scratch(Scratch::slice, result_columns(part));
+  all.slice(part.outputs);
+  if (part.selects_keys) all.shape().columns.selects_keys = true;
+  if (part.latent) needs(*part.latent, all);
+  if (part.indexer) needs(*part.indexer, all);
+  if (part.differential) needs(*part.differential, results, all);
+  if (part.head_experts) needs(*part.head_experts, part, all);
+}
+
+void each_weight(const AttentionLayer& layer, WeightVisitor& visitor) {
+  visitor.matrix(layer.qkv, 1.0);
+  visitor.matrix(layer.output, 1.0);
+  if (layer.sub_norm) each_weight(*layer.sub_norm, visitor);
+  for (const DeviceBuffer* vector : {&layer.q_norm, &layer.k_norm, &layer.sinks}) visitor.vector(*vector);
+  if (layer.latent) each_weight(*layer.latent, visitor);
+  if (layer.indexer) each_weight(*layer.indexer, visitor);
+  if (layer.head_experts) each_weight(*layer.head_experts, visitor);
+}
+
+uint64_t mechanisms(const AttentionPart& part) {
+  uint64_t bits = kernels::mechanisms_of(part) | mechanisms(part.sub_norm, kernels::kMechanismSubNorm);
+  if (part.latent) bits |= mechanisms(*part.latent);
+  if (part.head_experts) bits |= mechanisms(*part.head_experts);
+  if (part.differential) bits |= mechanisms(*part.differential);
+  return bits;
+}
+
+bool can_cut_heads(const AttentionPart& part, const ShardCut& shard) {
+  return part.heads.num_kv_heads >= shard.num_shards() && !part.head_experts &&
+         part.qk_norm != kernels::QkNorm::all_heads;
+}
+
+int32_t source_of_pages(const AttentionPart& part) {
+  return part.kv_source;
+}
+
+int32_t first_source(const AttentionPart& part, int32_t layer) {
+  int32_t first = layer;
+  for (const int32_t source : {part.kv_source, part.selection_source})
+    if (source >= 0) first = std::min(first, source);
+  return first;
+}
+
+kernels::AttentionBlockParams AttentionLayer::params(const ForwardPass& pass, const LayerCache& cache) const {
+  kernels::AttentionBlockParams out;
+  static_cast<kernels::AttentionSpec&>(out) = static_cast<const kernels::AttentionSpec&>(*this);
+  out.q_norm = q_norm.as<float>();
+  out.k_norm = k_norm.as<float>();
+  out.sinks = sinks.as<float>();
+  out.results = results.split();
+  out.outputs = outputs.split();
+  out.batch = kernels::with_page_table(pass.batch, cache.table);
+  out.kv_shape = cache.shape;
+  out.kv = cache.pages;
+  out.workspace = pass.workspace;
   if (rope_idx >= 0) {
-    params.workspace.rope_cos = pass.ropes[static_cast<size_t>(rope_idx)].cos;
-    params.workspace.rope_sin = pass.ropes[static_cast<size_t>(rope_idx)].sin;
+    out.workspace.rope_cos = pass.ropes[static_cast<size_t>(rope_idx)].cos;
+    out.workspace.rope_sin = pass.ropes[static_cast<size_t>(rope_idx)].sin;
   }
   if (selects_keys) {
-    params.selected = reinterpret_cast<const uint32_t*>(pass.workspace.at(Scratch::selected));
-    params.selected_words = mask_words(pass);
+    out.selected = reinterpret_cast<const uint32_t*>(pass.workspace.at(Scratch::selected));
+    out.selected_words = selection_words(pass);
   }
-  return params;
+  return out;
 }
 
 void AttentionLayer::run(const ForwardPass& pass, const kernels::AttentionBlockParams& params) const {
   pass.context.check(pass.context.table().attention_block(pass.context.handle(), &params), "attention");
 }
 
-void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, const void* input,
-                             const kernels::Weight* next) const {
-  if (head_experts) return forward_head_experts(pass, cache, input_rows(pass, input));
-  kernels::AttentionBlockParams params = block(pass, cache);
-  const kernels::NormParams of_result = post_norm ? post_norm->params() : kernels::NormParams();
+void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, const Block& block) const {
+  if (head_experts) return run_head_experts(pass, cache, block);
+  kernels::AttentionBlockParams all = params(pass, cache);
+  const kernels::NormParams of_result = block.post_norm ? block.post_norm->params() : kernels::NormParams();
   const kernels::NormParams within = sub_norm ? sub_norm->params() : kernels::NormParams();
-  if (post_norm) params.post_norm = &of_result;
-  if (sub_norm) params.sub_norm = &within;
-  params.input = input;
-  params.next = next;
-  if (low_rank) {
-    const void* rows = input_rows(pass, input);
-    expand_latent(pass, rows);
-    if (indexer) select_keys(pass, cache, rows);
-    params.qkv = nullptr;
+  all.norm = block.norm.params();
+  all.input = block.input;
+  if (block.post_norm) all.post_norm = &of_result;
+  if (sub_norm) all.sub_norm = &within;
+  if (latent) {
+    const void* rows = block.input_rows(pass);
+    latent->forward(pass, *this, rows);
+    if (indexer) indexer->forward(pass, cache, pass.ropes[static_cast<size_t>(rope_idx)], rows);
+  } else {
+    all.qkv = qkv.get();
   }
-  if (differential) params.output = nullptr;
-  run(pass, params);
-  if (differential) finish_differential(pass);
+  if (!differential) all.output = output.get();
+  run(pass, all);
+  if (!differential) return;
+  const void* difference = differential->forward(pass, results.total(result_columns(*this)));
+  multiply_rows_onto(pass, output, difference, pass.workspace.hidden, pass.num_tokens(), outputs);
 }
 
-const void* AttentionLayer::input_rows(const ForwardPass& pass, const void* input) const {
-  if (input != nullptr) return input;
-  norm_rows(pass, norm, pass.workspace.hidden, pass.workspace.normed, pass.num_tokens());
-  return pass.workspace.normed;
-}
-
-void AttentionLayer::expand_latent(const ForwardPass& pass, const void* input) const {
-  const kernels::Workspace& space = pass.workspace;
-  const int32_t tokens = pass.num_tokens();
-  const LatentLayer& layer = *low_rank;
-  const void* of_query = input;
-  if (layer.query_down.get() != nullptr) {
-    float* low = space.at(Scratch::low_rank);
-    multiply_rows(pass, layer.query_down, input, low, tokens);
-    norm_rows(pass, layer.query_norm, low, space.at(Scratch::low_rank_normed), tokens);
-    of_query = space.at(Scratch::low_rank_normed);
-  }
-  multiply_rows(pass, layer.query, of_query, space.at(Scratch::query), tokens);
-  float* latent = space.at(Scratch::latent);
-  multiply_rows(pass, layer.latent, input, latent, tokens);
-  kernels::NormParams normed = layer.latent_norm.params();
-  normed.input = latent;
-  normed.input_stride = layer.latent_norm.columns + rotary_dim;
-  normed.rows = tokens;
-  normed.output = space.at(Scratch::row);
-  pass.context.check(pass.context.table().norm(pass.context.handle(), &normed), "a norm");
-  multiply_rows(pass, layer.expand, space.at(Scratch::row), space.at(Scratch::expanded), tokens);
-  kernels::ExpandLatentParams params;
-  static_cast<kernels::AttentionSpec&>(params) = static_cast<const kernels::AttentionSpec&>(*this);
-  params.query = space.at(Scratch::query);
-  params.latent = latent;
-  params.expanded = space.at(Scratch::expanded);
-  params.latent_columns = layer.latent_norm.columns;
-  params.num_tokens = tokens;
-  params.qkv = space.qkv;
-  pass.context.check(pass.context.table().expand_latent(pass.context.handle(), &params), "latent attention");
-}
-
-void AttentionLayer::select_keys(const ForwardPass& pass, const LayerCache& cache, const void* input) const {
-  const kernels::Workspace& space = pass.workspace;
-  const int32_t tokens = pass.num_tokens();
-  multiply_rows(pass, indexer->query, space.at(Scratch::low_rank_normed), space.at(Scratch::index_query),
-                tokens);
-  float* key = space.at(Scratch::index_key);
-  multiply_rows(pass, indexer->key, input, key, tokens);
-  norm_rows_f32(pass, indexer->key_norm, key, key, tokens);
-  multiply_rows(pass, indexer->weights, input, space.at(Scratch::weights), tokens);
-  kernels::SelectKeysParams params;
-  static_cast<kernels::IndexerSpec&>(params) = static_cast<const kernels::IndexerSpec&>(*indexer);
-  params.query = space.at(Scratch::index_query);
-  params.key = key;
-  params.weights = space.at(Scratch::weights);
-  params.cos = pass.ropes[static_cast<size_t>(rope_idx)].cos;
-  params.sin = pass.ropes[static_cast<size_t>(rope_idx)].sin;
-  params.batch = kernels::with_page_table(pass.batch, cache.table);
-  params.kv_shape = cache.shape;
-  params.kv = cache.pages;
-  params.selected = reinterpret_cast<uint32_t*>(space.at(Scratch::selected));
-  params.selected_words = mask_words(pass);
-  pass.context.check(pass.context.table().select_keys(pass.context.handle(), &params), "choosing keys");
-}
-
-// Columns of rows of q, k and v, from column `first` on.
-void AttentionLayer::copy_to_qkv(const ForwardPass& pass, const void* rows, int32_t first,
-                                 int32_t columns) const {
-  const size_t element = kernels::dtype_bytes(pass.context.table().activation_dtype);
-  kernels::RowOpParams params;
-  params.op = kernels::RowOp::copy;
-  params.target = static_cast<uint8_t*>(pass.workspace.qkv) + static_cast<size_t>(first) * element;
-  params.target_is_activation = true;
-  params.target_stride = qkv_columns(*this);
-  params.a = rows;
-  params.a_is_activation = true;
-  params.columns = columns;
-  run_row_op(pass, params);
-}
-
-void AttentionLayer::forward_head_experts(const ForwardPass& pass, const LayerCache& cache,
-                                          const void* input) const {
-  const kernels::Workspace& space = pass.workspace;
-  const HeadExpertsLayer& experts = *head_experts;
-  const int32_t rows = pass.num_tokens() * experts.router.num_chosen;
-  experts.router.forward(pass, {.rows = input});
-  float* queries = space.at(Scratch::query);
-  multiply_experts(pass, experts.query, {input, experts.router.num_chosen, nullptr, rows}, {queries});
-  float* keys = space.at(Scratch::expanded);
-  multiply_rows_to_activations(pass, qkv, input, keys);
-  const int32_t of_query = query_columns(*this);
-  copy_to_qkv(pass, queries, 0, of_query);
-  copy_to_qkv(pass, keys, of_query, qkv_columns(*this) - of_query);
-  kernels::AttentionBlockParams params = block(pass, cache);
-  params.qkv = nullptr;
-  params.output = nullptr;
-  run(pass, params);
-  float* given = space.at(Scratch::expert_out);
-  multiply_experts(pass, experts.output, {space.attention, 1, nullptr, rows, true}, {given});
-  kernels::CombineParams sum;
-  sum.input = given;
-  sum.weights = space.at(Scratch::weights);
-  sum.num_chosen = experts.router.num_chosen;
-  sum.tokens = pass.num_tokens();
-  sum.columns = norm.columns;
-  sum.target = space.at(Scratch::projected);
-  pass.context.check(pass.context.table().combine(pass.context.handle(), &sum), "experts of heads");
-  kernels::RowOpParams bias;
-  bias.op = kernels::RowOp::add_columns;
-  bias.target = space.at(Scratch::projected);
-  bias.a = experts.output_bias.as<float>();
-  bias.columns = norm.columns;
-  run_row_op(pass, bias);
-  add_rows(pass, space.hidden, space.at(Scratch::projected), norm.columns);
-}
-
-// Heads come in two halves; a head of the result is as wide as two of queries.
-void AttentionLayer::finish_differential(const ForwardPass& pass) const {
-  const kernels::Workspace& space = pass.workspace;
-  const int32_t columns = results.total(result_columns(*this)) / 2;
-  float* difference = space.at(Scratch::other);
-  kernels::RowOpParams params;
-  params.op = kernels::RowOp::differ;
-  params.target = difference;
-  params.a = space.attention;
-  params.a_is_activation = true;
-  params.a_stride = 2 * columns;
-  params.columns = columns;
-  params.factor = differential->lambda;
-  run_row_op(pass, params);
-  const int32_t pairs = columns / differential->norm.columns;
-  void* normed = space.at(Scratch::row);
-  norm_rows(pass, differential->norm, difference, normed, pass.num_tokens() * pairs);
-  multiply_rows_onto(pass, output, normed, space.hidden, pass.num_tokens(), outputs);
+// The block itself only attends: queries come from the experts, and results go back to them.
+void AttentionLayer::run_head_experts(const ForwardPass& pass, const LayerCache& cache,
+                                      const Block& block) const {
+  head_experts->make_qkv(pass, *this, qkv, block.input_rows(pass));
+  run(pass, params(pass, cache));
+  head_experts->add_results(pass, block.hidden());
 }
 
 }  // namespace quire

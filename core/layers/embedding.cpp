@@ -1,16 +1,23 @@
 #include "core/layers/embedding.h"
 
-#include <cmath>
-
+#include "core/layers/layer_builder.h"
 #include "core/layers/rows.h"
+#include "core/layers/streams.h"
 
 namespace quire {
-namespace {
 
 using kernels::Scratch;
 
-// What a stream's root of the mean square is at least taken for.
-constexpr float kLeastSquare = 1e-5f;
+namespace {
+
+void build_inputs(const LayerInputsPart& part, LayerBuilder& builder, LayerInputsLayer& layer) {
+  layer.table = builder.table(part.table, part.vocab_size, part.columns * builder.num_layers());
+  layer.table_scale = part.table_scale;
+  layer.sum_scale = part.sum_scale;
+  layer.num_layers = builder.num_layers();
+  build(part.norm, builder, layer.norm);
+  builder.request(layer.projection, {part.projection});
+}
 
 void embed(const ForwardPass& pass, const PreparedWeight& table, const int32_t* ids, float scale,
            float* target) {
@@ -25,9 +32,55 @@ void embed(const ForwardPass& pass, const PreparedWeight& table, const int32_t* 
 
 }  // namespace
 
-float* stream_at(const ForwardPass& pass, Scratch where, int32_t index, int32_t hidden) {
-  return pass.workspace.at(where) +
-         static_cast<size_t>(index) * static_cast<size_t>(pass.num_tokens()) * static_cast<size_t>(hidden);
+std::string embedding_name(const EmbeddingPart& part, const LayerBuilder& builder) {
+  return builder.tensor_name(part.key + ".weight");
+}
+
+HostTensor read_table(const EmbeddingPart& part, const LayerBuilder& builder) {
+  return builder.read_table(embedding_name(part, builder), builder.model().vocab_size,
+                            builder.model().hidden_size);
+}
+
+void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& builder,
+           EmbeddingLayer& layer) {
+  layer.table = builder.prepare_table(stored, embedding_name(part, builder));
+  layer.scale = part.scale;
+  layer.hidden = builder.model().hidden_size;
+  if (part.norm) build(*part.norm, builder, layer.norm.emplace());
+  if (!part.positions_key.empty())
+    layer.positions = builder.table(part.positions_key, part.num_positions, layer.hidden);
+  if (part.layer_inputs) build_inputs(*part.layer_inputs, builder, layer.layer_inputs.emplace());
+  layer.stream_projections.resize(part.stream_projections.size());
+  for (size_t s = 0; s < part.stream_projections.size(); ++s)
+    builder.request(layer.stream_projections[s], {part.stream_projections[s]});
+}
+
+void needs(const EmbeddingPart& part, Needs& all) {
+  if (!part.positions_key.empty()) all.scratch(Scratch::projected, all.hidden());
+  if (!part.layer_inputs) return;
+  const int32_t columns = part.layer_inputs->projection.num_out;
+  all.scratch(Scratch::layer_input, columns);
+  all.scratch(Scratch::other, columns);
+  all.scratch(Scratch::rounded, all.hidden());
+  all.matrix(part.layer_inputs->projection);
+}
+
+void each_weight(const EmbeddingLayer& layer, WeightVisitor& visitor) {
+  visitor.table(layer.table);
+  visitor.table(layer.positions);
+  if (layer.layer_inputs) visitor.table(layer.layer_inputs->table);
+  for (const PreparedWeight& matrix : layer.stream_projections) visitor.matrix(matrix, 1.0);
+  if (layer.norm) each_weight(*layer.norm, visitor);
+  if (!layer.layer_inputs) return;
+  visitor.matrix(layer.layer_inputs->projection, 1.0);
+  each_weight(layer.layer_inputs->norm, visitor);
+}
+
+uint64_t mechanisms(const EmbeddingPart& part) {
+  uint64_t bits = mechanisms(part.norm, kernels::kMechanismEmbeddingNorm);
+  if (!part.positions_key.empty()) bits |= kernels::kMechanismPositions;
+  if (part.layer_inputs) bits |= kernels::kMechanismStreams;
+  return bits;
 }
 
 void LayerInputsLayer::forward(const ForwardPass& pass, int32_t hidden) const {
@@ -54,27 +107,8 @@ void EmbeddingLayer::forward(const ForwardPass& pass) const {
     float* stream = stream_at(pass, Scratch::streams, gsl::narrow<int32_t>(s), hidden);
     multiply_rows(pass, stream_projections[s], rounded_rows(pass, space.hidden, hidden), stream,
                   pass.num_tokens());
-    kernels::RowOpParams match;
-    match.op = kernels::RowOp::match_size;
-    match.target = stream;
-    match.a = space.hidden;
-    match.columns = hidden;
-    match.factor = std::sqrt(kLeastSquare);
-    run_row_op(pass, match);
+    match_size(pass, stream, hidden);
   }
-}
-
-void RotaryLayer::forward(const ForwardPass& pass, const RopeTables& tables) const {
-  const bool is_short = short_inv_freq.bytes() != 0 && pass.max_context <= short_context;
-  kernels::RopeAnglesParams params;
-  params.inv_freq = (is_short ? short_inv_freq : inv_freq).as<float>();
-  params.rotary_dim = rotary_dim;
-  params.magnitude = is_short ? short_magnitude : magnitude;
-  params.positions = pass.batch.positions;
-  params.num_tokens = pass.batch.num_tokens;
-  params.cos = tables.cos;
-  params.sin = tables.sin;
-  pass.context.check(pass.context.table().rope_angles(pass.context.handle(), &params), "rotary angles");
 }
 
 }  // namespace quire

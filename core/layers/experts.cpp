@@ -1,47 +1,28 @@
 #include "core/layers/experts.h"
 
+#include <algorithm>
+
+#include "core/layers/layer_builder.h"
 #include "core/layers/rows.h"
 
 namespace quire {
 
 using kernels::Scratch;
 
-void ExpertMatrices::collect() {
-  handles.clear();
-  for (const PreparedWeight& matrix : matrices) handles.push_back(matrix.get());
-}
-
-void multiply_experts(const ForwardPass& pass, const ExpertMatrices& experts, const ExpertRows& rows,
-                      const ExpertTarget& target) {
-  kernels::ExpertLinearParams params;
-  params.experts = experts.handles.data();
-  params.num_experts = gsl::narrow<int32_t>(experts.handles.size());
-  params.expert_of_row = reinterpret_cast<const int32_t*>(pass.workspace.at(Scratch::chosen));
-  params.input = rows.input;
-  params.rows_per_input = rows.rows_per_input;
-  params.input_scale = rows.input_scale;
-  params.rows = rows.rows;
-  params.same_rows = rows.same_as_before;
-  params.output = target.output;
-  params.mlp = target.mlp;
-  params.products = target.products;
-  pass.context.check(pass.context.table().expert_linear(pass.context.handle(), &params), "experts");
-}
-
-void RouterLayer::forward(const ForwardPass& pass, const ExpertInput& input) const {
-  kernels::ExpertChoiceParams params;
-  static_cast<kernels::RouterSpec&>(params) = static_cast<const kernels::RouterSpec&>(*this);
-  params.input = input.rows;
-  if (input.norm != nullptr) params.norm = input.norm->params();
-  params.router = matrix.get();
-  params.choice_bias = choice_bias.as<float>();
-  params.expert_scale = expert_scale.as<float>();
-  params.num_tokens = pass.num_tokens();
-  params.workspace = pass.workspace;
-  pass.context.check(pass.context.table().choose_experts(pass.context.handle(), &params), "choosing experts");
-}
-
 namespace {
+
+// Requests gate, up and down of every expert.
+void build_experts(const MlpPart& part, int32_t num_experts, LayerBuilder& builder, ExpertsLayer& layer) {
+  layer.gate_up.resize(num_experts, builder);
+  layer.down.resize(num_experts, builder);
+  const size_t first = builder.num_requests();
+  for (int32_t e = 0; e < num_experts; ++e) {
+    LinearWeight& down = builder.linear(part.down, e);
+    builder.request_folded(layer.gate_up.at(e), part.gate_up, down, e);
+    builder.request(layer.down.at(e), down.source(), e == 0 ? part.down.key : "");
+  }
+  builder.mark_experts(first);
+}
 
 void add_shared(const ForwardPass& pass, const ExpertsLayer& layer, const void* input, float* target,
                 int32_t hidden) {
@@ -60,6 +41,70 @@ void add_shared(const ForwardPass& pass, const ExpertsLayer& layer, const void* 
 }
 
 }  // namespace
+
+void build(const ExpertsPart& part, LayerBuilder& builder, ExpertsLayer& layer) {
+  static_cast<kernels::RouterSpec&>(layer.router) = static_cast<const kernels::RouterSpec&>(part);
+  builder.request(layer.router.matrix, {part.router});
+  layer.router.choice_bias = builder.vector(part.choice_bias);
+  layer.router.expert_scale = builder.vector(part.expert_scale);
+  if (part.router_norm) build(*part.router_norm, builder, layer.router_norm.emplace());
+  layer.expert = static_cast<const kernels::MlpSpec&>(part.expert);
+  layer.activated = part.expert.activated;
+  layer.outputs = part.expert.outputs;
+  build_experts(part.expert, part.num_experts, builder, layer);
+  if (part.shared) build(*part.shared, builder, layer.shared.emplace());
+  if (part.shared_gate) builder.request(layer.shared_gate, {*part.shared_gate});
+  layer.output_bias = builder.vector(part.output_bias);
+}
+
+void cut(ExpertsPart& part, const ShardCut& shard) {
+  cut(part.expert, shard);
+  if (part.shared) cut(*part.shared, shard);
+}
+
+void needs(const ExpertsPart& part, Needs& all) {
+  needs(static_cast<const kernels::RouterSpec&>(part), all);
+  const int32_t row = (part.expert.gated ? 2 : 1) * part.expert.intermediate;
+  const int32_t inner = part.expert.activated.total(part.expert.intermediate);
+  all.scratch(Scratch::expert_in, part.num_chosen * row);
+  all.scratch(Scratch::expert_mid, part.num_chosen * inner);
+  all.expert_matrix(all.hidden(), std::max(row, inner));
+  all.slice(part.expert.activated, part.num_chosen);
+  all.slice(part.expert.outputs);
+  if (part.router_norm) all.scratch(Scratch::row, all.hidden());
+  if (part.shared) needs(*part.shared, all);
+  if (part.shared_gate) all.scratch(Scratch::other, all.hidden());
+}
+
+void each_weight(const ExpertsLayer& layer, WeightVisitor& visitor) {
+  visitor.matrix(layer.router.matrix, 1.0);
+  visitor.vector(layer.router.choice_bias);
+  visitor.vector(layer.router.expert_scale);
+  if (layer.router_norm) each_weight(*layer.router_norm, visitor);
+  each_weight(layer.gate_up, layer.router.share(), visitor);
+  each_weight(layer.down, layer.router.share(), visitor);
+  if (layer.shared) each_weight(*layer.shared, visitor);
+  visitor.matrix(layer.shared_gate, 1.0);
+  visitor.vector(layer.output_bias);
+}
+
+// A backend that runs experts runs every activation of theirs.
+uint64_t mechanisms(const ExpertsPart&) {
+  return kernels::kMechanismExperts;
+}
+
+void ExpertsLayer::forward(const ForwardPass& pass, const Block& block) const {
+  ExpertInput input;
+  if (block.input != nullptr) {
+    input.rows = block.input;
+  } else {
+    input.norm = &block.norm;
+  }
+  if (!block.post_norm && can_add()) return add_to(pass, input, pass.workspace.hidden, block.hidden());
+  float* given = pass.workspace.at(Scratch::projected);
+  write_to(pass, input, given, block.hidden());
+  block.add_result(pass, given);
+}
 
 void ExpertsLayer::sum_up(const ForwardPass& pass, const ExpertInput& input,
                           kernels::CombineParams& sum) const {
@@ -97,8 +142,8 @@ void ExpertsLayer::add_to(const ForwardPass& pass, const ExpertInput& input, flo
   sum_up(pass, input, sum);
 }
 
-void ExpertsLayer::forward(const ForwardPass& pass, const ExpertInput& input, float* target,
-                           int32_t hidden) const {
+void ExpertsLayer::write_to(const ForwardPass& pass, const ExpertInput& input, float* target,
+                            int32_t hidden) const {
   kernels::CombineParams sum;
   const kernels::ColumnSplit split = outputs.split();
   sum.columns = split.is_split() ? split.own() : hidden;

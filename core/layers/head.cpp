@@ -1,11 +1,84 @@
 #include "core/layers/head.h"
 
-#include <cmath>
-
+#include "core/base/error.h"
 #include "core/layers/embedding.h"
+#include "core/layers/layer_builder.h"
 #include "core/layers/rows.h"
+#include "core/layers/streams.h"
 
 namespace quire {
+namespace {
+
+WeightSource tied_source(const HeadPart& part, const HostTensor& table, const ModelSpec& model) {
+  WeightSource source;
+  source.unread = bytes_of(table.unread());
+  source.format = kernels::WeightFormat::dense;
+  source.num_in = model.hidden_size;
+  source.num_out = model.vocab_size;
+  source.padded_out = model.vocab_size;
+  source.dense = {table.dtype(), table.data()};
+  if (const ColumnOrder& order = part.projection.order; order) {
+    source.num_out = gsl::narrow<int32_t>(order->size());
+    source.column_order = order->data();
+  }
+  return source;
+}
+
+void build_around(const HeadPart& part, const WeightSource& projection, const std::string& key,
+                  LayerBuilder& builder, HeadLayer& layer) {
+  build(part.norm, builder, layer.norm);
+  layer.vocab_size = builder.model().vocab_size;
+  layer.logit_scale = part.scale;
+  layer.softcap = part.softcap;
+  layer.vocabulary = part.vocabulary;
+  builder.request(layer.projection, projection, key);
+  layer.stream_projections.resize(part.stream_projections.size());
+  for (size_t s = 0; s < layer.stream_projections.size(); ++s)
+    builder.request(layer.stream_projections[s], {part.stream_projections[s]});
+}
+
+}  // namespace
+
+bool is_tied(const HeadPart& part, const LayerBuilder& builder) {
+  return part.tied && !builder.has_linear(builder.matrix_name(part.projection.key));
+}
+
+void build(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer) {
+  const std::string key = builder.matrix_name(part.projection.key);
+  if (!builder.has_linear(key)) {
+    throw Error(ErrorCode::format,
+                "the tensor {}.weight is missing, and config.json does not tie the embeddings", key);
+  }
+  build_around(part, builder.linear(part.projection).source(), key, builder, layer);
+}
+
+void build_tied(const HeadPart& part, const HostTensor& table, LayerBuilder& builder, HeadLayer& layer) {
+  builder.add_unread(table.unread());
+  const ModelSpec& model = builder.model();
+  build_around(part, tied_source(part, table, model), embedding_name(model.embedding, builder), builder,
+               layer);
+}
+
+void cut(HeadPart& part, const ShardCut& shard) {
+  part.vocabulary = shard.columns(shard.whole().vocab_size);
+  take_own_outputs(part.projection, part.vocabulary);
+}
+
+void needs(const HeadPart& part, Needs& all) {
+  WorkspaceColumns& columns = all.shape().columns;
+  columns.logits = part.vocabulary.rank == 0 ? all.model().vocab_size : 0;
+  if (part.vocabulary.is_split()) columns.own_logits = part.vocabulary.split().own();
+}
+
+void each_weight(const HeadLayer& layer, WeightVisitor& visitor) {
+  visitor.matrix(layer.projection, 1.0);
+  for (const PreparedWeight& matrix : layer.stream_projections) visitor.matrix(matrix, 1.0);
+  each_weight(layer.norm, visitor);
+}
+
+uint64_t mechanisms(const HeadPart& part) {
+  return mechanisms(part.norm);
+}
 
 void HeadLayer::forward(const ForwardPass& pass) const {
   if (!stream_projections.empty()) join_streams(pass);
@@ -21,9 +94,7 @@ void HeadLayer::forward(const ForwardPass& pass) const {
   pass.context.check(pass.context.table().head(pass.context.handle(), &params), "vocabulary projection");
 }
 
-// Their mean, after each was projected and given the size of the first.
 void HeadLayer::join_streams(const ForwardPass& pass) const {
-  constexpr float kLeastSquare = 1e-5f;
   const int32_t hidden = norm.columns;
   float* sum = pass.workspace.at(kernels::Scratch::other);
   float* given = pass.workspace.at(kernels::Scratch::projected);
@@ -31,13 +102,7 @@ void HeadLayer::join_streams(const ForwardPass& pass) const {
   for (size_t s = 0; s < stream_projections.size(); ++s) {
     float* stream = stream_at(pass, kernels::Scratch::streams, gsl::narrow<int32_t>(s), hidden);
     multiply_rows(pass, stream_projections[s], rounded_rows(pass, stream, hidden), given, pass.num_tokens());
-    kernels::RowOpParams match;
-    match.op = kernels::RowOp::match_size;
-    match.target = given;
-    match.a = pass.workspace.hidden;
-    match.columns = hidden;
-    match.factor = std::sqrt(kLeastSquare);
-    run_row_op(pass, match);
+    match_size(pass, given, hidden);
     add_rows(pass, sum, given, hidden);
   }
   const auto num_streams = static_cast<float>(stream_projections.size() + 1);

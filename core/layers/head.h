@@ -3,9 +3,10 @@
 
 #include <vector>
 
-#include "core/layers/forward_pass.h"
-#include "core/layers/norm.h"
-#include "core/tensor/shard_columns.h"
+#include "core/layers/block.h"
+#include "core/layers/needs.h"
+#include "core/layers/shard_cut.h"
+#include "core/loader/host_tensor.h"
 
 namespace quire {
 
@@ -18,17 +19,23 @@ struct HeadLayer {
   std::vector<PreparedWeight> stream_projections;  // of the residual streams beside the first
   ShardColumns vocabulary;
 
-  // Leaves [num_logit_rows, vocab_size] f32 in workspace.logits, of shards in that of the first.
+  // Leaves [num_logit_rows, vocab_size] f32 in workspace.logits, for shards in that of the first.
   void forward(const ForwardPass& pass) const;
 
-  template <typename Visit>
-  void each_matrix(Visit visit) const {
-    visit(projection, 1.0);
-    for (const PreparedWeight& matrix : stream_projections) visit(matrix, 1.0);
-  }
-
  private:
+  // Replaces the residual stream by the mean of all streams, after each other one was projected and given the
+  // size of the first.
   void join_streams(const ForwardPass& pass) const;
 };
+
+// True if the head is the embedding.
+bool is_tied(const HeadPart& part, const LayerBuilder& builder);
+void build(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer);
+// Builds a head that is the embedding; `table` must live until the builder has prepared the matrices.
+void build_tied(const HeadPart& part, const HostTensor& table, LayerBuilder& builder, HeadLayer& layer);
+void cut(HeadPart& part, const ShardCut& shard);
+void needs(const HeadPart& part, Needs& all);
+void each_weight(const HeadLayer& layer, WeightVisitor& visitor);
+uint64_t mechanisms(const HeadPart& part);
 
 }  // namespace quire

@@ -1,39 +1,36 @@
-// The feed-forward half of a decoder layer.
+// A dense feed-forward part: down(act(gate(x)) * up(x)).
 #pragma once
 
 #include <optional>
 
-#include "core/layers/forward_pass.h"
-#include "core/layers/norm.h"
-#include "core/tensor/shard_columns.h"
+#include "core/layers/block.h"
+#include "core/layers/needs.h"
+#include "core/layers/shard_cut.h"
 
 namespace quire {
 
-// down(act(gate(x)) * up(x)).
 struct MlpLayer : kernels::MlpSpec {
-  PreparedWeight gate_up;  // parts gate, up; one part where ungated
+  PreparedWeight gate_up;  // parts gate, up; one part if ungated
   PreparedWeight down;
-  std::optional<NormLayer> sub_norm;  // of what down reads
-  ShardColumns activated;             // that down reads
-  ShardColumns outputs;               // of down
+  std::optional<NormLayer> sub_norm;  // norm of the rows that down reads
+  ShardColumns activated;             // columns that down reads
+  ShardColumns outputs;               // columns of down
 
-  // What it gives is added to `target`, [tokens, hidden].
+  // Adds the result to the residual stream.
+  void forward(const ForwardPass& pass, const Block& block) const;
+  // Adds the result to `target`, [tokens, hidden].
   void add_to(const ForwardPass& pass, const void* input, float* target) const;
-  // The same in place of what is there.
+  // Writes the result to `target`.
   void write_to(const ForwardPass& pass, const void* input, float* target) const;
-
-  template <typename Visit>
-  void each_matrix(Visit visit) const {
-    visit(gate_up, 1.0);
-    visit(down, 1.0);
-  }
-  template <typename Visit>
-  void each_buffer(Visit visit) const {
-    if (sub_norm) sub_norm->each_buffer(visit);
-  }
 
  private:
   void activate(const ForwardPass& pass, const void* input) const;
 };
+
+void build(const MlpPart& part, LayerBuilder& builder, MlpLayer& layer);
+void cut(MlpPart& part, const ShardCut& shard);
+void needs(const MlpPart& part, Needs& all);
+void each_weight(const MlpLayer& layer, WeightVisitor& visitor);
+uint64_t mechanisms(const MlpPart& part);
 
 }  // namespace quire

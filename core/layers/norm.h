@@ -1,15 +1,18 @@
-// The parameters of one normalisation, in device memory.
+// One normalisation: its parameters in device memory.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "core/tensor/device.h"
-#include "kernels/interface/op_params.h"
+#include "core/config/model_spec.h"
+#include "core/layers/weight_visitor.h"
 
 namespace quire {
 
-// A vector of floats in device memory; empty where the model has none.
+class LayerBuilder;
+
+// Copies floats to device memory; empty if there are none.
 DeviceBuffer upload_floats(const std::shared_ptr<Device>& device, const std::vector<float>& values,
                            std::string_view what);
 
@@ -17,14 +20,14 @@ struct NormLayer : kernels::NormSpec {
   DeviceBuffer weight;  // [columns] f32, or empty
   DeviceBuffer bias;    // [columns] f32, or empty
 
-  // Everything but input, rows and output.
+  // Returns everything but input, rows and output.
   kernels::NormParams params() const;
-
-  template <typename Visit>
-  void each_buffer(Visit visit) const {
-    visit(weight);
-    visit(bias);
-  }
 };
+
+void build(const NormPart& part, LayerBuilder& builder, NormLayer& layer);
+void each_weight(const NormLayer& layer, WeightVisitor& visitor);
+uint64_t mechanisms(const NormPart& part);
+// Returns the mechanisms of a norm that only some models have, at the place that `place` names.
+uint64_t mechanisms(const std::optional<NormPart>& part, kernels::Mechanism place);
 
 }  // namespace quire

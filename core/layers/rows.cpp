@@ -5,14 +5,6 @@
 namespace quire {
 namespace {
 
-kernels::LinearParams product_of(const PreparedWeight& weight, const void* input, int32_t rows) {
-  kernels::LinearParams params;
-  params.weight = weight.get();
-  params.input = input;
-  params.rows = rows;
-  return params;
-}
-
 void run_linear(const ForwardPass& pass, const kernels::LinearParams& params) {
   pass.context.check(pass.context.table().linear(pass.context.handle(), &params), "a product");
 }
@@ -32,7 +24,7 @@ void run_norm(const ForwardPass& pass, const kernels::NormParams& params) {
 
 void multiply_rows(const ForwardPass& pass, const PreparedWeight& weight, const void* input, float* target,
                    int32_t rows, const ShardColumns& columns) {
-  kernels::LinearParams params = product_of(weight, input, rows);
+  kernels::LinearParams params = kernels::product_of(weight.get(), input, rows);
   params.output_f32 = columns.is_split() ? pass.workspace.at(kernels::Scratch::slice) : target;
   run_linear(pass, params);
   if (columns.is_split()) gather_slices(pass, columns, rows, kernels::DType::f32, target);
@@ -40,10 +32,11 @@ void multiply_rows(const ForwardPass& pass, const PreparedWeight& weight, const 
 
 void multiply_rows_onto(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
                         float* target, int32_t rows, const ShardColumns& columns) {
-  pass.context.check(kernels::finish_block(pass.context.handle(), product_of(weight, input, rows),
-                                           {nullptr, target, columns.split()},
-                                           {.slice = pass.workspace.at(kernels::Scratch::slice)}),
-                     "a product");
+  pass.context.check(
+      kernels::finish_block(pass.context.handle(), {kernels::product_of(weight.get(), input, rows)},
+                            {nullptr, target, columns.split()},
+                            {.slice = pass.workspace.at(kernels::Scratch::slice)}),
+      "a product");
 }
 
 void gather_slices(const ForwardPass& pass, const ShardColumns& columns, int32_t rows, kernels::DType dtype,
@@ -55,7 +48,7 @@ void gather_slices(const ForwardPass& pass, const ShardColumns& columns, int32_t
 
 void multiply_rows_to_activations(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
                                   void* target) {
-  kernels::LinearParams params = product_of(weight, input, pass.num_tokens());
+  kernels::LinearParams params = kernels::product_of(weight.get(), input, pass.num_tokens());
   params.output = target;
   run_linear(pass, params);
 }

@@ -1,32 +1,61 @@
 #include "core/layers/streams.h"
 
 #include <array>
+#include <cmath>
 
-#include "core/layers/embedding.h"
+#include "core/layers/layer_builder.h"
 #include "core/layers/rows.h"
 
 namespace quire {
 
 using kernels::Scratch;
 
-void LaurelLayer::forward(const ForwardPass& pass, const void* normed) const {
-  const kernels::Workspace& space = pass.workspace;
-  const int32_t tokens = pass.num_tokens();
-  float* out = space.at(Scratch::row);
-  void* low = space.at(Scratch::low_rank);
-  multiply_rows_to_activations(pass, left, normed, low);
-  multiply_rows(pass, right, low, space.at(Scratch::projected), tokens);
-  kernels::RowOpParams copy;
-  copy.op = kernels::RowOp::copy;
-  copy.target = out;
-  copy.a = normed;
-  copy.a_is_activation = true;
-  copy.columns = norm.columns;
-  run_row_op(pass, copy);
-  norm_rows_onto(pass, norm, space.at(Scratch::projected), out, tokens);
+void build(const StreamsPart& part, LayerBuilder& builder, StreamsLayer& layer) {
+  layer.num_streams = builder.model().num_streams;
+  build(part.router_norm, builder, layer.router_norm);
+  layer.output_scale = builder.vector(part.output_scale);
+  builder.request(layer.router, {part.router});
+  builder.request(layer.prediction, {part.prediction});
+  builder.request(layer.correction, {part.correction});
 }
 
-// tanh(router(norm(hidden))) into Scratch::router.
+void need_streams(int32_t num_streams, Needs& all) {
+  if (num_streams < 2) return;
+  const int32_t hidden = all.hidden();
+  for (const Scratch kind : {Scratch::rounded, Scratch::other, Scratch::projected}) all.scratch(kind, hidden);
+  all.scratch(Scratch::streams, (num_streams - 1) * hidden);
+  all.scratch(Scratch::more_streams, num_streams * hidden);
+  all.scratch(Scratch::router, num_streams);
+  all.scratch(Scratch::weights, num_streams * num_streams);
+}
+
+void each_weight(const StreamsLayer& layer, WeightVisitor& visitor) {
+  for (const PreparedWeight* matrix : {&layer.router, &layer.prediction, &layer.correction})
+    visitor.matrix(*matrix, 1.0);
+  each_weight(layer.router_norm, visitor);
+  visitor.vector(layer.output_scale);
+}
+
+uint64_t mechanisms(const StreamsPart&) {
+  return kernels::kMechanismStreams;
+}
+
+float* stream_at(const ForwardPass& pass, Scratch place, int32_t index, int32_t hidden) {
+  return pass.workspace.at(place) +
+         static_cast<size_t>(index) * static_cast<size_t>(pass.num_tokens()) * static_cast<size_t>(hidden);
+}
+
+void match_size(const ForwardPass& pass, float* target, int32_t hidden) {
+  constexpr float kLeastSquare = 1e-5f;  // the mean square of a row counts as at least this
+  kernels::RowOpParams match;
+  match.op = kernels::RowOp::match_size;
+  match.target = target;
+  match.a = pass.workspace.hidden;
+  match.columns = hidden;
+  match.factor = std::sqrt(kLeastSquare);
+  run_row_op(pass, match);
+}
+
 void StreamsLayer::route(const ForwardPass& pass) const {
   const kernels::Workspace& space = pass.workspace;
   norm_rows(pass, router_norm, space.hidden, space.at(Scratch::other), pass.num_tokens());
@@ -84,32 +113,6 @@ void StreamsLayer::correct(const ForwardPass& pass) const {
     weighted.columns = hidden;
     run_row_op(pass, weighted);
   }
-}
-
-void LayerInputLayer::forward(const ForwardPass& pass, float* rows) const {
-  const kernels::Workspace& space = pass.workspace;
-  const int32_t tokens = pass.num_tokens();
-  void* gated = space.at(Scratch::low_rank);
-  multiply_rows_to_activations(pass, gate, rounded_rows(pass, rows, norm.columns), gated);
-  kernels::ActivationParams act;
-  act.activation = activation;
-  act.gated = false;
-  act.intermediate = columns;
-  act.input = gated;
-  act.rows = tokens;
-  act.output = gated;
-  pass.context.check(pass.context.table().activation(pass.context.handle(), &act), "embeddings of layers");
-  kernels::RowOpParams multiply;
-  multiply.op = kernels::RowOp::multiply;
-  multiply.target = gated;
-  multiply.target_is_activation = true;
-  multiply.a = space.at(Scratch::layer_input) + static_cast<size_t>(layer_idx) * static_cast<size_t>(columns);
-  multiply.a_stride = columns * num_layers;
-  multiply.columns = columns;
-  run_row_op(pass, multiply);
-  float* given = space.at(Scratch::projected);
-  multiply_rows(pass, projection, gated, given, tokens);
-  norm_rows_f32(pass, norm, given, given, tokens);
 }
 
 }  // namespace quire

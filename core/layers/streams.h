@@ -1,52 +1,41 @@
-// What Gemma 3n and 4 have around the blocks of a layer: streams that are predicted and corrected, a low-rank
-// way around attention, and the token's own embedding for the layer.
+// Several residual streams, of which the blocks see one: the others are predicted before them and corrected
+// after them, as in Gemma 3n.
 #pragma once
 
-#include <optional>
-
-#include "core/layers/forward_pass.h"
-#include "core/layers/norm.h"
+#include "core/layers/block.h"
+#include "core/layers/needs.h"
 
 namespace quire {
 
-struct LaurelLayer {
-  PreparedWeight left;
-  PreparedWeight right;
-  NormLayer norm;
-
-  // Leaves normed + norm(right(left(normed))) in Scratch::row.
-  void forward(const ForwardPass& pass, const void* normed) const;
-};
-
-// The residual streams: the first lies in workspace.hidden between layers, the others in Scratch::streams.
+// Between layers the first stream lies in workspace.hidden, the others in Scratch::streams.
 struct StreamsLayer {
   PreparedWeight router;
   NormLayer router_norm;
   PreparedWeight prediction;
   PreparedWeight correction;
-  DeviceBuffer output_scale;  // empty: none
+  DeviceBuffer output_scale;  // scale of the first stream as the layer's own embedding reads it; empty: none
   int32_t num_streams = 0;
 
-  // The predictions go to Scratch::more_streams, the first of them to workspace.hidden.
+  // Writes the predictions to Scratch::more_streams, and the first of them to workspace.hidden.
   void predict(const ForwardPass& pass) const;
-  // From what the blocks have made of workspace.hidden.
+  // Corrects all streams by what the blocks have made of workspace.hidden.
   void correct(const ForwardPass& pass) const;
 
  private:
+  // Leaves tanh(router(norm(hidden))) in Scratch::router.
   void route(const ForwardPass& pass) const;
 };
 
-struct LayerInputLayer {
-  PreparedWeight gate;
-  kernels::Activation activation = kernels::Activation::gelu_tanh;
-  PreparedWeight projection;
-  NormLayer norm;
-  int32_t columns = 0;
-  int32_t layer_idx = 0;
-  int32_t num_layers = 0;
+// Returns stream `index` of Scratch::streams, which are those beside the first, or of Scratch::more_streams.
+float* stream_at(const ForwardPass& pass, kernels::Scratch place, int32_t index, int32_t hidden);
 
-  // norm(projection(act(gate(rows)) * input of the layer)) into Scratch::projected.
-  void forward(const ForwardPass& pass, float* rows) const;
-};
+// Multiplies the rows of `target` so that their root of the mean square is that of workspace.hidden.
+void match_size(const ForwardPass& pass, float* target, int32_t hidden);
+
+void build(const StreamsPart& part, LayerBuilder& builder, StreamsLayer& layer);
+// Scratch memory of a model with so many streams, for its layers and its ends.
+void need_streams(int32_t num_streams, Needs& all);
+void each_weight(const StreamsLayer& layer, WeightVisitor& visitor);
+uint64_t mechanisms(const StreamsPart& part);
 
 }  // namespace quire

@@ -10,9 +10,9 @@
 
 #include "core/base/file_system.h"
 #include "core/config/model_config.h"
+#include "core/loader/weight_provider.h"
 #include "core/loader/weight_reader.h"
 #include "core/models/tensor_description.h"
-#include "core/models/weight_provider.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace quire {

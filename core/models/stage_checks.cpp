@@ -1,10 +1,16 @@
 #include "core/models/stage_checks.h"
 
 #include "core/base/error.h"
-#include "core/models/shard_spec.h"
+#include "core/layers/mechanisms.h"
 
 namespace quire {
 namespace {
+
+// Bits of kernels::Mechanism that the ends of a model need.
+uint64_t mechanisms_of_ends(const ModelSpec& model) {
+  const uint64_t streams = model.num_streams > 1 ? uint64_t{kernels::kMechanismStreams} : 0U;
+  return mechanisms(model.head) | mechanisms(model.embedding) | streams;
+}
 
 void require_mechanisms(const Device& device, uint64_t needed) {
   const uint64_t lacking = needed & ~device.table().mechanisms;
@@ -30,9 +36,7 @@ void require_together(const ModelSpec& model, const PipelineStage& stage) {
   const bool is_whole = stage.layers.size() == model.layers.size();
   const bool is_tied = model.num_streams > 1 || model.embedding.layer_inputs;
   for (size_t i = first; i < first + stage.layers.size(); ++i) {
-    const AttentionPart& part = model.layers[i].attention();
-    const bool is_cut = (part.kv_source >= 0 && part.kv_source < stage.first_layer) ||
-                        (part.selection_source >= 0 && part.selection_source < stage.first_layer);
+    const bool is_cut = first_source(model.layers[i].mixer, static_cast<int32_t>(i)) < stage.first_layer;
     if (!is_cut && (is_whole || !is_tied)) continue;
     throw Error(
         ErrorCode::unsupported,
@@ -61,7 +65,7 @@ void require_shards(const ModelSpec& model, const PipelineStage& stage, int32_t 
 void require_stage(const ModelSpec& model, const PipelineStage& stage, const BuildOptions& options) {
   uint64_t needed = mechanisms_of_ends(model);
   for (size_t i = 0; i < stage.layers.size(); ++i)
-    needed |= mechanisms_of(model.layers[static_cast<size_t>(stage.first_layer) + i]);
+    needed |= mechanisms(model.layers[static_cast<size_t>(stage.first_layer) + i]);
   require_activations(*stage.device, options.activations);
   require_mechanisms(*stage.device, needed);
   require_shards(model, stage, options.num_shards);

@@ -5,37 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include "core/layers/attention.h"
 #include "core/layers/embedding.h"
-#include "core/layers/feed_forward.h"
 #include "core/layers/head.h"
-#include "core/layers/streams.h"
+#include "core/layers/rotary.h"
+#include "core/layers/transformer_layer.h"
 #include "core/models/shard_spec.h"
 #include "core/models/transformer_memory.h"
 
 namespace quire {
-
-struct TransformerLayer {
-  AttentionLayer attention;
-  FeedForwardLayer feed_forward;
-  bool parallel = false;     // both blocks read what came into the layer
-  bool shares_norm = false;  // and the norm of attention serves both
-  std::optional<StreamsLayer> streams;
-  std::optional<LaurelLayer> laurel;
-  std::optional<LayerInputLayer> layer_input;
-  float output_scale = 1.0f;
-
-  // Takes a break before each of its blocks.
-  static constexpr int32_t kNumBreaks = 2;
-  void forward(const ForwardPass& pass, const LayerCache& cache, const kernels::Weight* next) const;
-
-  uint64_t bytes() const;  // of its weights
-  // As of the model.
-  uint64_t step_bytes(int32_t num_tokens) const;
-  int64_t token_products() const;
-  // Device memory that they take: the matrices were prepared together.
-  uint64_t taken_bytes(const Device& device) const;
-};
 
 // Layers that follow each other on one device, and the rotary angles they share.
 struct PipelineStage {

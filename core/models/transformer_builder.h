@@ -6,15 +6,11 @@
 
 #include "core/base/thread.h"
 #include "core/config/model_config.h"
+#include "core/layers/layer_builder.h"
 #include "core/models/placement.h"
 #include "core/models/transformer.h"
-#include "core/models/transformer_memory.h"
-#include "core/models/weight_provider.h"
 
 namespace quire {
-
-// Whether weights are prepared on their devices, or their sizes alone are told (bytes() of each).
-enum class BuildMode : uint8_t { prepare, plan };
 
 struct BuildOptions {
   BuildMode mode = BuildMode::prepare;

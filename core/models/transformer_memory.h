@@ -2,57 +2,16 @@
 // addresses.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <vector>
 
 #include "core/base/ids.h"
 #include "core/layers/forward_pass.h"
+#include "core/layers/needs.h"
 #include "core/step/window_group.h"
 #include "core/tensor/device.h"
 
 namespace quire {
-
-// The keys and values of one layer.
-struct LayerCacheSize {
-  int32_t num_kv_heads = 0;
-  int32_t head_dim = 0;
-  int32_t value_dim = 0;
-  int32_t index_dim = 0;
-  int32_t source_layer = -1;  // whose pages it reads; -1: it has its own
-  int32_t window = 0;         // what its layer and those that read it see back; 0: all
-
-  bool operator==(const LayerCacheSize&) const = default;
-};
-
-// Columns of the rows that layers work in: the most that any of them needs.
-struct WorkspaceColumns {
-  int32_t qkv = 0;
-  int32_t attention = 0;
-  int32_t gate_up = 0;
-  int32_t activated = 0;
-  int32_t logits = 0;                                      // 0 on shards that do not draw
-  int32_t own_logits = 0;                                  // of a shard, in Scratch::slice
-  std::array<int32_t, kernels::kNumScratch> scratch = {};  // of f32
-  bool selects_keys = false;                               // a bit for each token of a context
-
-  int32_t& at(kernels::Scratch kind) { return scratch[static_cast<size_t>(kind)]; }
-};
-
-// The sizes of one transformer, or of a stage of it, that its memory depends on.
-struct TransformerShape {
-  int32_t num_layers = 0;
-  int32_t first_layer = 0;
-  int32_t hidden_size = 0;
-  int32_t vocab_size = 0;
-  int32_t num_heads = 0;       // the most of any layer
-  int32_t head_dim = 0;        // the largest of any layer, of keys or values
-  int32_t max_columns = 0;     // of any matrix but the head
-  int32_t expert_columns = 0;  // inputs and outputs of a matrix of an expert together
-  std::vector<int32_t> rotary_dims;
-  std::vector<LayerCacheSize> caches;  // [num_layers]
-  WorkspaceColumns columns;
-};
 
 // Of `num_pages` and `page_tokens` and formats, the layers without a window; heads come from the layer. Those
 // with one have num_slots pages of the first group whose window is not smaller.

@@ -1,8 +1,7 @@
-// The sizes that the memory of a transformer depends on, out of its description.
+// The sizes that the memory of a transformer depends on, from its description.
 #pragma once
 
-#include "core/config/model_spec.h"
-#include "core/models/transformer_memory.h"
+#include "core/layers/needs.h"
 
 namespace quire {
 

@@ -7,12 +7,6 @@ const KernelTable& table_of(Context* context) {
   return *reinterpret_cast<ContextHeader*>(context)->table;
 }
 
-#define QUIRE_RETURN_IF_FAILED(expression)                               \
-  do {                                                                   \
-    const Status status_of_expression = (expression);                    \
-    if (status_of_expression != Status::ok) return status_of_expression; \
-  } while (false)
-
 NormParams norm_into(const NormParams& norm, const float* input, int32_t rows, void* output) {
   NormParams out = norm;
   out.input = input;
@@ -21,21 +15,13 @@ NormParams norm_into(const NormParams& norm, const float* input, int32_t rows, v
   return out;
 }
 
-// Finds the input of a block: rows that are normalised already, or norm(hidden).
+// Sets `input` to the input of a block: rows that are normalised already, or norm(hidden).
 Status block_input(Context* context, const NormParams& norm, const Workspace& space, int32_t tokens,
                    const void*& input) {
   if (input != nullptr) return Status::ok;
   const NormParams params = norm_into(norm, space.hidden, tokens, space.normed);
   input = space.normed;
   return table_of(context).norm(context, &params);
-}
-
-LinearParams product_of(const Weight* matrix, const void* input, int32_t rows) {
-  LinearParams product;
-  product.weight = matrix;
-  product.input = input;
-  product.rows = rows;
-  return product;
 }
 
 Status project(Context* context, const Weight* weight, const void* input, int32_t rows, void* output) {
@@ -53,36 +39,50 @@ Status norm_within(Context* context, const NormParams* norm, void* rows, int32_t
   return table.norm(context, &params);
 }
 
-EndSpace end_space(const Workspace& space) {
-  return {.projected = space.at(Scratch::projected), .slice = space.at(Scratch::slice)};
+Status multiply(Context* context, const BlockProduct& product, const LinearParams& params) {
+  return product.multiply != nullptr ? product.multiply(context, params, product.form)
+                                     : table_of(context).linear(context, &params);
 }
 
 // Computes residual += product for a shard's columns: copies the columns out, adds the product, and gathers
 // the result back.
-Status add_split_product(Context* context, const LinearParams& product, const BlockEnd& end, float* slice) {
-  const KernelTable& table = table_of(context);
+Status add_split_product(Context* context, const BlockProduct& product, const BlockEnd& end, float* slice) {
   RowOpParams copy;
   copy.op = RowOp::copy;
   copy.target = slice;
   copy.a = end.residual + end.columns.first();
   copy.a_stride = end.columns.total();
-  copy.rows = product.rows;
+  copy.rows = product.params.rows;
   copy.columns = end.columns.own();
-  QUIRE_RETURN_IF_FAILED(table.row_op(context, &copy));
-  LinearParams out = product;
+  QUIRE_RETURN_IF_FAILED(table_of(context).row_op(context, &copy));
+  LinearParams out = product.params;
   out.residual = slice;
-  QUIRE_RETURN_IF_FAILED(table.linear(context, &out));
-  return gather_rows(context, end.columns, slice, product.rows, DType::f32, end.residual);
+  QUIRE_RETURN_IF_FAILED(multiply(context, product, out));
+  return gather_rows(context, end.columns, slice, copy.rows, DType::f32, end.residual);
 }
 
 // Computes the product of a shard's columns and gathers all columns in `projected`.
-Status project_split(Context* context, const LinearParams& product, const BlockEnd& end,
+Status project_split(Context* context, const BlockProduct& product, const ColumnSplit& columns,
                      const EndSpace& space) {
-  LinearParams out = product;
-  out.output_f32 = end.columns.is_split() ? space.slice : space.projected;
-  QUIRE_RETURN_IF_FAILED(table_of(context).linear(context, &out));
-  if (!end.columns.is_split()) return Status::ok;
-  return gather_rows(context, end.columns, space.slice, product.rows, DType::f32, space.projected);
+  LinearParams out = product.params;
+  out.output_f32 = columns.is_split() ? space.slice : space.projected;
+  QUIRE_RETURN_IF_FAILED(multiply(context, product, out));
+  if (!columns.is_split()) return Status::ok;
+  return gather_rows(context, columns, space.slice, out.rows, DType::f32, space.projected);
+}
+
+}  // namespace
+
+EndSpace end_space(const Workspace& space) {
+  return {.projected = space.at(Scratch::projected), .slice = space.at(Scratch::slice)};
+}
+
+LinearParams product_of(const Weight* matrix, const void* input, int32_t rows) {
+  LinearParams product;
+  product.weight = matrix;
+  product.input = input;
+  product.rows = rows;
+  return product;
 }
 
 AppendKvParams append_params(const AttentionBlockParams& params) {
@@ -114,7 +114,28 @@ AttentionParams attention_params(const AttentionBlockParams& params) {
   return attention;
 }
 
-}  // namespace
+ActivationParams activation_params(const MlpBlockParams& params) {
+  const Workspace& space = params.workspace;
+  ActivationParams activation;
+  static_cast<MlpSpec&>(activation) = params;
+  activation.input = space.gate_up;
+  activation.rows = params.num_tokens;
+  activation.output = params.activated.is_split() ? space.at(Scratch::slice) : space.activated;
+  return activation;
+}
+
+RouteParams route_params(const ExpertChoiceParams& params) {
+  const Workspace& space = params.workspace;
+  RouteParams route;
+  static_cast<RouterSpec&>(route) = params;
+  route.logits = space.at(Scratch::router);
+  route.choice_bias = params.choice_bias;
+  route.expert_scale = params.expert_scale;
+  route.rows = params.num_tokens;
+  route.experts = reinterpret_cast<int32_t*>(space.at(Scratch::chosen));
+  route.weights = space.at(Scratch::weights);
+  return route;
+}
 
 Status gather_rows(Context* context, const ColumnSplit& columns, const void* slice, int32_t rows, DType dtype,
                    void* output) {
@@ -127,20 +148,47 @@ Status gather_rows(Context* context, const ColumnSplit& columns, const void* sli
   return table_of(context).all_gather(context, &params);
 }
 
-Status finish_block(Context* context, const LinearParams& product, const BlockEnd& end,
+Status gather_results(Context* context, const AttentionBlockParams& params) {
+  const ColumnSplit& results = params.results;
+  if (!results.is_split()) return Status::ok;
+  const int32_t rows_per_token = result_columns(params) / results.own();
+  return gather_rows(context, results, params.workspace.at(Scratch::slice),
+                     params.batch.num_tokens * rows_per_token, table_of(context).activation_dtype,
+                     params.workspace.attention);
+}
+
+Status gather_activated(Context* context, const MlpBlockParams& params) {
+  if (!params.activated.is_split()) return Status::ok;
+  return gather_rows(context, params.activated, params.workspace.at(Scratch::slice), params.num_tokens,
+                     table_of(context).activation_dtype, params.workspace.activated);
+}
+
+Status finish_block(Context* context, const BlockProduct& product, const BlockEnd& end,
                     const EndSpace& space) {
-  const KernelTable& table = table_of(context);
   if (end.norm == nullptr) {
     if (end.columns.is_split()) return add_split_product(context, product, end, space.slice);
-    LinearParams out = product;
+    LinearParams out = product.params;
     out.residual = end.residual;
-    return table.linear(context, &out);
+    return multiply(context, product, out);
   }
-  if (space.projected == nullptr) return Status::invalid_argument;
-  QUIRE_RETURN_IF_FAILED(project_split(context, product, end, space));
-  NormParams norm = norm_into(*end.norm, space.projected, product.rows, nullptr);
+  if (space.projected == nullptr)
+    return failed(Status::invalid_argument, "a norm after a block without memory for the block's result");
+  QUIRE_RETURN_IF_FAILED(project_split(context, product, end.columns, space));
+  NormParams norm = norm_into(*end.norm, space.projected, product.params.rows, nullptr);
   norm.residual = end.residual;
-  return table.norm(context, &norm);
+  return table_of(context).norm(context, &norm);
+}
+
+Status finish_head(Context* context, const HeadParams& params, const float* own_logits) {
+  const KernelTable& table = table_of(context);
+  float* const logits = params.workspace.logits;
+  const int32_t rows = params.batch.num_logit_rows;
+  if (params.vocabulary.is_split())
+    QUIRE_RETURN_IF_FAILED(gather_rows(context, params.vocabulary, own_logits, rows, DType::f32, logits));
+  if (logits == nullptr) return Status::ok;  // a shard that does not draw
+  if (params.logit_scale == 1.0f && params.softcap == 0.0f) return Status::ok;
+  return table.scale_logits(context, logits, int64_t{rows} * params.vocab_size, params.logit_scale,
+                            params.softcap);
 }
 
 Status composed_attention_block(Context* context, const AttentionBlockParams* params) {
@@ -156,14 +204,10 @@ Status composed_attention_block(Context* context, const AttentionBlockParams* pa
   QUIRE_RETURN_IF_FAILED(table.append_kv(context, &append));
   const AttentionParams attention = attention_params(*params);
   QUIRE_RETURN_IF_FAILED(table.attention(context, &attention));
-  if (const ColumnSplit& results = params->results; results.is_split()) {
-    const int32_t rows_per_token = result_columns(*params) / results.own();
-    QUIRE_RETURN_IF_FAILED(gather_rows(context, results, attention.output, tokens * rows_per_token,
-                                       table.activation_dtype, space.attention));
-  }
+  QUIRE_RETURN_IF_FAILED(gather_results(context, *params));
   if (params->output == nullptr) return Status::ok;
   QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.attention, tokens));
-  return finish_block(context, product_of(params->output, space.attention, tokens),
+  return finish_block(context, {product_of(params->output, space.attention, tokens)},
                       {params->post_norm, space.hidden, params->outputs}, end_space(space));
 }
 
@@ -174,32 +218,12 @@ Status composed_mlp_block(Context* context, const MlpBlockParams* params) {
   const void* input = params->input;
   QUIRE_RETURN_IF_FAILED(block_input(context, params->norm, space, tokens, input));
   QUIRE_RETURN_IF_FAILED(project(context, params->gate_up, input, tokens, space.gate_up));
-
-  ActivationParams activation;
-  static_cast<MlpSpec&>(activation) = *params;
-  activation.input = space.gate_up;
-  activation.rows = tokens;
-  activation.output = params->activated.is_split() ? space.at(Scratch::slice) : space.activated;
+  const ActivationParams activation = activation_params(*params);
   QUIRE_RETURN_IF_FAILED(table.activation(context, &activation));
-  if (params->activated.is_split())
-    QUIRE_RETURN_IF_FAILED(gather_rows(context, params->activated, activation.output, tokens,
-                                       table.activation_dtype, space.activated));
+  QUIRE_RETURN_IF_FAILED(gather_activated(context, *params));
   QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.activated, tokens));
-  return finish_block(context, product_of(params->down, space.activated, tokens),
+  return finish_block(context, {product_of(params->down, space.activated, tokens)},
                       {params->post_norm, space.hidden, params->outputs}, end_space(space));
-}
-
-RouteParams route_params(const ExpertChoiceParams& params) {
-  const Workspace& space = params.workspace;
-  RouteParams route;
-  static_cast<RouterSpec&>(route) = params;
-  route.logits = space.at(Scratch::router);
-  route.choice_bias = params.choice_bias;
-  route.expert_scale = params.expert_scale;
-  route.rows = params.num_tokens;
-  route.experts = reinterpret_cast<int32_t*>(space.at(Scratch::chosen));
-  route.weights = space.at(Scratch::weights);
-  return route;
 }
 
 Status composed_choose_experts(Context* context, const ExpertChoiceParams* params) {
@@ -219,22 +243,13 @@ Status composed_head(Context* context, const HeadParams* params) {
   const Workspace& space = params->workspace;
   const int32_t rows = params->batch.num_logit_rows;
   if (rows == 0) return Status::ok;
-
   NormParams norm = norm_into(params->norm, space.hidden, rows, space.normed);
   norm.row_index = params->batch.logit_rows;
   QUIRE_RETURN_IF_FAILED(table.norm(context, &norm));
-
-  const ColumnSplit& vocabulary = params->vocabulary;
   LinearParams head = product_of(params->head, space.normed, rows);
-  head.output_f32 = vocabulary.is_split() ? space.at(Scratch::slice) : space.logits;
+  head.output_f32 = params->vocabulary.is_split() ? space.at(Scratch::slice) : space.logits;
   QUIRE_RETURN_IF_FAILED(table.linear(context, &head));
-  if (vocabulary.is_split())
-    QUIRE_RETURN_IF_FAILED(gather_rows(context, vocabulary, head.output_f32, rows, DType::f32, space.logits));
-  if (space.logits == nullptr) return Status::ok;  // a shard that does not sample
-
-  if (params->logit_scale == 1.0f && params->softcap == 0.0f) return Status::ok;
-  return table.scale_logits(context, space.logits, int64_t{rows} * params->vocab_size, params->logit_scale,
-                            params->softcap);
+  return finish_head(context, *params, head.output_f32);
 }
 
 }  // namespace quire::kernels

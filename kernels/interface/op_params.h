@@ -394,7 +394,6 @@ struct AttentionBlockParams : AttentionSpec {
   KvShape kv_shape;
   KvLayer kv;
   Workspace workspace;
-  const Weight* next = nullptr;  // matrix that the next block reads first: a hint to prefetch
 };
 
 // hidden += end(down(act(gate(norm(hidden))) * up(norm(hidden)))).
@@ -411,7 +410,6 @@ struct MlpBlockParams : MlpSpec {
   ColumnSplit outputs;
   int32_t num_tokens = 0;
   Workspace workspace;
-  const Weight* next = nullptr;
 };
 
 // Chooses the experts of each token and their weights. The router's logits go to Scratch::router; `experts`

@@ -37,4 +37,11 @@ struct [[nodiscard]] Status {
   return status;
 }
 
+// Ends the calling function with the status of `expression`, unless it is ok.
+#define QUIRE_RETURN_IF_FAILED(expression)                                                 \
+  do {                                                                                     \
+    const ::quire::kernels::Status status_of_expression = (expression);                    \
+    if (status_of_expression != ::quire::kernels::Status::ok) return status_of_expression; \
+  } while (false)
+
 }  // namespace quire::kernels

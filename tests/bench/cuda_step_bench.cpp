@@ -491,7 +491,6 @@ class Runner {
       a.kv_shape = kv_shape_;
       a.kv = kv_;
       a.workspace = space_;
-      a.next = model_.gate_up[l];
       model_.check(table_.attention_block(context_, &a), "attention block");
       MlpBlockParams m;
       m.norm = norm;
@@ -500,7 +499,6 @@ class Runner {
       m.intermediate = s.inner;
       m.num_tokens = batch.num_tokens;
       m.workspace = space_;
-      m.next = l + 1 < model_.qkv.size() ? model_.qkv[l + 1] : model_.head;
       model_.check(table_.mlp_block(context_, &m), "feed-forward block");
     }
     HeadParams h;

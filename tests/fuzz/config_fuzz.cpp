@@ -25,9 +25,9 @@ void check_layer(const ModelConfig& config, const LayerSpec& layer) {
   require((part.rope_idx >= 0) == (part.rotary_dim > 0));
   require(part.kv_idx >= 0 && part.kv_idx < static_cast<int32_t>(config.spec.kvs.size()));
   require(part.kv_source < config.num_layers);
-  require(layer.feed_forward.dense.has_value() || layer.feed_forward.experts.has_value());
-  if (!layer.feed_forward.experts) return;
-  const ExpertsPart& experts = *layer.feed_forward.experts;
+  if (layer.dense() != nullptr) require(!layer.dense()->down.key.empty());
+  if (layer.experts() == nullptr) return;
+  const ExpertsPart& experts = *layer.experts();
   require(experts.num_chosen >= 1 && experts.num_chosen <= experts.num_experts);
   require(experts.num_experts % experts.num_groups == 0 && experts.chosen_groups <= experts.num_groups);
 }

@@ -14,7 +14,7 @@ constexpr TensorKeys apertus_keys() {
 void apertus(ModelReader& reader) {
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     reader.norm_heads(layer, i, kernels::QkNorm::each_head);
-    MlpPart& mlp = *layer.feed_forward.dense;
+    MlpPart& mlp = *layer.dense();
     if (mlp.activation == kernels::Activation::xielu) mlp.xielu_key = reader.key(i, "mlp.act_fn");
   });
 }

@@ -8,8 +8,7 @@ void bitnet(ModelReader& reader) {
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     layer.attention().sub_norm =
         reader.norm(reader.key(i, "self_attn.attn_sub_norm"), result_columns(layer.attention()));
-    layer.feed_forward.dense->sub_norm =
-        reader.norm(reader.key(i, "mlp.ffn_sub_norm"), reader.intermediate());
+    layer.dense()->sub_norm = reader.norm(reader.key(i, "mlp.ffn_sub_norm"), reader.intermediate());
   });
 }
 

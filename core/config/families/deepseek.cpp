@@ -88,7 +88,7 @@ void deepseek_v2(ModelReader& reader) {
   }
   const bool has_bias = reader.flag("mlp_bias");
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    if (has_bias) add_bias(*layer.feed_forward.dense);
+    if (has_bias) add_bias(*layer.dense());
     if (!is_sparse_layer(reader, i)) return;
     ExpertsPart experts = deepseek_experts(reader, i);
     if (has_bias && experts.shared) add_bias(*experts.shared);

@@ -98,10 +98,10 @@ void gemma3n(ModelReader& reader) {
         reader.matrix("model.altup_unembed_projections." + number, hidden, hidden));
   }
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    layer.feed_forward.dense = reader.mlp(i, mlp_keys("mlp."), width_of(reader, i));
+    layer.feed_forward = reader.mlp(i, mlp_keys("mlp."), width_of(reader, i));
     const double sparsity = sparsity_of(reader, i);
-    layer.feed_forward.dense->is_sparse = sparsity > 0.0;
-    if (sparsity > 0.0) layer.feed_forward.dense->sparsity_deviations = normal_quantile(sparsity);
+    layer.dense()->is_sparse = sparsity > 0.0;
+    if (sparsity > 0.0) layer.dense()->sparsity_deviations = normal_quantile(sparsity);
     layer.laurel = laurel_part(reader, i);
     layer.streams = streams_part(reader, i, streams);
   });
@@ -152,10 +152,11 @@ void add_experts(ModelReader& reader, LayerSpec& layer, int32_t index) {
   experts.router_norm = ModelReader::bare_norm(kernels::NormKind::rms, reader.epsilon(), reader.hidden());
   const float scale = 1.0f / std::sqrt(static_cast<float>(reader.hidden()));
   experts.router_norm->weight = {reader.key(index, "router.scale"), reader.hidden(), 0.0f, scale};
-  layer.feed_forward.experts = std::move(experts);
-  layer.feed_forward.dense_post_norm = reader.layer_norm(index, "post_feedforward_layernorm_1");
-  layer.feed_forward.experts_norm = reader.layer_norm(index, "pre_feedforward_layernorm_2");
-  layer.feed_forward.experts_post_norm = reader.layer_norm(index, "post_feedforward_layernorm_2");
+  MlpPart dense = std::get<MlpPart>(std::move(layer.feed_forward));
+  layer.feed_forward = MlpAndExpertsPart{std::move(dense), std::move(experts),
+                                         reader.layer_norm(index, "post_feedforward_layernorm_1"),
+                                         reader.layer_norm(index, "pre_feedforward_layernorm_2"),
+                                         reader.layer_norm(index, "post_feedforward_layernorm_2")};
 }
 
 void gemma4(ModelReader& reader) {
@@ -166,7 +167,7 @@ void gemma4(ModelReader& reader) {
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     const int32_t width = reader.require("intermediate_size", 1, 1 << 19);
     const bool is_shared = i >= reader.num_layers() - num_shared;
-    layer.feed_forward.dense = reader.mlp(i, mlp_keys("mlp."), is_wide && is_shared ? 2 * width : width);
+    layer.feed_forward = reader.mlp(i, mlp_keys("mlp."), is_wide && is_shared ? 2 * width : width);
     layer.output_scale = {reader.key(i, "layer_scalar"), 1};
     if (reader.flag("enable_moe_block")) add_experts(reader, layer, i);
   });

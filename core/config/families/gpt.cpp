@@ -42,8 +42,8 @@ void gpt2(ModelReader& reader) {
     if (by_layer) layer.attention().scale /= static_cast<float>(i + 1);
     layer.attention().qkv.front().transposed = true;
     layer.attention().output.transposed = true;
-    layer.feed_forward.dense->gate_up.front().transposed = true;
-    layer.feed_forward.dense->down.transposed = true;
+    layer.dense()->gate_up.front().transposed = true;
+    layer.dense()->down.transposed = true;
   });
 }
 

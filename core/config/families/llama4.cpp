@@ -16,7 +16,7 @@ bool has_experts(const ModelReader& reader, int32_t layer) {
 void add_feed_forward(ModelReader& reader, LayerSpec& layer, int32_t index) {
   if (!has_experts(reader, index)) {
     const int32_t width = reader.require("intermediate_size_mlp", 1, 1 << 20);
-    layer.feed_forward.dense = reader.mlp(index, mlp_keys("feed_forward."), width);
+    layer.feed_forward = reader.mlp(index, mlp_keys("feed_forward."), width);
     return;
   }
   ExpertsPart experts = routed(reader, index, {"feed_forward.router", "feed_forward."});

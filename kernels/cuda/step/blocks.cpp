@@ -13,12 +13,6 @@ namespace {
 // for few tokens: for 2,048 tokens of 4,096 columns a gather takes 72 us.
 constexpr int32_t kMostScattered = 256;
 
-#define QUIRE_RETURN_IF_FAILED(expression)                               \
-  do {                                                                   \
-    const Status status_of_expression = (expression);                    \
-    if (status_of_expression != Status::ok) return status_of_expression; \
-  } while (false)
-
 // Computes norm(input) times a matrix. The matrix kernel normalises a single row itself. For more rows a
 // separate kernel writes the norm, in the row order of the matrix if it can, and arranged if the matrix reads
 // it so.
@@ -55,30 +49,15 @@ Status begin_block(Context& c, const NormParams& norm, const void* input, const 
   return multiply(c, p, form);
 }
 
-// Computes residual += norm(input W), or residual += input W.
-Status end_block(Context& c, const LinearParams& product, const ProductForm& form, const BlockEnd& end,
-                 float* projected) {
-  LinearParams p = product;
-  if (end.norm == nullptr) {
-    p.residual = end.residual;
-    return multiply(c, p, form);
-  }
-  if (projected == nullptr)
-    return c.device->fail(Status::invalid_argument,
-                          "a block that ends with a norm needs the scratch buffer `projected`");
-  p.output_f32 = projected;
-  QUIRE_RETURN_IF_FAILED(multiply(c, p, form));
-  NormParams n = norm_of(*end.norm, projected, p.rows);
-  n.residual = end.residual;
-  return c.device->check(launch_norm(n, nullptr, c.launch()), "normalising");
+// Runs the last product of a block; `form` is a ProductForm.
+Status multiply_in_form(Context* context, const LinearParams& params, const void* form) {
+  return multiply(*context, params, *static_cast<const ProductForm*>(form));
 }
 
-LinearParams product_of(const Weight& weight, const void* input, int32_t rows) {
-  LinearParams p;
-  p.weight = &weight;
-  p.input = input;
-  p.rows = rows;
-  return p;
+// Ends a block. `form` tells how the input of the product lies.
+Status end_block(Context& c, const LinearParams& product, const ProductForm& form, const BlockEnd& end,
+                 const Workspace& space) {
+  return finish_block(&c, {product, multiply_in_form, &form}, end, end_space(space));
 }
 
 // Normalises the input of a block's last matrix in place.
@@ -99,32 +78,11 @@ __half* room_for_down(const Context& c, const MlpBlockParams& p, int32_t tokens)
                                                                                      : nullptr;
 }
 
-AppendKvParams append_params(const AttentionBlockParams& p) {
-  AppendKvParams out;
-  static_cast<AttentionSpec&>(out) = p;
-  out.qkv = p.workspace.qkv;
-  out.q_norm = p.q_norm;
-  out.k_norm = p.k_norm;
-  out.cos = p.workspace.rope_cos;
-  out.sin = p.workspace.rope_sin;
-  out.batch = p.batch;
-  out.kv_shape = p.kv_shape;
-  out.kv = p.kv;
-  return out;
-}
-
-AttentionParams attention_params(const AttentionBlockParams& p) {
-  AttentionParams out;
-  static_cast<AttentionSpec&>(out) = p;
-  out.qkv = p.workspace.qkv;
-  out.sinks = p.sinks;
-  out.selected = p.selected;
-  out.selected_words = p.selected_words;
-  out.batch = p.batch;
-  out.kv_shape = p.kv_shape;
-  out.kv = p.kv;
-  out.output = p.workspace.attention;
-  return out;
+// True if the kernel of gate and up also activates.
+bool fuses_activation(const Context& c, const MlpBlockParams& p) {
+  const Weight& weight = *p.gate_up;
+  return p.gated && mechanisms_of(static_cast<const MlpSpec&>(p)) == 0 && weight.groups.size() == 1 &&
+         weight.groups.front().matrix.paired != 0 && !uses_library(c, p.num_tokens);
 }
 
 }  // namespace
@@ -135,9 +93,7 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
   const int32_t tokens = params->batch.num_tokens;
   if (tokens <= 0) return Status::ok;
   if (params->qkv != nullptr) {
-    LinearParams qkv;
-    qkv.weight = params->qkv;
-    qkv.rows = tokens;
+    LinearParams qkv = product_of(params->qkv, nullptr, tokens);
     qkv.output = space.qkv;
     QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, qkv, {}));
   }
@@ -145,15 +101,17 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
   const AttentionParams attention = attention_params(*params);
   const bool fused = fuses_append(c, attention);
   if (!fused) QUIRE_RETURN_IF_FAILED(append_kv(context, &append));
+  // The results of a shard are in the order of heads until they are gathered.
   const bool ordered = params->output != nullptr && params->sub_norm == nullptr &&
-                       takes_row_order(*params->output) && tokens <= kMostScattered &&
-                       !takes_attention_any(attention);
+                       !params->results.is_split() && takes_row_order(*params->output) &&
+                       tokens <= kMostScattered && !takes_attention_any(attention);
   QUIRE_RETURN_IF_FAILED(
       attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
+  QUIRE_RETURN_IF_FAILED(gather_results(context, *params));
   if (params->output == nullptr) return Status::ok;
   QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, space.attention, tokens));
-  return end_block(c, product_of(*params->output, space.attention, tokens), {.in_row_order = ordered},
-                   {params->post_norm, space.hidden}, space.at(Scratch::projected));
+  return end_block(c, product_of(params->output, space.attention, tokens), {.in_row_order = ordered},
+                   {params->post_norm, space.hidden, params->outputs}, space);
 }
 
 Status mlp_block(Context* context, const MlpBlockParams* params) {
@@ -161,38 +119,29 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   const Workspace& space = params->workspace;
   const int32_t tokens = params->num_tokens;
   if (tokens <= 0) return Status::ok;
-  LinearParams gate_up;
-  gate_up.weight = params->gate_up;
-  gate_up.rows = tokens;
-  const Weight& weight = *params->gate_up;
-  const bool fused = params->gated && mechanisms_of(static_cast<const MlpSpec&>(*params)) == 0 &&
-                     weight.groups.size() == 1 && weight.groups.front().matrix.paired != 0 &&
-                     !uses_library(c, tokens);
+  ActivationParams act = activation_params(*params);
   // The loader stores the columns of gate and up in down's row order if it can; otherwise the input of down
   // is gathered.
   const bool ordered = takes_row_order(*params->down) && params->down->groups.front().row_order.empty();
-  __half* const arranged =
-      fused && ordered && params->sub_norm == nullptr ? room_for_down(c, *params, tokens) : nullptr;
-  void* const activated = arranged != nullptr ? arranged : space.activated;
-  if (fused) {
-    gate_up.output = activated;
-    QUIRE_RETURN_IF_FAILED(begin_block(
-        c, params->norm, params->input, space, gate_up,
-        {.arranges = arranged != nullptr, .activation = static_cast<int32_t>(params->activation)}));
-  } else {
-    gate_up.output = space.gate_up;
-    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, gate_up, {}));
-    ActivationParams act;
-    static_cast<MlpSpec&>(act) = *params;
-    act.input = space.gate_up;
-    act.rows = tokens;
-    act.output = activated;
-    QUIRE_RETURN_IF_FAILED(activation(context, &act));
-  }
+  const bool fused = fuses_activation(c, *params);
+  const bool is_split = params->activated.is_split();
+  __half* const arranged = fused && ordered && params->sub_norm == nullptr && !is_split
+                               ? room_for_down(c, *params, tokens)
+                               : nullptr;
+  if (arranged != nullptr) act.output = arranged;
+  LinearParams gate_up = product_of(params->gate_up, nullptr, tokens);
+  gate_up.output = fused ? act.output : space.gate_up;
+  ProductForm form;
+  form.arranges = arranged != nullptr;
+  if (fused) form.activation = static_cast<int32_t>(params->activation);
+  QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, gate_up, form));
+  if (!fused) QUIRE_RETURN_IF_FAILED(activation(context, &act));
+  QUIRE_RETURN_IF_FAILED(gather_activated(context, *params));
+  void* const activated = is_split ? space.activated : act.output;
   QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, activated, tokens));
-  return end_block(c, product_of(*params->down, activated, tokens),
+  return end_block(c, product_of(params->down, activated, tokens),
                    {.in_row_order = ordered, .arranged = arranged != nullptr},
-                   {params->post_norm, space.hidden}, space.at(Scratch::projected));
+                   {params->post_norm, space.hidden, params->outputs}, space);
 }
 
 Status head(Context* context, const HeadParams* params) {
@@ -200,16 +149,12 @@ Status head(Context* context, const HeadParams* params) {
   const Workspace& space = params->workspace;
   const int32_t rows = params->batch.num_logit_rows;
   if (rows <= 0) return Status::ok;
-  LinearParams p;
-  p.weight = params->head;
-  p.rows = rows;
-  p.output_f32 = space.logits;
+  LinearParams p = product_of(params->head, nullptr, rows);
+  p.output_f32 = params->vocabulary.is_split() ? space.at(Scratch::slice) : space.logits;
   NormParams norm = norm_of(params->norm, space.hidden, rows);
   norm.row_index = params->batch.logit_rows;
   QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, p, space.normed, {}));
-  if (params->logit_scale == 1.0f && params->softcap == 0.0f) return Status::ok;
-  return scale_logits(context, space.logits, int64_t{rows} * params->vocab_size, params->logit_scale,
-                      params->softcap);
+  return finish_head(context, *params, p.output_f32);
 }
 
 }  // namespace quire::kernels

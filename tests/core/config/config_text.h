@@ -19,7 +19,7 @@ inline const AttentionPart& attention_of(const ModelConfig& config, size_t layer
 }
 
 inline const MlpPart& mlp_of(const ModelConfig& config, size_t layer = 0) {
-  return config.spec.layers.at(layer).feed_forward.dense.value();
+  return *config.spec.layers.at(layer).dense();
 }
 
 inline std::vector<int32_t> windows_of(const ModelConfig& config) {

@@ -229,7 +229,7 @@ TEST(ModelConfig, DeepseekV2HasMlpBiasesOnlyInDenseAndSharedParts) {
   const ModelConfig config = parse(json);
   EXPECT_EQ(mlp_of(config, 0).down.bias, BiasRule::required);
   EXPECT_EQ(mlp_of(config, 0).gate_up.back().bias, BiasRule::required);
-  const ExpertsPart& experts = config.spec.layers.at(1).feed_forward.experts.value();
+  const ExpertsPart& experts = *config.spec.layers.at(1).experts();
   EXPECT_EQ(experts.shared.value().down.bias, BiasRule::required);
   EXPECT_EQ(experts.expert.down.bias, BiasRule::none);
 }
@@ -276,8 +276,7 @@ TEST(ModelConfig, EveryNthLayerOfQwenHasExpertsExceptListedOnes) {
                {"decoder_sparse_step", 2}});
   const auto has_experts = [&json] {
     std::vector<bool> has;
-    for (const LayerSpec& layer : parse(json).spec.layers)
-      has.push_back(layer.feed_forward.experts.has_value());
+    for (const LayerSpec& layer : parse(json).spec.layers) has.push_back(layer.experts() != nullptr);
     return has;
   };
   EXPECT_EQ(has_experts(), (std::vector<bool>{false, true, false, true}));

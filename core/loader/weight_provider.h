@@ -1,4 +1,4 @@
-// Where a transformer's weights come from: the files of a directory, or thin air for benchmarks.
+// Where a transformer's weights come from: the files of a directory, or made up for benchmarks.
 #pragma once
 
 #include <string>

@@ -1,0 +1,170 @@
+#include "core/layers/layer_builder.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/layers/norm.h"
+
+namespace quire {
+namespace {
+
+// Prefixes of the text part in a checkpoint of several kinds of input.
+constexpr std::array<std::string_view, 3> kTextPrefixes = {"language_model.", "model.language_model.",
+                                                           "language_model.model."};
+
+std::string with_number(const std::string& key, int32_t expert) {
+  const size_t at = key.find("{}");
+  return at == std::string::npos ? key : key.substr(0, at) + std::to_string(expert) + key.substr(at + 2);
+}
+
+// An order may give an output several times, or not all of them.
+void apply_order(const std::vector<int32_t>& order, LinearWeight& weight) {
+  weight.column_order = order;
+  weight.num_out = gsl::narrow<int32_t>(order.size());
+  if (!weight.bias.empty()) weight.bias.resize(std::max(weight.bias.size(), order.size()));
+}
+
+// True if outputs are those of the matrix as stored, or a shard's slice of them.
+bool is_run(const std::vector<int32_t>& order) {
+  for (size_t i = 1; i < order.size(); ++i)
+    if (order[i] != order[i - 1] + 1) return false;
+  return true;
+}
+
+}  // namespace
+
+std::string LayerBuilder::spelled(const std::string& name, bool is_matrix) const {
+  const auto is_there = [&](const std::string& at) {
+    return weights_.has_tensor(at) || (is_matrix && weights_.has_linear(at));
+  };
+  if (is_there(name)) return name;
+  const std::string inner = name.starts_with("model.") ? name.substr(6) : name;
+  for (const std::string_view prefix : kTextPrefixes) {
+    for (const std::string& rest : {name, inner}) {
+      std::string at = std::string(prefix) + rest;
+      if (is_there(at)) return at;
+    }
+  }
+  return name;
+}
+
+std::string LayerBuilder::tensor_name(const std::string& name) const {
+  return spelled(name, false);
+}
+
+std::string LayerBuilder::matrix_name(const std::string& key) const {
+  return spelled(key, true);
+}
+
+std::vector<float> LayerBuilder::host_vector(const VectorPart& part) const {
+  std::vector<float> values = weights_.vector(tensor_name(part.name), part.count);
+  if (part.offset != 0.0f || part.scale != 1.0f) {
+    for (float& value : values) value = (value + part.offset) * part.scale;
+  }
+  if (!part.order) return values;
+  std::vector<float> taken;
+  for (const int32_t element : *part.order) taken.push_back(values[static_cast<size_t>(element)]);
+  return taken;
+}
+
+DeviceBuffer LayerBuilder::vector(const VectorPart& part) const {
+  return part.name.empty() ? DeviceBuffer() : floats(host_vector(part), part.name);
+}
+
+DeviceBuffer LayerBuilder::floats(const std::vector<float>& values, std::string_view what) const {
+  return mode_ == BuildMode::plan ? DeviceBuffer::planned(values.size() * sizeof(float))
+                                  : upload_floats(device_, values, what);
+}
+
+HostTensor LayerBuilder::read_table(const std::string& name, int32_t rows, int32_t columns) const {
+  return weights_.table(name, rows, columns);
+}
+
+PreparedWeight LayerBuilder::table(const std::string& key, int32_t rows, int32_t columns) const {
+  const std::string name = tensor_name(key + ".weight");
+  return prepare_table(read_table(name, rows, columns), name);
+}
+
+PreparedWeight LayerBuilder::prepare_table(const HostTensor& stored, const std::string& name) const {
+  const std::string what = "preparing " + name;
+  const UnreadTensor* const unread = stored.unread();
+  const TableSource source = {stored.dtype(), gsl::narrow<int32_t>(stored.shape()[0]),
+                              gsl::narrow<int32_t>(stored.shape()[1]), stored.data(), bytes_of(unread)};
+  if (mode_ == BuildMode::plan) return PreparedWeight::planned_table(*device_, source, what);
+  PreparedWeight table;
+  while_device_reads({&unread, 1}, [&] { table = PreparedWeight::table(device_, source, what); });
+  return table;
+}
+
+LinearWeight& LayerBuilder::linear(const MatrixPart& part, int32_t expert) {
+  LinearRequest request;
+  request.key = matrix_name(with_number(part.key, expert));
+  request.num_in = part.num_in;
+  request.num_out = part.num_out;
+  request.needs_bias = part.bias == BiasRule::required;
+  request.prescale = part.prescale;
+  request.part.num_experts = part.num_slabs;
+  request.part.expert = part.num_slabs > 0 ? expert : 0;
+  request.part.input_major = part.transposed;
+  request.read_by = ReadBy::device;
+  LinearWeight& weight = read_.emplace_back(weights_.linear(request));
+  unread_.push_back(weight.unread());
+  for (float& value : weight.bias) value *= part.prescale;
+  if (part.order) apply_order(*part.order, weight);
+  return weight;
+}
+
+void LayerBuilder::request(PreparedWeight& target, const MatrixParts& parts, int32_t expert) {
+  PrepareRequest made;
+  for (const MatrixPart& part : parts) made.parts.push_back(linear(part, expert).source());
+  made.target = &target;
+  requests_.push_back(std::move(made));
+  if (expert == 0) name_request(parts.front().key);
+}
+
+void LayerBuilder::request(PreparedWeight& target, const WeightSource& source, const std::string& key) {
+  requests_.push_back({{source}, &target});
+  if (!key.empty()) name_request(key);
+}
+
+void LayerBuilder::request_folded(PreparedWeight& target, const MatrixParts& parts, LinearWeight& consumer,
+                                  int32_t expert) {
+  std::vector<LinearWeight*> producers;
+  for (const MatrixPart& part : parts) producers.push_back(&linear(part, expert));
+  const bool can_fold = std::all_of(parts.begin(), parts.end(), [&](const MatrixPart& part) {
+    return part.num_out == consumer.num_in && (!part.order || is_run(*part.order));
+  });
+  if (can_fold) fold_row_order(consumer, producers);
+  PrepareRequest made;
+  for (const LinearWeight* producer : producers) made.parts.push_back(producer->source());
+  made.target = &target;
+  requests_.push_back(std::move(made));
+  if (expert == 0) name_request(parts.front().key);
+}
+
+void LayerBuilder::mark_experts(size_t first) {
+  for (size_t i = first; i < requests_.size(); ++i)
+    for (WeightSource& part : requests_[i].parts) part.is_expert = true;
+}
+
+void LayerBuilder::set_activations(kernels::ActivationDtype activations) {
+  for (PrepareRequest& request : requests_)
+    for (WeightSource& part : request.parts) part.activations = activations;
+}
+
+void LayerBuilder::prepare() {
+  if (requests_.empty()) return;
+  const std::string what = "preparing " + requested_keys_;
+  if (mode_ == BuildMode::plan) {
+    PreparedWeight::plan_matrices(*device_, requests_, what);
+  } else {
+    while_device_reads(unread_, [&] { PreparedWeight::prepare_matrices(device_, requests_, what); });
+  }
+  for (const std::function<void()>& action : actions_) action();
+}
+
+void LayerBuilder::name_request(const std::string& key) {
+  requested_keys_ += (requested_keys_.empty() ? "" : ", ") + key;
+}
+
+}  // namespace quire

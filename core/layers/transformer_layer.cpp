@@ -1,0 +1,188 @@
+#include "core/layers/transformer_layer.h"
+
+#include <cmath>
+#include <utility>
+
+#include "core/layers/layer_builder.h"
+#include "core/layers/rows.h"
+#include "core/layers/weight_bytes.h"
+
+namespace quire {
+namespace {
+
+template <typename Parts, typename Layers, size_t... I>
+void build_alternative(const Parts& part, LayerBuilder& builder, Layers& layer, std::index_sequence<I...>) {
+  const auto build_if_there = [&]<size_t kIndex>() {
+    if (part.index() == kIndex) build(std::get<kIndex>(part), builder, layer.template emplace<kIndex>());
+  };
+  (build_if_there.template operator()<I>(), ...);
+}
+
+// Builds the alternative of `layer` that goes with the alternative of `part`.
+template <typename... Parts, typename... Layers>
+void build(const std::variant<Parts...>& part, LayerBuilder& builder, std::variant<Layers...>& layer) {
+  static_assert(sizeof...(Parts) == sizeof...(Layers), "each part has its layer");
+  build_alternative(part, builder, layer, std::index_sequence_for<Parts...>());
+}
+
+void build(const std::optional<NormPart>& part, LayerBuilder& builder, std::optional<NormLayer>& layer) {
+  if (part) build(*part, builder, layer.emplace());
+}
+
+uint64_t vector_bytes(const TransformerLayer& layer) {
+  WeightBytes bytes;
+  each_weight(layer, bytes);
+  return bytes.vectors();
+}
+
+// Calls a function for each matrix.
+template <typename Visit>
+class MatrixVisitor final : public WeightVisitor {
+ public:
+  explicit MatrixVisitor(Visit visit) : visit_(visit) {}
+  void matrix(const PreparedWeight& weight, double share) override { visit_(weight, share); }
+  void table(const PreparedWeight&) override {}
+  void vector(const DeviceBuffer&) override {}
+
+ private:
+  Visit visit_;
+};
+
+template <typename Visit>
+void each_matrix(const TransformerLayer& layer, Visit visit) {
+  MatrixVisitor<Visit> visitor(visit);
+  each_weight(layer, visitor);
+}
+
+}  // namespace
+
+void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, TransformerLayer& layer) {
+  layer.parallel = spec.parallel;
+  layer.shares_norm = spec.shares_norm;
+  build(spec.attention_norm, builder, layer.mixer_norm);
+  build(spec.attention_post_norm, builder, layer.mixer_post_norm);
+  build(spec.mixer, builder, layer.mixer);
+  layer.feed_forward_norm.columns = spec.feed_forward_norm.columns;
+  if (!spec.shares_norm) build(spec.feed_forward_norm, builder, layer.feed_forward_norm);
+  build(spec.feed_forward_post_norm, builder, layer.feed_forward_post_norm);
+  build(spec.feed_forward, builder, layer.feed_forward);
+  if (spec.streams) build(*spec.streams, builder, layer.streams.emplace());
+  if (spec.laurel) build(*spec.laurel, builder, layer.laurel.emplace());
+  if (spec.layer_input) build(*spec.layer_input, layer_idx, builder, layer.layer_input.emplace());
+  if (!spec.output_scale.name.empty()) layer.output_scale = builder.host_vector(spec.output_scale).front();
+}
+
+void cut(LayerSpec& spec, bool cuts_heads, ShardCut& shard) {
+  std::visit([&](auto& part) { cut(part, cuts_heads, shard); }, spec.mixer);
+  std::visit([&](auto& part) { cut(part, shard); }, spec.feed_forward);
+}
+
+void needs(const LayerSpec& spec, Needs& all) {
+  all.begin_layer();
+  std::visit([&](const auto& part) { needs(part, all); }, spec.mixer);
+  std::visit([&](const auto& part) { needs(part, all); }, spec.feed_forward);
+  const int32_t hidden = all.hidden();
+  if (spec.attention_post_norm || spec.feed_forward_post_norm)
+    all.scratch(kernels::Scratch::projected, hidden);
+  if (spec.parallel && !spec.shares_norm) all.scratch(kernels::Scratch::normed, hidden);
+  if (spec.laurel) needs(*spec.laurel, all);
+  if (spec.layer_input) needs(*spec.layer_input, all);
+}
+
+void each_weight(const TransformerLayer& layer, WeightVisitor& visitor) {
+  each_weight(layer.mixer_norm, visitor);
+  if (layer.mixer_post_norm) each_weight(*layer.mixer_post_norm, visitor);
+  std::visit([&](const auto& part) { each_weight(part, visitor); }, layer.mixer);
+  each_weight(layer.feed_forward_norm, visitor);
+  if (layer.feed_forward_post_norm) each_weight(*layer.feed_forward_post_norm, visitor);
+  std::visit([&](const auto& part) { each_weight(part, visitor); }, layer.feed_forward);
+  if (layer.streams) each_weight(*layer.streams, visitor);
+  if (layer.laurel) each_weight(*layer.laurel, visitor);
+  if (layer.layer_input) each_weight(*layer.layer_input, visitor);
+}
+
+uint64_t mechanisms(const LayerSpec& spec) {
+  uint64_t bits = mechanisms(spec.attention_norm) | mechanisms(spec.feed_forward_norm) |
+                  mechanisms(spec.attention_post_norm, kernels::kMechanismPostNorm) |
+                  mechanisms(spec.feed_forward_post_norm, kernels::kMechanismPostNorm);
+  bits |= std::visit([](const auto& part) { return mechanisms(part); }, spec.mixer);
+  bits |= std::visit([](const auto& part) { return mechanisms(part); }, spec.feed_forward);
+  if (spec.parallel) bits |= kernels::kMechanismParallel;
+  if (spec.streams) bits |= mechanisms(*spec.streams);
+  if (spec.laurel) bits |= mechanisms(*spec.laurel);
+  if (spec.layer_input) bits |= mechanisms(*spec.layer_input);
+  if (!spec.output_scale.name.empty()) bits |= kernels::kMechanismLayerScale;
+  return bits;
+}
+
+bool can_cut_heads(const MixerSpec& mixer, const ShardCut& shard) {
+  return std::visit([&](const auto& part) { return can_cut_heads(part, shard); }, mixer);
+}
+
+int32_t source_of_pages(const MixerSpec& mixer) {
+  return std::visit([](const auto& part) { return source_of_pages(part); }, mixer);
+}
+
+int32_t first_source(const MixerSpec& mixer, int32_t layer) {
+  return std::visit([&](const auto& part) { return first_source(part, layer); }, mixer);
+}
+
+uint64_t TransformerLayer::bytes() const {
+  WeightBytes bytes;
+  each_weight(*this, bytes);
+  return bytes.matrices() + bytes.vectors();
+}
+
+uint64_t TransformerLayer::taken_bytes(const Device& device) const {
+  WeightBytes bytes;
+  each_weight(*this, bytes);
+  return bytes.taken(device);
+}
+
+uint64_t TransformerLayer::step_bytes(int32_t num_tokens) const {
+  double bytes = 0.0;
+  each_matrix(*this, [&](const PreparedWeight& matrix, double share) {
+    bytes += (1.0 - std::pow(1.0 - share, num_tokens)) * double(matrix.bytes());
+  });
+  return static_cast<uint64_t>(bytes) + vector_bytes(*this);
+}
+
+int64_t TransformerLayer::token_products() const {
+  double products = 0.0;
+  each_matrix(*this, [&](const PreparedWeight& matrix, double share) {
+    products += share * double(matrix.num_products());
+  });
+  return static_cast<int64_t>(products);
+}
+
+TransformerLayer::Inputs TransformerLayer::normalise_input(const ForwardPass& pass) const {
+  const kernels::Workspace& space = pass.workspace;
+  Inputs inputs;
+  if (parallel || laurel) {
+    norm_rows(pass, mixer_norm, space.hidden, space.normed, pass.num_tokens());
+    inputs.of_mixer = space.normed;
+  }
+  if (!parallel) return inputs;
+  float* beside = space.at(kernels::Scratch::normed);
+  if (!shares_norm) norm_rows(pass, feed_forward_norm, space.hidden, beside, pass.num_tokens());
+  inputs.of_feed_forward = shares_norm ? space.normed : beside;
+  return inputs;
+}
+
+void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache) const {
+  pass.take_break();
+  if (streams) streams->predict(pass);
+  const Inputs inputs = normalise_input(pass);
+  if (laurel) laurel->forward(pass, pass.workspace.normed);
+  const Block of_mixer = {mixer_norm, mixer_post_norm, inputs.of_mixer};
+  std::visit([&](const auto& part) { part.forward(pass, cache, of_mixer); }, mixer);
+  pass.take_break();
+  if (laurel) laurel->join(pass);
+  const Block of_feed_forward = {feed_forward_norm, feed_forward_post_norm, inputs.of_feed_forward};
+  std::visit([&](const auto& part) { part.forward(pass, of_feed_forward); }, feed_forward);
+  if (streams) streams->correct(pass);
+  if (layer_input) layer_input->forward(pass, streams ? &*streams : nullptr);
+  if (output_scale != 1.0f) scale_rows(pass, pass.workspace.hidden, mixer_norm.columns, output_scale);
+}
+
+}  // namespace quire

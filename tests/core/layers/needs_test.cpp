@@ -1,0 +1,61 @@
+#include "core/layers/needs.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/layers/part_fixture.h"
+
+namespace quire::testing {
+namespace {
+
+using kernels::Scratch;
+
+TransformerShape shape_of(const ModelSpec& model) {
+  Needs all(model);
+  for (const LayerSpec& layer : model.layers) needs(layer, all);
+  return all.shape();
+}
+
+TEST(Needs, EachLayerHasOneCache) {
+  for (const PartCase& part : part_cases()) {
+    const TransformerShape shape = shape_of(part.model);
+    ASSERT_EQ(shape.caches.size(), part.model.layers.size()) << part.name;
+    EXPECT_EQ(shape.caches.front().num_kv_heads, part.model.kvs.front().num_heads) << part.name;
+  }
+}
+
+TEST(Needs, TheLargestOfEachSizeCounts) {
+  ModelSpec model = part_cases().front().model;
+  model.layers.push_back(model.layers.front());
+  MlpPart& wide = *model.layers.back().dense();
+  wide.intermediate = 256;
+  const TransformerShape shape = shape_of(model);
+  EXPECT_EQ(shape.columns.gate_up, 512);
+  EXPECT_EQ(shape.columns.activated, 256);
+  EXPECT_EQ(shape.max_columns, 512);
+}
+
+TEST(Needs, LayersThatReadAnothersPagesWidenItsWindow) {
+  ModelSpec model = part_cases().front().model;
+  model.layers.push_back(model.layers.front());
+  model.layers.front().attention().sliding_window = 8;
+  model.layers.back().attention().sliding_window = 32;
+  model.layers.back().attention().kv_source = 0;
+  EXPECT_EQ(shape_of(model).caches.front().window, 32);
+  model.layers.back().attention().sliding_window = 0;  // all tokens
+  EXPECT_EQ(shape_of(model).caches.front().window, 0);
+}
+
+TEST(Needs, ShardsNeedASliceForTheColumnsThatTheyGather) {
+  const ModelSpec model = part_cases().front().model;
+  EXPECT_EQ(shape_of(model).columns.at(Scratch::slice), 0);
+  ShardCut shard(model, {0, 2});
+  ModelSpec half = model;
+  cut(half.layers.front(), true, shard);
+  half.kvs = shard.kvs();
+  EXPECT_EQ(shape_of(half).columns.at(Scratch::slice), kHidden / 2);
+  EXPECT_EQ(shape_of(half).columns.activated, shape_of(model).columns.activated);
+  EXPECT_LT(shape_of(half).columns.gate_up, shape_of(model).columns.gate_up);
+}
+
+}  // namespace
+}  // namespace quire::testing

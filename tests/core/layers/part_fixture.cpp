@@ -1,0 +1,187 @@
+#include "tests/core/layers/part_fixture.h"
+
+#include <ostream>
+
+#include "core/loader/synthetic_values.h"
+#include "core/loader/weight_formats.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int32_t kHeads = 4, kHeadDim = 16, kInner = 96;
+
+MatrixPart matrix(const std::string& key, int32_t num_in, int32_t num_out) {
+  MatrixPart part;
+  part.key = key;
+  part.num_in = num_in;
+  part.num_out = num_out;
+  return part;
+}
+
+NormPart norm(const std::string& name, int32_t columns = kHidden) {
+  NormPart part;
+  part.columns = columns;
+  part.weight = {name + ".weight", columns};
+  return part;
+}
+
+AttentionPart attention() {
+  AttentionPart part;
+  part.heads = {kHeads, kHeads, kHeadDim, 0};
+  part.rope_idx = 0;
+  part.rotary_dim = kHeadDim;
+  for (const char* key : {"q", "k", "v"}) part.qkv.push_back(matrix(key, kHidden, kHeads * kHeadDim));
+  part.output = matrix("o", kHeads * kHeadDim, kHidden);
+  return part;
+}
+
+MlpPart mlp(const std::string& key) {
+  MlpPart part;
+  part.intermediate = kInner;
+  part.gate_up = {matrix(key + "gate", kHidden, kInner), matrix(key + "up", kHidden, kInner)};
+  part.down = matrix(key + "down", kInner, kHidden);
+  return part;
+}
+
+ExpertsPart experts() {
+  ExpertsPart part;
+  part.num_experts = 4;
+  part.num_chosen = 2;
+  part.router = matrix("router", kHidden, 4);
+  part.expert = mlp("experts.{}.");
+  return part;
+}
+
+ModelSpec model_of(MixerSpec mixer, FeedForwardSpec feed_forward) {
+  ModelSpec model;
+  model.hidden_size = kHidden;
+  model.vocab_size = 160;
+  model.ropes.emplace_back().rotary_dim = kHeadDim;
+  model.kvs.push_back({kHeads, kHeadDim, kHeadDim});
+  LayerSpec& layer = model.layers.emplace_back();
+  layer.attention_norm = norm("attention_norm");
+  layer.feed_forward_norm = norm("feed_forward_norm");
+  layer.mixer = std::move(mixer);
+  layer.feed_forward = std::move(feed_forward);
+  return model;
+}
+
+AttentionPart latent_attention() {
+  AttentionPart part = attention();
+  part.qkv.clear();
+  part.selects_keys = true;
+  part.rotary_dim = 8;
+  LatentPart& latent = part.latent.emplace();
+  latent.query_down = matrix("q_a", kHidden, 32);
+  latent.query_norm = norm("q_a_norm", 32);
+  latent.query = matrix("q_b", 32, kHeads * kHeadDim);
+  latent.latent = matrix("kv_a", kHidden, 24);
+  latent.latent_norm = norm("kv_a_norm", 16);
+  latent.expand = matrix("kv_b", 16, kHeads * (kHeadDim - 8 + kHeadDim));
+  IndexerPart& indexer = part.indexer.emplace();
+  indexer.num_heads = 2;
+  indexer.head_dim = 8;
+  indexer.query = matrix("index_q", 32, 16);
+  indexer.key = matrix("index_k", kHidden, 8);
+  indexer.key_norm = norm("index_k_norm", 8);
+  indexer.weights = matrix("index_w", kHidden, 2);
+  return part;
+}
+
+AttentionPart expert_attention() {
+  AttentionPart part = attention();
+  part.qkv = {matrix("kv", kHidden, 2 * kHeads * kHeadDim)};
+  part.output = {};
+  HeadExpertsPart& heads = part.head_experts.emplace();
+  heads.num_experts = 4;
+  heads.num_chosen = 2;
+  heads.router = matrix("router", kHidden, 4);
+  heads.query = matrix("experts.{}.q", kHidden, kHeads * kHeadDim / 2);
+  heads.output = matrix("experts.{}.o", kHeads * kHeadDim / 2, kHidden);
+  heads.output_bias = {"bias", kHidden};
+  return part;
+}
+
+AttentionPart differential_attention() {
+  AttentionPart part = attention();
+  DifferentialPart& difference = part.differential.emplace();
+  difference.query_1 = difference.key_1 = difference.query_2 = difference.key_2 = {"lambda", kHeadDim};
+  return part;
+}
+
+ExpertsPart experts_with_all() {
+  ExpertsPart part = experts();
+  part.router_norm = norm("router_norm");
+  part.choice_bias = {"choice_bias", 4};
+  part.expert_scale = {"expert_scale", 4};
+  part.shared = mlp("shared.");
+  part.shared_gate = matrix("shared_gate", kHidden, 1);
+  part.output_bias = {"output_bias", kHidden};
+  return part;
+}
+
+// Gives the layer what Gemma 3n has around its blocks.
+ModelSpec model_with_streams() {
+  ModelSpec model = model_of(attention(), mlp(""));
+  model.num_streams = 2;
+  LayerSpec& layer = model.layers.front();
+  layer.attention_post_norm = norm("post_norm");
+  layer.streams = StreamsPart{matrix("streams.router", kHidden, 2),
+                              norm("streams.norm"),
+                              matrix("prediction", 2, 4),
+                              matrix("correction", 2, 2),
+                              {"scale", kHidden}};
+  layer.laurel = LaurelPart{matrix("left", kHidden, 16), matrix("right", 16, kHidden), norm("laurel.norm")};
+  LayerInputPart& input = layer.layer_input.emplace();
+  input.gate = matrix("input.gate", kHidden, 16);
+  input.projection = matrix("input.projection", 16, kHidden);
+  input.norm = norm("input.norm");
+  return model;
+}
+
+MlpPart ungated_mlp() {
+  MlpPart part = mlp("");
+  part.gated = false;
+  part.activation = kernels::Activation::relu_squared;
+  part.gate_up.pop_back();
+  part.sub_norm = norm("sub_norm", kInner);
+  return part;
+}
+
+}  // namespace
+
+void PrintTo(const PartCase& part, std::ostream* out) {
+  *out << part.name;
+}
+
+std::vector<PartCase> part_cases() {
+  const MlpAndExpertsPart both = {mlp(""), experts(), norm("a"), norm("b"), norm("c")};
+  return {
+      {"plain", model_of(attention(), mlp("")), ""},
+      {"ungated", model_of(attention(), ungated_mlp()),
+       "norms within a block, the activation of the feed-forward part"},
+      {"latent", model_of(latent_attention(), mlp("")), "latent attention, a selection of keys"},
+      {"head_experts", model_of(expert_attention(), mlp("")), "experts of attention heads"},
+      {"differential", model_of(differential_attention(), mlp("")), "differential attention"},
+      {"experts", model_of(attention(), experts_with_all()), "experts"},
+      {"mlp_and_experts", model_of(attention(), both), "experts"},
+      {"streams", model_with_streams(),
+       "norms after a block, several residual streams or embeddings of layers"},
+  };
+}
+
+LinearWeight MadeUpWeights::linear(const LinearRequest& request) {
+  requests_.push_back(request);
+  SyntheticValues values(1, request.key, true);
+  return find_format_named("dense")->synthesize({request.key, request.num_in, request.num_out, 16.0}, values);
+}
+
+std::vector<float> MadeUpWeights::vector(const std::string&, int32_t count) {
+  return std::vector<float>(static_cast<size_t>(count), 1.0f);
+}
+
+HostTensor MadeUpWeights::table(const std::string& name, int32_t rows, int32_t columns) {
+  return SyntheticValues(1, name, true).normal_halves(rows, columns, 1.0f, name);
+}
+
+}  // namespace quire::testing

@@ -1,0 +1,110 @@
+// Parts that were cut: the columns of all shards, gathered in the order of shards, are those of the whole.
+#include "core/layers/shard_cut.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "tests/core/layers/part_fixture.h"
+
+namespace quire::testing {
+namespace {
+
+// Outputs of each matrix, by its key.
+using Outputs = std::map<std::string, std::vector<int32_t>>;
+
+void add_outputs(const MatrixPart& part, Outputs& all) {
+  if (part.key.empty()) return;
+  std::vector<int32_t>& outputs = all[part.key];
+  for (int32_t i = 0; i < part.outputs(); ++i)
+    outputs.push_back(part.order ? (*part.order)[static_cast<size_t>(i)] : i);
+}
+
+void add_outputs(const MlpPart& part, Outputs& all) {
+  for (const MatrixPart& matrix : part.gate_up) add_outputs(matrix, all);
+  add_outputs(part.down, all);
+}
+
+// Returns the outputs of the matrices that shards cut.
+Outputs cut_outputs(const LayerSpec& layer) {
+  Outputs all;
+  const AttentionPart& attention = layer.attention();
+  if (!attention.head_experts) {
+    for (const MatrixPart& matrix : attention.qkv) add_outputs(matrix, all);
+    add_outputs(attention.output, all);
+  }
+  if (attention.latent) {
+    add_outputs(attention.latent->query, all);
+    add_outputs(attention.latent->expand, all);
+  }
+  if (layer.dense() != nullptr) add_outputs(*layer.dense(), all);
+  if (layer.experts() == nullptr) return all;
+  add_outputs(layer.experts()->expert, all);
+  if (layer.experts()->shared) add_outputs(*layer.experts()->shared, all);
+  return all;
+}
+
+LayerSpec shard_of_layer(const ModelSpec& model, Shard of) {
+  LayerSpec layer = model.layers.front();
+  ShardCut shard(model, of);
+  cut(layer, can_cut_heads(layer.mixer, shard), shard);
+  return layer;
+}
+
+TEST(ShardCut, GatheredColumnsAreThoseOfTheWhole) {
+  for (const PartCase& part : part_cases()) {
+    const Outputs whole = cut_outputs(part.model.layers.front());
+    for (const int32_t num_shards : {2, 3, 4}) {
+      SCOPED_TRACE(std::string(part.name) + ", " + std::to_string(num_shards));
+      Outputs gathered;
+      for (int32_t rank = 0; rank < num_shards; ++rank) {
+        for (const auto& [key, outputs] : cut_outputs(shard_of_layer(part.model, {rank, num_shards})))
+          gathered[key].insert(gathered[key].end(), outputs.begin(), outputs.end());
+      }
+      EXPECT_EQ(gathered, whole);
+    }
+  }
+}
+
+TEST(ShardCut, SplitsSayWhereTheColumnsOfAShardBegin) {
+  const ModelSpec model = part_cases().front().model;
+  const LayerSpec second = shard_of_layer(model, {1, 3});
+  const MlpPart& mlp = *second.dense();
+  EXPECT_EQ(mlp.activated.starts, (std::vector<int32_t>{0, 32, 64, 96}));
+  EXPECT_EQ(mlp.intermediate, mlp.activated.split().own());
+  EXPECT_EQ(mlp.outputs.starts, (std::vector<int32_t>{0, 16, 32, 64}));
+  EXPECT_EQ(mlp.down.outputs(), mlp.outputs.split().own());
+  const AttentionPart& attention = second.attention();
+  EXPECT_EQ(attention.results.starts, (std::vector<int32_t>{0, 16, 32, 64}));
+  EXPECT_EQ(result_columns(attention), attention.results.split().own());
+}
+
+TEST(ShardCut, FewerColumnsThanShardsAreNotSplit) {
+  const ModelSpec model = part_cases().front().model;
+  const ShardCut shard(model, {0, 4});
+  EXPECT_FALSE(shard.columns(3).is_split());
+  EXPECT_EQ(shard.columns(4).starts, (std::vector<int32_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(ShardCut, ExpertsOfHeadsStayWhole) {
+  for (const PartCase& part : part_cases()) {
+    if (!part.model.layers.front().attention().head_experts) continue;
+    const AttentionPart& attention = shard_of_layer(part.model, {1, 2}).attention();
+    EXPECT_FALSE(attention.results.is_split());
+    EXPECT_FALSE(attention.outputs.is_split());
+    EXPECT_EQ(attention.heads.num_heads, 4);
+  }
+}
+
+TEST(ShardCut, AnActivationOfTheWholeRowKeepsItsColumns) {
+  ModelSpec model = part_cases().front().model;
+  model.layers.front().dense()->is_sparse = true;
+  const LayerSpec shard = shard_of_layer(model, {0, 2});
+  EXPECT_FALSE(shard.dense()->activated.is_split());
+  EXPECT_TRUE(shard.dense()->outputs.is_split());
+}
+
+}  // namespace
+}  // namespace quire::testing
