@@ -1,14 +1,19 @@
-"""Comments of the headers in the words of a language."""
+"""Converts the comments of the headers to comments of another language."""
 import re
 import textwrap
 
-NO_NEWS = re.compile(r"^(Returns\b|NULL\b|(-1|NaN|0|QUIRE_WAIT_FAILED) on failure|The caller owns)")
-WAIT_ENDS = re.compile(r"^1: [^;]*; after QUIRE_WAIT_TIMEOUT or QUIRE_WAIT_CANCELLED ")
-FAILS = re.compile(r"^(?:Returns .*?|NULL|-1|QUIRE_WAIT_FAILED)(?: on failure)?[:;] (QUIRE_ERROR.*|as .*|what .*)")
-TAILS = re.compile(r"[;,.]? ?(?:and )?(?:-1|NaN|NULL|0)(?: with an error)? on failure(?=[.;]|$)|"
-                   r" ?\((?:base\.h|event\.h|stats\.h|job\.h|queue\.h)[^)]*\)|: \[[^\]]*\](?= )|, \[\w+\]")
-YES = [(r"^1: ", "true: "), (r"^1, the default: ", "true, the default: "), (r"\b0, the default: ", "false, the default: "),
-       (r"\b0: ", "false: "), (r"Default: 0\.", "Default: false."), (r"Default: 1\.", "Default: true.")]
+# Sentences about ownership and return values that do not apply to the other languages.
+NO_NEWS = re.compile(r"^(Returns (1|-1|0|NULL|NaN)(, or| on failure| when )|Returns (its|their) (length|number)|"
+                     r"Returns the number of (dimensions|values)|Also returns|The caller owns|This function and)")
+ON_FAILURE = re.compile(r",? (?:or|and) (?:-1|NaN|NULL|0|QUIRE_WAIT_FAILED)(?:, with an error,)? on failure(?=[.;,]|$)|"
+                        r" ?\((?:base\.h|event\.h|stats\.h|job\.h|queue\.h)[^)]*\)|, \[\w+\]")
+OUT = re.compile(r"\bWrites (.*?) to out_(?:text|bytes|tokens|sizes|values)\b")
+WAIT_ENDS = re.compile(r"After QUIRE_WAIT_TIMEOUT or QUIRE_WAIT_CANCELLED,? ")
+BORROWED = re.compile(r"^If out_len is not NULL|^The text is also zero-terminated")
+YES = [(r"\bReturns 1 if\b", "Returns true if"), (r"\bReturns 0, ", "Returns false, "), (r", otherwise 0\b", ""),
+       (r": 1 or 0\b", ""), (r"Default: 0\.", "Default: false."), (r"Default: 1\.", "Default: true."),
+       (r"\bWith 0 ", "With false ")]
+NANOSECONDS = [(r"\bthe nanoseconds\b", "the time")]
 
 
 def sentences(text):
@@ -16,23 +21,31 @@ def sentences(text):
 
 
 def plain(text, kind=""):
-    """Without what a language says by itself: who owns a result, and how failure shows itself."""
-    kept = []
-    for sentence in sentences(TAILS.sub("", text)):
-        fails = FAILS.match(sentence)
-        if fails:
-            kept.append("Fails with " + fails[1] if not fails[1].startswith("as") else "Fails " + fails[1])
-        elif not NO_NEWS.match(sentence):
-            kept.append(WAIT_ENDS.sub("Where the wait ends early, ", sentence))
-    said = " ".join(kept)
-    for pattern, instead in YES if kind == "bool" else [("Nanoseconds", "Time")] if kind == "time" else ():
-        said = re.sub(pattern, instead, said)
-    said = said.rstrip(" ;:,")
+    """Removes what other languages express in their own way: who owns a result, and how a failure is reported."""
+    text = OUT.sub(r"Returns \1", ON_FAILURE.sub("", text))
+    kept = [sentence for sentence in sentences(text) if not NO_NEWS.match(sentence) and not BORROWED.match(sentence)]
+    for pattern, instead in YES if kind == "bool" else NANOSECONDS if kind == "time" else ():
+        kept = [re.sub(pattern, instead, sentence) for sentence in kept]
+    said = WAIT_ENDS.sub("If the wait ends early, ", " ".join(kept)).rstrip(" ;:,")
     return said if not said or said.endswith(".") else said + "."
 
 
+def noun(text):
+    """The comment of a getter or a setter as that of a field: without its verb."""
+    said = re.sub(r"^(?:Returns|Sets) ", "", text)
+    return said[:1].upper() + said[1:]
+
+
+def named(name, text):
+    """A comment in the style of Go, which begins with the name."""
+    first = text[:1].lower() + text[1:]
+    if re.match(r"(the|a|an) ", first):
+        return f"{name} is {first}"
+    return f"{name} {first}" if re.match(r"[a-z]+s ", first) and not re.match(r"(settings|weights|parts) ", first) else f"{name}: {first}"
+
+
 def translate(text, names):
-    """With the names that a language has for functions and constants."""
+    """Replaces names of the C interface by those of the language."""
     def name(match):
         found = match[0]
         if found.endswith("_*"):

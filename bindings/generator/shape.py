@@ -65,7 +65,7 @@ def enum_of(function, name, comment):
 def is_yes_or_no(function, name):
     if {name, function.name} & interface.BOOLS:
         return True
-    return bool(re.match(r"1(:|, the default:?) ", function.comment) or re.search(r": 1 or 0\b", function.comment))
+    return bool(re.search(r": 1 or 0\b|\bReturns 1 if .*, otherwise 0\b", function.comment))
 
 
 def integer(function, name, is_result):

@@ -1,51 +1,55 @@
 /*
- * Words that every Quire header uses: the handle types and the conventions of the whole interface.
+ * Handle types and conventions that every Quire header uses.
  *
- * Handles. Every type is opaque. A handle is a token, not an address: each call looks it up and pins what it
- * stands for, so that a freed, foreign, random or wrong-typed handle is QUIRE_ERROR_BAD_HANDLE and never
- * undefined behaviour. Freeing twice is the same error; freeing NULL does nothing and succeeds. A handle
- * keeps alive what it was made from (a job its cache, a cache its model, a model its runtime), so handles may
- * be freed in any order and from any thread, a finalizer's included.
+ * Handles. Every type is opaque. A handle is a number, not an address. Each call looks the handle up and
+ * keeps its object alive until the call returns. A freed, foreign, random or wrong-typed handle therefore
+ * gives QUIRE_ERROR_BAD_HANDLE and never undefined behaviour. Freeing a handle twice gives the same error;
+ * freeing NULL does nothing and succeeds. A handle keeps alive the object it was made from (a job its
+ * cache, a cache its model, a model its runtime). Handles may be freed in any order and from any thread,
+ * including a finalizer thread.
  *
- * Return values. A function returns what it is asked for:
- *   - an action returns 1 where it was done and 0 where it failed;
- *   - a question returns 1 for yes, 0 for no, and -1 where it failed;
- *   - a handle or a borrowed pointer is NULL where the call failed;
- *   - a number, count, size or id is -1 where the call failed, a double is NaN.
+ * Return values depend on the kind of function:
+ *   - an action returns 1, or 0 on failure;
+ *   - a yes-or-no query returns 1 for yes, 0 for no, or -1 on failure;
+ *   - a handle or a borrowed pointer is NULL on failure;
+ *   - a number, count, size or id is -1 on failure, and a double is NaN.
  *
- * Errors. Nearly every function takes `quire_error **error` last. It may be NULL. Otherwise *error is always
- * written: NULL on success, else an error object that the caller owns (quire_error_free). There is no
- * last-error state of a thread or of the process.
+ * Errors. Nearly every function takes `quire_error **error` as its last parameter. It may be NULL.
+ * Otherwise *error is always written: NULL on success, or an error object that the caller owns
+ * (quire_error_free). There is no last-error state per thread or per process.
  *
- * Text is UTF-8 given as pointer and length in bytes, `(const char *text, size_t text_len)`; a zero byte is
- * data. Ids of tokens are int32_t, `(const int32_t *tokens, size_t num_tokens)`. A pointer may be NULL where
- * its length is 0. What is passed in is copied before the call returns.
+ * Text is UTF-8, passed as a pointer and a length in bytes: `(const char *text, size_t text_len)`. A zero
+ * byte is data. Token ids are int32_t: `(const int32_t *tokens, size_t num_tokens)`. A pointer may be NULL
+ * if its length is 0. All input is copied before the call returns.
  *
- * Results go into the caller's memory, `(T *out_..., size_t out_capacity)`, capacity counted in elements. The
- * return value is the number of elements that the whole result has. Where it exceeds out_capacity nothing at
- * all was written: call again with enough room. (NULL, 0) asks for the size. Text in such a buffer is not
- * zero-terminated. Few functions return a borrowed pointer instead; their comments say until when it holds.
+ * Results are written to memory of the caller, `(T *out_..., size_t out_capacity)`, with the capacity
+ * counted in elements. The function returns the number of elements of the whole result. If that exceeds
+ * out_capacity, nothing is written: call again with a larger buffer. Pass (NULL, 0) to query the size. Text
+ * in such a buffer is not zero-terminated. A few functions return a borrowed pointer instead; their
+ * comments state how long it is valid.
  *
- * Times are int64_t nanoseconds. A timeout of 0 does not wait; QUIRE_WAIT_FOREVER (any negative value) waits
- * without limit.
+ * Times are int64_t nanoseconds. A timeout of 0 does not wait. QUIRE_WAIT_FOREVER, or any other negative
+ * value, waits without limit.
  *
- * Waits. Every call that waits takes `int64_t timeout_ns, quire_cancel *cancel`. `cancel` may be NULL; once
- * it is triggered the wait ends, and what was waited for goes on. Calls that take events or wait for an end
- * answer with a number above 0 where that is here (how many events, else 1), and else with one of
- * QUIRE_WAIT_*: the end of a stream is told apart from a timeout. Calls that are to compute or load something
- * in time fail, with QUIRE_ERROR_TIMEOUT or QUIRE_ERROR_CANCELLED.
+ * Waits. Every call that waits takes `int64_t timeout_ns, quire_cancel *cancel`. `cancel` may be NULL.
+ * Triggering it ends the wait but not the awaited work, unless the function documents otherwise. Calls that
+ * take events or wait for an end return a number above 0 on success: the number of events, or 1. Otherwise
+ * they return one of QUIRE_WAIT_*, which distinguishes the end of a stream from a timeout. Calls that
+ * compute or load something fail with QUIRE_ERROR_TIMEOUT or QUIRE_ERROR_CANCELLED instead.
  *
- * Threads. Any function may be called from any thread at any time; each type says what happens when two
- * threads use one object. Nothing is kept per thread. No call installs a signal handler, prints, exits,
- * aborts or throws, and threads that the library starts block all signals. A thread that is cancelled with
- * pthread_cancel inside a call is cancelled after the call has returned.
+ * Threads. Any function may be called from any thread at any time. Each header documents what happens if
+ * two threads use one object. The library keeps no per-thread state. No call installs a signal handler,
+ * prints, exits, aborts or throws. Threads started by the library block all signals. If a thread is
+ * cancelled with pthread_cancel inside a call, the cancellation takes effect after the call has returned.
  *
- * fork. In a child of fork() every call on objects of the parent fails with QUIRE_ERROR_FORKED, and freeing
- * them does nothing and succeeds. A child may use the library where the parent had no live handle.
+ * fork. In a child of fork(), every call on objects of the parent fails with QUIRE_ERROR_FORKED, except
+ * that freeing them does nothing and succeeds. A child may use the library if the parent had no live
+ * handle.
  *
- * Callbacks. There are two, the log sink and the progress function of a load. They run without any lock of
- * the library. Inside them, calls that wait, load, create or close a runtime, model or cache fail with
- * QUIRE_ERROR_REENTRANT; all others are allowed. They must return normally: neither longjmp nor pthread_exit.
+ * Callbacks. There are two: the log sink and the progress function of a load. They run without any lock of
+ * the library held. Inside them, calls that wait, or that load, create or close a runtime, model or cache,
+ * fail with QUIRE_ERROR_REENTRANT. All other calls are allowed. A callback must return normally; longjmp
+ * and pthread_exit are not allowed.
  */
 #ifndef QUIRE_BASE_H
 #define QUIRE_BASE_H
@@ -53,8 +57,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a function is told to the compiler. QUIRE_BUILD is defined while the library itself is compiled. A
- * program may define QUIRE_API before the first include, empty where it links the library statically. */
+/* Attributes of exported functions. QUIRE_BUILD is defined while the library itself is compiled. A
+ * program may define QUIRE_API before the first include; define it empty to link the library statically. */
 #ifndef QUIRE_API
 #if defined(_WIN32) && defined(QUIRE_BUILD)
 #define QUIRE_API __declspec(dllexport)
@@ -67,75 +71,74 @@
 #endif
 #endif
 
-/* A timeout that never passes. */
+/* Timeout that never passes. */
 #define QUIRE_WAIT_FOREVER (-1)
 
-/* What a wait answers where what it was for is not here. */
-#define QUIRE_WAIT_TIMEOUT 0      /* the timeout passed: ask again */
-#define QUIRE_WAIT_FAILED (-1)    /* *error says why */
-#define QUIRE_WAIT_END (-2)       /* it will never come: all of it was taken */
+/* Results of a wait that did not get what it waited for. */
+#define QUIRE_WAIT_TIMEOUT 0      /* the timeout passed; the call may be repeated */
+#define QUIRE_WAIT_FAILED (-1)    /* the call failed; *error holds the reason */
+#define QUIRE_WAIT_END (-2)       /* the stream has ended; everything was taken */
 #define QUIRE_WAIT_CANCELLED (-3) /* the quire_cancel of the wait was triggered */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Why a call failed; error.h. */
+/* Reason why a call failed; see error.h. */
 typedef struct quire_error quire_error;
 
-/* Settings of a runtime, read when it is made from them; options.h. */
+/* Settings of a runtime, read when the runtime is created; see options.h. */
 typedef struct quire_runtime_options quire_runtime_options;
 
-/* Settings of a model, read when it is loaded; options.h. */
+/* Settings of a model, read when the model is loaded; see options.h. */
 typedef struct quire_model_options quire_model_options;
 
-/* Settings of a cache, read when it is made from them; options.h. */
+/* Settings of a cache, read when the cache is created; see options.h. */
 typedef struct quire_cache_options quire_cache_options;
 
-/* Settings of a job, read when it is submitted; request.h. */
+/* Settings of a job, read when the job is submitted; see request.h. */
 typedef struct quire_job_request quire_job_request;
 
-/* Devices, memory budget and log of everything made from it; runtime.h. */
+/* Devices, memory budget and log of everything created from it; see runtime.h. */
 typedef struct quire_runtime quire_runtime;
 
-/* Weights and tokenizer; model.h. */
+/* Weights and tokenizer; see model.h. */
 typedef struct quire_model quire_model;
 
-/* What a model and a cache will take of memory; plan.h. */
+/* Memory that a model and a cache will take; see plan.h. */
 typedef struct quire_plan quire_plan;
 
-/* What jobs are submitted to: the key/value cache of a model, and the thread that batches its jobs; cache.h.
- */
+/* KV cache of a model and the thread that batches its jobs; see cache.h. */
 typedef struct quire_cache quire_cache;
 
-/* A moment's figures of a cache; stats.h. */
+/* Statistics of a cache at one moment; see stats.h. */
 typedef struct quire_stats quire_stats;
 
-/* One generation; job.h. */
+/* One submitted piece of work, such as a generation; see job.h. */
 typedef struct quire_job quire_job;
 
-/* One stream of the events of many jobs; queue.h. */
+/* One stream of the events of many jobs; see queue.h. */
 typedef struct quire_queue quire_queue;
 
-/* One pulled result; event.h. */
+/* One piece of a result, taken from a job or queue; see event.h. */
 typedef struct quire_event quire_event;
 
-/* Stops a call that another thread waits in; cancel.h. */
+/* Switch that ends a call another thread waits in; see cancel.h. */
 typedef struct quire_cancel quire_cancel;
 
-/* What a text has to be; constraint.h. */
+/* Schema, pattern or grammar that generated text must match; see constraint.h. */
 typedef struct quire_constraint quire_constraint;
 
-/* One text on its way through a constraint; constraint.h. */
+/* State of one text that is checked against a constraint; see constraint.h. */
 typedef struct quire_matcher quire_matcher;
 
-/* What turns a conversation into a prompt; chat.h. */
+/* Template that turns a conversation into a prompt; see chat.h. */
 typedef struct quire_chat_template quire_chat_template;
 
-/* A name that jobs are submitted to, and the cache behind it; alias.h. */
+/* Name that jobs are submitted to, with an exchangeable cache; see alias.h. */
 typedef struct quire_alias quire_alias;
 
-/* What the bytes of an answer are; response.h. */
+/* Parser that splits an answer into text, reasoning and tool calls; see response.h. */
 typedef struct quire_response_parser quire_response_parser;
 
 #ifdef __cplusplus

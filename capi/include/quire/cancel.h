@@ -1,8 +1,8 @@
 /*
- * A switch that ends the wait of a call: a load, a score, a wait for events or for an end.
+ * A switch that ends a waiting call: a load, a score, a wait for events or for an end.
  *
- * It is triggered once and stays triggered. Any number of threads and of calls may share one; a call that
- * uses it keeps it alive. A call given a triggered one fails at once.
+ * It is triggered once and stays triggered. Any number of threads and calls may share one switch. A call
+ * that uses it keeps it alive. A call that is given a triggered switch fails at once.
  */
 #ifndef QUIRE_CANCEL_H
 #define QUIRE_CANCEL_H
@@ -13,16 +13,16 @@
 extern "C" {
 #endif
 
-/** Makes a switch that is off. The caller owns it. NULL on failure. */
+/** Creates a switch that is not triggered. The caller owns it. Returns NULL on failure. */
 QUIRE_API quire_cancel* quire_cancel_create(quire_error** error);
 
 /**
- * Switches it on: calls that use it end soon with QUIRE_ERROR_CANCELLED and leave nothing. Does not
- * wait for them. May be called again. Returns 1, or 0 on failure.
+ * Triggers the switch: calls that use it end soon with QUIRE_ERROR_CANCELLED and leave no partial result.
+ * Does not wait for them. May be called again. Returns 1, or 0 on failure.
  */
 QUIRE_API int32_t quire_cancel_trigger(quire_cancel* cancel, quire_error** error);
 
-/** Whether it was triggered: 1 or 0; -1 on failure. */
+/** Returns 1 if the switch was triggered, otherwise 0, or -1 on failure. */
 QUIRE_API int32_t quire_cancel_is_triggered(quire_cancel* cancel, quire_error** error);
 
 /** Frees the handle without triggering it. NULL does nothing. Returns 1, or 0 on failure. */

@@ -1,14 +1,15 @@
 /*
- * Chat templates: what turns a conversation into the text of a prompt, as the model's directory says.
+ * Chat templates: they turn a conversation into the text of a prompt, as the files of the model define.
  *
- * The input is one JSON object: `messages` (a list, as OpenAI has them), and whatever else the template
- * reads, such as `tools` and `add_generation_prompt`. `continue_final_message` ends the text inside of the
- * last message. docs/chat.md tells what templates can do, and their limits.
+ * The input is one JSON object: `messages` (a list in the format of OpenAI), and any other variable that
+ * the template reads, such as `tools` and `add_generation_prompt`. `continue_final_message` ends the text
+ * inside the last message. docs/chat.md describes the supported template features and their limits.
  *
- * What is rendered knows which of its parts the template wrote and which came as content. Tokens are made so
- * that special ones come from the template's words alone: text of a message is text, whatever it contains.
+ * Rendering tracks which parts of the text the template wrote and which are content. When tokens are made,
+ * special tokens come only from the template's own text. The text of a message stays text, whatever it
+ * contains.
  *
- * Any number of threads may use one template; a setting that is changed holds for the renderings that begin
+ * Any number of threads may use one template. A changed setting applies to renderings that begin
  * afterwards.
  */
 #ifndef QUIRE_CHAT_H
@@ -21,82 +22,87 @@ extern "C" {
 #endif
 
 /**
- * A template from its source, in Jinja. The caller owns it. NULL on failure: QUIRE_ERROR_FORMAT with line and
- * column where it is none.
+ * Creates a template from its source in Jinja. The caller owns it. Returns NULL on failure. Fails with
+ * QUIRE_ERROR_FORMAT and the line and column if the source is malformed.
  */
 QUIRE_API quire_chat_template* quire_chat_template_create(const char* text, size_t text_len,
                                                           quire_error** error);
 
 /**
- * The templates of the model directory whose path `text` is: chat_template.jinja, additional_chat_templates/,
- * or what tokenizer_config.json has; with the texts of the tokenizer's special tokens. A rendering takes
- * "tool_use" where its input has tools and there is one of that name, else "default". Reads no weights and no
- * tokenizer. NULL on failure: QUIRE_ERROR_NOT_FOUND where the directory has none.
+ * Loads the templates of the model directory whose path is `text`: chat_template.jinja,
+ * additional_chat_templates/, or those in tokenizer_config.json, with the texts of the tokenizer's special
+ * tokens. A rendering uses the template "tool_use" if its input has tools and a template of that name
+ * exists, otherwise "default". Reads no weights and no tokenizer. The caller owns the result. Returns NULL
+ * on failure. Fails with QUIRE_ERROR_NOT_FOUND if the directory has no template.
  */
 QUIRE_API quire_chat_template* quire_chat_template_open(const char* text, size_t text_len,
                                                         quire_error** error);
 
 /**
- * Takes the template of a name for all renderings; an empty name ends that. Returns 1, or 0 on failure:
- * QUIRE_ERROR_NOT_FOUND, with the names there are.
+ * Selects the template of a given name for all renderings; an empty name ends the selection. Returns 1, or
+ * 0 on failure. Fails with QUIRE_ERROR_NOT_FOUND, listing the names there are.
  */
 QUIRE_API int32_t quire_chat_template_choose(quire_chat_template* chat, const char* text, size_t text_len,
                                              quire_error** error);
 
 /**
- * The text of a special token, which templates know as `bos_token`, `eos_token`, `pad_token` or `unk_token`.
- * `kind` is QUIRE_TOKEN_BOS to QUIRE_TOKEN_UNK. Returns 1, or 0 on failure.
+ * Sets the text of a special token, which templates read as `bos_token`, `eos_token`, `pad_token` or
+ * `unk_token`. `kind` is QUIRE_TOKEN_BOS to QUIRE_TOKEN_UNK. Returns 1, or 0 on failure.
  */
 QUIRE_API int32_t quire_chat_template_set_token(quire_chat_template* chat, int32_t kind, const char* text,
                                                 size_t text_len, quire_error** error);
 
 /**
- * What templates take for the time now, such as "2025-07-26" or "2025-07-26T14:05:09". Without it, that of
- * the system's clock, in UTC. Returns 1, or 0 on failure.
+ * Sets the current time for templates, such as "2025-07-26" or "2025-07-26T14:05:09". Without it, templates
+ * get the time of the system clock in UTC. Returns 1, or 0 on failure.
  */
 QUIRE_API int32_t quire_chat_template_set_now(quire_chat_template* chat, const char* text, size_t text_len,
                                               quire_error** error);
 
 /**
- * Renders the conversation that `text` is as JSON. Returns the number of bytes, or -1 on failure:
- * QUIRE_ERROR_INVALID_ARGUMENT for what the template refuses, in its own words, or cannot do;
- * QUIRE_ERROR_CAPACITY where it is over a limit; QUIRE_ERROR_FORMAT where the input is no JSON.
+ * Renders the conversation given as JSON in `text` and writes the prompt to out_text. Returns its length in
+ * bytes, or -1 on failure. Fails with QUIRE_ERROR_INVALID_ARGUMENT if the template raises an error (the
+ * message is the template's own) or uses an unsupported feature, with QUIRE_ERROR_CAPACITY if a limit is
+ * exceeded, and with QUIRE_ERROR_FORMAT if the input is no JSON.
  */
 QUIRE_API int64_t quire_chat_template_render(quire_chat_template* chat, const char* text, size_t text_len,
                                              char* out_text, size_t out_capacity, quire_error** error);
 
 /**
- * The parts of what quire_chat_template_render gives, in bytes: in turns one of the template's words and one
- * of content, the first of the template. Any may be 0. Returns their number, or -1 on failure.
+ * Writes the sizes of the parts of a quire_chat_template_render result to out_sizes, in bytes. The parts
+ * alternate between template text and content, beginning with template text. A size may be 0. Returns their
+ * number, or -1 on failure.
  */
 QUIRE_API int64_t quire_chat_template_segments(quire_chat_template* chat, const char* text, size_t text_len,
                                                int64_t* out_sizes, size_t out_capacity, quire_error** error);
 
 /**
- * The tokens of the rendered conversation, with the model's tokenizer. Nothing is put around them. Returns
- * their number, or -1 on failure.
+ * Converts the rendered conversation to tokens of the model and writes them to out_tokens, without adding
+ * tokens before or after. Returns their number, or -1 on failure.
  */
 QUIRE_API int64_t quire_chat_template_tokens(quire_chat_template* chat, quire_model* model, const char* text,
                                              size_t text_len, int32_t* out_tokens, size_t out_capacity,
                                              quire_error** error);
 
 /**
- * The SHA-256 of the source of the template that was chosen, or of the default one, as 64 hexadecimal digits.
- * Returns the number of bytes, or -1 on failure.
+ * Writes the SHA-256 of the source of the selected template, or of the default one, to out_text as 64
+ * hexadecimal digits. Returns its length in bytes, or -1 on failure.
  */
 QUIRE_API int64_t quire_chat_template_hash(quire_chat_template* chat, char* out_text, size_t out_capacity,
                                            quire_error** error);
 
 /**
- * The text that the messages of a request (request.h) become with the model's own template, or with the one
- * of the request. Returns the number of bytes, or -1 on failure: QUIRE_ERROR_INVALID_ARGUMENT where the
- * request has no messages, QUIRE_ERROR_NOT_FOUND where the model has no template; else as
- * quire_chat_template_render.
+ * Renders the messages of a request (request.h) with the model's own template, or with that of the request,
+ * and writes the text to out_text. Returns its length in bytes, or -1 on failure. Fails with
+ * QUIRE_ERROR_INVALID_ARGUMENT if the request has no messages, with QUIRE_ERROR_NOT_FOUND if the model has
+ * no template, and otherwise like quire_chat_template_render.
  */
 QUIRE_API int64_t quire_model_render_chat(quire_model* model, quire_job_request* request, char* out_text,
                                           size_t out_capacity, quire_error** error);
 
-/** The tokens of the whole prompt of a request, as submit makes them. Returns their number, or -1 on failure.
+/**
+ * Writes the tokens of the whole prompt of a request to out_tokens, as submit makes them. Returns their
+ * number, or -1 on failure.
  */
 QUIRE_API int64_t quire_model_render_chat_tokens(quire_model* model, quire_job_request* request,
                                                  int32_t* out_tokens, size_t out_capacity,

@@ -1,11 +1,12 @@
 /*
- * What a model and a cache will take of the memory of each device, and which layers go to which, told before
- * a weight is read. A plan never changes, so any number of threads may read one.
+ * The memory that a model and a cache will take on each device, and the split of the layers over the
+ * devices, computed before any weight is read. A plan never changes, so any number of threads may read one.
  *
- * Bytes by kind, of all devices or of one: embedding, layers and head (weights), kv (pages of keys and
- * values), workspace (activations, logits and scratch), and staging, host memory that copies need. A later
- * version may know further kinds: total_bytes has all of device memory, staging has none of it. Each getter
- * returns -1 on failure, and QUIRE_ERROR_INVALID_ARGUMENT for an index out of range.
+ * Bytes are reported by kind, for all devices together or for one: embedding, layers and head (weights), kv
+ * (pages of keys and values), workspace (activations, logits and scratch), and staging (host memory for
+ * copies). A later version may add kinds: total_bytes always includes all device memory and no staging.
+ * Each getter returns -1 on failure, and fails with QUIRE_ERROR_INVALID_ARGUMENT if an index is out of
+ * range.
  */
 #ifndef QUIRE_PLAN_H
 #define QUIRE_PLAN_H
@@ -17,10 +18,10 @@ extern "C" {
 #endif
 
 /**
- * Plans the model of `model` with a cache of `cache` (NULL: every default) on the devices that `model` names.
- * Reads the configuration, the headers and the orders of rows. The caller owns the result. NULL on failure:
- * as quire_model_load, and QUIRE_ERROR_OUT_OF_MEMORY with the bytes needed and free where a split over
- * several devices, automatic or by bytes, does not go.
+ * Plans the model of `model` with a cache of `cache` (NULL: every default) on the devices that `model`
+ * names. Reads the configuration, the headers and the row orders. The caller owns the result. Returns NULL
+ * on failure. Fails like quire_model_load. Also fails with QUIRE_ERROR_OUT_OF_MEMORY, with the bytes needed
+ * and free, if a split over several devices, automatic or by bytes, does not fit.
  */
 QUIRE_API quire_plan* quire_plan_create(quire_runtime* runtime, quire_model_options* model,
                                         quire_cache_options* cache, quire_error** error);
@@ -28,98 +29,113 @@ QUIRE_API quire_plan* quire_plan_create(quire_runtime* runtime, quire_model_opti
 /** Frees a plan. NULL does nothing. Returns 1, or 0 on failure. */
 QUIRE_API int32_t quire_plan_free(quire_plan* handle, quire_error** error);
 
-/** The path of the model, of several precisions that of the chosen one. Returns its bytes (base.h: results).
+/**
+ * Writes the path of the model to out_text; of several precisions, that of the chosen one. Returns its
+ * length in bytes (base.h, Results).
  */
 QUIRE_API int64_t quire_plan_model_path(quire_plan* plan, char* out_text, size_t out_capacity,
                                         quire_error** error);
 
-/** How the planned cache stores keys and values: one of QUIRE_KV_*, never QUIRE_KV_AUTO; -1 on failure. */
+/**
+ * Returns the storage format of keys and values in the planned cache: one of QUIRE_KV_*, never
+ * QUIRE_KV_AUTO. Returns -1 on failure.
+ */
 QUIRE_API int32_t quire_plan_kv_format(quire_plan* plan, quire_error** error);
 
-/** Device memory of all devices. */
+/** Returns the device memory of all kinds on all devices, in bytes. */
 QUIRE_API int64_t quire_plan_total_bytes(quire_plan* plan, quire_error** error);
 
-/** The embedding table. */
+/** Returns the bytes of the embedding table. */
 QUIRE_API int64_t quire_plan_embedding_bytes(quire_plan* plan, quire_error** error);
 
-/** Weights of the layers. */
+/** Returns the bytes of the weights of the layers. */
 QUIRE_API int64_t quire_plan_layer_bytes(quire_plan* plan, quire_error** error);
 
-/** Weights of the head. */
+/** Returns the bytes of the weights of the head. */
 QUIRE_API int64_t quire_plan_head_bytes(quire_plan* plan, quire_error** error);
 
-/** Pages of keys and values. */
+/** Returns the bytes of the pages of keys and values. */
 QUIRE_API int64_t quire_plan_kv_bytes(quire_plan* plan, quire_error** error);
 
-/** Activations, logits and scratch. */
+/** Returns the bytes of activations, logits and scratch. */
 QUIRE_API int64_t quire_plan_workspace_bytes(quire_plan* plan, quire_error** error);
 
-/** Host memory that copies need; no part of the total. */
+/** Returns the bytes of host memory that copies need; not part of the total. */
 QUIRE_API int64_t quire_plan_staging_bytes(quire_plan* plan, quire_error** error);
 
-/** How many devices the model names. */
+/** Returns the number of devices that the model names. */
 QUIRE_API int32_t quire_plan_num_devices(quire_plan* plan, quire_error** error);
 
-/** The name of a device, device_idx from 0 in the order of the options. Returns its bytes (base.h: results).
+/**
+ * Writes the name of a device to out_text; device_idx counts from 0 in the order of the options. Returns
+ * its length in bytes (base.h, Results).
  */
 QUIRE_API int64_t quire_plan_device_name(quire_plan* plan, int32_t device_idx, char* out_text,
                                          size_t out_capacity, quire_error** error);
 
-/** Layers that go to the device. */
+/** Returns the number of layers on the device. */
 QUIRE_API int32_t quire_plan_device_num_layers(quire_plan* plan, int32_t device_idx, quire_error** error);
 
-/** Bytes that the device has free beside the reserve and within the split. */
+/** Returns the bytes that the device has free, without the reserve and within the limit of the split. */
 QUIRE_API int64_t quire_plan_device_usable_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
-/** Memory of the device. */
+/** Returns the device memory of all kinds on the device, in bytes. */
 QUIRE_API int64_t quire_plan_device_total_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
-/** The embedding table on the device. */
+/** Returns the bytes of the embedding table on the device. */
 QUIRE_API int64_t quire_plan_device_embedding_bytes(quire_plan* plan, int32_t device_idx,
                                                     quire_error** error);
 
-/** Weights of the layers of the device. */
+/** Returns the bytes of the weights of the device's layers. */
 QUIRE_API int64_t quire_plan_device_layer_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
-/** Weights of the head on the device. */
+/** Returns the bytes of the weights of the head on the device. */
 QUIRE_API int64_t quire_plan_device_head_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
-/** Pages of keys and values on the device. */
+/** Returns the bytes of the pages of keys and values on the device. */
 QUIRE_API int64_t quire_plan_device_kv_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
-/** Activations, logits and scratch on the device. */
+/** Returns the bytes of activations, logits and scratch on the device. */
 QUIRE_API int64_t quire_plan_device_workspace_bytes(quire_plan* plan, int32_t device_idx,
                                                     quire_error** error);
 
-/** Host memory that copies from and to the device need. */
+/** Returns the bytes of host memory that copies from and to the device need. */
 QUIRE_API int64_t quire_plan_device_staging_bytes(quire_plan* plan, int32_t device_idx, quire_error** error);
 
-/** How many layers the model has. */
+/** Returns the number of layers of the model. */
 QUIRE_API int32_t quire_plan_num_layers(quire_plan* plan, quire_error** error);
 
-/** The device_idx of the device that a layer goes to, layer_idx from 0. */
+/** Returns the device_idx of the device that holds a layer; layer_idx counts from 0. */
 QUIRE_API int32_t quire_plan_layer_device(quire_plan* plan, int32_t layer_idx, quire_error** error);
 
-/** Weights and pages of the layer. */
+/** Returns the bytes of the weights and pages of the layer. */
 QUIRE_API int64_t quire_plan_bytes_of_layer(quire_plan* plan, int32_t layer_idx, quire_error** error);
 
 /**
- * How many cache groups there are: layers that see back equally far share pages of one kind. The first group
- * is that of layers without a window, and may have no layer; the others follow by rising window. group_idx
- * counts from 0.
+ * Returns the number of cache groups. Layers with the same attention window form a group and share pages of
+ * one kind. The first group contains the layers without a window, and may be empty; the others follow in
+ * order of increasing window. group_idx counts from 0.
  */
 QUIRE_API int32_t quire_plan_num_cache_groups(quire_plan* plan, quire_error** error);
 
-/** Tokens that a token of the group's layers sees, itself included; 0: all. */
+/**
+ * Returns the number of tokens that a token sees in the layers of the group, itself included; 0 means all.
+ */
 QUIRE_API int32_t quire_plan_cache_group_window(quire_plan* plan, int32_t group_idx, quire_error** error);
 
-/** Pages that each layer of the group has, of as many tokens as the cache's pages have. */
+/**
+ * Returns the number of pages of each layer of the group. These pages hold as many tokens as the pages of
+ * the cache.
+ */
 QUIRE_API int32_t quire_plan_cache_group_num_pages(quire_plan* plan, int32_t group_idx, quire_error** error);
 
-/** Layers of the group that have pages of their own. */
+/** Returns the number of layers of the group that have pages of their own. */
 QUIRE_API int32_t quire_plan_cache_group_num_layers(quire_plan* plan, int32_t group_idx, quire_error** error);
 
-/** Pages of all layers of the group, on all devices; the groups together are quire_plan_kv_bytes. */
+/**
+ * Returns the bytes of the pages of all layers of the group, on all devices. All groups together give
+ * quire_plan_kv_bytes.
+ */
 QUIRE_API int64_t quire_plan_cache_group_bytes(quire_plan* plan, int32_t group_idx, quire_error** error);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /*
- * Quire: an engine for large language models that runs inside the process that links it. This header brings
- * in all of the interface; base.h has its conventions.
+ * Quire: an inference engine for large language models that runs inside the process that links it. This
+ * header includes the whole interface; base.h documents its conventions.
  *
  *   runtime  ->  model  ->  cache  ->  job  ->  event
  *
- * Load a model with a runtime, make a cache for it, submit a request to the cache as a job, and take the
+ * Load a model with a runtime, create a cache for it, submit a request to the cache as a job, and take the
  * events of the job.
  */
 #ifndef QUIRE_QUIRE_H
