@@ -1,7 +1,7 @@
 /*
- * The C interface for Go, Java and C#: the public headers as they are, flat functions only. The headers name
- * their parameters alike (base.h), and the typemaps match on those names, so a new function needs nothing
- * here. Ownership and closing are the work of each language's thin layer.
+ * The C interface for Go, Java and C#: the public headers unchanged, flat functions only. The headers use the
+ * same parameter names everywhere (base.h), and the typemaps match on those names, so a new function needs no
+ * entry here. The thin layer of each language handles ownership and closing.
  *
  * Run from the folder bindings/: `swig -LANGUAGE ... -I../capi/include quire.i`.
  */
@@ -12,7 +12,7 @@
 #include <string.h>
 %}
 
-/* Widths as the headers mean them, whatever the target language calls `int`. */
+/* Widths of the integer types of the headers, independent of the width of `int` in the target language. */
 typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
@@ -20,22 +20,23 @@ typedef unsigned long long uint64_t;
 typedef unsigned char uint8_t;
 typedef unsigned long size_t;
 
-/* The log sink is called on threads of the library, which block all signals: a runtime that stops its threads with
- * signals could wait for such a thread for ever. The progress of a load is told on the thread that loads; each
- * language's typemap has a function of its own for it, and user_data is a number that the thin layer knows. */
+/* The log sink is called on threads of the library, which block all signals. A language runtime that stops
+ * its threads by signals could wait forever for such a thread. The progress of a load is reported on the
+ * thread that loads; the typemaps of each language define a callback for it, and user_data is a number
+ * that the thin layer assigns. */
 %ignore quire_log_fn;
 %ignore quire_runtime_options_set_log_sink;
 
-/* These languages take events in batches, with the drains. */
+/* These languages take events in batches, with the drain functions. */
 %ignore quire_job_poll;
 %ignore quire_queue_poll;
 
-/* A string constant would cross as bytes; quire_version_string says more. */
+/* SWIG would convert a string constant to bytes; use quire_version_string instead. */
 %ignore QUIRE_VERSION_STRING;
 
-/* What a language's typemaps define:
- *   QUIRE_HANDLE(TYPE, NAME): an object that lives and is shared; NAME is its type in Go and C#.
- *   QUIRE_SNAPSHOT(TYPE, NAME): one that is read and freed where it was got, by one thread. */
+/* Macros that the typemaps of each language define:
+ *   QUIRE_HANDLE(TYPE, NAME): a long-lived, shared object; NAME is its type in Go and C#.
+ *   QUIRE_SNAPSHOT(TYPE, NAME): an object that one thread reads and frees at once. */
 #if defined(SWIGGO)
 %include "typemaps/go.i"
 #elif defined(SWIGJAVA)

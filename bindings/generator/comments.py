@@ -2,37 +2,39 @@
 import re
 import textwrap
 
-# Sentences about ownership and return values that do not apply to the other languages.
+# Sentences about ownership, buffers and return values that do not apply to the other languages.
 NO_NEWS = re.compile(r"^(Returns (1|-1|0|NULL|NaN)(, or| on failure| when )|Returns (its|their) (length|number)|"
-                     r"Returns the number of (dimensions|values)|Also returns|The caller owns|This function and)")
+                     r"Returns the number of (dimensions|values)|Also returns|The caller owns|This function and|"
+                     r"If out_len is not NULL|The text is also zero-terminated|A query of the size|.*pass a larger buffer)")
 ON_FAILURE = re.compile(r",? (?:or|and) (?:-1|NaN|NULL|0|QUIRE_WAIT_FAILED)(?:, with an error,)? on failure(?=[.;,]|$)|"
-                        r" ?\((?:base\.h|event\.h|stats\.h|job\.h|queue\.h)[^)]*\)|, \[\w+\]")
-OUT = re.compile(r"\bWrites (.*?) to out_(?:text|bytes|tokens|sizes|values)\b")
+                        r" ?\((?:base|cancel|event|stats|job|queue)\.h[^)]*\)|, \[\w+\]")
+OUT = re.compile(r"\b([Ww])rites (.*?),? to out_(?:text|bytes|tokens|sizes|values)\b")
 WAIT_ENDS = re.compile(r"After QUIRE_WAIT_TIMEOUT or QUIRE_WAIT_CANCELLED,? ")
-BORROWED = re.compile(r"^If out_len is not NULL|^The text is also zero-terminated")
 YES = [(r"\bReturns 1 if\b", "Returns true if"), (r"\bReturns 0, ", "Returns false, "), (r", otherwise 0\b", ""),
        (r": 1 or 0\b", ""), (r"Default: 0\.", "Default: false."), (r"Default: 1\.", "Default: true."),
        (r"\bWith 0 ", "With false ")]
-NANOSECONDS = [(r"\bthe nanoseconds\b", "the time")]
+NANOSECONDS = [(r"\bthe nanoseconds\b", "the time"), (r", in nanoseconds,", "")]
+FLAGS = [(r"\b(\w+_special) is 1\b", r"\1 is true"), (r"; if it is 0\b", "; if it is false")]
 
 
 def sentences(text):
-    return re.split(r"(?<=\.) (?=[A-Z0-9-])", text)
+    return re.split(r"(?<=\.) (?=[A-Z0-9`-])", text)
 
 
 def plain(text, kind=""):
     """Removes what other languages express in their own way: who owns a result, and how a failure is reported."""
-    text = OUT.sub(r"Returns \1", ON_FAILURE.sub("", text))
-    kept = [sentence for sentence in sentences(text) if not NO_NEWS.match(sentence) and not BORROWED.match(sentence)]
-    for pattern, instead in YES if kind == "bool" else NANOSECONDS if kind == "time" else ():
-        kept = [re.sub(pattern, instead, sentence) for sentence in kept]
-    said = WAIT_ENDS.sub("If the wait ends early, ", " ".join(kept)).rstrip(" ;:,")
+    kept = [sentence for sentence in sentences(text) if not NO_NEWS.match(sentence)]
+    said = WAIT_ENDS.sub("If the wait ends early, ", ON_FAILURE.sub("", " ".join(kept)))
+    said = OUT.sub(lambda match: ("Returns " if match[1] == "W" else "returns ") + match[2], said)
+    for pattern, instead in FLAGS + (YES if kind == "bool" else NANOSECONDS if kind == "time" else []):
+        said = re.sub(pattern, instead, said)
+    said = said.rstrip(" ;:,")
     return said if not said or said.endswith(".") else said + "."
 
 
 def noun(text):
-    """The comment of a getter or a setter as that of a field: without its verb."""
-    said = re.sub(r"^(?:Returns|Sets) ", "", text)
+    """Turns the comment of a getter or a setter into that of a field, without its verb."""
+    said = re.sub(r"(?<=\. )Returns (\w+) (if|while) ", r"It is \1 \2 ", re.sub(r"^(?:Returns|Sets|Adds) ", "", text))
     return said[:1].upper() + said[1:]
 
 

@@ -1,5 +1,5 @@
-"""The C# layer: enums, handles, exceptions, figures, settings, and the methods that need nothing by hand. In the
-language of mcs 6.8."""
+"""Writes the C# layer: enums, handles, exceptions, figures, settings, and the methods that need no manual code. The
+output must compile with mcs 6.8."""
 import comments
 import interface
 import shape
@@ -24,11 +24,11 @@ class Writer(SettingsPage):
         items = [(item_name(item), comment) for enum, all_ in self.made.enums if enum.name == "ErrorCode"
                  for item, _, comment in all_ if item != "OK"]
         for item, comment in items:
-            self.say(f"A call that failed with ErrorCode.{item}: {comment}")
+            self.say(f"Failure with ErrorCode.{item}: {comment}")
             self.add(f"public sealed class Quire{item}Exception : QuireException", "{",
                      f"    internal Quire{item}Exception(string message) : base(ErrorCode.{item}, message) {{ }}", "}", "")
         self.add("[NullableContext(1)]", "public partial class QuireException", "{",
-                 "    /// <summary>The exception of a code.</summary>",
+                 "    /// <summary>Creates the exception for a code.</summary>",
                  "    internal static QuireException Of(ErrorCode code, string message)", "    {", "        switch (code)",
                  "        {")
         for item, _ in items:
@@ -41,7 +41,7 @@ class Writer(SettingsPage):
             if ctype not in ("quire_stats", "quire_plan", "quire_event", "quire_error"):
                 name = handle(ctype)
                 self.add(f"internal sealed class {name} : NativeHandle", "{",
-                         "    /// <summary>Where there is no object.</summary>",
+                         "    /// <summary>Handle of no object.</summary>",
                          f"    public static readonly {name} None = new {name}(IntPtr.Zero);", "", f"    public {name}(IntPtr value) : base(value) {{ }}", "",
                          "    protected override int Free(IntPtr value, out IntPtr error)", "    {",
                          f"        return {NATIVE}{ctype}_free(value, out error);", "    }", "}", "")
@@ -56,13 +56,13 @@ class Writer(SettingsPage):
             self.add("[NullableContext(1)]", f"public {'' if is_base else 'sealed '}unsafe partial class {one.name}{base}", "{",
                      f"    internal {one.name}() {{ }}", "")
             for name, _, call, _ in shape.fields_of(self.made, one):
-                self.property(type_of(call.result), pascal(name), comments.plain(call.comment, call.result.kind))
+                self.property(type_of(call.result), pascal(name), comments.noun(comments.plain(call.comment, call.result.kind)))
             for name in one.fixed:
                 self.property("double", pascal(name), "")
             for part in one.parts:
                 self.property(*self.part_field(part), can_be_null=not part.count)
             if one.when:
-                self.add("    /// <summary>Whether no event of the job follows this one.</summary>",
+                self.add("    /// <summary>True if this is the final event of its job.</summary>",
                          f"    public bool IsLast {{ get {{ return {self.kinds(interface.LAST)}; }} }}", "")
             if is_base:
                 self.lines.pop()
@@ -79,14 +79,14 @@ class Writer(SettingsPage):
     def part_field(part):
         name = pascal(part.name)
         if part.of == "failure":
-            return "QuireException", "Error", "Of an event of the kind Error why the job failed, else null."
+            return "QuireException", "Error", "The reason why the job failed, for an event of kind Error, otherwise null."
         if part.count == "HistogramKind":
             return f"IDictionary<{part.count}, {part.of}>", name, ""
         if part.name == "namespaces":
-            return "IDictionary<string, Stats>", name, "Of each of the first 64 by name; empty in one of these."
+            return "IDictionary<string, Stats>", name, "The statistics of the first 64 namespaces by name; empty in the statistics of a namespace."
         if part.count:
             return f"IList<{part.of}>", name, ""
-        return part.of, name, "Of a last event what the job took; else null."
+        return part.of, name, "The usage of the job, for a final event, otherwise null."
 
     def reader(self, one):
         index, given = (", int idx", "source, idx") if one.index else ("", "source")
@@ -168,7 +168,7 @@ class Writer(SettingsPage):
             self.say(one.comment)
             self.add("[NullableContext(1)]", f"public sealed unsafe partial class {one.name} : IDisposable", "{",
                      f"    internal {handle(one.ctype)} Handle {{ get; private set; }}", "",
-                     *["    private readonly Dispatcher dispatcher; // of all jobs of the runtime", ""] * one.waits)
+                     *["    private readonly Dispatcher dispatcher; // shared by all jobs of the runtime", ""] * one.waits)
             if not one.by_hand and one.name != "Runtime":
                 self.add(f"    internal {one.name}(IntPtr value{', Dispatcher dispatcher' * one.waits})", "    {",
                          f"        Handle = new {handle(one.ctype)}(value);",
@@ -190,7 +190,7 @@ class Writer(SettingsPage):
             self.add("}", "")
 
     def submit(self, function, submit):
-        self.say(submit.comment + " The token cancels the job.", "        ")
+        self.say(submit.comment + " Cancelling the token cancels the job.", "        ")
         token = "System.Threading.CancellationToken cancel"
         self.add(f"    public Job {pascal(submit.name)}(Request request, {token} = default({token.split()[0]}))", "    {",
                  "        cancel.ThrowIfCancellationRequested();",
@@ -202,7 +202,7 @@ class Writer(SettingsPage):
     def method(self, call, name, is_static=False):
         values, kind = call.parameters, call.result.kind
         said = comments.plain(call.comment, kind)
-        self.say(said + " The token ends the wait." if call.waits else said, "        ")
+        self.say(said + " Cancelling the token ends the wait." if call.waits else said, "        ")
         result = "void" if kind in ("done", "waited") else type_of(call.result)
         given = ", ".join([f"{'[Nullable(2)] ' * value.nullable}{type_of(value)} {camel(value.name)}" +
                            (f" = {interface.DEFAULTS[value.name]}" if value.name in interface.DEFAULTS else "")

@@ -1,4 +1,4 @@
-"""What each file of the C# layer is written with: how types, arguments and names are spelled, and a page of lines."""
+"""Helpers for the files of the C# layer: spelling of types, arguments and names, and a page of lines."""
 import comments
 import interface
 import shape

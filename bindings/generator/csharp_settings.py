@@ -10,7 +10,7 @@ class SettingsPage(Page):
     def settings(self):
         for one in interface.SETTINGS:
             target = handle(one.ctype)
-            self.say(one.comment + " What is null or empty has its default. Not for several threads at once.")
+            self.say(one.comment + " Null or empty properties have their defaults. Not safe for concurrent use.")
             self.add("[NullableContext(1)]", f"public sealed unsafe partial class {one.name}", "{")
             for name, _, kind, comment in one.fields:
                 self.setting_property(name, kind, comment)
@@ -20,16 +20,16 @@ class SettingsPage(Page):
             for call in calls:
                 if call.function in interface.COLLECTED:
                     name, _, kind = interface.COLLECTED[call.function]
-                    self.setting_property(name, kind, comments.plain(call.comment))
+                    self.setting_property(name, kind, comments.noun(comments.plain(call.comment)))
                 elif call.function not in interface.FILLED_BY_HAND:
                     for number, value in enumerate(call.parameters):
                         can_be_null = value.kind in ("text", "tokens", "object", "filled")
                         self.setting_property(self.setting_names(call)[number],
                                               type_of(value) + ("" if can_be_null else "?"),
-                                              comments.plain(call.comment, value.kind) if number == 0 else "")
+                                              comments.noun(comments.plain(call.comment, value.kind)) if number == 0 else "")
             required = ["            Call.SetText(required, (byte* text, UIntPtr size, out IntPtr e) =>",
                         f"                {NATIVE}{one.required}(target, text, size, out e));"] if one.required else []
-            self.add("    /// <summary>A native object, owned by the caller.</summary>",
+            self.add("    /// <summary>Creates a native object, owned by the caller.</summary>",
                      f"    internal {target} ToNative({'string required' * bool(one.required)})", "    {",
                      *['        if (required == null) throw new ArgumentNullException("path");'] * bool(one.required),
                      f"        var target = new {target}(Call.Get<IntPtr>({NATIVE}{one.ctype}_create));", "        try",

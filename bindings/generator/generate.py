@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes what the layers of Go, Java and C# say alike: enums, figures, settings and methods, from the headers and from
-interface.py. That of Go is committed, since a module is built where it is used; the others are made with the build."""
+"""Writes the common part of the layers of Go, Java and C#: enums, figures, settings and methods. The input is the
+headers and interface.py. The Go layer is committed, since users compile it with their modules; the other layers are
+made by the build."""
 import argparse
 import pathlib
 import sys
@@ -20,22 +21,22 @@ LANGUAGES = {"go": golang, "java": java, "csharp": csharp}
 
 
 def files(language, texts=None):
-    """{path: text} of a language, from the headers of the project or from these."""
+    """Returns {path: text} of a language, from the headers of the project or from the given texts."""
     made = shape.read(list(headers.functions(texts)), list(headers.constants(texts)))
     return LANGUAGES[language].files(made)
 
 
 def outputs(language):
-    """What is written of a language: its layer, and below that of Go the native one for builds without cgo."""
+    """Returns the generated files of a language: its layer and, for Go, also the native layer for builds without cgo."""
     return files(language) | (purego.files() if language == "go" else {})
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("language", choices=LANGUAGES)
-    parser.add_argument("--check", action="store_true", help="compare with what is there")
-    parser.add_argument("--list", action="store_true", help="print the names of the files")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT, help="the root of what is written")
+    parser.add_argument("--check", action="store_true", help="compare with the existing files")
+    parser.add_argument("--list", action="store_true", help="print the names of the files only")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT, help="root folder of the output")
     arguments = parser.parse_args()
     for path, text in outputs(arguments.language).items():
         target = arguments.output / path
@@ -45,7 +46,7 @@ def main():
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
         elif not target.is_file() or target.read_text(encoding="utf-8") != text:
-            sys.exit(f"{path} is not what bindings/generator writes: run bindings/generator/generate.py {arguments.language}")
+            sys.exit(f"{path} is out of date: run bindings/generator/generate.py {arguments.language}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The Go layer: enums, figures, settings and methods."""
+"""Writes the Go layer: enums, figures, settings and methods."""
 import comments
 import interface
 import shape
@@ -11,7 +11,7 @@ class Writer(SettingsPage):
     def enums(self):
         for enum, items in self.made.enums:
             name = ENUM_NAMES[enum.name]
-            self.say(f"{name}: {enum.comment[0].lower()}{enum.comment[1:]}")
+            self.say(comments.named(name, enum.comment))
             self.add(f"type {name} int32", "", f"// The values of {name}.", "const (")
             for number, (item, constant, comment) in enumerate(items):
                 if number:
@@ -31,16 +31,16 @@ class Writer(SettingsPage):
             if one.ctype == "quire_" + one.name.lower():
                 self.taker(one)
             if one.when:
-                self.add(f"// isLast tells whether nothing comes after the event.", f"func (o *{one.name}) isLast() bool {{",
+                self.add(f"// isLast reports whether this is the final event of its job.", f"func (o *{one.name}) isLast() bool {{",
                          f"\treturn {self.kinds(interface.LAST)}", "}", "")
 
     def figure_type(self, one):
-        self.say(f"{one.name}: {one.comment[0].lower()}{one.comment[1:]}")
+        self.say(comments.named(one.name, one.comment))
         self.add(f"type {one.name} struct {{")
         if one.base:
             self.add(f"\t{one.base}", "")
         for name, _, call, _ in shape.fields_of(self.made, one):
-            self.field(go(name), type_of(call.result), comments.plain(call.comment, call.result.kind))
+            self.field(go(name), type_of(call.result), comments.noun(comments.plain(call.comment, call.result.kind)))
         for name in one.fixed:
             self.field(go(name), "float64", "")
         for part in one.parts:
@@ -50,14 +50,14 @@ class Writer(SettingsPage):
     @staticmethod
     def part_field(part):
         if part.of == "failure":
-            return "Err", "error", "Of an event of the kind EventError: the *Error that ended the job."
+            return "Err", "error", "The *Error that ended the job, for an event of kind EventError."
         if part.count == "HistogramKind":
             return go(part.name), f"map[{part.count}]{part.of}", ""
         if part.name == "namespaces":
-            return go(part.name), "map[string]Stats", "Of each of the first 64 by name; nil in one of these."
+            return go(part.name), "map[string]Stats", "The statistics of the first 64 namespaces by name; nil in the statistics of a namespace."
         if part.count:
             return go(part.name), f"[]{part.of}", ""
-        return go(part.name), f"*{part.of}", "Of a last event: what the job took; else nil."
+        return go(part.name), f"*{part.of}", "The usage of the job, for a final event, otherwise nil."
 
     def reader(self, one):
         index = ", i int32" if one.index else ""
@@ -143,10 +143,10 @@ class Writer(SettingsPage):
         for one in interface.OBJECTS:
             name = one.go_name or one.name
             if not one.by_hand:
-                self.say(f"{name}: {one.comment[0].lower()}{one.comment[1:]}")
+                self.say(comments.named(name, one.comment))
                 self.add(f"type {name} struct {{", f"\thandle{' ' * 4 * one.waits} *handle[{handle(one.ctype)}]",
                          *["\tdispatcher *dispatcher"] * one.waits, "}", "")
-            self.say(f"Close: {one.closing[0].lower()}{one.closing[1:]}")
+            self.say(comments.named("Close", one.closing))
             self.add(f"func (o *{name}) Close() error {{ return o.handle.close() }}", "")
             for call, owner, made_by, _ in shape.creators(self.made, one):
                 self.creator(call, owner, made_by)
@@ -161,9 +161,9 @@ class Writer(SettingsPage):
                     self.reading(reader, name)
 
     def head(self, call, name, receiver, results):
-        """The comment and the beginning of a method, and what its parameters need first."""
+        """Writes the comment and signature of a method, and the preparation of its parameters."""
         said = comments.plain(call.comment, call.result.kind)
-        self.say(f"{name}: {said}{' The context ends the wait.' if call.waits else ''}")
+        self.say(comments.named(name, said) + " The wait ends when the context is done." * call.waits)
         given = ", ".join(["ctx context.Context"] * call.waits +
                           [f"{shape.camel(value.name)} {type_of(value)}" for value in call.parameters])
         self.add(f"func {receiver}{name}({given}) {results} {{")
@@ -208,14 +208,14 @@ class Writer(SettingsPage):
     def submit(self, function, submit):
         name, head = go(submit.name), f"func (o *{submit.owner}) {go(submit.name)}"
         queue = "o.newQueue" if submit.makes_queue else "nil"
-        self.say(f"{name}: {submit.comment[0].lower()}{submit.comment[1:]}")
+        self.say(comments.named(name, submit.comment))
         self.add(f"{head}(request Request) (*Job, error) {{", f"\treturn o.{name}Context(context.Background(), request)", "}", "",
-                 f"// {name}Context does the same; once the context is done the job is cancelled.",
+                 f"// {name}Context does the same, and cancels the job when the context is done.",
                  f"{head}Context(ctx context.Context, request Request) (*Job, error) {{",
                  f"\treturn o.dispatcher.job(ctx, &request, {queue}, submitting(o.handle, {native(function)}))", "}", "")
 
     def waiting(self, call, owner):
-        """A wait that is for something, and gives nothing."""
+        """Writes a method that waits and has no result."""
         given = "".join(argument(value) + ", " for value in call.parameters)
         self.head(call, go(call.name), f"(o *{owner}) ", "error")
         self.add("\treturn waited(ctx, func(cancel native.CancelHandle) (int32, error) {",
@@ -267,7 +267,7 @@ class Writer(SettingsPage):
 
     def reading(self, reader, owner):
         _, name, figures, count = reader
-        self.say(f"{go(name)}: {interface.READER_COMMENTS[name][0].lower()}{interface.READER_COMMENTS[name][1:]}")
+        self.say(comments.named(go(name), interface.READER_COMMENTS[name]))
         if not count:
             return self.add(f"func (o *{owner}) {go(name)}() ({figures}, error) {{", f"\tvar info {figures}",
                             "\terr := read(o.handle, info.read)", "\treturn info, err", "}", "")

@@ -1,4 +1,4 @@
-"""What each file of the Go layer is written with: how types, arguments and names are spelled, and a page of lines."""
+"""Helpers for the files of the Go layer: spelling of types, arguments and names, and a page of lines."""
 import re
 
 import comments
@@ -50,7 +50,7 @@ def argument(value, name=None):
 
 
 NAMING = shape.Naming(lambda enum: ENUM_NAMES[enum.name], item_name,
-                      lambda call, words: interface.GO_NOT.get(call.function) or go(words), 0, CLASSES)
+                      lambda call, words: interface.GO_NOT.get(call.function) or go(words), 0, CLASSES, 1)
 
 
 class Page:

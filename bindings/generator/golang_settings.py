@@ -10,7 +10,7 @@ class SettingsPage(Page):
     def settings(self):
         for one in interface.SETTINGS:
             target = handle(one.ctype)
-            self.say(f"{one.name}: {one.comment[0].lower()}{one.comment[1:]} The zero value takes every default.")
+            self.say(comments.named(one.name, one.comment) + " The zero value takes every default.")
             self.add(f"type {one.name} struct {{")
             for name, kind, _, comment in one.fields:
                 self.field(name, kind, comment)
@@ -46,7 +46,7 @@ class SettingsPage(Page):
                 "\t\to.fill(s)", "\t})"]
 
     def own_type(self, one, kinds, more=""):
-        self.say(f"{one.name}: {one.comment[0].lower()}{one.comment[1:]}{more}")
+        self.say(comments.named(one.name, one.comment) + more)
         self.add(f"type {one.name} struct {{")
         for (_, name, comment), kind in zip(one.members, kinds):
             self.field(name, kind, comment)
@@ -69,7 +69,7 @@ class SettingsPage(Page):
 
     def choice(self, choice, target):
         calls = shape.members(self.made, choice)
-        self.own_type(choice, (type_of(call.parameters[0]) for call in calls), " The first of its fields that is set counts.")
+        self.own_type(choice, (type_of(call.parameters[0]) for call in calls), " The first of its fields that is set applies.")
         self.add(f"func (o *{choice.name}) add(s *settings[{target}]) {{", "\tswitch {")
         for (_, field, _), call in zip(choice.members, calls):
             is_set = "nil" if call.parameters[0].kind == "tokens" else '""'
@@ -80,23 +80,24 @@ class SettingsPage(Page):
     def setting_fields(self, call):
         if len(call.parameters) < 2 or call.function in interface.COLLECTED:
             return [self.setting_field(call)]
-        comment = comments.plain(call.comment)
+        comment = comments.noun(comments.plain(call.comment))
         return [(go(f"{shape.setting_name(call)}_{value.name}"), type_of(value), comment if number == 0 else "")
                 for number, value in enumerate(call.parameters)]
 
     def setting_field(self, call):
-        comment = comments.plain(call.comment, call.parameters[-1].kind if call.parameters else "")
+        comment = comments.noun(comments.plain(call.comment, call.parameters[-1].kind if call.parameters else ""))
         if call.function in interface.COLLECTED:
             name, kind, _ = interface.COLLECTED[call.function]
             return name, kind, comment
         value = call.parameters[0]
         name, kind = go(shape.setting_name(call)), ("*" if value.kind == "filled" else "") + type_of(value)
         if call.function in interface.GO_NOT:
-            return interface.GO_NOT[call.function], kind, "Turns this off: " + comment
+            setting = comment.replace(" Default: true.", "")
+            return interface.GO_NOT[call.function], kind, f"Negation of this setting, which is true by default: {setting}"
         if call.function in interface.GO_POINTER:
             return name, "*" + kind, comment
         if call.function in interface.GO_NEGATIVE:
-            return name, kind, comment + " A negative number is 0, and 0 the default."
+            return name, kind, comment + " In Go, a negative number means 0, and 0 means the default."
         return name, kind, comment
 
     def fill(self, call, target):

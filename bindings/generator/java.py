@@ -1,4 +1,4 @@
-"""The Java layer: enums, figures, settings, and the methods that need nothing by hand."""
+"""Writes the Java layer: enums, figures, settings, and the methods that need no manual code."""
 import comments
 import interface
 import shape
@@ -23,7 +23,7 @@ def type_of(value):
 
 
 def converted(value):
-    """(what comes before the call, the argument of the call)"""
+    """Returns (statement before the call, argument of the call)."""
     name = camel(value.name)
     if value.kind == "text":
         return f"byte[] {name}Bytes = Utf8.bytes({name});", f"{name}Bytes"
@@ -71,7 +71,7 @@ class Writer:
                     self.say(comments.plain(comment[0].upper() + comment[1:]), "  ")
                 self.add(f"  {item}(QuireNativeConstants.{constant}),")
             if enum.name in open_:
-                self.add("  /** One that a later version of the library added. */", "  OTHER(-1),")
+                self.add("  /** A value that a later version of the library added. */", "  OTHER(-1),")
             self.lines[-1] = self.lines[-1][:-1] + ";"
             self.add("", "  final int value;", "", f"  {enum.name}(int value) {{", "    this.value = value;", "  }", "")
             if enum.name in open_:
@@ -85,7 +85,7 @@ class Writer:
     def figures(self):
         for one in interface.FIGURES:
             is_base = any(other.base == one.name for other in interface.FIGURES)
-            self.say(one.comment + " A later version may have more of them.")
+            self.say(one.comment + " A later version may add fields.")
             extends = f" extends {one.base}" if one.base else ""
             self.add(f"public {'class' if is_base else 'final class'} {one.name}{extends} {{")
             fields = list(self.fields(one))
@@ -98,7 +98,7 @@ class Writer:
                 self.say(comment, "  ")
                 self.add(f"  public {kind} {name}() {{", f"    return {name};", "  }", "")
             if one.when:
-                self.add("  /** Whether no event of the job follows this one. */", "  public boolean isLast() {",
+                self.add("  /** Returns true if this is the final event of its job. */", "  public boolean isLast() {",
                          f"    return {self.kinds(interface.LAST)};", "  }", "")
             self.text_of([*self.fields(shape.base_of(one)), *fields] if one.base else fields, one.name)
             self.finish(one.name)
@@ -107,21 +107,21 @@ class Writer:
         for _, name, call, _ in shape.fields_of(self.made, one):
             yield type_of(call.result), camel(name), comments.plain(call.comment, call.result.kind)
         for name in one.fixed:
-            yield "double", name, f"The {name[1:]}th percentile."
+            yield "double", name, f"Returns the {name[1:]}th percentile."
         for part in one.parts:
             yield self.part_field(part)
 
     @staticmethod
     def part_field(part):
         if part.of == "failure":
-            return "QuireException", "error", "Of an event of the kind ERROR: why the job failed; else null."
+            return "QuireException", "error", "Returns the reason why the job failed, for an event of kind ERROR, otherwise null."
         if part.count == "HistogramKind":
-            return f"Map<{part.count}, {part.of}>", part.name, "One of each kind."
+            return f"Map<{part.count}, {part.of}>", part.name, "Returns one histogram per kind."
         if part.name == "namespaces":
-            return "Map<String, Stats>", part.name, "The figures of each of the first 64 by name; empty in one of these."
+            return "Map<String, Stats>", part.name, "Returns the statistics of the first 64 namespaces by name; empty in the statistics of a namespace."
         if part.count:
-            return f"List<{part.of}>", part.name, "In an order that does not change."
-        return part.of, part.name, "Of a last event what the job took; else null."
+            return f"List<{part.of}>", part.name, "Returns a list in an order that does not change."
+        return part.of, part.name, "Returns the usage of the job, for a final event, otherwise null."
 
     def text_of(self, fields, name):
         parts = [f'"{own}=" + {f"java.util.Arrays.toString({own})" if kind.endswith("[]") else own}'
@@ -155,7 +155,7 @@ class Writer:
 
     @staticmethod
     def only(when, value, result):
-        """The value where the event is of a kind that has it."""
+        """Returns the value if the event has a kind with this field, otherwise an empty value."""
         if not when:
             return value
         none = {"text": '""', "borrowed": '""', "tokens": "new int[0]", "values": "new float[0]",
@@ -199,14 +199,14 @@ class Writer:
     def settings(self):
         for one in interface.SETTINGS:
             name = one.name + "Settings" if one.by_hand else one.name
-            self.say(one.comment + " Untouched ones have their defaults. Not for several threads at once.")
+            self.say(one.comment + " Settings that are not set have their defaults. Not safe for concurrent use.")
             kind = "abstract class" if one.by_hand else "public final class"
             self.add(f"{kind} {name} extends Settings<{one.name}> {{", f"  {'' if one.by_hand else 'public '}{name}() {{",
                      f"    super(QuireNative::{one.ctype}_create, QuireNative::{one.ctype}_free);", "  }", "")
             for call in shape.settings(self.made, one.ctype):
                 self.setting(call, one.name)
             if one.required:
-                self.add("  /** As {@link #with}, for this text. */", "  final <T> T with(String text, LongFunction<T> call) {",
+                self.add("  /** Does the same as {@link #with}, with this required text set first. */", "  final <T> T with(String text, LongFunction<T> call) {",
                          "    return with(target -> {", f"      {NATIVE}{one.required}(target, Utf8.bytes(text));",
                          "      return call.apply(target);", "    });", "  }")
             self.finish(name)
@@ -236,7 +236,7 @@ class Writer:
     def objects(self):
         for one in interface.OBJECTS:
             name = one.name if one.whole else one.name + "Calls"
-            self.say(one.comment or f"What {one.name} does without a part by hand.")
+            self.say(one.comment or f"Generated methods of {one.name}.")
             self.add(f"{'public final' if one.whole else 'abstract'} class {name} extends NativeHandle {{")
             if one.whole:
                 self.add(f"  {name}(long value) {{", f"    super(value, QuireNative::{one.ctype}_free);", "  }", "")
@@ -272,13 +272,13 @@ class Writer:
         given = ", ".join(f"{type_of(value)} {camel(value.name)}" for value in values)
         said = comments.plain(call.comment, kind)
         if call.waits:
-            self.say(said if kind == "waited" else said + " Waits until it is done.", "  ")
+            self.say(said if kind == "waited" else said + " Waits without limit.", "  ")
             names = "".join(f"{camel(value.name)}, " for value in values)
             first, back = ("void", "") if kind == "waited" else (result, "return ")
             self.add(f"  public {first} {name}({given}) {{",
                      f"    {back}{name}({names}Duration.ofNanos(QuireNativeConstants.QUIRE_WAIT_FOREVER), null);", "  }",
-                     "", "  /** The same for so long at most, and until `cancel`, which may be null, is triggered" +
-                     ("; whether it was done" if kind == "waited" else "") + ". */")
+                     "", "  /** Does the same, but the wait also ends after the timeout or when `cancel`, which may be null, is triggered" +
+                     (". Returns true if the wait succeeded" if kind == "waited" else "") + ". */")
             given = ", ".join([given] * bool(given) + ["Duration timeout", "Cancel cancel"])
         else:
             self.say(said, "  ")

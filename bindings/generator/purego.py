@@ -1,5 +1,5 @@
-"""The native layer of Go for builds without cgo: the functions that SWIG's layer has, by the same names, called through
-a table that is filled from the library while the program runs. The functions are those of quire_dynamic.h."""
+"""Writes the native layer of Go for builds without cgo. It has the functions of SWIG's layer, by the same names, and
+calls them through a table that is filled from the library at run time. The functions are those of quire_dynamic.h."""
 import pathlib
 import re
 
@@ -20,7 +20,7 @@ SCALARS = {"int32_t": "int32", "int64_t": "int64", "uint64_t": "uint64", "double
            "quire_error**": "*ErrorHandle"}
 SLICES = {"const int32_t*": "int32", "char*": "byte", "uint8_t*": "byte", "int32_t*": "int32", "int64_t*": "int64",
           "float*": "float32", "quire_job**": "JobHandle", "quire_event**": "EventHandle"}
-LENGTHS = {"text_len", "num_tokens", "out_capacity", "num_jobs", "max_events", "max_ids"}  # after what they measure
+LENGTHS = {"text_len", "num_tokens", "out_capacity", "num_jobs", "max_events", "max_ids"}  # the array or text that each measures is the parameter before it
 
 
 def handle(ctype):
@@ -28,7 +28,7 @@ def handle(ctype):
 
 
 def c_type(kind):
-    """What Go passes where C has this type."""
+    """Returns the Go type that a function of the table takes for a C type."""
     if kind in SCALARS:
         return SCALARS[kind]
     return "*" + SLICES[kind] if kind in SLICES else handle(kind)
@@ -52,7 +52,7 @@ class Function:
         return f"\t{self.name} func({kinds}) {self.result}"
 
     def taken(self):
-        """Its parameters in Go."""
+        """Yields the parameters of the Go function."""
         for kind, words in self.parameters:
             if words in LENGTHS or words in ("out_len", "user_data") and kind.endswith("*"):
                 continue
@@ -64,7 +64,7 @@ class Function:
                 yield f"{name_of(words)} {c_type(kind)}"
 
     def passed(self):
-        """What the table's function is called with, and what has to live until it is over."""
+        """Yields the arguments of the table's function."""
         last = ""
         for kind, words in self.parameters:
             if words in LENGTHS:
@@ -105,7 +105,7 @@ def files():
     constants = [f"\t{one.name} int32 = {one.value}" for one in headers.constants() if not one.value.startswith('"')]
     every = functions()
     parts = ["// Handles; 0 is none.", "type (", *(f"\t{name} uintptr" for name in types), ")", "", "const (", *constants, ")", "",
-             "// functions are those of the library, by their names with a capital.", "type functions struct {",
+             "// functions holds the functions of the library, by their names with a capital first letter.", "type functions struct {",
              *(one.column() for one in every), "}"]
     for one in every:
         parts += ["", *one.lines()]

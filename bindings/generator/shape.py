@@ -1,10 +1,10 @@
-"""The headers as what the languages need: calls with parameters and results of a few kinds, settings, figures."""
+"""Converts the headers to a model for the languages: calls with typed parameters and results, settings, figures."""
 import re
 from dataclasses import dataclass, field
 
 import interface
 
-ACRONYMS = {"kv", "json", "gbnf", "io", "id", "bos", "eos", "fp8"}  # of Go
+ACRONYMS = {"kv", "json", "gbnf", "io", "id", "bos", "eos", "fp8"}  # of names in Go
 SHORT = {"int32_t": "int", "int64_t": "long", "uint64_t": "ulong", "double": "double"}
 OUT = {"out_text": "text", "out_bytes": "bytes", "out_tokens": "tokens", "out_sizes": "sizes", "out_values": "values"}
 CALLBACKS = ("quire_log_fn", "quire_progress_fn")
@@ -25,19 +25,19 @@ def go(words):
 
 @dataclass
 class Value:
-    """A parameter or a result: its name, its kind, and the enum or class that it is of."""
+    """Parameter or result: its name, its kind, and its enum or class."""
     name: str
     kind: str
     of: str = ""
-    nullable: bool = False  # an object that may be left out
+    nullable: bool = False  # an object that may be null
 
 
 @dataclass
 class Call:
     function: str
-    name: str  # in words
+    name: str  # words joined by underscores
     comment: str
-    owner: str  # type of the first parameter without quire_; empty where it is no handle
+    owner: str  # type of the first parameter; empty if that is no handle
     parameters: list
     result: Value
     waits: bool
@@ -143,10 +143,10 @@ def enums(constants):
             if not constant.comment and len(found[prefix]) > 1:
                 found[prefix][-1] = (*found[prefix][-1][:2], constant.above)
         elif not constant.name.startswith(interface.NO_ENUM):
-            raise SystemExit(f"bindings/generator/interface.py: no enum has {constant.name}")
+            raise SystemExit(f"bindings/generator/interface.py: no enum contains {constant.name}; add it to ENUMS or NO_ENUM")
     missing = [enum.prefix for enum in interface.ENUMS if enum.prefix not in found]
     if missing:
-        raise SystemExit(f"no header has {missing[0]}*")
+        raise SystemExit(f"bindings/generator/interface.py: no header declares {missing[0]}*; remove it from ENUMS")
     return [(enum, found[enum.prefix]) for enum in interface.ENUMS]
 
 
@@ -160,16 +160,17 @@ def read(functions, constants):
 
 @dataclass
 class Naming:
-    """How a language spells what the comments of the headers name."""
-    enum: object  # of an Enum
-    item: object  # of an Enum and an item
-    member: object  # of a call, and of its name in words
-    figure: int  # which of the two names of a figure
+    """Spelling of the C names in one language, for comments."""
+    enum: object  # function of an Enum
+    item: object  # function of an Enum and an item
+    member: object  # function of a call and its name in words
+    figure: int  # index of the figure name to use
     classes: dict  # names of classes that differ
+    creator: int = 2  # index of the creator name to use
 
 
 def names_of(made, naming):
-    """{name of the C interface: name of the language}"""
+    """Returns {name in C: name in the language}."""
     names = {enum.prefix: naming.enum(enum) for enum, _ in made.enums}
     names.update({constant: naming.item(enum, item) for enum, items in made.enums for item, constant, _ in items})
     owners = {one.ctype: naming.classes.get(one.name, one.name) for one in interface.OBJECTS + interface.SETTINGS}
@@ -177,6 +178,8 @@ def names_of(made, naming):
     for call in made.calls.values():
         if call.owner in owners:
             own = setting_name(call) if call.owner in filled else call.name
+            created = interface.CREATORS.get(call.function)
+            own = created[naming.creator] if created else own
             names[call.function] = f"{owners[call.owner]}.{naming.member(call, own)}"
     for figures in interface.FIGURES:
         for field_ in fields_of(made, figures):
@@ -186,13 +189,13 @@ def names_of(made, naming):
 
 
 def is_generated(call):
-    """Whether a call becomes a method or a setting by itself."""
+    """Returns true if a call becomes a method or a setting without manual code."""
     return not (call.function in interface.BY_HAND or call.function in interface.CREATORS or call.function in interface.SUBMITS
                 or call.function in interface.STATICS or call.function == f"{call.owner}_free" or call.function.endswith("_create"))
 
 
 def methods(made, ctype):
-    """The calls of an object that are its methods: those that are no figures."""
+    """Returns the calls that become methods of an object, that is, all but figures."""
     figures = {getter for one in interface.FIGURES for getter in getters_of(one)}
     counts = {reader[3] for reader in interface.READERS}
     return [call for call in made.calls.values() if call.owner == ctype and is_generated(call)
@@ -210,7 +213,7 @@ def getters_of(figures):
 
 
 def fields_of(made, figures):
-    """(name of Go and C#, name of Java, call, kinds of events that have it) of each getter."""
+    """Yields (name in Go and C#, name in Java, call, kinds of events that have it) of each getter."""
     for getter in figures.getters.split():
         call = made.calls[f"{figures.ctype}_{figures.prefix}{getter}"]
         names = interface.FIGURE_NAMES.get(call.function, (getter.removesuffix("_ns"),) * 2)
@@ -219,12 +222,13 @@ def fields_of(made, figures):
 
 
 def ctype_of(name):
-    """The type of the C interface behind a class."""
+    """Returns the C type of a class."""
     return class_of(name).ctype
 
 
 def creators(made, one):
-    """(call, class that has it or "", name in Go, in Java and C#) of what stands with a class and makes objects."""
+    """Yields (call, class with the method or "", name in Go, name in Java and C#) of each creator that belongs to a
+    class."""
     for function, (owner, in_go, elsewhere) in interface.CREATORS.items():
         call = made.calls[function]
         if owner == one.name or not owner and call.result.of == one.name:
@@ -232,24 +236,24 @@ def creators(made, one):
 
 
 def submits(one):
-    """(function, Submit) of what makes jobs with an object of a class."""
+    """Returns (function, Submit) of each submit method of a class."""
     return [(function, submit) for function, submit in interface.SUBMITS.items() if submit.owner == one.name]
 
 
 def filled_of(call):
-    """(parameter, its settings) of a call that takes settings alone."""
+    """Returns (parameter, its settings) of a call that takes only settings."""
     return [(value, next(one for one in interface.SETTINGS if one.name == value.of)) for value in call.parameters]
 
 
 def statics(made, one):
-    """(call, name in Go, in Java and C#) of the calls of a class that need no object."""
+    """Yields (call, name in Go, name in Java and C#) of the static methods of a class."""
     for function, (owner, in_go, elsewhere) in interface.STATICS.items():
         if owner == one.name:
             yield made.calls[function], in_go, elsewhere
 
 
 def is_snapshot(made, reader):
-    """Whether a reader takes a snapshot, and reads it."""
+    """Returns true if a reader takes a snapshot."""
     return reader in made.calls and made.calls[reader].result.kind == "other"
 
 
@@ -258,7 +262,7 @@ def class_of(name):
 
 
 def results_of_enums(made):
-    """The enums that are results, of which a later library may have more."""
+    """Returns the enums that are results; a later library may add values to them."""
     return {call.result.of for call in made.calls.values() if call.result.kind == "enum"}
 
 
@@ -271,7 +275,7 @@ def settings(made, ctype):
 
 
 def members(made, one):
-    """The calls behind the fields of a group or a choice."""
+    """Returns the calls of the fields of a group or a choice."""
     return [made.calls[function] for function, _, _ in one.members]
 
 

@@ -1,7 +1,7 @@
 /*
  * C#: the P/Invoke layer is unsafe and internal. Handles are SafeHandles, which the marshaller keeps alive
- * across each call; snapshots and what is freed are plain IntPtr; buffers are pinned by the thin layer and
- * passed as pointers; an error object comes back in an `out IntPtr`.
+ * during each call. Snapshots and arguments of free functions are plain IntPtr. The thin layer pins buffers
+ * and passes pointers. An error object is returned in an `out IntPtr`.
  */
 
 %pragma(csharp) moduleclassmodifiers="internal static unsafe class"
@@ -18,7 +18,8 @@
 %typemap(csout) TYPE * { return $imcall; }
 %enddef
 
-/* The parameter of a free function is called `handle`: the SafeHandle itself passes what it holds. */
+/* The parameter of a free function is named `handle` and is an IntPtr: the SafeHandle calls it with its
+ * own value. */
 %define QUIRE_HANDLE(TYPE, NAME)
 QUIRE_SNAPSHOT(TYPE, NAME)
 %typemap(imtype, out="global::System.IntPtr") TYPE * "global::Quire.Native.NAME"
@@ -54,7 +55,8 @@ QUIRE_POINTER(size_t *out_len, size_t *, global::System.UIntPtr)
 QUIRE_POINTER(quire_job **out_jobs, quire_job **, global::System.IntPtr)
 QUIRE_POINTER(quire_event **out_events, quire_event **, global::System.IntPtr)
 
-/* The progress of a load: what Marshal makes of a delegate, which the thin layer keeps alive. */
+/* Progress callback of a load: a function pointer that Marshal creates from a delegate, which the thin
+ * layer keeps alive. */
 %define QUIRE_ADDRESS(PARAMETER, CTYPE)
 %typemap(ctype) PARAMETER "void *"
 %typemap(imtype) PARAMETER "global::System.IntPtr"
@@ -73,7 +75,7 @@ QUIRE_ADDRESS(void *user_data, void *)
 %typemap(in) size_t %{ $1 = $input; %}
 %typemap(csout) size_t { return $imcall; }
 
-/* Borrowed text is copied by the thin layer, by address and length. */
+/* Borrowed text; the thin layer copies it, by address and length. */
 %typemap(ctype) const char * "const void *"
 %typemap(imtype) const char * "byte *"
 %typemap(cstype) const char * "byte *"

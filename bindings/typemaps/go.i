@@ -1,13 +1,13 @@
 /*
- * Go: handles are distinct integer types, text and arrays are slices passed without a copy, and an error
- * object is left in the *ErrorHandle that the caller passes: reading it with a later call is sound, since it
+ * Go: handles are distinct integer types; text and arrays are slices that are passed without a copy. An error
+ * object is stored in the *ErrorHandle that the caller passes. It may be read by a later call, since it
  * belongs to the call and not to a thread.
  */
 
-/* A handle is a token, not an address: an integer to the garbage collector. */
+/* A handle is a number, not an address, so the garbage collector sees an integer. */
 %define QUIRE_HANDLE(TYPE, NAME)
 %insert(go_wrapper) %{
-// NAME stands for a TYPE; 0 is none.
+// NAME is the handle of a TYPE; 0 means none.
 type NAME uintptr
 %}
 %typemap(gotype) TYPE * "NAME"
@@ -41,13 +41,13 @@ QUIRE_SLICE(uint8_t *out_bytes, size_t out_capacity, uint8_t, byte)
 QUIRE_SLICE(int32_t *out_tokens, size_t out_capacity, int32_t, int32)
 QUIRE_SLICE(int64_t *out_sizes, size_t out_capacity, int64_t, int64)
 QUIRE_SLICE(float *out_values, size_t out_capacity, float, float32)
-/* Handles are as wide as the integers that stand for them. */
+/* A handle in C has the width of its integer type in Go. */
 QUIRE_SLICE(quire_job **out_jobs, size_t num_jobs, quire_job *, JobHandle)
 QUIRE_SLICE(quire_event **out_events, size_t max_events, quire_event *, EventHandle)
 
 QUIRE_SLICE(int64_t *out_ids, size_t max_ids, int64_t, int64)
 
-/* The progress of a load: the number of a Progress (told.go), 0 for nobody. */
+/* Progress callback of a load: the number of a Progress (told.go), or 0 for none. */
 %{
 extern void quireGoProgress(uintptr_t progress, int64_t done_bytes, int64_t total_bytes);
 static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total_bytes) {
@@ -60,14 +60,14 @@ static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total
   $1 = $2 == NULL ? NULL : quire_go_progress;
 %}
 
-/* Numbers keep their width. */
+/* Integers keep their width. */
 %typemap(gotype) int, int32_t "int32"
 %typemap(gotype) int64_t "int64"
 %typemap(gotype) uint64_t "uint64"
 %typemap(gotype) uint8_t "byte"
 
-/* Borrowed text: the wrapper hands its address and length over, and Go copies it once. By the length where the
- * function gives one, since a zero byte is data. */
+/* Borrowed text: the wrapper passes its address and length, and Go copies it once. The length comes from
+ * the function if it reports one, since a zero byte is data. */
 %go_import("strings")
 %typemap(gotype) const char * "string"
 %typemap(imtype) const char * "string"

@@ -1,13 +1,13 @@
 /*
- * Java: handles are `long`, text and bytes are byte[], ids int[], and an error object becomes a thrown
- * QuireException before the native call returns.
+ * Java: handles are `long`, text and bytes are byte[], ids are int[]. An error object becomes a
+ * QuireException that is thrown when the native call returns.
  */
 
 %javaconst(1);
 %pragma(java) moduleclassmodifiers="final class"
 %pragma(java) jniclassclassmodifiers="final class"
 
-/* Text crosses as bytes: JNI's own strings are modified UTF-8, in which an emoji is six bytes. */
+/* Text is passed as bytes: JNI strings are modified UTF-8, in which an emoji takes six bytes. */
 %fragment("quire_bytes", "header") %{
 static jbyteArray quire_new_bytes(JNIEnv *env, const char *bytes, size_t length) {
   jbyteArray array = (*env)->NewByteArray(env, (jsize)length);
@@ -31,7 +31,7 @@ static void quire_throw(JNIEnv *env, quire_error *error) {
       : (*env)->CallStaticObjectMethod(env, type, of, (jlong)(intptr_t)error, bytes);
   quire_error_free(error);
   if (!(*env)->ExceptionCheck(env) && exception != NULL) {
-    (*env)->Throw(env, (jthrowable)exception); /* else OutOfMemoryError is pending */
+    (*env)->Throw(env, (jthrowable)exception); /* otherwise OutOfMemoryError is pending */
   }
 }
 %}
@@ -39,11 +39,11 @@ static void quire_throw(JNIEnv *env, quire_error *error) {
 %typemap(in, numinputs=0) quire_error **error (quire_error *error = NULL) %{ $1 = &error; %}
 %typemap(argout, fragment="quire_throw") quire_error **error {
   if (*$1 != NULL) {
-    quire_throw(jenv, *$1); /* no return: arrays are released after this, which JNI allows */
+    quire_throw(jenv, *$1); /* no return here: the arrays are released afterwards, which JNI allows */
   }
 }
 
-/* Handles. A pointer typemap to `long` must not add the parameter that keeps a proxy alive. */
+/* Handles. A typemap from a pointer to `long` must not add the parameter that keeps a proxy alive. */
 %define QUIRE_HANDLE(TYPE, NAME)
 %typemap(jni) TYPE * "jlong"
 %typemap(jtype, nopgcpp="1") TYPE * "long"
@@ -57,7 +57,7 @@ static void quire_throw(JNIEnv *env, quire_error *error) {
 QUIRE_HANDLE(TYPE, NAME)
 %enddef
 
-/* The progress of a load: a number that ProgressCalls knows, 0 for nobody. */
+/* Progress callback of a load: the number of an entry in ProgressCalls, or 0 for none. */
 %{
 static JavaVM *quire_java_vm;
 
@@ -67,7 +67,8 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM *vm, void *reserved) {
   return JNI_VERSION_1_8;
 }
 
-/* On the Java thread that loads. ProgressCalls.tell throws nothing; what the JVM itself throws ends with the call. */
+/* Runs on the Java thread that loads. ProgressCalls.tell throws nothing; exceptions of the JVM itself are
+ * cleared here. */
 static void quire_java_progress(void *user_data, int64_t done_bytes, int64_t total_bytes) {
   JNIEnv *env = NULL;
   if ((*quire_java_vm)->GetEnv(quire_java_vm, (void **)&env, JNI_VERSION_1_8) != JNI_OK) {
@@ -94,7 +95,7 @@ static void quire_java_progress(void *user_data, int64_t done_bytes, int64_t tot
   $1 = $2 == NULL ? NULL : quire_java_progress;
 %}
 
-/* Numbers: Java has no unsigned types; the bits are kept. */
+/* Integers: Java has no unsigned types; the bits are kept. */
 %apply int { int32_t };
 %apply long long { int64_t };
 %typemap(jni) uint64_t "jlong"
@@ -105,7 +106,7 @@ static void quire_java_progress(void *user_data, int64_t done_bytes, int64_t tot
 %typemap(javain) uint64_t "$javainput"
 %typemap(javaout) uint64_t { return $jnicall; }
 
-/* Arrays. NAME gives the pointer and the length parameters; the elements are copied once, in or out. */
+/* Arrays. POINTER and LENGTH are the two parameters; the elements are copied once, in or out. */
 %define QUIRE_ARRAY(POINTER, LENGTH, CTYPE, JAVA, JNI, ELEMENT, JNINAME, RELEASE)
 %typemap(jni) (POINTER, LENGTH) "JNI"
 %typemap(jtype) (POINTER, LENGTH) "JAVA[]"
@@ -134,13 +135,14 @@ QUIRE_ARRAY(uint8_t *out_bytes, size_t out_capacity, uint8_t, byte, jbyteArray, 
 QUIRE_ARRAY(int32_t *out_tokens, size_t out_capacity, int32_t, int, jintArray, jint, Int, 0)
 QUIRE_ARRAY(int64_t *out_sizes, size_t out_capacity, int64_t, long, jlongArray, jlong, Long, 0)
 QUIRE_ARRAY(float *out_values, size_t out_capacity, float, float, jfloatArray, jfloat, Float, 0)
-/* A handle is as wide as a jlong: quire_java is built for 64-bit machines. */
+/* A handle is as wide as a jlong: quire_java is built only for 64-bit machines. */
 QUIRE_ARRAY(quire_job **out_jobs, size_t num_jobs, quire_job *, long, jlongArray, jlong, Long, 0)
 QUIRE_ARRAY(int64_t *out_ids, size_t max_ids, int64_t, long, jlongArray, jlong, Long, 0)
 QUIRE_ARRAY(quire_event **out_events, size_t max_events, quire_event *, long, jlongArray, jlong, Long, 0)
 
-/* Borrowed text is copied before the call returns, by its length where the function gives one, else up to its
- * zero byte. The hot getter is spared the first of the two copies that this makes. */
+/* Borrowed text is copied before the call returns, by its length if the function reports one, otherwise up
+ * to its zero byte. quire_event_text, which is called most often, skips the first of the two copies that
+ * this makes. */
 %typemap(jni) const char * "jbyteArray"
 %typemap(jtype) const char * "byte[]"
 %typemap(jstype) const char * "byte[]"

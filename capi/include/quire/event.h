@@ -18,8 +18,8 @@
 #define QUIRE_EVENT_PROGRESS 2 /* part of the work before the first token is done; on request only */
 #define QUIRE_EVENT_TEXT 3     /* generated tokens and their text */
 #define QUIRE_EVENT_FINISHED 4 /* final event of a job that completed or was cancelled */
-#define QUIRE_EVENT_ERROR 5    /* final event of a job that failed; see quire_event_error_code */
-#define QUIRE_EVENT_REWIND 6   /* text is taken back, except quire_event_kept_tokens, _kept_bytes */
+#define QUIRE_EVENT_ERROR 5    /* final event of a job that failed, with the error */
+#define QUIRE_EVENT_REWIND 6   /* text is taken back, except for the first quire_event_kept_bytes */
 #define QUIRE_EVENT_LOG 7      /* log line, in a queue that subscribed to it; has no job */
 #define QUIRE_EVENT_PAGE 8     /* change of a page, in a queue that follows a cache; has no job */
 
@@ -41,10 +41,10 @@
 #define QUIRE_FINISH_NONE 0        /* it has not ended */
 #define QUIRE_FINISH_STOP_TOKEN 1  /* a stop token, or an end-of-sequence token of the model */
 #define QUIRE_FINISH_STOP_STRING 2 /* a stop string */
-#define QUIRE_FINISH_LENGTH 3      /* max_new_tokens were generated */
+#define QUIRE_FINISH_LENGTH 3      /* the maximum number of new tokens was reached */
 #define QUIRE_FINISH_MAX_SEQ_LEN 4 /* the sequence reached the maximum length of the cache */
 #define QUIRE_FINISH_COMPLETED 5   /* a job that generates nothing is done (QUIRE_JOB_KIND_SCORE ...) */
-#define QUIRE_FINISH_CANCELLED 6   /* quire_job_cancel, or its handle was freed */
+#define QUIRE_FINISH_CANCELLED 6   /* cancelled by quire_job_cancel or by freeing its handle */
 #define QUIRE_FINISH_ERROR 7       /* it failed */
 #define QUIRE_FINISH_LOOP 8        /* its tokens repeat in a loop (quire_job_request_set_loop_guard) */
 
@@ -56,8 +56,8 @@ extern "C" {
 QUIRE_API int32_t quire_event_type(quire_event* event, quire_error** error);
 
 /**
- * Returns the number that was set in the request of the job (quire_job_request_set_user_data and
- * _user_data_step) or passed to quire_cache_follow_pages, or 0 on failure.
+ * Returns the number that was set in the request of the job (quire_job_request_set_user_data,
+ * quire_job_request_set_user_data_step) or passed to quire_cache_follow_pages, or 0 on failure.
  */
 QUIRE_API uint64_t quire_event_user_data(quire_event* event, quire_error** error);
 
@@ -266,7 +266,10 @@ QUIRE_API int64_t quire_event_time_prompt_ns(quire_event* event, quire_error** e
 /** Returns the nanoseconds from the first token to the end. */
 QUIRE_API int64_t quire_event_time_generate_ns(quire_event* event, quire_error** error);
 
-/** Returns the QUIRE_ERROR_* code of an ERROR event, otherwise QUIRE_ERROR_OK, or -1 on failure. */
+/**
+ * Returns the error code of an ERROR event, one of QUIRE_ERROR_*, otherwise QUIRE_ERROR_OK, or -1 on
+ * failure.
+ */
 QUIRE_API int32_t quire_event_error_code(quire_event* event, quire_error** error);
 
 /**

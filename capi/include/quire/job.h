@@ -98,8 +98,8 @@ QUIRE_API int32_t quire_job_set_priority(quire_job* job, int32_t priority, quire
 
 /**
  * Takes back all generated tokens but the first num_new_tokens; the job continues from there. If earlier
- * events contain more tokens, a QUIRE_EVENT_REWIND reports what is kept. Changes nothing if there are no
- * more tokens than that, or if the job has ended. Returns 1, or 0 on failure.
+ * events contain more tokens, the event QUIRE_EVENT_REWIND reports what is kept. Changes nothing if there
+ * are no more tokens than that, or if the job has ended. Returns 1, or 0 on failure.
  */
 QUIRE_API int32_t quire_job_rewind(quire_job* job, int32_t num_new_tokens, quire_error** error);
 
@@ -146,8 +146,8 @@ QUIRE_API int64_t quire_job_stop_text(quire_job* job, char* out_text, size_t out
                                       quire_error** error);
 
 /**
- * Returns the QUIRE_ERROR_* code of the failure that ended the job, or QUIRE_ERROR_OK if there was none.
- * Returns -1 on failure.
+ * Returns the code of the failure that ended the job, one of QUIRE_ERROR_*, or QUIRE_ERROR_OK if there was
+ * none. Returns -1 on failure.
  */
 QUIRE_API int32_t quire_job_error_code(quire_job* job, quire_error** error);
 

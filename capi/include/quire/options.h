@@ -24,8 +24,9 @@
 /* Parts of a model that are loaded. */
 #define QUIRE_MODEL_SCOPE_FULL 0      /* everything */
 #define QUIRE_MODEL_SCOPE_TOKENIZER 1 /* only the tokenizer: encode and decode work, nothing else */
-#define QUIRE_MODEL_SCOPE_METADATA 2  /* everything but the weights: the model can be described and planned \
-                                       */
+#define QUIRE_MODEL_SCOPE_METADATA                                        \
+  2 /* everything but the weights: the model can be described and planned \
+     */
 
 /* Storage formats of keys and values. */
 #define QUIRE_KV_F16 0
@@ -235,9 +236,9 @@ QUIRE_API int32_t quire_cache_options_set_max_tokens(quire_cache_options* option
 /**
  * Makes the cache elastic: it grows and shrinks during use. It always has memory for at least min_tokens,
  * and a job that could need more is refused. It grows up to max_tokens as jobs need it and the device and
- * its budget allow. It frees pages that were not used for a while (quire_cache_options_set_page_idle_ns),
- * and pages that no job holds if another model or cache needs the memory. 0, the default, takes the memory
- * of max_tokens at once.
+ * its budget allow. It frees pages that were not used for a while (quire_cache_options_set_page_idle_ns).
+ * It also frees pages that no job holds if another model or cache needs the memory. 0, the default, takes
+ * the memory of max_tokens at once.
  */
 QUIRE_API int32_t quire_cache_options_set_min_tokens(quire_cache_options* options, int64_t min_tokens,
                                                      quire_error** error);
@@ -388,8 +389,8 @@ QUIRE_API int32_t quire_cache_options_set_max_overtakes(quire_cache_options* opt
                                                         quire_error** error);
 
 /**
- * Sets the nanoseconds of waiting that raise a job's priority by one, so that no job waits forever for jobs
- * of higher priority. 0 means never. Default: ten seconds.
+ * Sets the waiting time, in nanoseconds, that raises a job's priority by one, so that no job waits forever
+ * for jobs of higher priority. 0 means never. Default: ten seconds.
  */
 QUIRE_API int32_t quire_cache_options_set_ageing_ns(quire_cache_options* options, int64_t ageing_ns,
                                                     quire_error** error);
