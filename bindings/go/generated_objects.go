@@ -10,16 +10,16 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Runtime: the devices that models are loaded on. Any thread may use it at any time.
+// Runtime is the owner of the devices that models are loaded on. Safe for concurrent use.
 type Runtime struct {
 	handle     *handle[native.RuntimeHandle]
 	dispatcher *dispatcher
 }
 
-// Close: frees the runtime; models made with it stay usable.
+// Close frees the runtime; models loaded with it stay usable.
 func (o *Runtime) Close() error { return o.handle.close() }
 
-// NewQueue: Makes an empty queue for jobs of caches of this runtime.
+// NewQueue creates an empty queue for jobs of caches of this runtime.
 func (o *Runtime) NewQueue() (*Queue, error) {
 	made, err := with(o.handle, func(value native.RuntimeHandle, e *native.ErrorHandle) native.QueueHandle {
 		return native.Quire_queue_create(value, e)
@@ -30,9 +30,9 @@ func (o *Runtime) NewQueue() (*Queue, error) {
 	return &Queue{own(made, native.Quire_queue_free)}, nil
 }
 
-// Diagnose: Writes a report of the version, the CPU and the instruction sets in use, each backend with its devices
-// or the reason why it cannot be used, and how many handles of each type are alive. Needs no runtime and changes
-// nothing. Fails with InvalidArgument for an unknown format. Two reports may differ in length: pass room to spare.
+// Diagnose returns a report: the version, the CPU and the instruction sets in use, each backend with its devices or
+// the reason why it cannot be used, and the number of live handles of each type. Needs no runtime and changes
+// nothing. Fails with InvalidArgument for an unknown format.
 func Diagnose(format DiagnoseFormat) (string, error) {
 	result, err := measured(func(out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_diagnose(int32(format), out, e)
@@ -40,8 +40,8 @@ func Diagnose(format DiagnoseFormat) (string, error) {
 	return string(result), err
 }
 
-// SetMemoryBudget: Changes RuntimeOptions.MemoryBudget of a runtime in use; what is taken beyond it already stays.
-// Fails with NotFound for a name that is neither a device nor "pinned".
+// SetMemoryBudget changes RuntimeOptions.MemoryBudget of a runtime in use. Memory already taken beyond the new
+// budget stays. Fails with NotFound for a name that is neither a device nor "pinned".
 func (o *Runtime) SetMemoryBudget(text string, bytes int64) error {
 	_, err := with(o.handle, func(value native.RuntimeHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_runtime_set_memory_budget(value, text, bytes, e)
@@ -49,9 +49,10 @@ func (o *Runtime) SetMemoryBudget(text string, bytes int64) error {
 	return err
 }
 
-// Metrics: The metrics of all live caches of the runtime as one page in the Prometheus text format, each family
-// once; the label "cache" is the name of each (CacheOptions.Name), else its number in the runtime. With them where
-// the weights of each model are, how often and for how long they moved, and who holds the bytes.
+// Metrics returns the metrics of all live caches of the runtime, as one page in the Prometheus text format with
+// each metric family once. The label "cache" is the name of the cache (CacheOptions.Name), or its number in the
+// runtime if it has no name. The page also reports where the weights of each model are, how often and for how long
+// they moved, and which objects hold how many bytes.
 func (o *Runtime) Metrics() (string, error) {
 	result, err := measuredWith(o.handle, func(value native.RuntimeHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_runtime_metrics(value, out, e)
@@ -59,7 +60,7 @@ func (o *Runtime) Metrics() (string, error) {
 	return string(result), err
 }
 
-// Devices: all devices, those that cannot be used included, in an order that does not change.
+// Devices returns all devices, including those that cannot be used, in an order that does not change.
 func (o *Runtime) Devices() ([]Device, error) {
 	var all []Device
 	err := read(o.handle, func(f *figures[native.RuntimeHandle]) {
@@ -72,8 +73,8 @@ func (o *Runtime) Devices() ([]Device, error) {
 	return all, err
 }
 
-// Plan: what a model directory and a cache will take, before a weight is read. Fails as a load does, and with
-// OutOfMemory where a split over several devices, automatic or by bytes, does not go.
+// Plan returns the memory that a model directory and a cache will take, before any weight is read. Fails like a
+// load, and with OutOfMemory if a split over several devices, automatic or by bytes, does not fit.
 func (o *Runtime) Plan(path string, model ModelOptions, cache CacheOptions) (Plan, error) {
 	modelFilled, err := model.native(path)
 	if err != nil {
@@ -94,19 +95,19 @@ func (o *Runtime) Plan(path string, model ModelOptions, cache CacheOptions) (Pla
 	return takePlan(taken)
 }
 
-// Model: a loaded model with its tokenizer; it never changes. Any thread may use it at any time.
+// Model is a loaded model with its tokenizer; it never changes. Safe for concurrent use.
 type Model struct {
 	handle     *handle[native.ModelHandle]
 	dispatcher *dispatcher
 }
 
-// Close: frees the model; caches made for it stay usable.
+// Close frees the model; caches created for it stay usable.
 func (o *Model) Close() error { return o.handle.close() }
 
-// NewCache: Takes the memory and starts the thread. `options` are copied; NULL takes every default. With the
-// options of today all memory that generation needs is taken here, so that no later step runs out of it; one that
-// lets a cache grow says so. Fails with OutOfMemory with the bytes needed, InvalidArgument naming the option,
-// Unsupported for a model that was loaded without weights. Nothing stays on failure.
+// NewCache allocates the memory of the cache and starts its thread. `options` are copied; NULL takes every default.
+// All memory that generation needs is allocated here, so that no later step runs out of it, except in an elastic
+// cache (CacheOptions.MinTokens). Fails with OutOfMemory and the bytes needed, with InvalidArgument naming the
+// option, and with Unsupported for a model that was loaded without weights.
 func (o *Model) NewCache(options CacheOptions) (*Cache, error) {
 	optionsFilled, err := options.native()
 	if err != nil {
@@ -122,9 +123,9 @@ func (o *Model) NewCache(options CacheOptions) (*Cache, error) {
 	return &Cache{own(made, native.Quire_cache_free), o.dispatcher}, nil
 }
 
-// NewConstraint: Compiles a constraint from its source for the vocabulary of a model, of which the tokenizer is
-// enough. The same source for the same model is compiled once. Fails with Format where the source is malformed,
-// Unsupported naming what is not supported, Capacity naming the limit that it goes beyond.
+// NewConstraint compiles a constraint from its source for the vocabulary of a model; a model loaded as a tokenizer
+// suffices. The same source for the same model is compiled once. Fails with Format if the source is malformed, with
+// Unsupported naming the unsupported feature, and with Capacity naming the limit that is exceeded.
 func (o *Model) NewConstraint(kind ConstraintKind, text string) (*Constraint, error) {
 	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.ConstraintHandle {
 		return native.Quire_constraint_create(value, int32(kind), text, e)
@@ -135,19 +136,20 @@ func (o *Model) NewConstraint(kind ConstraintKind, text string) (*Constraint, er
 	return &Constraint{own(made, native.Quire_constraint_free)}, nil
 }
 
-// NewResponseConstraint: What an answer has to be, as one constraint: reasoning, then text or calls of the tools
-// with their arguments by schema, in the words of the dialect, so that a parser of that dialect reads each answer
-// back. The rules are one JSON object: `dialect` (a name, or "auto", that of the model's own template), and of
-// OpenAI's requests `tools`, `tool_choice` ("none", "auto", "required", or a function by name),
-// `parallel_tool_calls` and `response_format` ("text", "json_object", "json_schema", and also {"type": "regex",
-// "pattern": ...}, {"type": "choice", "choices": [...]}, {"type": "gbnf" or "lark", "grammar": ...}, and {"type":
-// "structural_tag", "triggers": [...], "structures": [{"begin": ..., "schema" or "format": ..., "end": ...}]}: free
-// text, and from a trigger on one of the structures); `reasoning` is "closed", "open" or "off", as of a parser;
-// without it reasoning begins where the answer of the request does that has a dialect of its own
-// (Request.ResponseDialect), and is closed else. Marks that are special tokens of the model's vocabulary are those
-// tokens and cannot be spelled. The same rules for the same model are compiled once. Fails with Format where the
-// rules are malformed, Unsupported naming what cannot be kept to, NotFound for a dialect or a tool that is not
-// there, Capacity naming the limit that it goes beyond.
+// NewResponseConstraint compiles a constraint for a whole answer: reasoning, then text or calls of the tools with
+// arguments that match their schemas, in the format of the dialect. A parser of that dialect can read every such
+// answer. The same rules for the same model are compiled once. `text` is one JSON object with these rules: -
+// `dialect`: a name, or "auto", which takes that of the model's own template; - `tools`, `parallel_tool_calls` and
+// `tool_choice` ("none", "auto", "required", or a function by name), as in requests of OpenAI; - `response_format`:
+// "text", "json_object" or "json_schema", as in requests of OpenAI, or one of the objects {"type": "regex",
+// "pattern": ...}, {"type": "choice", "choices": [...]}, {"type": "gbnf" or "lark", "grammar": ...} and {"type":
+// "structural_tag", "triggers": [...], "structures": [{"begin": ..., "schema" or "format": ..., "end": ...}]},
+// which allows free text and requires one of the structures after a trigger; - `reasoning`: "closed", "open" or
+// "off", as for a parser. Without it, reasoning begins as in the answer of the request if the request has a dialect
+// (Request.ResponseDialect), and is otherwise closed. Markers that are special tokens of the model's vocabulary
+// must be generated as those tokens and cannot be spelled out as text. Fails with Format if the rules are
+// malformed, with Unsupported naming the rule that cannot be enforced, with NotFound for an unknown dialect or
+// tool, and with Capacity naming the limit that is exceeded.
 func (o *Model) NewResponseConstraint(text string) (*Constraint, error) {
 	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.ConstraintHandle {
 		return native.Quire_response_constraint_create(value, text, e)
@@ -158,9 +160,9 @@ func (o *Model) NewResponseConstraint(text string) (*Constraint, error) {
 	return &Constraint{own(made, native.Quire_constraint_free)}, nil
 }
 
-// CacheBytes: How many bytes Model.Create would take on the device of the model, by the same arithmetic, without
-// taking them: with KVAuto the most that it may be. `options` may be NULL. Works for a model loaded with
-// ScopeMetadata.
+// CacheBytes returns the bytes that Model.NewCache would take on the device of the model, by the same computation
+// but without taking them. With KVAuto it is the largest possible number. `options` may be NULL. Works for a model
+// loaded with ScopeMetadata.
 func (o *Model) CacheBytes(options CacheOptions) (int64, error) {
 	optionsFilled, err := options.native()
 	if err != nil {
@@ -172,9 +174,9 @@ func (o *Model) CacheBytes(options CacheOptions) (int64, error) {
 	})
 }
 
-// RenderChat: The text that the messages of a request (request.h) become with the model's own template, or with the
-// one of the request. Fails with InvalidArgument where the request has no messages, NotFound where the model has no
-// template; else as ChatTemplate.Render.
+// RenderChat renders the messages of a request (request.h) with the model's own template, or with that of the
+// request, and returns the text. Fails with InvalidArgument if the request has no messages, with NotFound if the
+// model has no template, and otherwise like ChatTemplate.Render.
 func (o *Model) RenderChat(request Request) (string, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -187,7 +189,7 @@ func (o *Model) RenderChat(request Request) (string, error) {
 	return string(result), err
 }
 
-// RenderChatTokens: The tokens of the whole prompt of a request, as submit makes them.
+// RenderChatTokens returns the tokens of the whole prompt of a request, as submit makes them.
 func (o *Model) RenderChatTokens(request Request) ([]int32, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -199,7 +201,7 @@ func (o *Model) RenderChatTokens(request Request) ([]int32, error) {
 	})
 }
 
-// State: One of ModelState.
+// State returns one of ModelState.
 func (o *Model) State() (ModelState, error) {
 	result, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_state(value, e)
@@ -207,10 +209,10 @@ func (o *Model) State() (ModelState, error) {
 	return ModelState(result), err
 }
 
-// Wake: Brings the weights back to their devices and waits until they are there, or, from pinned memory, on their
-// way in the order of layers: what computes waits for each. Where the wait ends early, they come all the same.
-// Fails with what Runtime.LoadModel fails with, and Format where the files have been exchanged for others. The
-// context ends the wait.
+// Wake brings the weights back to their devices. Waits until they are there. Weights in pinned memory are copied in
+// the order of the layers, and the call may return while these copies are queued; computation waits for each layer.
+// If the wait ends early, the wake continues. Fails like Runtime.LoadModel, and with Format if the files were
+// replaced by others. The wait ends when the context is done.
 func (o *Model) Wake(ctx context.Context) error {
 	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
 		return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
@@ -219,8 +221,9 @@ func (o *Model) Wake(ctx context.Context) error {
 	})
 }
 
-// Evict: Takes the weights off their devices, to ModelStandingBy or ModelOnDisk, once no cache of the model has
-// jobs, and waits for that. Where the wait ends early, they stay where they are. The context ends the wait.
+// Evict takes the weights off their devices, to ModelStandingBy or ModelOnDisk. Waits until no cache of the model
+// has jobs and the weights are off. If the wait ends early, the weights stay where they are. The wait ends when the
+// context is done.
 func (o *Model) Evict(ctx context.Context, state ModelState) error {
 	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
 		return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
@@ -229,7 +232,8 @@ func (o *Model) Evict(ctx context.Context, state ModelState) error {
 	})
 }
 
-// SetPriority: How much the weights are to stay where another model needs their room: -1000 to 1000. Default: 0.
+// SetPriority sets the eviction priority, -1000 to 1000: if another model needs memory, models of lower priority
+// leave first. Default: 0.
 func (o *Model) SetPriority(priority int) error {
 	_, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_set_priority(value, narrow(priority), e)
@@ -237,8 +241,8 @@ func (o *Model) SetPriority(priority int) error {
 	return err
 }
 
-// SetIdleTimeout: After so long without jobs the weights stand by; 0, the default: never. The threads of its caches
-// look after it, so a model without a cache stays.
+// SetIdleTimeout sets the time without jobs after which the weights move to standby; 0, the default, means never.
+// The threads of its caches check this time, so a model without a cache is not moved.
 func (o *Model) SetIdleTimeout(idleTimeout time.Duration) error {
 	_, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_set_idle_timeout_ns(value, int64(idleTimeout), e)
@@ -246,24 +250,26 @@ func (o *Model) SetIdleTimeout(idleTimeout time.Duration) error {
 	return err
 }
 
-// Figure: One of ModelFigure.
+// Figure returns the value of one of ModelFigure.
 func (o *Model) Figure(figure ModelFigure) (int64, error) {
 	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_model_figure(value, int32(figure), e)
 	})
 }
 
-// Encode: Text to token ids. add_special: 1 puts before and after it the tokens that the model's own tokenizer puts
-// there. parse_special: 1 reads the text of special tokens in `text` as those tokens, for templates; 0 leaves it
-// ordinary text, for what users wrote. Time is linear in the text. Fails with Encoding where the text is not UTF-8.
+// Encode converts text to token ids and returns them. If add_special is true, it adds the tokens that the model's
+// tokenizer puts before and after a text. If parse_special is true, the text of special tokens in `text` becomes
+// those tokens, as templates need; if it is false, it stays ordinary text, as user input needs. The time is linear
+// in the length of the text. Returns the number of ids. Fails with Encoding if the text is not UTF-8.
 func (o *Model) Encode(text string, addSpecial bool, parseSpecial bool) ([]int32, error) {
 	return measuredWith(o.handle, func(value native.ModelHandle, out []int32, e *native.ErrorHandle) int64 {
 		return native.Quire_model_encode(value, text, asInt(addSpecial), asInt(parseSpecial), out, e)
 	})
 }
 
-// Decode: Token ids to text. skip_special: 1 leaves special tokens out. Bytes that are no character become U+FFFD,
-// so the text is always UTF-8. Fails with InvalidArgument with the position of an id that is out of range.
+// Decode converts token ids to text and returns it. If skip_special is true, special tokens are left out. Bytes
+// that form no character become U+FFFD, so the text is always UTF-8. Fails with InvalidArgument and the position if
+// an id is out of range.
 func (o *Model) Decode(tokens []int32, skipSpecial bool) (string, error) {
 	result, err := measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_model_decode(value, tokens, asInt(skipSpecial), out, e)
@@ -271,21 +277,22 @@ func (o *Model) Decode(tokens []int32, skipSpecial bool) (string, error) {
 	return string(result), err
 }
 
-// TokenBytes: The bytes that one token stands for; they may be a part of a character.
+// TokenBytes returns the bytes of one token; they may be part of a character.
 func (o *Model) TokenBytes(token int32) ([]byte, error) {
 	return measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_model_token_bytes(value, token, out, e)
 	})
 }
 
-// FindToken: The token that the tokenizer's file spells `text`, such as "<|im_end|>"; -1 where there is none.
+// FindToken returns the token that the tokenizer's file spells `text`, such as "<|im_end|>", or -1 if there is
+// none.
 func (o *Model) FindToken(text string) (int32, error) {
 	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_find_token(value, text, e)
 	})
 }
 
-// IsSpecial: Whether a token is special: 1 or 0.
+// IsSpecial returns true if a token is special.
 func (o *Model) IsSpecial(token int32) (bool, error) {
 	result, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_is_special(value, token, e)
@@ -293,21 +300,21 @@ func (o *Model) IsSpecial(token int32) (bool, error) {
 	return result == 1, err
 }
 
-// SpecialToken: The id of a TokenKind; -1 where the model has none.
+// SpecialToken returns the id of a TokenKind, or -1 if the model has none.
 func (o *Model) SpecialToken(kind TokenKind) (int32, error) {
 	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_special_token(value, int32(kind), e)
 	})
 }
 
-// EOSTokens: Every token that ends a text.
+// EOSTokens returns every token that ends a text.
 func (o *Model) EOSTokens() ([]int32, error) {
 	return measuredWith(o.handle, func(value native.ModelHandle, out []int32, e *native.ErrorHandle) int64 {
 		return native.Quire_model_eos_tokens(value, out, e)
 	})
 }
 
-// TokenizerSize: How many ids the tokenizer knows: ids are smaller than this.
+// TokenizerSize returns the number of ids of the tokenizer: every id is smaller than this.
 func (o *Model) TokenizerSize() (int, error) {
 	result, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_tokenizer_size(value, e)
@@ -315,7 +322,7 @@ func (o *Model) TokenizerSize() (int, error) {
 	return int(result), err
 }
 
-// Path: The path that it was loaded from, of several precisions that of the chosen one.
+// Path returns the path that the model was loaded from; of several precisions, that of the chosen one.
 func (o *Model) Path() (string, error) {
 	result, err := measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_model_path(value, out, e)
@@ -323,22 +330,22 @@ func (o *Model) Path() (string, error) {
 	return string(result), err
 }
 
-// ShardWeightBytes: Of ModelInfo.WeightBytes, what a shard takes, shard_idx from 0; Unsupported for a model whose
-// scope has no weights.
+// ShardWeightBytes returns the part of ModelInfo.WeightBytes that one shard takes. shard_idx counts from 0. Fails
+// with Unsupported for a model whose scope has no weights.
 func (o *Model) ShardWeightBytes(shardIdx int) (int64, error) {
 	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_model_shard_weight_bytes(value, narrow(shardIdx), e)
 	})
 }
 
-// Info: what is known of it now.
+// Info returns a description of the current state.
 func (o *Model) Info() (ModelInfo, error) {
 	var info ModelInfo
 	err := read(o.handle, info.read)
 	return info, err
 }
 
-// Tensors: all tensors, in an order that does not change.
+// Tensors returns all tensors, in an order that does not change.
 func (o *Model) Tensors() ([]Tensor, error) {
 	var all []Tensor
 	err := read(o.handle, func(f *figures[native.ModelHandle]) {
@@ -351,30 +358,30 @@ func (o *Model) Tensors() ([]Tensor, error) {
 	return all, err
 }
 
-// Cache: the key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at any
-// time.
+// Cache is the KV cache of a model with the scheduler that batches its jobs. Safe for concurrent use.
 type Cache struct {
 	handle     *handle[native.CacheHandle]
 	dispatcher *dispatcher
 }
 
-// Close: frees the cache; its jobs run on.
+// Close frees the cache; its jobs continue.
 func (o *Cache) Close() error { return o.handle.close() }
 
-// Submit: hands a request over; everything that can be refused is refused here.
+// Submit submits a request; everything that can be checked in advance is checked here.
 func (o *Cache) Submit(request Request) (*Job, error) {
 	return o.SubmitContext(context.Background(), request)
 }
 
-// SubmitContext does the same; once the context is done the job is cancelled.
+// SubmitContext does the same, and cancels the job when the context is done.
 func (o *Cache) SubmitContext(ctx context.Context, request Request) (*Job, error) {
 	return o.dispatcher.job(ctx, &request, o.newQueue, submitting(o.handle, native.Quire_job_submit))
 }
 
-// Shutdown: Ends every live job with Closed, wakes every waiting call, refuses what comes later with the same code,
-// and stops the thread of the cache. Waits for the step in progress, where a device hangs no longer than
-// CacheOptions.CloseTimeout. Where the wait ends early, it closes all the same, and another call waits on. Events,
-// results and figures can still be read. Fails with Reentrant inside a callback. The context ends the wait.
+// Shutdown closes the cache: ends every live job with Closed, wakes every waiting call, fails later calls with the
+// same code, and stops the thread. Waits for the running step, but on a hanging device at most
+// CacheOptions.CloseTimeout. If the wait ends early, closing continues, and another call can wait for it. Events,
+// results and statistics can still be read. Fails with Reentrant inside a callback. The wait ends when the context
+// is done.
 func (o *Cache) Shutdown(ctx context.Context) error {
 	return waited(ctx, func(cancel native.CancelHandle) (int32, error) {
 		return with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
@@ -383,7 +390,7 @@ func (o *Cache) Shutdown(ctx context.Context) error {
 	})
 }
 
-// SetQuota: Changes CacheOptions.Quota of a cache in use; what is beyond the new limit already stays.
+// SetQuota changes CacheOptions.Quota of a cache in use. What already exceeds the new limit stays.
 func (o *Cache) SetQuota(quota QuotaKind, limit int) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_set_quota(value, int32(quota), narrow(limit), e)
@@ -391,7 +398,7 @@ func (o *Cache) SetQuota(quota QuotaKind, limit int) error {
 	return err
 }
 
-// SetNamespaceQuota: Changes CacheOptions.NamespaceQuota of a cache in use.
+// SetNamespaceQuota changes CacheOptions.NamespaceQuota of a cache in use.
 func (o *Cache) SetNamespaceQuota(text string, quota QuotaKind, limit int) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_set_namespace_quota(value, text, int32(quota), narrow(limit), e)
@@ -399,7 +406,7 @@ func (o *Cache) SetNamespaceQuota(text string, quota QuotaKind, limit int) error
 	return err
 }
 
-// SetNamespaceWeight: Changes CacheOptions.NamespaceWeight of a cache in use, from the next step on.
+// SetNamespaceWeight changes CacheOptions.NamespaceWeight of a cache in use, from the next step on.
 func (o *Cache) SetNamespaceWeight(text string, weight float64) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_set_namespace_weight(value, text, weight, e)
@@ -407,7 +414,7 @@ func (o *Cache) SetNamespaceWeight(text string, weight float64) error {
 	return err
 }
 
-// SetDeviceWeight: Changes CacheOptions.DeviceWeight of a cache in use, from the next step on.
+// SetDeviceWeight changes CacheOptions.DeviceWeight of a cache in use, from the next step on.
 func (o *Cache) SetDeviceWeight(weight float64) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_set_device_weight(value, weight, e)
@@ -415,7 +422,7 @@ func (o *Cache) SetDeviceWeight(weight float64) error {
 	return err
 }
 
-// KVFormat: How keys and values are stored: one of KVFormat, never KVAuto.
+// KVFormat returns the storage format of keys and values: one of KVFormat, never KVAuto.
 func (o *Cache) KVFormat() (KVFormat, error) {
 	result, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_kv_format(value, e)
@@ -423,15 +430,15 @@ func (o *Cache) KVFormat() (KVFormat, error) {
 	return KVFormat(result), err
 }
 
-// MaxSeqLen: Tokens that one job may have, prompt and generated ones together.
+// MaxSeqLen returns the maximum number of tokens of one job, prompt and generated tokens together.
 func (o *Cache) MaxSeqLen() (int64, error) {
 	return with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_cache_max_seq_len(value, e)
 	})
 }
 
-// VocabSize: How many token ids jobs of this cache may use: the columns of their logits. The smaller of
-// ModelInfo.VocabSize and Model.TokenizerSize.
+// VocabSize returns the number of token ids that jobs of this cache may use. This is the smaller of
+// ModelInfo.VocabSize and Model.TokenizerSize, and the number of columns of the logits.
 func (o *Cache) VocabSize() (int, error) {
 	result, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_vocab_size(value, e)
@@ -439,8 +446,8 @@ func (o *Cache) VocabSize() (int, error) {
 	return int(result), err
 }
 
-// Metrics: Counters and histograms since the cache was made, in the Prometheus text format. `text` names the cache
-// in it (label "cache").
+// Metrics returns counters and histograms since the creation of the cache, in the Prometheus text format. `text` is
+// the name of the cache in them (label "cache").
 func (o *Cache) Metrics(text string) (string, error) {
 	result, err := measuredWith(o.handle, func(value native.CacheHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_cache_metrics(value, text, out, e)
@@ -448,9 +455,9 @@ func (o *Cache) Metrics(text string) (string, error) {
 	return string(result), err
 }
 
-// Query: How many tokens of the prompt of `request`, in its namespace, a job would find in the cache now. Of the
-// request of a job to come prompt and namespace are read, here and below. Waits for one step at most. The context
-// ends the wait.
+// Query returns the number of prompt tokens of `request` that a job would find in the cache now, in the namespace
+// of the request. Only the prompt and the namespace of the request are read. Waits for at most one step. The wait
+// ends when the context is done.
 func (o *Cache) Query(ctx context.Context, request Request) (int64, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -464,10 +471,11 @@ func (o *Cache) Query(ctx context.Context, request Request) (int64, error) {
 	})
 }
 
-// Pin: Keeps what the cache has of the prompt of `request`, in its namespace, for time_to_live_ns, or until
-// Cache.Unpin where that is 0. Compute it first with a KindWarm job. Waits as Cache.Query does. Fails with NotFound
-// where no whole page is cached, Quota where too much is kept already. A page that several pins keep counts once.
-// The context ends the wait.
+// Pin pins the cached pages of the prompt of `request`, in its namespace, for time_to_live_ns, or until Cache.Unpin
+// if that is 0. Only the prompt and the namespace of the request are read. Compute the pages first with a KindWarm
+// job. Waits for at most one step. Returns the id of the pin, a number above 0. Fails with NotFound if no whole
+// page is cached, and with Quota if too many pages are pinned already. A page with several pins counts once. The
+// wait ends when the context is done.
 func (o *Cache) Pin(ctx context.Context, request Request, timeToLive time.Duration) (int64, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -481,7 +489,7 @@ func (o *Cache) Pin(ctx context.Context, request Request, timeToLive time.Durati
 	})
 }
 
-// Unpin: Ends a pin; does nothing to one that is over.
+// Unpin ends a pin. Does nothing if it has already ended.
 func (o *Cache) Unpin(pin int64) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_cache_unpin(value, pin, e)
@@ -489,12 +497,13 @@ func (o *Cache) Unpin(pin int64) error {
 	return err
 }
 
-// FollowPages: From now on `queue`, of the same runtime, gets EventPage events: what becomes of the whole pages of
-// the cache that a prompt can find, and of those that left it for host memory or files. They begin with PageCleared
-// and a PageStored for each page that is there now, a page after the one that it continues, and end with the queue
-// or with the cache. `user_data` tells caches apart (Event.UserData). The engine waits for no reader: of more than
-// 4096 further events that nobody took some are lost, and Event.PageNumber jumps. Whoever meets that, or comes
-// late, follows again with the same queue: everything begins anew. Pages computed with an adapter are not told.
+// FollowPages subscribes `queue`, of the same runtime, to EventPage events. They report changes of the whole pages
+// of the cache that a prompt can find, and of those that moved to host memory or files. The first events are
+// PageCleared and a PageStored for each page that exists now, each page after the one it continues. The events end
+// with the queue or with the cache. `user_data` identifies the cache in the events (Event.UserData). The engine
+// thread does not wait for the reader. If more than 4096 further events are waiting, some are lost, and
+// Event.PageNumber skips. After a loss, or to start late, subscribe again with the same queue: the events begin
+// anew. Pages computed with an adapter emit no events. Fails with Closed after Cache.Shutdown.
 func (o *Cache) FollowPages(queue *Queue, userData uint64) error {
 	defer runtime.KeepAlive(queue)
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
@@ -503,7 +512,7 @@ func (o *Cache) FollowPages(queue *Queue, userData uint64) error {
 	return err
 }
 
-// FollowNamespacePages: The same of the pages of one namespace alone.
+// FollowNamespacePages subscribes like Cache.FollowPages, to the pages of one namespace only.
 func (o *Cache) FollowNamespacePages(text string, queue *Queue, userData uint64) error {
 	defer runtime.KeepAlive(queue)
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
@@ -512,12 +521,13 @@ func (o *Cache) FollowNamespacePages(text string, queue *Queue, userData uint64)
 	return err
 }
 
-// Score: How likely the prompt of `request` is, as KindScore jobs tell it: out_values[i] is the natural logarithm
-// of the probability of its token i after the tokens before it. The tokens are cut into windows of window_tokens,
-// each a job of its own; 0 is one window of all. The first token of a window follows nothing: its value is NaN. A
-// window must fit Cache.MaxSeqLen. The request's namespace, priority and other settings of a score count too; its
-// queue does not and is refused. Waits for the result, which is computed beside other jobs; where the wait ends
-// early the jobs do too. The context ends the wait.
+// Score computes the log-probabilities of the prompt of `request`, like KindScore jobs, and returns them: value i
+// is the natural logarithm of the probability of token i after the tokens before it. The tokens are cut into
+// windows of window_tokens, each a job of its own; 0 means a single window. The first token of a window has no
+// predecessor, and its value is NaN. A window must fit into Cache.MaxSeqLen. The request's namespace, priority and
+// other settings of a score job apply; a request with a queue is refused. Waits for the result, which is computed
+// together with other jobs. If the wait ends early, so do the jobs. Returns the number of tokens. The wait ends
+// when the context is done.
 func (o *Cache) Score(ctx context.Context, request Request, windowTokens int64) ([]float32, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -531,8 +541,9 @@ func (o *Cache) Score(ctx context.Context, request Request, windowTokens int64) 
 	})
 }
 
-// Logits: The raw logits of the prompt of `request` floats, row i for what follows the tokens up to i, vocab =
-// Cache.VocabSize. Otherwise as Cache.Score. The context ends the wait.
+// Logits computes the raw logits of the prompt of `request` and returns them: [tokens, vocab] floats, with vocab =
+// Cache.VocabSize. Row i predicts the token after token i. Otherwise like Cache.Score. The wait ends when the
+// context is done.
 func (o *Cache) Logits(ctx context.Context, request Request) ([]float32, error) {
 	requestFilled, err := request.native()
 	if err != nil {
@@ -546,7 +557,7 @@ func (o *Cache) Logits(ctx context.Context, request Request) ([]float32, error) 
 	})
 }
 
-// Stats: the figures of this moment, those of each namespace included.
+// Stats returns the statistics of this moment, including those of each namespace.
 func (o *Cache) Stats() (Stats, error) {
 	taken, err := with(o.handle, native.Quire_cache_stats)
 	if err != nil {
@@ -555,22 +566,22 @@ func (o *Cache) Stats() (Stats, error) {
 	return takeStats(taken)
 }
 
-// Close: frees the job, and cancels it where it is not over. Never waits.
+// Close frees the job, and cancels it if it has not ended. Never waits.
 func (o *Job) Close() error { return o.handle.close() }
 
-// Fork: a second job that goes on from the tokens of this one. Of the request count seed, user data, queue and
-// length.
+// Fork creates a second job that continues from the tokens of this one. The request may set only the seed, user
+// data, queue and length.
 func (o *Job) Fork(request Request) (*Job, error) {
 	return o.ForkContext(context.Background(), request)
 }
 
-// ForkContext does the same; once the context is done the job is cancelled.
+// ForkContext does the same, and cancels the job when the context is done.
 func (o *Job) ForkContext(ctx context.Context, request Request) (*Job, error) {
 	return o.dispatcher.job(ctx, &request, nil, submitting(o.handle, native.Quire_job_fork))
 }
 
-// Cancel: Ends the job within one step, or one chunk of its prompt, with FinishCancelled; events so far stay to be
-// taken. Does not wait. Does nothing to a job that is over, and may be called again.
+// Cancel cancels the job: it ends within one step, or one chunk of its prompt, with FinishCancelled. Earlier events
+// can still be taken. Does not wait. Does nothing if the job has ended, and may be called again.
 func (o *Job) Cancel() error {
 	_, err := with(o.handle, func(value native.JobHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_job_cancel(value, e)
@@ -578,9 +589,9 @@ func (o *Job) Cancel() error {
 	return err
 }
 
-// Pause: Sets the job aside: it keeps its room in the cache and takes part in no step until Job.Resume. Where room
-// gets scarce paused jobs lose theirs first, and compute it again when they resume. Does nothing to a job that is
-// over.
+// Pause pauses the job: it keeps its pages in the cache and takes part in no step until Job.Resume. If memory runs
+// short, paused jobs lose their pages first, and compute them again when they resume. Does nothing if the job has
+// ended.
 func (o *Job) Pause() error {
 	_, err := with(o.handle, func(value native.JobHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_job_pause(value, e)
@@ -588,7 +599,7 @@ func (o *Job) Pause() error {
 	return err
 }
 
-// Resume: Lets a paused job go on.
+// Resume resumes a paused job.
 func (o *Job) Resume() error {
 	_, err := with(o.handle, func(value native.JobHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_job_resume(value, e)
@@ -596,7 +607,7 @@ func (o *Job) Resume() error {
 	return err
 }
 
-// SetPriority: Changes the priority, as Request.Priority sets it.
+// SetPriority changes the priority of the job (Request.Priority).
 func (o *Job) SetPriority(priority int) error {
 	_, err := with(o.handle, func(value native.JobHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_job_set_priority(value, narrow(priority), e)
@@ -604,9 +615,9 @@ func (o *Job) SetPriority(priority int) error {
 	return err
 }
 
-// Rewind: Takes generated tokens back, all but the first num_new_tokens, and lets the job go on from there. Where
-// events have had more than that, a EventRewind says what of it stands. Nothing changes where there are no more
-// tokens than that, or where the job is over.
+// Rewind takes back all generated tokens but the first num_new_tokens; the job continues from there. If earlier
+// events contain more tokens, the event EventRewind reports what is kept. Changes nothing if there are no more
+// tokens than that, or if the job has ended.
 func (o *Job) Rewind(numNewTokens int) error {
 	_, err := with(o.handle, func(value native.JobHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_job_rewind(value, narrow(numNewTokens), e)
@@ -614,14 +625,15 @@ func (o *Job) Rewind(numNewTokens int) error {
 	return err
 }
 
-// ID: A number that no other job of the process has or will have; log lines name it.
+// ID returns the id of the job, unique for the lifetime of the process and named in log lines.
 func (o *Job) ID() (int64, error) {
 	return with(o.handle, func(value native.JobHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_job_id(value, e)
 	})
 }
 
-// Explain: One line for a person: why the job waits, what it does, or how it ended; numbers, no text of the job.
+// Explain returns one line for a person: why the job waits, what it does, or how it ended. It has numbers but no
+// text of the job.
 func (o *Job) Explain() (string, error) {
 	result, err := measuredWith(o.handle, func(value native.JobHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_job_explain(value, out, e)
@@ -629,47 +641,48 @@ func (o *Job) Explain() (string, error) {
 	return string(result), err
 }
 
-// Scores: Of a finished KindScore job: a value per token of the prompt, the natural logarithm of its probability
-// after the tokens before it; NaN for the first. Empty before.
+// Scores returns one value per prompt token of a finished KindScore job: the natural logarithm of its probability
+// after the tokens before it, NaN for the first. Empty for other jobs and before the end.
 func (o *Job) Scores() ([]float32, error) {
 	return measuredWith(o.handle, func(value native.JobHandle, out []float32, e *native.ErrorHandle) int64 {
 		return native.Quire_job_scores(value, out, e)
 	})
 }
 
-// RawLogits: Of a finished KindScore job with Request.RawLogits logits, row i for what follows token i. Empty else.
+// RawLogits returns the logits of a finished KindScore job with Request.RawLogits: [prompt tokens, vocab], where
+// row i predicts the token after token i. Empty for other jobs.
 func (o *Job) RawLogits() ([]float32, error) {
 	return measuredWith(o.handle, func(value native.JobHandle, out []float32, e *native.ErrorHandle) int64 {
 		return native.Quire_job_raw_logits(value, out, e)
 	})
 }
 
-// Embedding: Of a finished KindEmbed job: the vector. Empty else.
+// Embedding returns the vector of a finished KindEmbed job. Empty for other jobs.
 func (o *Job) Embedding() ([]float32, error) {
 	return measuredWith(o.handle, func(value native.JobHandle, out []float32, e *native.ErrorHandle) int64 {
 		return native.Quire_job_embedding(value, out, e)
 	})
 }
 
-// Info: what is known of it now.
+// Info returns a description of the current state.
 func (o *Job) Info() (JobInfo, error) {
 	var info JobInfo
 	err := read(o.handle, info.read)
 	return info, err
 }
 
-// Queue: one stream of the events of many jobs, those whose request names it: a service waits in one place and
-// tells its jobs apart by Event.UserData or Event.JobID. Any thread may use it at any time; each event is given to
-// one of those that wait. It keeps no job alive.
+// Queue is a stream of the events of many jobs, those whose request names it. A service waits in one place and
+// distinguishes its jobs by Event.UserData or Event.JobID. Safe for concurrent use; each event is delivered to one
+// waiting thread. It keeps no job alive.
 type Queue struct {
 	handle *handle[native.QueueHandle]
 }
 
-// Close: shuts the queue down and frees it. Never waits.
+// Close shuts the queue down and frees it. Never waits.
 func (o *Queue) Close() error { return o.handle.close() }
 
-// SetLogLevel: From now on the log of the runtime comes to the queue too, lines up to this LogLevel, as EventLog;
-// LogOff, the default, ends that. 1024 lines that nobody took are kept at most (Event.LostLines).
+// SetLogLevel subscribes the queue to the log of the runtime, up to this LogLevel, as EventLog events. LogOff, the
+// default, ends the subscription. At most 1024 lines that were not taken are kept (Event.LostLines).
 func (o *Queue) SetLogLevel(level LogLevel) error {
 	_, err := with(o.handle, func(value native.QueueHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_queue_set_log_level(value, int32(level), e)
@@ -677,8 +690,8 @@ func (o *Queue) SetLogLevel(level LogLevel) error {
 	return err
 }
 
-// Shutdown: Closes the queue and wakes every waiting thread. Events that wait can still be taken; later ones stay
-// with their jobs, which run on. May be called again.
+// Shutdown closes the queue and wakes every waiting thread. Waiting events can still be taken. Later events stay
+// with their jobs, which continue. May be called again.
 func (o *Queue) Shutdown() error {
 	_, err := with(o.handle, func(value native.QueueHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_queue_close(value, e)
@@ -686,16 +699,16 @@ func (o *Queue) Shutdown() error {
 	return err
 }
 
-// Constraint: what a text has to be, compiled for the vocabulary of a model. It never changes; any number of
-// threads may use one.
+// Constraint is a schema, pattern or grammar that text must match, compiled for the vocabulary of a model. It never
+// changes. Safe for concurrent use.
 type Constraint struct {
 	handle *handle[native.ConstraintHandle]
 }
 
-// Close: frees it; what was made from it lives on.
+// Close frees the object; objects created from it stay usable.
 func (o *Constraint) Close() error { return o.handle.close() }
 
-// NewMatcher: A matcher at the beginning of a text.
+// NewMatcher creates a matcher at the beginning of a text.
 func (o *Constraint) NewMatcher() (*Matcher, error) {
 	made, err := with(o.handle, func(value native.ConstraintHandle, e *native.ErrorHandle) native.MatcherHandle {
 		return native.Quire_matcher_create(value, e)
@@ -706,16 +719,17 @@ func (o *Constraint) NewMatcher() (*Matcher, error) {
 	return &Matcher{own(made, native.Quire_matcher_free)}, nil
 }
 
-// Matcher: follows one text through a constraint: tells which tokens may come next, takes the one that comes, and
-// can take steps back. Two threads must not use one matcher at once.
+// Matcher follows one text through a constraint: computes the tokens that may come next, accepts tokens, and can
+// roll back. Two threads must not use one matcher at once.
 type Matcher struct {
 	handle *handle[native.MatcherHandle]
 }
 
-// Close: frees it; what was made from it lives on.
+// Close frees the object; objects created from it stay usable.
 func (o *Matcher) Close() error { return o.handle.close() }
 
-// Accept: Takes the next token. Fails with Capacity where the text goes beyond a limit of the constraint.
+// Accept accepts the next token. Returns true if it was accepted. Returns false, and changes nothing, if the token
+// may not come next. Fails with Capacity if the text exceeds a limit of the constraint.
 func (o *Matcher) Accept(token int32) (bool, error) {
 	result, err := with(o.handle, func(value native.MatcherHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_matcher_accept(value, token, e)
@@ -723,15 +737,15 @@ func (o *Matcher) Accept(token int32) (bool, error) {
 	return result == 1, err
 }
 
-// Mask: The tokens that may come next, a bit each: token t is bit t % 8 of byte t / 8, the lowest bit first. A
-// token that ends a text is among them where the text may end.
+// Mask returns a bit mask of the tokens that may come next: token t is bit t % 8 of byte t / 8, lowest bit first.
+// If the text may end, end tokens are included.
 func (o *Matcher) Mask() ([]byte, error) {
 	return measuredWith(o.handle, func(value native.MatcherHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_matcher_mask(value, out, e)
 	})
 }
 
-// MayEnd: Whether the text so far may be all of it: 1 or 0.
+// MayEnd returns true if the text so far may be complete.
 func (o *Matcher) MayEnd() (bool, error) {
 	result, err := with(o.handle, func(value native.MatcherHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_matcher_may_end(value, e)
@@ -739,15 +753,15 @@ func (o *Matcher) MayEnd() (bool, error) {
 	return result == 1, err
 }
 
-// ForcedText: The text that must come next, as far as there is no choice; it may end inside of a character.
+// ForcedText returns the text that must come next, up to the first place with a choice. It may end inside a
+// character. It is empty if there is a choice already or the text may end.
 func (o *Matcher) ForcedText() ([]byte, error) {
 	return measuredWith(o.handle, func(value native.MatcherHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_matcher_forced_text(value, out, e)
 	})
 }
 
-// Rollback: Takes back the last `num_steps` tokens that were accepted. Fails with InvalidArgument where there were
-// fewer.
+// Rollback takes back the last `num_steps` accepted tokens. Fails with InvalidArgument if fewer were accepted.
 func (o *Matcher) Rollback(numSteps int64) error {
 	_, err := with(o.handle, func(value native.MatcherHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_matcher_rollback(value, numSteps, e)
@@ -755,18 +769,19 @@ func (o *Matcher) Rollback(numSteps int64) error {
 	return err
 }
 
-// ChatTemplate: turns a conversation into a prompt, as the model's directory says. A conversation is one JSON
-// object with `messages` as OpenAI has them, and whatever else the template reads, such as `tools` and
-// `add_generation_prompt`; docs/chat.md tells what templates can do. Special tokens come from the template's words
-// alone: text of a message is text, whatever it contains.
+// ChatTemplate turns a conversation into a prompt, as the files of the model define. A conversation is one JSON
+// object with `messages` in the format of OpenAI, and any other variable that the template reads, such as `tools`
+// and `add_generation_prompt`; docs/chat.md describes the supported features. Special tokens come only from the
+// template's own text: the text of a message stays text, whatever it contains.
 type ChatTemplate struct {
 	handle *handle[native.ChatTemplateHandle]
 }
 
-// Close: frees it; what was made from it lives on.
+// Close frees the object; objects created from it stay usable.
 func (o *ChatTemplate) Close() error { return o.handle.close() }
 
-// NewChatTemplate: A template from its source, in Jinja. Fails with Format with line and column where it is none.
+// NewChatTemplate creates a template from its source in Jinja. Fails with Format and the line and column if the
+// source is malformed.
 func NewChatTemplate(text string) (*ChatTemplate, error) {
 	made, err := call(func(e *native.ErrorHandle) native.ChatTemplateHandle {
 		return native.Quire_chat_template_create(text, e)
@@ -777,10 +792,10 @@ func NewChatTemplate(text string) (*ChatTemplate, error) {
 	return &ChatTemplate{own(made, native.Quire_chat_template_free)}, nil
 }
 
-// OpenChatTemplate: The templates of the model directory whose path `text` is: chat_template.jinja,
-// additional_chat_templates/, or what tokenizer_config.json has; with the texts of the tokenizer's special tokens.
-// A rendering takes "tool_use" where its input has tools and there is one of that name, else "default". Reads no
-// weights and no tokenizer. Fails with NotFound where the directory has none.
+// OpenChatTemplate loads the templates of the model directory whose path is `text`: chat_template.jinja,
+// additional_chat_templates/, or those in tokenizer_config.json, with the texts of the tokenizer's special tokens.
+// A rendering uses the template "tool_use" if its input has tools and a template of that name exists, otherwise
+// "default". Reads no weights and no tokenizer. Fails with NotFound if the directory has no template.
 func OpenChatTemplate(text string) (*ChatTemplate, error) {
 	made, err := call(func(e *native.ErrorHandle) native.ChatTemplateHandle {
 		return native.Quire_chat_template_open(text, e)
@@ -791,8 +806,8 @@ func OpenChatTemplate(text string) (*ChatTemplate, error) {
 	return &ChatTemplate{own(made, native.Quire_chat_template_free)}, nil
 }
 
-// Choose: Takes the template of a name for all renderings; an empty name ends that. Fails with NotFound, with the
-// names there are.
+// Choose selects the template of a given name for all renderings; an empty name ends the selection. Fails with
+// NotFound, listing the names there are.
 func (o *ChatTemplate) Choose(text string) error {
 	_, err := with(o.handle, func(value native.ChatTemplateHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_chat_template_choose(value, text, e)
@@ -800,7 +815,7 @@ func (o *ChatTemplate) Choose(text string) error {
 	return err
 }
 
-// SetToken: The text of a special token, which templates know as `bos_token`, `eos_token`, `pad_token` or
+// SetToken sets the text of a special token, which templates read as `bos_token`, `eos_token`, `pad_token` or
 // `unk_token`. `kind` is TokenBOS to TokenUnk.
 func (o *ChatTemplate) SetToken(kind TokenKind, text string) error {
 	_, err := with(o.handle, func(value native.ChatTemplateHandle, e *native.ErrorHandle) int32 {
@@ -809,8 +824,8 @@ func (o *ChatTemplate) SetToken(kind TokenKind, text string) error {
 	return err
 }
 
-// SetNow: What templates take for the time now, such as "2025-07-26" or "2025-07-26T14:05:09". Without it, that of
-// the system's clock, in UTC.
+// SetNow sets the current time for templates, such as "2025-07-26" or "2025-07-26T14:05:09". Without it, templates
+// get the time of the system clock in UTC.
 func (o *ChatTemplate) SetNow(text string) error {
 	_, err := with(o.handle, func(value native.ChatTemplateHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_chat_template_set_now(value, text, e)
@@ -818,8 +833,9 @@ func (o *ChatTemplate) SetNow(text string) error {
 	return err
 }
 
-// Render: Renders the conversation that `text` is as JSON. Fails with InvalidArgument for what the template
-// refuses, in its own words, or cannot do; Capacity where it is over a limit; Format where the input is no JSON.
+// Render renders the conversation given as JSON in `text` and returns the prompt. Fails with InvalidArgument if the
+// template raises an error (the message is the template's own) or uses an unsupported feature, with Capacity if a
+// limit is exceeded, and with Format if the input is no JSON.
 func (o *ChatTemplate) Render(text string) (string, error) {
 	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_chat_template_render(value, text, out, e)
@@ -827,15 +843,16 @@ func (o *ChatTemplate) Render(text string) (string, error) {
 	return string(result), err
 }
 
-// Segments: The parts of what ChatTemplate.Render gives, in bytes: in turns one of the template's words and one of
-// content, the first of the template. Any may be 0.
+// Segments returns the sizes of the parts of a ChatTemplate.Render result, in bytes. The parts alternate between
+// template text and content, beginning with template text. A size may be 0.
 func (o *ChatTemplate) Segments(text string) ([]int64, error) {
 	return measuredWith(o.handle, func(value native.ChatTemplateHandle, out []int64, e *native.ErrorHandle) int64 {
 		return native.Quire_chat_template_segments(value, text, out, e)
 	})
 }
 
-// Tokens: The tokens of the rendered conversation, with the model's tokenizer. Nothing is put around them.
+// Tokens converts the rendered conversation to tokens of the model and returns them, without adding tokens before
+// or after.
 func (o *ChatTemplate) Tokens(model *Model, text string) ([]int32, error) {
 	defer runtime.KeepAlive(model)
 	return measuredWith(o.handle, func(value native.ChatTemplateHandle, out []int32, e *native.ErrorHandle) int64 {
@@ -843,7 +860,7 @@ func (o *ChatTemplate) Tokens(model *Model, text string) ([]int32, error) {
 	})
 }
 
-// Hash: The SHA-256 of the source of the template that was chosen, or of the default one, as 64 hexadecimal digits.
+// Hash returns the SHA-256 of the source of the selected template, or of the default one as 64 hexadecimal digits.
 func (o *ChatTemplate) Hash() (string, error) {
 	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_chat_template_hash(value, out, e)
@@ -851,9 +868,9 @@ func (o *ChatTemplate) Hash() (string, error) {
 	return string(result), err
 }
 
-// Dialect: The name of the dialect that the source of a chat template tells; where that says nothing, and `model`
-// is not NULL, that the special tokens of its vocabulary tell. "plain" has no calls. Of several templates the one
-// for tools counts.
+// Dialect detects the dialect of a model and returns its name. The source of the chat template decides; if it gives
+// no hint and `model` is not NULL, the special tokens of the model's vocabulary decide. If there are several
+// templates, the one for tools counts. The result "plain" means that there are no calls.
 func (o *ChatTemplate) Dialect(model *Model) (string, error) {
 	defer runtime.KeepAlive(model)
 	var modelValue native.ModelHandle
@@ -868,30 +885,29 @@ func (o *ChatTemplate) Dialect(model *Model) (string, error) {
 	return string(result), err
 }
 
-// Alias: a name that jobs are submitted to, and the cache behind it, which can be exchanged while jobs run: new
-// jobs go to the new cache, running ones finish on the old one. Close the old cache after the exchange, do not shut
-// it down. Any thread may use it at any time.
+// Alias is a name that jobs are submitted to, with a cache that can be exchanged while jobs run: new jobs go to the
+// new cache, running ones finish on the old one. Close the old cache after the exchange, but do not shut it down.
+// Safe for concurrent use.
 type Alias struct {
 	handle     *handle[native.AliasHandle]
 	dispatcher *dispatcher
 }
 
-// Close: frees the alias; its jobs run on.
+// Close frees the alias; its jobs continue.
 func (o *Alias) Close() error { return o.handle.close() }
 
-// Submit: hands a request to the cache behind the alias, else to the first of its fallbacks that takes it.
+// Submit submits a request to the cache of the alias, or to the first of its fallbacks that accepts it.
 func (o *Alias) Submit(request Request) (*Job, error) {
 	return o.SubmitContext(context.Background(), request)
 }
 
-// SubmitContext does the same; once the context is done the job is cancelled.
+// SubmitContext does the same, and cancels the job when the context is done.
 func (o *Alias) SubmitContext(ctx context.Context, request Request) (*Job, error) {
 	return o.dispatcher.job(ctx, &request, nil, submitting(o.handle, native.Quire_alias_submit))
 }
 
-// SetCache: Puts a cache behind the alias, in place of the one that was there; NULL takes that away. The alias
-// keeps its cache alive as a handle would. Fails with InvalidArgument for a cache of another runtime, Closed for
-// one that is closed; the alias stays as it was then.
+// SetCache sets the cache of the alias, replacing the current one; NULL removes it. The alias keeps its cache alive
+// like a handle. Fails with InvalidArgument for a cache of another runtime, and with Closed for a closed cache.
 func (o *Alias) SetCache(cache *Cache) error {
 	defer runtime.KeepAlive(cache)
 	var cacheValue native.CacheHandle
@@ -906,9 +922,9 @@ func (o *Alias) SetCache(cache *Cache) error {
 	return err
 }
 
-// AddFallback: Adds a cache to the end of the chain that is tried in turn where the one before it refuses a job for
-// a reason of its own: there is none, it is closed or its device is lost, it is full, the job is beyond a quota,
-// its deadline, or too large for it. At most 16.
+// AddFallback appends a cache to the fallbacks, which are tried in order. A fallback is tried if the cache before
+// it refuses a job because that cache is missing, closed or full, its device is lost, the job exceeds a quota, its
+// deadline is too short, or the job is too large. At most 16 fallbacks. Fails like Alias.SetCache.
 func (o *Alias) AddFallback(cache *Cache) error {
 	defer runtime.KeepAlive(cache)
 	_, err := with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int32 {
@@ -917,7 +933,7 @@ func (o *Alias) AddFallback(cache *Cache) error {
 	return err
 }
 
-// ClearFallbacks: Takes all fallbacks away.
+// ClearFallbacks removes all fallbacks.
 func (o *Alias) ClearFallbacks() error {
 	_, err := with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_alias_clear_fallbacks(value, e)
@@ -925,8 +941,8 @@ func (o *Alias) ClearFallbacks() error {
 	return err
 }
 
-// Reason: Why the last job that did not go to the cache behind the alias went to a fallback, as one line; empty
-// where none has.
+// Reason returns the reason why the last job on a fallback did not go to the cache of the alias, as one line. The
+// text is empty if no job has gone to a fallback.
 func (o *Alias) Reason() (string, error) {
 	result, err := measuredWith(o.handle, func(value native.AliasHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_alias_reason(value, out, e)
@@ -934,31 +950,31 @@ func (o *Alias) Reason() (string, error) {
 	return string(result), err
 }
 
-// NumSwaps: How often the cache behind the alias was exchanged for another.
+// NumSwaps returns how often the cache of the alias was exchanged for another.
 func (o *Alias) NumSwaps() (int64, error) {
 	return with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_alias_num_swaps(value, e)
 	})
 }
 
-// NumFallbacks: Jobs that went to a fallback.
+// NumFallbacks returns the number of jobs that went to a fallback.
 func (o *Alias) NumFallbacks() (int64, error) {
 	return with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_alias_num_fallbacks(value, e)
 	})
 }
 
-// ResponseParser: follows one answer of a model, given in any pieces, and tells its parts: text, reasoning, and
-// calls of tools, in the way that the model's family writes them. Two threads must not use one parser at once.
+// ResponseParser parses one answer of a model, fed in pieces of any size, into its parts: text, reasoning and tool
+// calls, in the dialect of the model's family. Two threads must not use one parser at once.
 type ResponseParser struct {
 	handle *handle[native.ResponseParserHandle]
 }
 
-// Close: frees it; what was made from it lives on.
+// Close frees the object; objects created from it stay usable.
 func (o *ResponseParser) Close() error { return o.handle.close() }
 
-// NewResponseParser: A parser for answers in the dialect that `text` names. Fails with NotFound, with the names
-// there are.
+// NewResponseParser creates a parser for answers in the dialect that `text` names. Fails with NotFound, listing the
+// names there are.
 func NewResponseParser(text string) (*ResponseParser, error) {
 	made, err := call(func(e *native.ErrorHandle) native.ResponseParserHandle {
 		return native.Quire_response_parser_create(text, e)
@@ -969,7 +985,7 @@ func NewResponseParser(text string) (*ResponseParser, error) {
 	return &ResponseParser{own(made, native.Quire_response_parser_free)}, nil
 }
 
-// ResponseDialects: The names of all dialects, each on a line.
+// ResponseDialects returns the names of all dialects, one per line.
 func ResponseDialects() (string, error) {
 	result, err := measured(func(out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_response_dialects(out, e)
@@ -977,8 +993,9 @@ func ResponseDialects() (string, error) {
 	return string(result), err
 }
 
-// SetTools: The tools of the request, a JSON list as OpenAI has them: their schemas say which arguments are strings
-// where the dialect does not. Before the first byte. Fails with Format where it is none.
+// SetTools sets the tools of the request, a JSON list in the format of OpenAI. Their schemas decide which arguments
+// are strings, if the dialect leaves that open. Call it before the first byte. Fails with Format if the text is no
+// such list.
 func (o *ResponseParser) SetTools(text string) error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_set_tools(value, text, e)
@@ -986,7 +1003,7 @@ func (o *ResponseParser) SetTools(text string) error {
 	return err
 }
 
-// SetReasoning: Where reasoning begins, one of ReasoningStart. Before the first byte.
+// SetReasoning sets where reasoning begins, one of ReasoningStart. Call it before the first byte.
 func (o *ResponseParser) SetReasoning(reasoning ReasoningStart) error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_set_reasoning(value, int32(reasoning), e)
@@ -994,8 +1011,8 @@ func (o *ResponseParser) SetReasoning(reasoning ReasoningStart) error {
 	return err
 }
 
-// SetPrompt: The prompt that the answer follows, or its end: the parser begins inside of the reasoning or the
-// message that it has begun. Before the first byte.
+// SetPrompt sets the prompt before the answer, or the end of the prompt. If the prompt has opened reasoning or a
+// message, the parser begins inside it. Call it before the first byte.
 func (o *ResponseParser) SetPrompt(text string) error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_set_prompt(value, text, e)
@@ -1003,7 +1020,7 @@ func (o *ResponseParser) SetPrompt(text string) error {
 	return err
 }
 
-// Feed: Takes the next bytes, cut anywhere. Fails with InvalidArgument after the end.
+// Feed feeds the next bytes, cut anywhere. Fails with InvalidArgument after the end.
 func (o *ResponseParser) Feed(text string) error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_feed(value, text, e)
@@ -1011,7 +1028,7 @@ func (o *ResponseParser) Feed(text string) error {
 	return err
 }
 
-// Finish: There are no more bytes: what was held back comes as events.
+// Finish ends the answer; bytes held back become events.
 func (o *ResponseParser) Finish() error {
 	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_finish(value, e)
@@ -1019,7 +1036,8 @@ func (o *ResponseParser) Finish() error {
 	return err
 }
 
-// Next: Goes on to the next event, which the functions below then tell. Pieces that follow each other come as one.
+// Next advances to the next event, which the functions below then describe. Adjacent pieces of one kind are merged.
+// Returns true if there is an event. Returns false, so far, if there is none.
 func (o *ResponseParser) Next() (bool, error) {
 	result, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_response_parser_next(value, e)
@@ -1027,7 +1045,7 @@ func (o *ResponseParser) Next() (bool, error) {
 	return result == 1, err
 }
 
-// Event: the event that the parser went on to last.
+// Event returns the event that the parser advanced to last.
 func (o *ResponseParser) Event() (ResponseEvent, error) {
 	var info ResponseEvent
 	err := read(o.handle, info.read)

@@ -8,7 +8,7 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Code: why a call failed, in a way that a program can act on.
+// Code is the reason why a call failed, for a program to act on.
 type Code int32
 
 // The values of Code.
@@ -16,34 +16,34 @@ const (
 	// Nothing failed.
 	CodeOk = Code(native.QUIRE_ERROR_OK)
 
-	// A parameter; the message names it and its range.
+	// A parameter is invalid; the message names it and its range.
 	InvalidArgument = Code(native.QUIRE_ERROR_INVALID_ARGUMENT)
 
-	// A handle that is freed, foreign, or of another type.
+	// A handle is freed, foreign or of another type.
 	BadHandle = Code(native.QUIRE_ERROR_BAD_HANDLE)
 
-	// Of host or device; the message has bytes needed and free.
+	// Host or device memory ran out; message: bytes needed and free.
 	OutOfMemory = Code(native.QUIRE_ERROR_OUT_OF_MEMORY)
 
-	// A file, device or id that does not exist.
+	// A file, device or id does not exist.
 	NotFound = Code(native.QUIRE_ERROR_NOT_FOUND)
 
 	// The operating system refused a read or a write.
 	IO = Code(native.QUIRE_ERROR_IO)
 
-	// A file is malformed.
+	// A file or input is malformed.
 	Format = Code(native.QUIRE_ERROR_FORMAT)
 
-	// A file is shorter than its header says.
+	// A file is shorter than its header declares.
 	Truncated = Code(native.QUIRE_ERROR_TRUNCATED)
 
-	// Well-formed, but not something this library can do.
+	// Well-formed, but not supported by this library.
 	Unsupported = Code(native.QUIRE_ERROR_UNSUPPORTED)
 
-	// There is no room now, and later there may be.
+	// A limit is reached now; a later try may succeed.
 	Capacity = Code(native.QUIRE_ERROR_CAPACITY)
 
-	// A quire_cancel was triggered.
+	// The wait or load was cancelled.
 	Cancelled = Code(native.QUIRE_ERROR_CANCELLED)
 
 	// A timeout passed.
@@ -52,16 +52,16 @@ const (
 	// The object was closed, perhaps while the call waited.
 	Closed = Code(native.QUIRE_ERROR_CLOSED)
 
-	// Text that is not UTF-8; the message has the byte offset.
+	// Text is not UTF-8; the message has the byte offset.
 	Encoding = Code(native.QUIRE_ERROR_ENCODING)
 
-	// NaN or infinity where a number was needed.
+	// NaN or infinity instead of a finite number.
 	Numeric = Code(native.QUIRE_ERROR_NUMERIC)
 
-	// A device failed; everything on it is over, freeing still works.
+	// A device failed; all work on it has ended, freeing still works.
 	DeviceLost = Code(native.QUIRE_ERROR_DEVICE_LOST)
 
-	// A deadline of the job passed; at another time it may not.
+	// A deadline of the job passed; a later try may succeed.
 	Deadline = Code(native.QUIRE_ERROR_DEADLINE)
 
 	// Called in a child of fork().
@@ -76,108 +76,108 @@ const (
 	// Called from a callback that does not allow it.
 	Reentrant = Code(native.QUIRE_ERROR_REENTRANT)
 
-	// The share of a namespace is used up now, and later it may not be.
+	// The quota of a namespace is used up; a later try may succeed.
 	Quota = Code(native.QUIRE_ERROR_QUOTA)
 
-	// It can never fit, into the cache or the quota of its namespace.
+	// Can never fit into the cache or the quota of its namespace.
 	TooLarge = Code(native.QUIRE_ERROR_TOO_LARGE)
 
-	// Nobody took the events of the job (EventsEnd).
+	// The events of the job were not taken in time (EventsEnd).
 	SlowReader = Code(native.QUIRE_ERROR_SLOW_READER)
 
-	// No job like this has ever been as fast as the deadline asks.
+	// No similar job has ever been fast enough for the deadline.
 	DeadlineTooShort = Code(native.QUIRE_ERROR_DEADLINE_TOO_SHORT)
 )
 
-// LogLevel: how much of the log is told; a level includes those before it.
+// LogLevel is the level of a log line; a level includes those before it.
 type LogLevel int32
 
 // The values of LogLevel.
 const (
-	// Nothing is logged.
+	// Nothing.
 	LogOff = LogLevel(native.QUIRE_LOG_OFF)
 
-	// What failed.
+	// Failures.
 	LogError = LogLevel(native.QUIRE_LOG_ERROR)
 
-	// What works, and not as it was meant.
+	// Unexpected conditions that do not stop the work.
 	LogWarning = LogLevel(native.QUIRE_LOG_WARNING)
 
-	// What happens to models and caches.
+	// Lifecycle of models and caches.
 	LogInfo = LogLevel(native.QUIRE_LOG_INFO)
 
-	// What only a developer of the library reads.
+	// Details for developers of the library.
 	LogDebug = LogLevel(native.QUIRE_LOG_DEBUG)
 )
 
-// ModelScope: how much of a model is loaded.
+// ModelScope is the set of parts of a model that are loaded.
 type ModelScope int32
 
 // The values of ModelScope.
 const (
-	// All of it.
+	// Everything.
 	ScopeFull = ModelScope(native.QUIRE_MODEL_SCOPE_FULL)
 
-	// The tokenizer alone: encode and decode work, nothing else.
+	// Only the tokenizer: encode and decode work, nothing else.
 	ScopeTokenizer = ModelScope(native.QUIRE_MODEL_SCOPE_TOKENIZER)
 
-	// All but the weights: it can be described and planned.
+	// All but the weights: enough to describe and plan.
 	ScopeMetadata = ModelScope(native.QUIRE_MODEL_SCOPE_METADATA)
 )
 
-// ModelState: where the weights of a model are. A later version may add states.
+// ModelState is the place where the weights of a model are. A later version may add states.
 type ModelState int32
 
 // The values of ModelState.
 const (
-	// On its devices.
+	// On the devices of the model.
 	ModelResident = ModelState(native.QUIRE_MODEL_STATE_RESIDENT)
 
-	// Off them, its files open: what comes back is what was there.
+	// Off the devices, files open: the same weights come back.
 	ModelStandingBy = ModelState(native.QUIRE_MODEL_STATE_STANDING_BY)
 
-	// Off them, its files closed.
+	// Off the devices, files closed.
 	ModelOnDisk = ModelState(native.QUIRE_MODEL_STATE_ON_DISK)
 
-	// On the way from one of these to another.
+	// Between two of these states.
 	ModelMoving = ModelState(native.QUIRE_MODEL_STATE_MOVING)
 )
 
-// ModelFigure: what is counted of the moves of a model's weights.
+// ModelFigure is a counter of the movements of a model's weights.
 type ModelFigure int32
 
 // The values of ModelFigure.
 const (
-	// How often jobs of a cache found them away and waited.
+	// Times that jobs found the weights away and waited.
 	FigureWaits = ModelFigure(native.QUIRE_MODEL_FIGURE_WAITS)
 
-	// How often they came back; the first load is none.
+	// Times that the weights came back; the first load does not count.
 	FigureWakes = ModelFigure(native.QUIRE_MODEL_FIGURE_WAKES)
 
-	// And could not.
+	// Attempts to bring the weights back that failed.
 	FigureFailedWakes = ModelFigure(native.QUIRE_MODEL_FIGURE_FAILED_WAKES)
 
-	// How often they left.
+	// Times that the weights left the devices.
 	FigureEvictions = ModelFigure(native.QUIRE_MODEL_FIGURE_EVICTIONS)
 
-	// How long their last way back took.
+	// Duration of the last wake.
 	FigureLastWakeNs = ModelFigure(native.QUIRE_MODEL_FIGURE_LAST_WAKE_NS)
 
-	// And all of them together.
+	// Total duration of all wakes.
 	FigureAllWakesNs = ModelFigure(native.QUIRE_MODEL_FIGURE_ALL_WAKES_NS)
 )
 
-// KVFormat: how keys and values are stored.
+// KVFormat is the storage format of keys and values.
 type KVFormat int32
 
 // The values of KVFormat.
 const (
 	KVF16 = KVFormat(native.QUIRE_KV_F16)
 
-	// 8.5 bits an element, scales included.
+	// 8.5 bits per element, including scales.
 	KVQ8 = KVFormat(native.QUIRE_KV_Q8)
 
-	// Keys as in Q8, values as in Q4: 6.5 bits.
+	// Keys as in Q8, values as in Q4: 6.5 bits on average.
 	KVQ6 = KVFormat(native.QUIRE_KV_Q6)
 
 	// 4.5 bits.
@@ -186,44 +186,44 @@ const (
 	// 8 bits, without a scale.
 	KVFP8 = KVFormat(native.QUIRE_KV_FP8)
 
-	// The first of F16, Q8, Q6 and Q4 that there is memory for, and that every device of the model has.
+	// The first of F16, Q8, Q6 and Q4 that fits into memory and that every device of the model supports.
 	KVAuto = KVFormat(native.QUIRE_KV_AUTO)
 )
 
-// ActivationDtype: as what the products of layers take their activations.
+// ActivationDtype is the format in which the matrix products of layers take their activations.
 type ActivationDtype int32
 
 // The values of ActivationDtype.
 const (
-	// As exactly as the device computes: 16 bits or more.
+	// As exact as the device computes: 16 bits or more.
 	ActivationFull = ActivationDtype(native.QUIRE_ACTIVATION_FULL)
 
-	// Integers of 8 bits, a scale for each 128 of a token.
+	// 8-bit integers, with one scale per 128 elements of a token.
 	ActivationI8 = ActivationDtype(native.QUIRE_ACTIVATION_I8)
 
-	// Floats of 8 bits (E4M3), a scale for each 128 of a token.
+	// 8-bit floats (E4M3), with one scale per 128 elements of a token.
 	ActivationF8 = ActivationDtype(native.QUIRE_ACTIVATION_F8)
 )
 
-// QuotaKind: what the jobs of one namespace may take of a cache.
+// QuotaKind is a quota of one namespace in a cache.
 type QuotaKind int32
 
 // The values of QuotaKind.
 const (
-	// Jobs that run at the same time; others of the namespace wait.
+	// Jobs that run at the same time; other jobs of the namespace wait.
 	QuotaRunningJobs = QuotaKind(native.QUIRE_QUOTA_RUNNING_JOBS)
 
-	// Jobs that wait; one more is refused with Quota.
+	// Jobs that wait; a further one fails with Quota.
 	QuotaQueuedJobs = QuotaKind(native.QUIRE_QUOTA_QUEUED_JOBS)
 
-	// Pages that its jobs hold, a shared one once for each; the lowest wait.
+	// Pages of its jobs, a shared one counts per job; lowest priority waits.
 	QuotaPages = QuotaKind(native.QUIRE_QUOTA_PAGES)
 
 	// Pages that Cache.Pin keeps for it.
 	QuotaPinnedPages = QuotaKind(native.QUIRE_QUOTA_PINNED_PAGES)
 )
 
-// JobKind: what a job does.
+// JobKind is the kind of a job.
 type JobKind int32
 
 // The values of JobKind.
@@ -237,11 +237,11 @@ const (
 	// Computes the prompt, so that later jobs find it in the cache.
 	KindWarm = JobKind(native.QUIRE_JOB_KIND_WARM)
 
-	// Makes one vector of the prompt: Job.Embedding.
+	// Computes one vector from the prompt: Job.Embedding.
 	KindEmbed = JobKind(native.QUIRE_JOB_KIND_EMBED)
 )
 
-// Pooling: how an embedding is made of the states of a prompt.
+// Pooling is the way to compute an embedding from the hidden states of a prompt.
 type Pooling int32
 
 // The values of Pooling.
@@ -253,12 +253,12 @@ const (
 	PoolingLast = Pooling(native.QUIRE_POOLING_LAST)
 )
 
-// EventPolicy: what happens to the events of a job when nobody takes them.
+// EventPolicy is the policy for the events of a job that are not taken.
 type EventPolicy int32
 
 // The values of EventPolicy.
 const (
-	// Text grows together into one event.
+	// Text is merged into one event.
 	EventsCoalesce = EventPolicy(native.QUIRE_EVENTS_COALESCE)
 
 	// The job pauses until events are taken.
@@ -268,12 +268,12 @@ const (
 	EventsEnd = EventPolicy(native.QUIRE_EVENTS_END)
 )
 
-// JobState: where a job stands. A later version may add states.
+// JobState is the state of a job. A later version may add states.
 type JobState int32
 
 // The values of JobState.
 const (
-	// Waits for its turn, at first or after others needed room.
+	// Waiting to run, at first or after it was preempted.
 	StateQueued = JobState(native.QUIRE_JOB_STATE_QUEUED)
 
 	// Its prompt is being computed.
@@ -282,14 +282,14 @@ const (
 	// It generates tokens.
 	StateGenerating = JobState(native.QUIRE_JOB_STATE_GENERATING)
 
-	// Quire_job_pause, or nobody takes its events.
+	// By Job.Pause, or because its events are not taken.
 	StatePaused = JobState(native.QUIRE_JOB_STATE_PAUSED)
 
-	// Over, whatever the reason.
+	// Ended, for any reason.
 	StateFinished = JobState(native.QUIRE_JOB_STATE_FINISHED)
 )
 
-// EventKind: what an event tells. A later version may add kinds: skip what is not known.
+// EventKind is the kind of an event. A later version may add kinds: skip unknown ones.
 type EventKind int32
 
 // The values of EventKind.
@@ -297,47 +297,47 @@ const (
 	// The job left the waiting queue.
 	EventStarted = EventKind(native.QUIRE_EVENT_STARTED)
 
-	// A part of the work before the first token is done; where asked for.
+	// Part of the work before the first token is done; on request only.
 	EventProgress = EventKind(native.QUIRE_EVENT_PROGRESS)
 
 	// Generated tokens and their text.
 	EventText = EventKind(native.QUIRE_EVENT_TEXT)
 
-	// The last event of a job that came to its end or was cancelled.
+	// Final event of a job that completed or was cancelled.
 	EventFinished = EventKind(native.QUIRE_EVENT_FINISHED)
 
-	// The last event of a job that failed; quire_event_error_code says why.
+	// Final event of a job that failed, with the error.
 	EventError = EventKind(native.QUIRE_EVENT_ERROR)
 
-	// Text is taken back, all but Event.KeptTokens, _kept_bytes.
+	// Text is taken back, except for the first Event.KeptBytes.
 	EventRewind = EventKind(native.QUIRE_EVENT_REWIND)
 
-	// A line of the log, in a queue that asked for it; of no job.
+	// Log line, in a queue that subscribed to it; has no job.
 	EventLog = EventKind(native.QUIRE_EVENT_LOG)
 
-	// What became of a page, in a queue that follows a cache; of no job.
+	// Change of a page, in a queue that follows a cache; has no job.
 	EventPage = EventKind(native.QUIRE_EVENT_PAGE)
 )
 
-// PageChange: what became of a page of a cache.
+// PageChange is the change of a page of a cache.
 type PageChange int32
 
 // The values of PageChange.
 const (
-	// The event is of no page.
+	// The event is not about a page.
 	PageNone = PageChange(native.QUIRE_PAGE_NONE)
 
-	// Its tokens can be found on its medium from now on.
+	// Its tokens can now be found on its medium.
 	PageStored = PageChange(native.QUIRE_PAGE_STORED)
 
-	// No longer there.
+	// It is no longer on its medium.
 	PageRemoved = PageChange(native.QUIRE_PAGE_REMOVED)
 
-	// No page is anywhere.
+	// No page is on any medium.
 	PageCleared = PageChange(native.QUIRE_PAGE_CLEARED)
 )
 
-// PageMedium: where a page is.
+// PageMedium is the medium that holds a page.
 type PageMedium int32
 
 // The values of PageMedium.
@@ -347,14 +347,14 @@ const (
 	// In the cache.
 	MediumDevice = PageMedium(native.QUIRE_MEDIUM_DEVICE)
 
-	// Quire_cache_options_set_prefix_bytes.
+	// In host memory; see CacheOptions.PrefixBytes.
 	MediumHost = PageMedium(native.QUIRE_MEDIUM_HOST)
 
-	// Quire_cache_options_set_prefix_directory.
+	// In a file; see CacheOptions.PrefixDirectory.
 	MediumFile = PageMedium(native.QUIRE_MEDIUM_FILE)
 )
 
-// FinishReason: why a job ended. A later version may add reasons.
+// FinishReason is the reason why a job ended. A later version may add reasons.
 type FinishReason int32
 
 // The values of FinishReason.
@@ -368,43 +368,43 @@ const (
 	// A stop string.
 	StopString = FinishReason(native.QUIRE_FINISH_STOP_STRING)
 
-	// Max_new_tokens were generated.
+	// The maximum number of new tokens was reached.
 	Length = FinishReason(native.QUIRE_FINISH_LENGTH)
 
-	// The sequence is as long as the cache allows.
+	// The sequence reached the maximum length of the cache.
 	MaxSeqLen = FinishReason(native.QUIRE_FINISH_MAX_SEQ_LEN)
 
 	// A job that generates nothing is done (KindScore ...).
 	Completed = FinishReason(native.QUIRE_FINISH_COMPLETED)
 
-	// Quire_job_cancel, or its handle was freed.
+	// Cancelled by Job.Cancel or by freeing its handle.
 	FinishCancelled = FinishReason(native.QUIRE_FINISH_CANCELLED)
 
 	// It failed.
 	FinishError = FinishReason(native.QUIRE_FINISH_ERROR)
 
-	// Its tokens ran in a loop (Request.LoopGuard).
+	// Its tokens repeat in a loop (Request.LoopGuard).
 	Loop = FinishReason(native.QUIRE_FINISH_LOOP)
 )
 
-// HistogramKind: what is counted by size; times are in nanoseconds.
+// HistogramKind is the quantity of a histogram; times are in nanoseconds.
 type HistogramKind int32
 
 // The values of HistogramKind.
 const (
-	// Submit to the first step, of jobs that had one.
+	// From submit to the first step, for jobs that had one.
 	HistogramTimeQueued = HistogramKind(native.QUIRE_HISTOGRAM_TIME_QUEUED)
 
-	// From submit.
+	// From submit to the first token.
 	HistogramTimeToFirstToken = HistogramKind(native.QUIRE_HISTOGRAM_TIME_TO_FIRST_TOKEN)
 
-	// Of one job.
+	// Between two tokens of one job.
 	HistogramTimeBetweenTokens = HistogramKind(native.QUIRE_HISTOGRAM_TIME_BETWEEN_TOKENS)
 
-	// Of a prompt, the part found in the cache: 0 to 1.
+	// Part of a prompt that was found in the cache: 0 to 1.
 	HistogramCachedShare = HistogramKind(native.QUIRE_HISTOGRAM_CACHED_SHARE)
 
-	// Of max_batch_size, the part that had work in a step: 0 to 1.
+	// Part of max_batch_size that had work in a step: 0 to 1.
 	HistogramBatchFill = HistogramKind(native.QUIRE_HISTOGRAM_BATCH_FILL)
 
 	// Sequences in one step.
@@ -414,50 +414,50 @@ const (
 	HistogramStepTokens = HistogramKind(native.QUIRE_HISTOGRAM_STEP_TOKENS)
 )
 
-// TokenKind: a token with a meaning of its own.
+// TokenKind is a special token that a tokenizer may define.
 type TokenKind int32
 
 // The values of TokenKind.
 const (
-	// Begins a text.
+	// Beginning of a text.
 	TokenBOS = TokenKind(native.QUIRE_TOKEN_BOS)
 
-	// Ends a text; the first where there are several.
+	// End of a text; the first one if there are several.
 	TokenEOS = TokenKind(native.QUIRE_TOKEN_EOS)
 
-	// Fills.
+	// Padding.
 	TokenPad = TokenKind(native.QUIRE_TOKEN_PAD)
 
-	// Stands for what the tokenizer cannot express.
+	// Replacement for input that the tokenizer cannot represent.
 	TokenUnk = TokenKind(native.QUIRE_TOKEN_UNK)
 )
 
-// DiagnoseFormat: a form of the report of a machine.
+// DiagnoseFormat is a format of the diagnostic report.
 type DiagnoseFormat int32
 
 // The values of DiagnoseFormat.
 const (
-	// Lines for a person.
+	// Lines of text for a person.
 	DiagnoseText = DiagnoseFormat(native.QUIRE_DIAGNOSE_TEXT)
 
 	// One JSON object.
 	DiagnoseJSON = DiagnoseFormat(native.QUIRE_DIAGNOSE_JSON)
 )
 
-// ConstraintKind: what the source of a constraint is.
+// ConstraintKind is the kind of a constraint's source.
 type ConstraintKind int32
 
 // The values of ConstraintKind.
 const (
 	ConstraintJSONSchema = ConstraintKind(native.QUIRE_CONSTRAINT_JSON_SCHEMA)
 
-	// Any JSON object; the text is not looked at.
+	// Any JSON object; the source is ignored.
 	ConstraintJSONObject = ConstraintKind(native.QUIRE_CONSTRAINT_JSON_OBJECT)
 
-	// A regular expression that the whole text has to match.
+	// A regular expression that the whole text must match.
 	ConstraintRegex = ConstraintKind(native.QUIRE_CONSTRAINT_REGEX)
 
-	// One of some texts: a JSON list of strings.
+	// One of several texts; the source is a JSON list of strings.
 	ConstraintChoice = ConstraintKind(native.QUIRE_CONSTRAINT_CHOICE)
 
 	// A grammar in the notation of llama.cpp (GBNF); its root is the rule "root".
@@ -467,12 +467,12 @@ const (
 	ConstraintLark = ConstraintKind(native.QUIRE_CONSTRAINT_LARK)
 )
 
-// ResponseKind: what a part of an answer is.
+// ResponseKind is the kind of a part of an answer.
 type ResponseKind int32
 
 // The values of ResponseKind.
 const (
-	// Nobody asked how the text is to be read.
+	// No dialect was set.
 	ResponseNone = ResponseKind(native.QUIRE_RESPONSE_NONE)
 
 	// Text for the user.
@@ -481,20 +481,20 @@ const (
 	// A piece of the model's reasoning.
 	ResponseReasoning = ResponseKind(native.QUIRE_RESPONSE_REASONING)
 
-	// A call begins: its index, its name, and its id where the dialect writes one before the arguments.
+	// Begin of a call: its index, its name, and its id if the dialect writes one before the arguments.
 	ResponseCallBegin = ResponseKind(native.QUIRE_RESPONSE_CALL_BEGIN)
 
-	// A piece of the arguments of a call; joined, they are one JSON object once the call has ended.
+	// A piece of the arguments of a call; joined, the pieces of a complete call are one JSON object.
 	ResponseArguments = ResponseKind(native.QUIRE_RESPONSE_ARGUMENTS)
 
-	// The call is whole. A call that was cut off, or that the model broke off, has no end.
+	// End of a complete call. A call that was cut off, or that the model broke off, has no end.
 	ResponseCallEnd = ResponseKind(native.QUIRE_RESPONSE_CALL_END)
 
-	// Marks of the dialect, and the white space beside them: raw bytes without text.
+	// Markup of the dialect and the white space next to it: raw bytes without text.
 	ResponseMarkup = ResponseKind(native.QUIRE_RESPONSE_MARKUP)
 )
 
-// ReasoningStart: where the reasoning of an answer begins.
+// ReasoningStart is the place where the reasoning of an answer begins.
 type ReasoningStart int32
 
 // The values of ReasoningStart.
@@ -504,55 +504,55 @@ const (
 	// At once: the prompt has opened it.
 	ReasoningOpen = ReasoningStart(native.QUIRE_REASONING_OPEN)
 
-	// Nowhere: reasoning and its marks are text.
+	// Nowhere: reasoning and its markers are text.
 	ReasoningOff = ReasoningStart(native.QUIRE_REASONING_OFF)
 )
 
-// JobInfo: where a job stands, what it took so far, and how it ended.
+// JobInfo is the state of a job, its usage so far, and how it ended.
 type JobInfo struct {
 	// One of JobState.
 	State JobState
 
-	// Why the job ended, one of FinishReason; FinishNone while it is not over.
+	// Why the job ended, one of FinishReason. It is FinishNone while the job has not ended.
 	Finish FinishReason
 
-	// Of a job that a stop token ended: the token; else -1.
+	// The stop token that ended the job, or -1 if none did.
 	StopToken int32
 
-	// Of a job that a stop string ended: the string; else empty.
+	// The stop string that ended the job; it is empty if none did.
 	StopText string
 
-	// The Code code of what ended the job; CodeOk where nothing did.
+	// The code of the failure that ended the job, one of Code, or CodeOk if there was none.
 	ErrorCode Code
 
-	// The seed that the tokens are drawn with, also where the request left it to chance.
+	// The seed of the job's sampling, also if the request left it to chance.
 	Seed uint64
 
-	// How many tokens the prompt has, those added by the tokenizer included.
+	// The number of tokens of the prompt, including those added by the tokenizer.
 	PromptTokens int64
 
-	// How many of them were found in the cache and not computed again.
+	// The number of prompt tokens that were found in the cache and not computed again.
 	CachedTokens int64
 
-	// How many tokens were generated so far, a stop token included.
+	// The number of tokens generated so far, including a stop token.
 	NewTokens int64
 
-	// How many tokens speculation has proposed so far.
+	// The number of draft tokens that speculative decoding has proposed so far.
 	DraftTokens int64
 
-	// How many of them stood.
+	// The number of draft tokens that were accepted.
 	AcceptedDraftTokens int64
 
-	// How often the job had to give its room to others and compute it again.
+	// How often the job was preempted to free memory for others, and its pages had to be computed again.
 	Preemptions int64
 
-	// Time from submit to the first work on the prompt, or until now.
+	// The time from submit to the first work on the prompt, or until now.
 	TimeQueued time.Duration
 
-	// Time from the first work on the prompt to the first token, or until now.
+	// The time from the first work on the prompt to the first token, or until now.
 	TimePrompt time.Duration
 
-	// Time from the first token to the end, or until now.
+	// The time from the first token to the end, or until now.
 	TimeGenerate time.Duration
 }
 
@@ -574,37 +574,37 @@ func (o *JobInfo) read(f *figures[native.JobHandle]) {
 	o.TimeGenerate = time.Duration(get(f, native.Quire_job_time_generate_ns))
 }
 
-// ModelInfo: what a model is.
+// ModelInfo is the description of a model.
 type ModelInfo struct {
-	// The name of the architecture as config.json has it.
+	// The name of the architecture, as in config.json.
 	Architecture string
 
-	// How many logits the model computes; may exceed Model.TokenizerSize.
+	// The number of logits that the model computes, which may exceed Model.TokenizerSize.
 	VocabSize int
 
-	// Layers of the decoder.
+	// The number of decoder layers.
 	NumLayers int
 
-	// Width of the residual stream.
+	// The width of the residual stream.
 	HiddenSize int
 
-	// Attention heads of a layer.
+	// The number of attention heads of a layer.
 	NumHeads int
 
-	// Heads of keys and values of a layer.
+	// The number of key/value heads of a layer.
 	NumKVHeads int
 
-	// Tokens that the model was made to see at once.
+	// The context length that the model was made for, in tokens.
 	MaxContext int64
 
-	// Bits per weight over all matrices of the model, as stored on disk.
+	// The bits per weight over all matrices of the model, as stored on disk.
 	BitsPerWeight float64
 
-	// Bytes of all weights: for the full scope those that they take of the devices when they are there, else those on
-	// disk.
+	// The bytes of all weights. For the full scope this is the device memory that they take when resident; otherwise
+	// it is their size on disk.
 	WeightBytes int64
 
-	// Into how many shards each layer is cut (ModelOptions.NumShards).
+	// The number of shards that each layer is cut into (ModelOptions.NumShards).
 	NumShards int
 }
 
@@ -621,21 +621,21 @@ func (o *ModelInfo) read(f *figures[native.ModelHandle]) {
 	o.NumShards = int(get(f, native.Quire_model_num_shards))
 }
 
-// Tensor: a tensor as the files of a model have it; a quantized matrix is one.
+// Tensor is a tensor as stored in the files of a model; a quantized matrix is one tensor.
 type Tensor struct {
-	// The name of a tensor. Fails with InvalidArgument for an index out of range, here and below.
+	// The name of a tensor.
 	Name string
 
-	// How it is stored: "exl2", "gptq", "fp8", "f16", "bf16", "f32".
+	// The storage format of a tensor: "exl2", "gptq", "fp8", "f16", "bf16", "f32".
 	Format string
 
-	// Its shape, outermost first; of a matrix [outputs, inputs].
+	// The shape of a tensor, outermost dimension first; a matrix is [outputs, inputs].
 	Shape []int64
 
-	// Its bytes on disk, scales and orders included.
+	// The bytes of a tensor on disk, including scales and row orders.
 	Bytes int64
 
-	// Its layer, from 0; -1 where it belongs to none.
+	// The layer of a tensor, from 0, or -1 if it belongs to none.
 	Layer int
 }
 
@@ -647,23 +647,22 @@ func (o *Tensor) read(f *figures[native.ModelHandle], i int32) {
 	o.Layer = int(get(f, numbered(native.Quire_model_tensor_layer, i)))
 }
 
-// Device: what a runtime knows of one device.
+// Device is the description of one device.
 type Device struct {
-	// The name by which options choose a device: "cpu", "cuda:0". Fails with InvalidArgument for an index out of
-	// range, here and below.
+	// The name of a device, as options use it: "cpu", "cuda:0".
 	Name string
 
-	// What the device is, for a person: model, instruction sets or compute capability.
+	// A description of the device for a person: model, instruction sets or compute capability.
 	Description string
 
-	// Why the device cannot be used, in one line: a missing library, driver or instruction set. Empty (0 bytes) where
-	// it can.
+	// The reason why the device cannot be used, in one line: a missing library, driver or instruction set. The text is
+	// empty (0 bytes) if the device can be used.
 	Refusal string
 
-	// Memory of the device in bytes; 0 where it cannot be used.
+	// The memory of the device in bytes. It is 0 if the device cannot be used.
 	MemoryBytes int64
 
-	// Memory of the device that is free at this moment, in bytes; 0 where it cannot be used.
+	// The memory of the device that is free now, in bytes. It is 0 if the device cannot be used.
 	FreeBytes int64
 }
 
@@ -675,41 +674,41 @@ func (o *Device) read(f *figures[native.RuntimeHandle], i int32) {
 	o.FreeBytes = get(f, numbered(native.Quire_runtime_device_free_bytes, i))
 }
 
-// MemoryPlan: what something takes of memory, in bytes by kind.
+// MemoryPlan is the memory that something takes, in bytes by kind.
 type MemoryPlan struct {
-	// Device memory of all devices.
+	// The device memory of all kinds on all devices, in bytes.
 	TotalBytes int64
 
-	// The embedding table.
+	// The bytes of the embedding table.
 	EmbeddingBytes int64
 
-	// Weights of the layers.
+	// The bytes of the weights of the layers.
 	LayerBytes int64
 
-	// Weights of the head.
+	// The bytes of the weights of the head.
 	HeadBytes int64
 
-	// Pages of keys and values.
+	// The bytes of the pages of keys and values.
 	KVBytes int64
 
-	// Activations, logits and scratch.
+	// The bytes of activations, logits and scratch.
 	WorkspaceBytes int64
 
-	// Host memory that copies need; no part of the total.
+	// The bytes of host memory that copies need; not part of the total.
 	StagingBytes int64
 }
 
-// DevicePlan: the part of one device.
+// DevicePlan is the part of a plan for one device.
 type DevicePlan struct {
 	MemoryPlan
 
-	// The name of a device, device_idx from 0 in the order of the options.
+	// The name of a device; device_idx counts from 0 in the order of the options.
 	Name string
 
-	// Layers that go to the device.
+	// The number of layers on the device.
 	NumLayers int
 
-	// Bytes that the device has free beside the reserve and within the split.
+	// The bytes that the device has free, without the reserve and within the limit of the split.
 	UsableBytes int64
 }
 
@@ -726,12 +725,12 @@ func (o *DevicePlan) read(f *figures[native.PlanHandle], i int32) {
 	o.UsableBytes = get(f, numbered(native.Quire_plan_device_usable_bytes, i))
 }
 
-// LayerPlan: the part of one layer.
+// LayerPlan is the part of a plan for one layer.
 type LayerPlan struct {
-	// The device_idx of the device that a layer goes to, layer_idx from 0.
+	// The device_idx of the device that holds a layer; layer_idx counts from 0.
 	Device int
 
-	// Weights and pages of the layer.
+	// The bytes of the weights and pages of the layer.
 	Bytes int64
 }
 
@@ -740,18 +739,18 @@ func (o *LayerPlan) read(f *figures[native.PlanHandle], i int32) {
 	o.Bytes = get(f, numbered(native.Quire_plan_bytes_of_layer, i))
 }
 
-// CacheGroupPlan: the pages of the layers that see back equally far.
+// CacheGroupPlan is the page group of the layers with the same attention window.
 type CacheGroupPlan struct {
-	// Tokens that a token of the group's layers sees, itself included; 0: all.
+	// The number of tokens that a token sees in the layers of the group, itself included; 0 means all.
 	Window int
 
-	// Pages that each layer of the group has, of as many tokens as the cache's pages have.
+	// The number of pages of each layer of the group. These pages hold as many tokens as the pages of the cache.
 	NumPages int
 
-	// Layers of the group that have pages of their own.
+	// The number of layers of the group that have pages of their own.
 	NumLayers int
 
-	// Pages of all layers of the group, on all devices; the groups together are MemoryPlan.KVBytes.
+	// The bytes of the pages of all layers of the group, on all devices. All groups together give MemoryPlan.KVBytes.
 	Bytes int64
 }
 
@@ -762,14 +761,14 @@ func (o *CacheGroupPlan) read(f *figures[native.PlanHandle], i int32) {
 	o.Bytes = get(f, numbered(native.Quire_plan_cache_group_bytes, i))
 }
 
-// Plan: what a model and its cache will take of memory, in all and on each device.
+// Plan is the memory that a model and its cache will take, in total and on each device.
 type Plan struct {
 	MemoryPlan
 
-	// The path of the model, of several precisions that of the chosen one.
+	// The path of the model; of several precisions, that of the chosen one.
 	ModelPath string
 
-	// How the planned cache stores keys and values: one of KVFormat, never KVAuto.
+	// The storage format of keys and values in the planned cache: one of KVFormat, never KVAuto.
 	KVFormat KVFormat
 
 	Devices []DevicePlan
@@ -815,12 +814,11 @@ func takePlan(taken native.PlanHandle) (Plan, error) {
 	return made, f.err
 }
 
-// Histogram: the sizes of what was counted. A quantile is at most twice too high.
+// Histogram is the distribution of a quantity. A quantile is at most twice too high.
 type Histogram struct {
-	// How many values one of HistogramKind has counted.
 	Count int64
 
-	// The sum of those values; by their number, the mean.
+	// The sum of the values. Divided by the number of values, it is the mean.
 	Sum float64
 
 	P50 float64
@@ -844,9 +842,9 @@ func (o *Histogram) read(f *figures[native.StatsHandle], i int32) {
 	})
 }
 
-// ShardStats: the part of one shard.
+// ShardStats holds the statistics of one shard.
 type ShardStats struct {
-	// Of that device memory, what a shard has, shard_idx from 0.
+	// The device memory of one shard of the cache; shard_idx counts from 0.
 	DeviceBytes int64
 }
 
@@ -854,96 +852,97 @@ func (o *ShardStats) read(f *figures[native.StatsHandle], i int32) {
 	o.DeviceBytes = get(f, numbered(native.Quire_stats_shard_device_bytes, i))
 }
 
-// Stats: the figures of a cache at one moment, consistent with each other.
+// Stats holds the statistics of a cache at one moment, consistent with each other.
 type Stats struct {
-	// Tokens that a page holds.
+	// The number of tokens that a page holds.
 	PageTokens int64
 
-	// Pages of the cache.
+	// The number of pages of the cache.
 	PagesTotal int64
 
-	// Pages that hold nothing.
+	// The number of empty pages.
 	PagesFree int64
 
-	// Pages that no job uses but whose tokens may serve a later prompt; given up as room is needed.
+	// The number of pages that no job uses but that may serve a later prompt; they are evicted when memory is needed.
 	PagesCached int64
 
-	// Pages in use by a job, or kept by Cache.Pin.
+	// The number of pages in use by a job or kept by Cache.Pin.
 	PagesReferenced int64
 
-	// Of the referenced pages, those that Cache.Pin keeps.
+	// The number of referenced pages that Cache.Pin keeps.
 	PagesPinned int64
 
-	// Cached pages given up for others since the cache was made.
+	// The number of cached pages evicted since the creation of the cache.
 	PagesEvicted int64
 
-	// Pages found to hold what another page held, and shared, since the cache was made.
+	// The number of pages found to equal another page and then shared, since the creation of the cache.
 	PagesDeduplicated int64
 
-	// Pages that left the cache and are kept in host memory.
+	// The number of evicted pages that are kept in host memory.
 	PrefixHostPages int64
 
-	// Host memory that they take, of CacheOptions.PrefixBytes.
+	// The bytes of host memory that those pages take, limited by CacheOptions.PrefixBytes.
 	PrefixHostBytes int64
 
-	// Pages of this model in CacheOptions.PrefixDirectory.
+	// The number of pages of this model in CacheOptions.PrefixDirectory.
 	PrefixFilePages int64
 
-	// Bytes of all pages in that directory, whoever wrote them.
+	// The bytes of all pages in that directory, including those of other processes.
 	PrefixFileBytes int64
 
-	// Pages that came back to the cache since it was made, from host memory or from files.
+	// The number of pages restored from host memory or files since the creation of the cache.
 	PrefixPagesRestored int64
 
-	// Files of pages that were damaged, cut short or of something else, since the cache was made.
+	// The number of page files rejected since the creation of the cache because they were damaged, truncated or did
+	// not match.
 	PrefixFilesRefused int64
 
-	// Jobs that wait for their turn.
+	// The number of waiting jobs.
 	JobsQueued int64
 
-	// Jobs that are computed or paused.
+	// The number of jobs that are running or paused.
 	JobsRunning int64
 
-	// Jobs that the scheduler has taken in since the cache was made.
+	// The number of jobs that the scheduler has accepted since the creation of the cache.
 	JobsSubmitted int64
 
-	// Jobs that are over, in any way.
+	// The number of jobs that have ended, for any reason.
 	JobsFinished int64
 
-	// Of them, those that failed.
+	// The number of finished jobs that failed.
 	JobsFailed int64
 
-	// Of them, those that were cancelled.
+	// The number of finished jobs that were cancelled.
 	JobsCancelled int64
 
-	// How often a job had to give its room to others.
+	// How often a job was preempted to free memory for others.
 	Preemptions int64
 
-	// Steps of the scheduler since the cache was made.
+	// The number of scheduler steps since the creation of the cache.
 	Steps int64
 
-	// Prompt tokens computed since the cache was made.
+	// The number of prompt tokens computed since the creation of the cache.
 	PromptTokens int64
 
-	// Prompt tokens found in the cache instead.
+	// The number of prompt tokens found in the cache instead of computed.
 	CachedTokens int64
 
-	// Tokens generated since the cache was made.
+	// The number of tokens generated since the creation of the cache.
 	NewTokens int64
 
-	// Tokens that speculation proposed since the cache was made.
+	// The number of draft tokens that speculative decoding proposed since the creation of the cache.
 	DraftTokens int64
 
-	// Of them, those that the model agreed with.
+	// The number of those draft tokens that were accepted.
 	AcceptedDraftTokens int64
 
-	// Device memory of the cache in bytes: pages, and the workspace of a step; of a cache that grows, what it began
-	// with.
+	// The device memory of the cache in bytes: pages, and the workspace of a step. For an elastic cache it is the
+	// initial size.
 	DeviceBytes int64
 
 	Histograms map[HistogramKind]Histogram
 
-	// Of each of the first 64 by name; nil in one of these.
+	// The statistics of the first 64 namespaces by name; nil in the statistics of a namespace.
 	Namespaces map[string]Stats
 
 	Shards []ShardStats
@@ -1010,39 +1009,39 @@ func takeStats(taken native.StatsHandle) (Stats, error) {
 	return made, f.err
 }
 
-// Usage: what a job took, and what ended it.
+// Usage is the usage of a job, and what ended it.
 type Usage struct {
-	// Of a last event: JobInfo.StopToken; else -1.
+	// The stop token of a final event, like JobInfo.StopToken, otherwise -1.
 	StopToken int32
 
-	// Of a last event: JobInfo.StopText, as Event.Text gives text; else empty.
+	// The stop string of a final event, like JobInfo.StopText, in the form of Event.Text, otherwise an empty text.
 	StopText string
 
-	// Tokens of the prompt.
+	// The number of tokens of the prompt.
 	PromptTokens int64
 
-	// Those of the prompt that were found in the cache.
+	// The number of prompt tokens that were found in the cache.
 	CachedTokens int64
 
-	// Tokens generated, a stop token included; what a rewind took back is not counted.
+	// The number of generated tokens, including a stop token but not tokens that a rewind took back.
 	NewTokens int64
 
-	// Tokens that speculation proposed.
+	// The number of draft tokens that speculative decoding proposed.
 	DraftTokens int64
 
-	// Those of the proposed tokens that stood.
+	// The number of draft tokens that were accepted.
 	AcceptedDraftTokens int64
 
-	// How often the job had to give its room to others.
+	// How often the job was preempted to free memory for others.
 	Preemptions int64
 
-	// Time from submit to the first work on the prompt.
+	// The time from submit to the first work on the prompt.
 	TimeQueued time.Duration
 
-	// Time from the first work on the prompt to the first token.
+	// The time from the first work on the prompt to the first token.
 	TimePrompt time.Duration
 
-	// Time from the first token to the end.
+	// The time from the first token to the end.
 	TimeGenerate time.Duration
 }
 
@@ -1060,112 +1059,112 @@ func (o *Usage) read(f *figures[native.EventHandle]) {
 	o.TimeGenerate = time.Duration(get(f, native.Quire_event_time_generate_ns))
 }
 
-// Event: one piece of the result of a job, a line of the log, or what became of a page.
+// Event is a piece of the result of a job, a log line, or a change of a page.
 type Event struct {
 	// One of EventKind.
 	Kind EventKind
 
-	// The id of the job, Job.ID; 0 where the event is of no job.
+	// The id of the job as Job.ID does, 0 for an event without a job.
 	JobID int64
 
-	// Which of the completions that Cache.BmitMany made it is of, from 0.
+	// The index of the completion that the event belongs to, from 0 (Cache.SubmitMany).
 	Index int
 
-	// The number that the request of the job was given (Request.UserData and _user_data_step), or Cache.FollowPages.
+	// The number that was set in the request of the job (Request.UserData, Request.UserDataStep) or passed to
+	// Cache.FollowPages.
 	UserData uint64
 
-	// Of a PROGRESS event: how much is done, of a prompt its tokens, cached ones included; else 0.
+	// The amount of work done at a PROGRESS event, otherwise 0. For a prompt it counts tokens, including cached ones.
 	ProgressDone int64
 
-	// Of a PROGRESS event: how much there is to do; else 0.
+	// The total amount of work at a PROGRESS event, otherwise 0.
 	ProgressTotal int64
 
-	// The text that came with this event: whole UTF-8 characters, never a piece of a stop string. A last event may
-	// have text too, the rest that was held back. Of a LOG event: the line. *out_len, where out_len is not NULL,
-	// receives its length in bytes; zero-terminated too. Borrowed until the event is freed.
+	// The text of this event: whole UTF-8 characters, never part of a stop string. A final event may have text too,
+	// the rest that was held back. The text of a LOG event is the line.
 	Text string
 
-	// The generated token ids that came with this event. A token whose text is held back, as part of a character or of
-	// a possible stop string, comes with the event that has its text, or with the last one: none is lost. One whose
-	// text comes in parts comes with the first; an event with the rest alone has no tokens. Of a PAGE event: what the
-	// page holds, where it was STORED and that is known.
+	// The generated token ids of this event. A token whose text is held back, as part of a character or of a possible
+	// stop string, comes with the event that has its text, or with the final event; none is lost. If the text of a
+	// token is split over several events, the first has the token. For a PAGE event with STORED, these are the tokens
+	// of the page, if known.
 	Tokens []int32
 
-	// The place of the first of Event.Tokens among the generated tokens of the job, from 0; where there are none, of
-	// the token that comes next.
+	// The position of the first of Event.Tokens among the generated tokens of the job, from 0. If the event has no
+	// tokens, it is the position of the next token.
 	FirstToken int64
 
-	// The natural logarithm of the probability of each of Event.Tokens under the model's own distribution, before
-	// temperature and cuts. Empty unless asked for (Request.LogProbs).
+	// The natural logarithm of the probability of each of Event.Tokens, under the model's own distribution before
+	// temperature and truncation. Empty unless requested by Request.LogProbs.
 	LogProbs []float32
 
-	// The most likely tokens at the place of each of Event.Tokens, likeliest first ids in one row after another, n =
-	// Request.TopLogProbs.
+	// The most likely tokens at the position of each of Event.Tokens, likeliest first: [tokens, n] ids, row by row,
+	// with n = Request.TopLogProbs.
 	TopTokens []int32
 
-	// The log-probabilities that belong to Event.TopTokens.
+	// The log-probabilities of Event.TopTokens.
 	TopLogProbs []float32
 
-	// Of a TEXT event of a request with a dialect (Request.ResponseDialect): what its text is, one of ResponseKind of
-	// response.h. Event.Text is the raw output then, marks included. Where a step gives several kinds there is an
-	// event for each; its tokens come with the last one. Else ResponseNone.
+	// The kind of the text of a TEXT event, one of ResponseKind of response.h, if the request has a dialect
+	// (Request.ResponseDialect). Otherwise it is ResponseNone. With a dialect, Event.Text is the raw output including
+	// markup. A step that produces several kinds emits one event for each; its tokens come with the last one.
 	ResponseKind ResponseKind
 
-	// What the raw text stands for, as Event.Text gives text: text, reasoning, or a piece of the arguments of a call
-	// as JSON; else empty.
+	// The meaning of the raw text, in the form of Event.Text: text, reasoning, or a piece of the arguments of a call
+	// as JSON, otherwise empty.
 	ResponseText string
 
-	// Which call of the answer the event is of, from 0; -1 where it is of none, and on failure.
+	// The index of the tool call of the answer that the event belongs to, from 0, or -1 if there is none.
 	CallIndex int64
 
-	// The name of the tool where a call begins or ends, as Event.Text gives text; else empty.
+	// The name of the tool if a call begins or ends, in the form of Event.Text, otherwise an empty text.
 	CallName string
 
-	// The id of the call where it begins or ends, as far as the answer has one by then; else empty.
+	// The id of the call if a call begins or ends and the answer has an id by then, otherwise an empty text.
 	CallID string
 
-	// Of a REWIND event: how many of the tokens that events have had so far still stand, the first ones; else 0.
+	// The number of tokens of earlier events that a REWIND event keeps, counted from the first, or 0 for other events.
 	KeptTokens int64
 
-	// Of a REWIND event: how many bytes of the text so far still stand, the first ones; else 0. Of events with a kind
-	// those stand that begin before that place, and those without bytes at it; text and reasoning are cut there. A
-	// call that has no end by then is told again from its beginning.
+	// The number of bytes of the text so far that a REWIND event keeps, counted from the first, or 0 for other events.
+	// With a dialect, kept events are those that begin before that byte, and those without bytes at it; text and
+	// reasoning are cut there. A call that has not ended by then is reported again from its beginning.
 	KeptBytes int64
 
-	// Of a LOG event: one of LogLevel; else LogOff.
+	// The level of a LOG event, one of LogLevel, otherwise LogOff.
 	LogLevel LogLevel
 
-	// Of a LOG event: how many lines after it were dropped, since nobody took those before; else 0.
+	// The number of lines after a LOG event that were dropped because earlier lines were not taken, otherwise 0.
 	LostLines int64
 
-	// Of a PAGE event: one of PageChange; else PageNone.
+	// The change that a PAGE event reports, one of PageChange, otherwise PageNone.
 	PageChange PageChange
 
-	// Of a PAGE event: one of PageMedium; of CLEARED and else MediumNone.
+	// The medium of a PAGE event, one of PageMedium. It is MediumNone for PageCleared and for other events.
 	PageMedium PageMedium
 
-	// Of a PAGE event: its number, one more than that of the event before, from 0 with each Cache.FollowPages. Where
-	// numbers jump, events were lost. Else -1.
+	// The sequence number of a PAGE event, otherwise -1. Numbers count from 0 with each Cache.FollowPages; a gap means
+	// that events were lost.
 	PageNumber int64
 
-	// Of a PAGE event: what names the page. Equal on every medium and in every process for equal tokens from the
-	// beginning in an equal namespace. Else 0.
+	// The hash that identifies the page of a PAGE event, otherwise 0. It is equal on every medium and in every process
+	// for equal tokens from the beginning and an equal namespace.
 	PageHash uint64
 
-	// Of a PAGE event: what names the page before, which it continues; 0 where it is the first, or where that is not
-	// known. Else 0.
+	// The hash of the page that the page of a PAGE event continues, or 0 if it is the first page, if the parent is
+	// unknown, or for other events.
 	PageParent uint64
 
-	// Of a PAGE event: the namespace of the page, as Event.Text gives text; else empty.
+	// The namespace of the page of a PAGE event, in the form of Event.Text, otherwise an empty text.
 	PageNamespace string
 
-	// Of a last event: one of FinishReason; else FinishNone.
+	// The reason why the job ended, for a final event, one of FinishReason, otherwise FinishNone.
 	Finish FinishReason
 
-	// Of a last event: what the job took; else nil.
+	// The usage of the job, for a final event, otherwise nil.
 	Usage *Usage
 
-	// Of an event of the kind EventError: the *Error that ended the job.
+	// The *Error that ended the job, for an event of kind EventError.
 	Err error
 }
 
@@ -1236,29 +1235,29 @@ func takeEvent(taken native.EventHandle) (Event, error) {
 	return made, f.err
 }
 
-// isLast tells whether nothing comes after the event.
+// isLast reports whether this is the final event of its job.
 func (o *Event) isLast() bool {
 	return o.Kind == EventFinished || o.Kind == EventError
 }
 
-// ResponseEvent: one part of an answer.
+// ResponseEvent is a part of an answer.
 type ResponseEvent struct {
-	// The kind of the event, ResponseKind; -1 on failure: InvalidArgument where there is no event.
+	// The kind of the event, one of ResponseKind. Fails with InvalidArgument if there is no event.
 	Kind ResponseKind
 
-	// Which call of the answer the event is of, from 0; -1 where it is of none, and on failure.
+	// The index of the tool call of the answer that the event belongs to, from 0, or -1 if there is none.
 	CallIndex int64
 
-	// Text, reasoning or arguments of the event.
+	// The text, reasoning or arguments of the event.
 	Text string
 
 	// The bytes of the answer that the event covers.
 	Raw []byte
 
-	// The name of the tool where a call begins or ends.
+	// The name of the tool if a call begins or ends.
 	Name string
 
-	// The id of the call where it begins or ends, as far as the answer has one by then.
+	// The id of the call if a call begins or ends and the answer has an id by then.
 	ID string
 }
 

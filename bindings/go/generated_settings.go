@@ -8,19 +8,21 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// RuntimeOptions: settings of a runtime. The zero value takes every default.
+// RuntimeOptions holds the settings of a runtime. The zero value takes every default.
 type RuntimeOptions struct {
-	// Threads that compute on the CPU, the engine's own included: 1 to 1024; 0, the default, is one per core.
+	// The number of threads that compute on the CPU, including the engine thread: 1 to 1024. 0, the default, means one
+	// per core.
 	NumThreads int
 
-	// The device of models that name none: "cpu", the default, or "cuda:0" and so on. Several, as in "cuda:0,cuda:1":
-	// ModelOptions.Device.
+	// The device of models that name none: "cpu", the default, or "cuda:0" and so on. Several devices are separated by
+	// commas, as in "cuda:0,cuda:1"; see ModelOptions.Device.
 	Device string
 
-	// Bytes of one device, given by its name ("cpu", "cuda:0"), that weights and caches of the runtime may take
-	// together; a load or a cache beyond it fails with OutOfMemory before anything is taken. 0, the default of each
-	// device, is no budget. By the name "pinned": bytes of pinned host memory for weights of cards that stand by
-	// (ModelStandingBy); beyond it they come back from their files. 0 is half of what the host has free.
+	// The bytes that the weights and caches of the runtime may take together on one device, given by its name ("cpu",
+	// "cuda:0"). A load or a cache beyond the budget fails with OutOfMemory before any memory is taken. 0, the default
+	// of each device, means no limit. For the name "pinned", the bytes limit the pinned host memory that holds weights
+	// of CUDA devices on standby (ModelStandingBy); weights beyond it are read from their files again. For "pinned", 0
+	// means half of the free host memory.
 	MemoryBudgets map[string]int64
 }
 
@@ -38,51 +40,52 @@ func (o *RuntimeOptions) fill(s *settings[native.RuntimeOptionsHandle]) {
 	}
 }
 
-// ModelOptions: settings of a model. The zero value takes every default.
+// ModelOptions holds the settings of a model. The zero value takes every default.
 type ModelOptions struct {
-	// Called as a load goes on, by the thread that loads, in bytes of the files, the last time with all of them. In
-	// it, calls that wait, load, create or close fail with Reentrant. Where it throws or panics it is called no more,
-	// and the load does the same once it is over.
+	// Receives the progress of a load in bytes of the files, on the thread that loads. In the last call both numbers
+	// are equal. Inside it, calls that wait, load, create or close fail with Reentrant. If it throws or panics, it is
+	// not called again, and the load throws or panics likewise once it has ended.
 	Progress func(doneBytes, totalBytes int64)
 
-	// The device that holds and runs the model: "cpu", "cuda:0". Several, separated by commas, share its layers, which
-	// run in the order of the list: "cuda:0,cuda:1", or "cpu,cuda:0", where the CPU takes the layers that the card
-	// cannot hold. Default: the device of the runtime.
+	// The device that holds and runs the model: "cpu", "cuda:0". Several devices, separated by commas, split its
+	// layers and run them in the order of the list. Examples: "cuda:0,cuda:1", or "cpu,cuda:0", where the CPU takes
+	// the layers that do not fit on the card. Default: the device of the runtime.
 	Device string
 
-	// How the layers go to the devices: "auto", the default, by the bytes that weights and cache take and the devices
-	// have free; the number of layers of each device, as in "20,12"; or the bytes of each that weights and cache may
-	// take at most, as in "24G,512M", by which the layers are then dealt out as automatically. K, M and G stand for
-	// KiB, MiB and GiB; every number of bytes has one.
+	// How the layers are split over the devices. "auto", the default, decides by the bytes that weights and cache take
+	// and that the devices have free. "20,12" gives the number of layers of each device. "24G,512M" gives the maximum
+	// bytes that weights and cache may take on each device; the layers are then split automatically within these
+	// limits. K, M and G mean KiB, MiB and GiB; every number of bytes needs such a suffix.
 	Split string
 
-	// Memory of the devices that the model leaves alone, in bytes: one number for all of them, or one for each,
-	// separated by commas. K, M and G after a number stand for KiB, MiB and GiB. Default: "256M", of which the CPU
-	// takes no notice.
+	// The device memory that the model leaves free, in bytes: one number for all devices, or one for each, separated
+	// by commas. The suffixes K, M and G mean KiB, MiB and GiB. Default: "256M", which does not apply to the CPU.
 	Reserve string
 
-	// The cache that the load leaves room for on its devices; its settings are copied.
+	// The cache that the load leaves memory for on its devices; its settings are copied. NULL, the default: an
+	// automatic split leaves memory for 8192 tokens, and a load only checks that the weights fit.
 	PlannedCache *CacheOptions
 
-	// One of ModelScope. Default: ScopeFull.
+	// Which parts of the model are loaded, one of ModelScope. Default: ScopeFull.
 	Scope ModelScope
 
-	// true: the load reads configuration, tokenizer and headers and plans, and the weights come with the first job of
-	// a cache, or with Model.Wake; the model stands by until then. Of the full scope alone. Default: false.
+	// Whether the model is loaded lazily. Default: false. A lazy load only reads the configuration, tokenizer and
+	// headers and plans the memory. The model is on standby until the first job of a cache, or Model.Wake, loads the
+	// weights. Only for ScopeFull.
 	Lazy bool
 
-	// Into how many shards each layer is cut, 1 to 64: each has its own columns of every matrix and its own heads of
-	// the cache, and they compute side by side. 1, the default: layers are whole. On the CPU shards share its threads
-	// out, and answers are those of one shard to the last bit; on the devices of other backends Runtime.LoadModel and
-	// Runtime.Ate refuse more than one with Unsupported in this version.
+	// The number of shards that each layer is cut into for tensor parallelism, 1 to 64. Each shard has its own columns
+	// of every matrix and its own heads of the cache; shards compute in parallel. 1, the default, keeps layers whole.
+	// On the CPU, shards divide the threads between them, and results equal those of one shard bit for bit. On other
+	// backends, Runtime.LoadModel and Runtime.Ate fail with Unsupported for more than one shard in this version.
 	NumShards int
 
-	// One of ActivationDtype. ActivationI8 makes prompts and batches faster and results less exact, in products with
-	// matrices of EXL2, GPTQ, AWQ and the other formats of integer codes, on the CPU. ActivationF8 does so with
-	// matrices of FP8 (E4M3) whose scales are shared by all rows or by multiples of 128, on NVIDIA cards of compute
-	// capability 9.0; experts stay as they are. All others, and the one that gives logits, stay too. Results still
-	// depend on nothing but the job. A device that cannot: Runtime.LoadModel refuses it with Unsupported. Default:
-	// ActivationFull.
+	// The format of the activations, one of ActivationDtype. Default: ActivationFull. Results still depend on nothing
+	// but the job. Runtime.LoadModel fails with Unsupported if a device does not support the format. ActivationI8
+	// makes prompts and batches faster and results less exact. It applies on the CPU, to matrices of EXL2, GPTQ, AWQ
+	// and the other integer formats. ActivationF8 does the same on NVIDIA cards of compute capability 9.0, for FP8
+	// (E4M3) matrices whose scales are shared by all rows or by multiples of 128 rows, except those of MoE experts.
+	// All other matrices, and the output matrix for the logits, use full precision.
 	ActivationDtype ActivationDtype
 }
 
@@ -108,105 +111,112 @@ func (o *ModelOptions) fill(s *settings[native.ModelOptionsHandle]) {
 	set(s, native.Quire_model_options_set_activation_dtype, int32(o.ActivationDtype))
 }
 
-// CacheOptions: settings of a cache. The zero value takes every default.
+// CacheOptions holds the settings of a cache. The zero value takes every default.
 type CacheOptions struct {
-	// By name, those that have quotas or a weight of their own.
+	// Namespaces with quotas or a weight of their own, by name.
 	Namespaces map[string]NamespaceOptions
 
-	// How metrics and log lines name the cache: UTF-8 of up to 256 bytes. Default: empty, its number.
+	// The name of the cache in metrics and log lines: UTF-8 of up to 256 bytes. Default: empty, which uses the number
+	// of the cache.
 	Name string
 
-	// Tokens that all jobs together can hold in the cache, rounded up to whole pages. 0, the default, is room for one
-	// job of max_seq_len tokens, or for 8192 tokens where that is more.
+	// The number of tokens that all jobs together can hold in the cache, rounded up to whole pages. 0, the default,
+	// means one job of max_seq_len tokens, or 8192 tokens if that is more.
 	MaxTokens int64
 
-	// Makes a cache that grows and shrinks while it is used: it has memory for at least min_tokens, which it promises
-	// to jobs (a job that could need more is refused), and for more as far as jobs need it and the device and its
-	// budget have room, up to max_tokens. What nobody used for a while it gives back, and what no job holds where
-	// another model or cache needs the bytes. 0, the default, takes max_tokens at once.
+	// Makes the cache elastic: it grows and shrinks during use. It always has memory for at least min_tokens, and a
+	// job that could need more is refused. It grows up to max_tokens as jobs need it and the device and its budget
+	// allow. It frees pages that were not used for a while (CacheOptions.PageIdle). It also frees pages that no job
+	// holds if another model or cache needs the memory. 0, the default, takes the memory of max_tokens at once.
 	MinTokens int64
 
-	// How long a cache that grows keeps what no job uses. 0: until others need it. Default: one minute.
+	// How long an elastic cache keeps pages that no job uses. 0 means until others need the memory. Default: one
+	// minute.
 	PageIdle time.Duration
 
-	// Tokens of a page, 1 to 4096. Prompts that share whole pages share their work. Default: 256.
+	// The number of tokens of a page, 1 to 4096. Prompts share the computation of the whole pages that they have in
+	// common. Default: 256.
 	PageTokens int
 
-	// Jobs that run at the same time, 1 to 4096; others wait. Default: 64.
+	// The number of jobs that run at the same time, 1 to 4096; other jobs wait. Default: 64.
 	MaxBatchSize int
 
-	// Jobs whose windows the cache holds at the same time, up to 4096, in layers that see the last tokens alone: these
-	// give pages back before their window, and a longer context costs them nothing. 0, the default, is max_batch_size,
-	// so that no job waits for a window. Fewer make the cache smaller, and jobs wait where that does not suffice.
-	// Models without windows, and caches so small that every page may lie in one, take no notice.
+	// How many jobs can have pages in sliding-window layers at the same time, up to 4096. These layers see only the
+	// last tokens. They free pages that fall out of the window, so a longer context costs them no memory. 0, the
+	// default, means max_batch_size, so that no job waits for a window. A lower number makes the cache smaller, and
+	// jobs wait if it does not suffice. It has no effect on models without sliding windows, or on caches so small that
+	// every page may lie in a window.
 	WindowSequences int
 
-	// Tokens of one step, 1 to 65536: a longer prompt is processed in chunks between the tokens of other jobs. Larger
-	// is faster for prompts and slower to answer others. Default: 512.
+	// The number of tokens of one step, 1 to 65536. A longer prompt is computed in chunks between the tokens of other
+	// jobs. A larger value computes prompts faster, but other jobs wait longer for their tokens. Default: 512.
 	MaxChunkTokens int
 
-	// Tokens that one job may have, prompt and generated ones together. 0, the default, is what the model was made
-	// for, or max_tokens where that is less.
+	// The number of tokens that one job may have, prompt and generated tokens together. 0, the default, means the
+	// context length of the model, or max_tokens if that is less.
 	MaxSeqLen int64
 
-	// Jobs that may wait, 1 to 1000000; one more is refused with Capacity. Default: 1024.
+	// The number of jobs that may wait, 1 to 1000000. A further job fails with Capacity. Default: 1024.
 	MaxQueue int
 
-	// One of KVFormat; Unsupported from Model.Create where the device cannot. With KVAuto models that nobody uses
-	// leave before a smaller format is taken; Cache.KVFormat tells which it is. Default: KVF16.
+	// The storage format of keys and values, one of KVFormat. Default: KVF16. Model.NewCache fails with Unsupported if
+	// the device does not support it. With KVAuto, idle models are evicted before a smaller format is taken;
+	// Cache.KVFormat returns the chosen format.
 	KVFormat KVFormat
 
-	// One of QuotaKind for every namespace that has none of its own: 0 to 2^31 - 1. 0, the default, is no limit. A job
-	// that could never keep to QuotaPages is refused at submit with TooLarge. Cache.SetQuota changes it later.
+	// One QuotaKind for every namespace that has no quota of its own: 0 to 2^31 - 1. 0, the default, means no limit. A
+	// job that can never fit into QuotaPages fails at submit with TooLarge. Cache.SetQuota changes it later.
 	Quotas map[QuotaKind]int
 
-	// The share of the cache in the time of its devices, where other caches of the runtime want them at the same time:
-	// twice the weight is twice the time. Above 0, up to 1000000. Default: 1. Cache.SetDeviceWeight changes it later.
+	// The share of the cache in the time of its devices while other caches of the runtime use the same devices: twice
+	// the weight gets twice the time. Above 0, up to 1000000. Default: 1. Cache.SetDeviceWeight changes it later.
 	DeviceWeight float64
 
-	// How many times longer than a step of the running streams alone one may take that also computes prompts, by what
-	// steps took lately: 1 to 1000. Larger is faster for prompts, smaller keeps the rhythm of the streams. It counts
-	// for the streams of other caches on the same device too. Where more jobs wait for their first token than
-	// generate, steps may take 100 ms until no more than one waits for eight that generate. 0 is no bound but
-	// max_chunk_tokens. Default: 2.5.
+	// Limits how much a step may be slowed down by computing prompts. The value is a multiple of the recent duration
+	// of a step that only decodes the running jobs: 1 to 1000. A larger value computes prompts faster; a smaller one
+	// keeps the token rate of running jobs steady. The running jobs of other caches on the same device count too.
+	// While more jobs wait for their first token than generate, steps may take 100 ms, until at most one job waits per
+	// eight that generate. 0 means no limit but max_chunk_tokens. Default: 2.5.
 	StepStretch *float64
 
-	// Bytes of host memory for pages of prefixes that leave the cache: a later prompt that begins with their tokens,
-	// in the same namespace, takes them back instead of computing them, with the same bits. They count in the memory
-	// budget of "cpu"; what was used last stays longest. Pages computed with an adapter are not kept. Models with
-	// layers that have a window: Model.Create refuses more than 0 with Unsupported. 0, the default: pages that leave
-	// are gone.
+	// The bytes of host memory for prefix pages that are evicted from the cache. A later prompt in the same namespace
+	// that begins with the tokens of such pages copies them back instead of computing them, bit for bit. The least
+	// recently used pages leave first. The bytes count towards the memory budget of "cpu". Pages computed with an
+	// adapter are not kept. For models with sliding-window layers, Model.NewCache fails with Unsupported if this is
+	// above 0. 0, the default, discards evicted pages.
 	PrefixBytes int64
 
-	// A directory for pages that find no room in host memory, and at close for all whole pages, as far as half of
-	// close_timeout_ns goes: later caches of the same model, also in later processes, take them from there. The path
-	// is in UTF-8, and the directory exists. A file is believed only where its model, tokens and checksum are right;
-	// damaged ones are removed, and their pages computed. Who can write there can change what jobs say, and who can
-	// read there can read prompts. Model.Create reads all weights of the model once more to know them again, and
-	// refuses as CacheOptions.PrefixBytes says. Default: empty, none.
+	// A directory for pages that no longer fit into host memory. At close, all whole pages are written there too, as
+	// far as half of close_timeout_ns allows. Later caches of the same model, also in later processes, read pages from
+	// there. The path is UTF-8, and the directory must exist. Default: empty, which means none. A file is used only if
+	// its model, tokens and checksum are right. Damaged files are removed, and their pages computed. Anyone who can
+	// write to the directory can change the output of jobs, and anyone who can read it can read prompts.
+	// Model.NewCache reads all weights of the model once to identify it, and fails for the same models as
+	// CacheOptions.PrefixBytes.
 	PrefixDirectory string
 
-	// Bytes that all pages in the directory may take, whoever wrote them; the oldest are removed first. 0, the
-	// default, is 4 GiB.
+	// The bytes that all pages in the directory may take, including those of other processes. The oldest are removed
+	// first. 0, the default, means 4 GiB.
 	PrefixDirectoryBytes int64
 
-	// Pages that Cache.Pin keeps for all namespaces together; 0, the default, is a quarter of the cache.
+	// The number of pages that Cache.Pin may keep for all namespaces together. 0, the default, means a quarter of the
+	// cache.
 	MaxPinnedPages int
 
-	// How often later jobs may begin before one for which there is no room yet; then all wait for it. 0 to 2^31 - 1.
-	// Default: 16. A negative number is 0, and 0 the default.
+	// How often later jobs may start before a job that does not fit yet; after that, all wait for it. 0 to 2^31 - 1.
+	// Default: 16. In Go, a negative number means 0, and 0 means the default.
 	MaxOvertakes int
 
-	// Time of waiting that are worth one priority, so that no job waits for ever for others of higher priority; 0 is
-	// never. Default: ten seconds. A negative number is 0, and 0 the default.
+	// The waiting time that raises a job's priority by one, so that no job waits forever for jobs of higher priority.
+	// 0 means never. Default: ten seconds. In Go, a negative number means 0, and 0 means the default.
 	Ageing time.Duration
 
-	// Time after which a step counts as hanging: every live job then ends with DeviceLost, and later calls fail with
-	// it. It must be longer than the longest step of a healthy device. 0, the default, is never.
+	// The time after which a step counts as hanging. Every live job then ends with DeviceLost, and later calls fail
+	// with it. The time must be longer than the longest step of a healthy device. 0, the default, means never.
 	StepTimeout time.Duration
 
-	// Time that Cache.Shutdown waits for the step in progress before it gives up a device that hangs. Default: two
-	// seconds. A negative number is 0, and 0 the default.
+	// The time that Cache.Shutdown waits for the running step before it gives up on a hanging device. Default: two
+	// seconds. In Go, a negative number means 0, and 0 means the default.
 	CloseTimeout time.Duration
 }
 
@@ -259,306 +269,317 @@ func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
 	}
 }
 
-// NamespaceOptions: what one namespace has of its own.
+// NamespaceOptions holds the settings of one namespace.
 type NamespaceOptions struct {
-	// In place of those of all namespaces; 0 is no limit.
+	// Quotas that replace those of all namespaces; 0 means no limit.
 	Quotas map[QuotaKind]int
 
-	// Its share where several have jobs that wait: twice the weight is twice the tokens. Default: 1.
+	// Share while several namespaces have waiting jobs: twice the weight gets twice the tokens. Default: 1.
 	Weight float64
 }
 
-// Request: what a job does. The zero value takes every default.
+// Request describes a job. The zero value takes every default.
 type Request struct {
-	// The text to go on after.
+	// The text that the job continues.
 	Prompt string
 
-	// The prompt as ids of tokens; where set, Prompt is not read.
+	// The prompt as token ids; if set, Prompt is not read.
 	Tokens []int32
 
-	// The prompt in parts, in order; where there are any, neither Prompt nor Tokens is read.
+	// The prompt in parts, in order. If there are any, Prompt and Tokens are not read.
 	Parts []PromptPart
 
-	// Takes the events of the job; without one they are taken from the job.
+	// Receives the events of the job; without a queue they are taken from the job.
 	Queue *Queue
 
-	// What the job does, one of JobKind. Default: KindGenerate.
+	// The kind of the job, one of JobKind. Default: KindGenerate.
 	Kind JobKind
 
-	// The tools that go with the messages, or that an answer in a dialect may call: a JSON list as OpenAI has it; an
-	// empty text, the default, is none.
+	// The tools that go with the messages, or that an answer in a dialect may call: a JSON list in the format of
+	// OpenAI. An empty text, the default, means none.
 	Tools string
 
-	// What else the template reads, as a JSON object, such as {"enable_thinking": false}; an empty text, the default,
-	// is nothing. `add_generation_prompt` is true unless it stands here, or `continue_final_message` is true, which
-	// ends the prompt inside of the last message.
+	// Further variables for the template as a JSON object, such as {"enable_thinking": false}. An empty text, the
+	// default, means none. `add_generation_prompt` is true unless it is set here. It is also not true if
+	// `continue_final_message` is true, which ends the prompt inside the last message.
 	TemplateArguments string
 
-	// The template for the messages, as its settings are now.
+	// The template for the messages, copied with its current settings. NULL, the default, means the model's own
+	// template.
 	ChatTemplate *ChatTemplate
 
-	// Turns this off: true, the default: a prompt gets the tokens that the model's own tokenizer puts around a text:
-	// those before it where its first part is text, those after it where its last part is.
+	// Negation of this setting, which is true by default: Whether a prompt gets the tokens that the model's tokenizer
+	// puts around a text. The tokens before a text are added if the first part of the prompt is text, and those after
+	// a text if the last part is.
 	NoSpecial bool
 
-	// true: the text of special tokens in parts that are text is read as those tokens, for templates. false, the
-	// default: it is ordinary text, so that a user's text cannot forge them.
+	// Whether the text of special tokens in text parts becomes those tokens, as templates need. Default: false. With
+	// the default it stays ordinary text, so that user input cannot forge special tokens.
 	ParseSpecial bool
 
-	// Tokens to generate at most, 1 to 2^31 - 1. Default: 256.
+	// The maximum number of tokens to generate, 1 to 2^31 - 1. Default: 256.
 	MaxNewTokens int
 
-	// Tokens before which no stop token is drawn; stop strings still end the job. Default: 0.
+	// The number of tokens before which no stop token is sampled. Stop strings still end the job. Default: 0.
 	MinNewTokens int
 
-	// Tokens that end the job beside the model's own, in place of those set before; 1024 at most. Their text is not
-	// part of the result. Default: none.
+	// The tokens that end the job in addition to the model's own, replacing those set before; at most 1024. Their text
+	// is not part of the result. Default: none.
 	StopTokens []int32
 
-	// One more text that ends the job: 1 to 4096 bytes, 256 texts at most. Neither it nor a piece of it is ever part
-	// of the result, however it falls on token boundaries.
+	// A text that ends the job: 1 to 4096 bytes, at most 256 texts. No part of it is ever in the result, however it is
+	// split into tokens.
 	StopTexts []string
 
-	// One more text that must not appear: 1 to 4096 bytes, 256 texts at most, not one of the stop texts. Where it is
-	// complete, the tokens from the one on in which it begins are taken back, with all that they had changed, and that
-	// one is not drawn there again. Text is held back as long as a banned one may begin in it, and let out in whole
-	// tokens, so that no event is taken back for it. A job ends with InvalidArgument where there is no other way on,
-	// and with Capacity where more than 65536 draws were taken back. In a fork whose parent was amid such a text, the
-	// first token of its own gives way.
+	// A text that must not appear in the result: 1 to 4096 bytes, at most 256 texts, and none of the stop texts. When
+	// it is complete, all tokens from the one in which it begins are taken back, with all their effects, and that
+	// token is not sampled there again. Text is held back while a banned text may begin in it, and released in whole
+	// tokens, so no event has to be taken back. In a fork whose parent was inside such a text, the first token of the
+	// fork is replaced. The job ends with InvalidArgument if no other continuation is left, and with Capacity if more
+	// than 65536 sampled tokens were taken back.
 	BannedTexts []string
 
-	// true: token healing. The last token of the prompt is taken off, and the first new tokens are drawn among those
-	// that begin with its text, so that a prompt which ends inside of a word goes on as that word. Its text is not
-	// said again. Nothing is healed where the prompt has one token, or ends in a special one. Refused together with a
-	// constraint, whose text begins anew. Default: false.
+	// Whether token healing is applied. Default: false. Healing removes the last token of the prompt and samples the
+	// first new tokens among those that begin with its text. A prompt that ends inside a word then continues that
+	// word. The removed text is not repeated in the result. Nothing is healed if the prompt has one token, or ends in
+	// a special one. Submit refuses healing together with a constraint, since the constraint would have to match text
+	// of the prompt.
 	HealPrompt bool
 
-	// What the text is to lead away from; tokenized at submit like a prompt of one text. Default: none.
+	// The text that guidance leads away from; submit tokenizes it like a prompt of one text. Default: none.
 	NegativePromptText string
 
-	// The same as token ids, in place of what was set before.
+	// The negative prompt as token ids, replacing what was set before.
 	NegativePromptTokens []int32
 
-	// 0 to 100. Above 1 the text is led away from the negative prompt, below 1 towards it. Refused at submit unless a
-	// negative prompt and another scale than 1, the default, are both set.
+	// The guidance scale, 0 to 100. Above 1 the text is led away from the negative prompt, below 1 towards it.
+	// Default: 1. Submit refuses a scale other than 1 without a negative prompt, and a negative prompt without such a
+	// scale.
 	GuidanceScale *float64
 
-	// true: the end-of-sequence tokens of the model do not end the job. false, the default: they do.
+	// Whether the end-of-sequence tokens of the model are ignored and do not end the job. Default: false.
 	IgnoreEOS bool
 
-	// Ends the job with Loop once its newest tokens are the same 1 to max_period tokens, at least min_repeats times in
-	// a row. max_period 1 to 1024 and min_repeats 2 to 1024, or both 0, the default: off.
+	// A guard that ends the job with Loop once its newest tokens are the same 1 to max_period tokens, at least
+	// min_repeats times in a row. max_period is 1 to 1024 and min_repeats 2 to 1024; both 0, the default, means off.
 	LoopGuardMaxPeriod int
 
 	LoopGuardMinRepeats int
 
-	// What the text has to be (constraint.h): no token is drawn that leads elsewhere, and the model's end tokens are
-	// drawn only where the text may be over. A job ends with InvalidArgument where its constraint cannot be met any
-	// more, and with Completed where nothing may follow and no end token is left. The constraint has to be of the
-	// vocabulary of the cache's model, which submit checks. The request and its jobs keep what they need of it alive.
+	// The constraint that the text must match (constraint.h). Only tokens that continue a matching text are sampled,
+	// and end tokens only if the text may be complete. The constraint must be compiled for the vocabulary of the
+	// cache's model, which submit checks. The request and its jobs keep what they need of it alive. A job ends with
+	// InvalidArgument if its constraint can no longer be met, and with Completed if nothing may follow and no end
+	// token is left. NULL, the default, means any text.
 	Constraint *Constraint
 
-	// All settings of a preset, in place of those set before; what is set afterwards counts. "neutral", "greedy",
-	// "precise", "balanced" or "creative". The seed, biases and banned tokens stay.
+	// Replaces all sampling settings by a preset: "neutral", "greedy", "precise", "balanced" or "creative". Later
+	// setters override it. The seed, biases and banned tokens stay.
 	SamplingPreset string
 
-	// The same with what the authors of a model recommend in its generation_config.json; NotFound where it has none.
+	// Replaces all sampling settings by those that the authors of a model recommend in its generation_config.json.
+	// Later setters override them. The seed, biases and banned tokens stay. Fails with NotFound if the model has none.
 	SamplingOfModel *Model
 
-	// true: each submit draws a seed of its own (JobInfo.Seed tells it). false, the default: the seed set below.
+	// Whether each submit takes a random seed, which JobInfo.Seed returns, instead of the one set below. Default:
+	// false.
 	RandomSeed bool
 
-	// Same seed, same prompt, same settings: same tokens. Default: 0.
+	// The seed. The same seed, prompt and settings give the same tokens. Default: 0.
 	Seed uint64
 
-	// Once per distinct token in range: a positive logit is divided by it, any other multiplied. 0.01 to 100. Default:
-	// 1, off.
+	// The repetition penalty, 0.01 to 100. It applies once per distinct token in range: a positive logit is divided by
+	// it, any other multiplied. Default: 1, off.
 	RepetitionPenalty float64
 
-	// Taken off a token's logit once per occurrence in range. -100 to 100. Default: 0.
+	// The penalty that is subtracted from a token's logit for each occurrence in range, -100 to 100. Default: 0.
 	FrequencyPenalty float64
 
-	// Taken off a token's logit once where it occurs in range. -100 to 100. Default: 0.
+	// The penalty that is subtracted once from the logit of a token that occurs in range, -100 to 100. Default: 0.
 	PresencePenalty float64
 
-	// The range of the three: the last tokens, prompt included; -1, the default, is all of them.
+	// The range of the three penalties: the number of last tokens, prompt included. -1, the default, means all.
 	PenaltyRange int
 
-	// Over how many older tokens the penalties fade to nothing. Default: 0.
+	// The number of tokens before the range over which the penalties fade to zero. Default: 0.
 	PenaltyDecay int
 
-	// DRY: a token that has followed an earlier occurrence of the newest L tokens gets multiplier * base ^ (L -
-	// allowed_length) taken off its logit, L the longest such length, where that is allowed_length or more. 0 to 100.
-	// Default: 0, off.
+	// The multiplier of DRY, which penalizes repeated sequences; 0 to 100. Let L be the longest length such that the
+	// newest L tokens occurred before, followed by a token t. If L is at least allowed_length, multiplier * base ^ (L
+	// - allowed_length) is subtracted from the logit of t. Default: 0, off.
 	DryMultiplier float64
 
-	// 1 to 8. Default: 1.75.
+	// The base of DRY, 1 to 8. Default: 1.75.
 	DryBase float64
 
-	// 1 to 1024. Default: 2.
+	// The allowed length of DRY, 1 to 1024 tokens. Default: 2.
 	DryAllowedLength int
 
-	// Tokens that are compared at most, allowed_length to 1024. Default: 64.
+	// The maximum number of tokens that DRY compares, allowed_length to 1024. Default: 64.
 	DryMaxLength int
 
-	// How many of the last tokens DRY looks at, prompt included; -1, the default, is all of them.
+	// The number of last tokens that DRY considers, prompt included. -1, the default, means all.
 	DryRange int
 
-	// Tokens over which no repetition reaches, in place of those set before. Default: none.
+	// The tokens at which a repetition of DRY ends, replacing those set before. Default: none.
 	DryBreakers []int32
 
-	// Added to the logit of one token, in place of what was set for it before. -1e30 to 1e30. 4096 tokens at most.
+	// The value that is added to the logit of one token, replacing the one set for it before; -1e30 to 1e30. At most
+	// 4096 tokens.
 	LogitBias map[int32]float64
 
-	// Tokens that are never drawn, in place of those set before. Default: none.
+	// The tokens that are never sampled, replacing those set before. Default: none.
 	BannedTokens []int32
 
-	// Divides the logits, 0 to 100. Below 0.01 the likeliest token is taken always. Default: 1.
+	// The temperature, which divides the logits; 0 to 100. Below 0.01 the likeliest token is always taken. Default: 1.
 	Temperature *float64
 
-	// Quadratic sampling: a logit that lies d below the largest comes to lie d * d * factor below it, before
+	// The factor of quadratic sampling: a logit that is d below the largest moves to d * d * factor below it, before
 	// temperature. 0 to 100. Default: 0, off.
 	SmoothingFactor float64
 
-	// With a maximum above the minimum the temperature follows the entropy H of the candidates: minimum + (maximum -
-	// minimum) * (H / largest H) ^ exponent; the fixed temperature then only says whether the draw is greedy. 0.01 to
-	// 100. Default of both: 0.01, off.
+	// The minimum of the dynamic temperature, 0.01 to 100. If the maximum is above the minimum, the temperature
+	// follows the entropy H of the candidates: minimum + (maximum - minimum) * (H / largest H) ^ exponent. The fixed
+	// temperature then only decides whether sampling is greedy. Default of both: 0.01, off.
 	MinTemperature float64
 
-	// See Request.MinTemperature.
+	// The maximum of the dynamic temperature; see Request.MinTemperature.
 	MaxTemperature float64
 
-	// 0.01 to 100. Default: 1.
+	// The exponent of the dynamic temperature, 0.01 to 100. Default: 1.
 	TemperatureExponent float64
 
-	// Keeps tokens whose logit lies at most this many standard deviations of all logits below the largest. 0 to 1000.
+	// Keeps tokens whose logit is at most this many standard deviations of all logits below the largest. 0 to 1000.
 	// Default: 0, all.
 	TopNSigma float64
 
 	// Keeps the k likeliest tokens. Default: 0, all.
 	TopK int
 
-	// Keeps the fewest tokens, likeliest first, that together have this probability; above 0, up to 1. Default: 1,
+	// Keeps the smallest set of likeliest tokens that together have this probability; above 0, up to 1. Default: 1,
 	// all.
 	TopP float64
 
-	// Keeps tokens of at least a times the square of the largest probability; 0 to 1. Default: 0, all.
+	// Keeps tokens whose probability is at least top_a times the square of the largest one; 0 to 1. Default: 0, all.
 	TopA float64
 
-	// Keeps tokens at least this share as likely as the likeliest; 0 to 1. Default: 0, all.
+	// Keeps tokens whose probability is at least min_p times the largest one; 0 to 1. Default: 0, all.
 	MinP float64
 
-	// Tail-free sampling: keeps the likeliest tokens up to the one at which the curvature of the sorted probabilities,
-	// summed and normalised, passes z. 0 to 1. Default: 1, all.
+	// The threshold z of tail-free sampling: keeps the likeliest tokens up to the one at which the summed, normalized
+	// curvature of the sorted probabilities exceeds z. 0 to 1. Default: 1, all.
 	TailFree float64
 
-	// Locally typical sampling: keeps the tokens whose information lies closest to the entropy, the fewest whose
-	// probability together reaches this; above 0, up to 1. Default: 1, all.
+	// The probability of locally typical sampling: keeps the tokens whose information content is closest to the
+	// entropy, as few as together reach this probability. Above 0, up to 1. Default: 1, all.
 	Typical float64
 
-	// Mirostat 2: keeps tokens whose surprise in bits is at most mu, the likeliest always; mu begins at 2 tau and
-	// moves by eta * (tau - surprise of the drawn token) with each token. 0 to 100. Default: 0, off.
+	// Tau of Mirostat 2: keeps tokens whose surprise in bits is at most mu, and always the likeliest. mu begins at 2
+	// tau and moves by eta * (tau - surprise of the sampled token) with each token. 0 to 100. Default: 0, off.
 	MirostatTau float64
 
-	// 0 to 1. Default: 0.1.
+	// Eta of Mirostat 2, 0 to 1. Default: 0.1.
 	MirostatEta float64
 
-	// Exclude top choices: with this probability, drawn for each token, all tokens as likely as the threshold or
-	// likelier go but the least likely of them. 0 to 1. Default: 0, off.
+	// The probability of exclude top choices (XTC), drawn for each token. When it applies, all tokens at least as
+	// likely as the threshold are removed except the least likely of them. 0 to 1. Default: 0, off.
 	XtcProbability float64
 
-	// 0 to 1. Default: 0.1.
+	// The threshold of XTC, 0 to 1. Default: 0.1.
 	XtcThreshold float64
 
-	// Tokens that never go by the exclusion of top choices, and are not counted among them, in place of those set
-	// before. Default: none.
+	// The tokens that XTC neither removes nor counts, replacing those set before. Default: none.
 	XtcIgnored []int32
 
-	// Draws from the candidates in order of probability with u ^ exp(-skew) in place of the uniform u: above 0 the
-	// less likely ones gain. -5 to 5. Default: 0, off.
+	// The skew: sampling from the candidates in order of probability uses u ^ exp(-skew) instead of the uniform number
+	// u. Above 0, less likely tokens gain. -5 to 5. Default: 0, off.
 	Skew float64
 
-	// The order of what shapes the candidates, such as "top_k, temperature, xtc": each at most once, and those that
-	// are switched on have to be among them. Names: temperature, top_n_sigma, top_k, top_p, top_a, min_p, tail_free,
-	// typical, mirostat, xtc; they stand here in the order that an empty text, the default, means.
+	// The order of the sampling stages, such as "top_k, temperature, xtc". Each stage may appear once, and every stage
+	// that is switched on must appear. An empty text, the default, means this order: temperature, top_n_sigma, top_k,
+	// top_p, top_a, min_p, tail_free, typical, mirostat, xtc.
 	SamplerOrder string
 
-	// How the model writes its answer: the name of a dialect (response.h), or "auto", the one that the chat template
-	// of the request or of the model tells, or the special tokens of its vocabulary. TEXT events then say of what kind
-	// their text is (Event.ResponseKind), and the text of special tokens is part of it. The tools of the request say
-	// which arguments are strings where the dialect does not. An empty text, the default: text is text. NotFound where
-	// there is no such dialect.
+	// The dialect of the answer: a name (response.h), or "auto", which takes the dialect of the chat template of the
+	// request or model, or of the special tokens of the model's vocabulary. TEXT events then have a kind
+	// (Event.ResponseKind), and their text includes that of special tokens. The tools of the request decide which
+	// arguments are strings if the dialect leaves that open. An empty text, the default, means plain text. Fails with
+	// NotFound if there is no such dialect.
 	ResponseDialect string
 
-	// With a dialect: where reasoning begins, one of ReasoningStart of response.h. Default: ReasoningClosed, unless
-	// the prompt has opened it: the words of the template for messages, or else the text of the prompt.
+	// Where reasoning begins in an answer with a dialect, one of ReasoningStart of response.h. Default:
+	// ReasoningClosed, unless the prompt has opened reasoning. For messages, the template's text decides that,
+	// otherwise the text of the prompt.
 	Reasoning ReasoningStart
 
-	// With a dialect: tokens of reasoning at most, from 0 on; -1, the default: no limit. After so many, and a
-	// character that is whole, the tokens come with which reasoning ends and text begins; where a constraint does not
-	// let them through at that place, it has its way. Later reasoning counts too. A negative number is 0, and 0 the
-	// default.
+	// The maximum number of reasoning tokens in an answer with a dialect, 0 or more. -1, the default, means no limit.
+	// At the limit, and after a whole character, the tokens that end reasoning and begin text are inserted. A
+	// constraint that does not allow them at that place takes precedence. Reasoning later in the answer counts too. In
+	// Go, a negative number means 0, and 0 means the default.
 	ReasoningBudget int
 
-	// true: the text of special tokens is part of the text. false, the default: it is left out.
+	// Whether the text of special tokens is part of the text. Default: false.
 	EmitSpecial bool
 
-	// true: events carry the log-probability of each token. Default: false.
+	// Whether events contain the log-probability of each token. Default: false.
 	LogProbs bool
 
-	// How many of the likeliest tokens events carry beside each token, 0 to 64; above 0 it implies Request.LogProbs.
+	// The number of likeliest tokens that events contain for each token, 0 to 64. Above 0 it implies Request.LogProbs.
 	// Default: 0.
 	TopLogProbs int
 
-	// true: a KindScore job keeps all logits, 1 GiB at most, for Job.RawLogits. Default: false.
+	// Whether a KindScore job keeps all logits, at most 1 GiB, for Job.RawLogits. Default: false.
 	RawLogits bool
 
-	// How a KindEmbed job makes its vector, one of Pooling. Default: PoolingMean.
+	// How a KindEmbed job computes its vector, one of Pooling. Default: PoolingMean.
 	Pooling Pooling
 
-	// Turns this off: true, the default: the vector of a KindEmbed job has length 1.
+	// Negation of this setting, which is true by default: Whether the vector of a KindEmbed job is scaled to length 1.
 	Unnormalized bool
 
-	// Any number; every event of the job carries it. Default: 0.
+	// A number that every event of the job carries. Default: 0.
 	UserData uint64
 
-	// Of completions that are submitted together each has this much more than the one before it. Default: 0.
+	// The difference of the user data of adjacent completions that are submitted together. Default: 0.
 	UserDataStep uint64
 
-	// One of EventPolicy. Default: EventsCoalesce.
+	// The policy for events that are not taken, one of EventPolicy. Default: EventsCoalesce.
 	EventPolicy EventPolicy
 
-	// Events that may wait before the policy acts, 2 to 65536. Default: 64.
+	// The number of events that may wait before the policy applies, 2 to 65536. Default: 64.
 	MaxUnreadEvents int
 
-	// true: the job yields EventProgress events. Default: false.
+	// Whether the job emits EventProgress events. Default: false.
 	ProgressEvents bool
 
-	// Jobs share cached prefixes only within a namespace, such as a tenant: UTF-8, up to 256 bytes. Default: empty.
+	// The namespace of the job, such as a tenant: UTF-8, up to 256 bytes. Jobs share cached prefixes only within a
+	// namespace. Default: empty.
 	Namespace string
 
-	// Larger goes first; -1000 to 1000. Default: 0.
+	// The priority; larger goes first. -1000 to 1000. Default: 0.
 	Priority int
 
-	// Time after submit by which work on the job must have begun; it ends with Deadline else. 0, the default, is no
-	// deadline, here and below.
+	// The time after submit by which work on the job must begin; otherwise the job ends with Deadline. 0, the default,
+	// means no deadline.
 	QueueDeadline time.Duration
 
-	// Time after submit by which the first token must be there.
+	// The time after submit by which the first token must be generated; otherwise the job ends with Deadline. 0, the
+	// default, means no deadline.
 	FirstTokenDeadline time.Duration
 
-	// Time after submit by which the job must be over.
+	// The time after submit by which the job must end; otherwise it ends with Deadline. 0, the default, means no
+	// deadline.
 	Deadline time.Duration
 
-	// true: room for the prompt and max_new_tokens is taken at once, so that the job never has to give it to others.
+	// Whether the pages for the prompt and max_new_tokens are reserved at once, so that the job is never preempted.
 	// Default: false.
 	ReserveWhole bool
 
-	// Turns this off: true, the default: the job starts from what the cache has of its prompt. false: it computes all
-	// of it.
+	// Negation of this setting, which is true by default: Whether the job reuses cached pages of its prompt. With
+	// false it computes the whole prompt.
 	NoReuse bool
 
-	// Turns this off: true, the default: later jobs may start from what this one computed.
+	// Negation of this setting, which is true by default: Whether later jobs may reuse the pages of this one.
 	NoPublish bool
 }
 
@@ -718,18 +739,18 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	o.fillRest(s)
 }
 
-// PromptPart: one part of a prompt. The first of its fields that is set counts.
+// PromptPart is a part of a prompt. The first of its fields that is set applies.
 type PromptPart struct {
-	// A message, or a list of them, in JSON as OpenAI has them: the chat template makes them into tokens.
+	// A message, or a list of them, as JSON in the format of OpenAI. The chat template converts them to tokens.
 	Messages string
 
-	// One special token, as the tokenizer's file spells it, such as "<|im_end|>".
+	// One special token, as spelled in the tokenizer's file, such as "<|im_end|>".
 	Special string
 
-	// Ids of tokens, taken as they are.
+	// Token ids, taken as they are.
 	Tokens []int32
 
-	// Text, tokenized at submit, by itself.
+	// Text that submit tokenizes separately from other parts.
 	Text string
 }
 

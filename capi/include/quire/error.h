@@ -15,29 +15,27 @@
 #define QUIRE_ERROR_OK 0               /* nothing failed */
 #define QUIRE_ERROR_INVALID_ARGUMENT 1 /* a parameter is invalid; the message names it and its range */
 #define QUIRE_ERROR_BAD_HANDLE 2       /* a handle is freed, foreign or of another type */
-#define QUIRE_ERROR_OUT_OF_MEMORY                                                                          \
-  3                                /* host or device memory ran out; the message has bytes needed and free \
-                                    */
-#define QUIRE_ERROR_NOT_FOUND 4    /* a file, device or id does not exist */
-#define QUIRE_ERROR_IO 5           /* the operating system refused a read or a write */
-#define QUIRE_ERROR_FORMAT 6       /* a file or input is malformed */
-#define QUIRE_ERROR_TRUNCATED 7    /* a file is shorter than its header declares */
-#define QUIRE_ERROR_UNSUPPORTED 8  /* well-formed, but not supported by this library */
-#define QUIRE_ERROR_CAPACITY 9     /* a limit is reached now; a later try may succeed */
-#define QUIRE_ERROR_CANCELLED 10   /* the wait or load was cancelled (cancel.h) */
-#define QUIRE_ERROR_TIMEOUT 11     /* a timeout passed */
-#define QUIRE_ERROR_CLOSED 12      /* the object was closed, perhaps while the call waited */
-#define QUIRE_ERROR_ENCODING 13    /* text is not UTF-8; the message has the byte offset */
-#define QUIRE_ERROR_NUMERIC 14     /* NaN or infinity instead of a finite number */
-#define QUIRE_ERROR_DEVICE_LOST 15 /* a device failed; all work on it has ended, freeing still works */
-#define QUIRE_ERROR_DEADLINE 16    /* a deadline of the job passed; a later try may succeed */
-#define QUIRE_ERROR_FORKED 17      /* called in a child of fork() */
-#define QUIRE_ERROR_VERSION 18     /* the caller was compiled against an incompatible header */
-#define QUIRE_ERROR_INTERNAL 19    /* a defect of the library */
-#define QUIRE_ERROR_REENTRANT 20   /* called from a callback that does not allow it */
-#define QUIRE_ERROR_QUOTA 21       /* the quota of a namespace is used up; a later try may succeed */
-#define QUIRE_ERROR_TOO_LARGE 22   /* can never fit into the cache or the quota of its namespace */
-#define QUIRE_ERROR_SLOW_READER 23 /* the events of the job were not taken in time (QUIRE_EVENTS_END) */
+#define QUIRE_ERROR_OUT_OF_MEMORY 3    /* host or device memory ran out; message: bytes needed and free */
+#define QUIRE_ERROR_NOT_FOUND 4        /* a file, device or id does not exist */
+#define QUIRE_ERROR_IO 5               /* the operating system refused a read or a write */
+#define QUIRE_ERROR_FORMAT 6           /* a file or input is malformed */
+#define QUIRE_ERROR_TRUNCATED 7        /* a file is shorter than its header declares */
+#define QUIRE_ERROR_UNSUPPORTED 8      /* well-formed, but not supported by this library */
+#define QUIRE_ERROR_CAPACITY 9         /* a limit is reached now; a later try may succeed */
+#define QUIRE_ERROR_CANCELLED 10       /* the wait or load was cancelled (cancel.h) */
+#define QUIRE_ERROR_TIMEOUT 11         /* a timeout passed */
+#define QUIRE_ERROR_CLOSED 12          /* the object was closed, perhaps while the call waited */
+#define QUIRE_ERROR_ENCODING 13        /* text is not UTF-8; the message has the byte offset */
+#define QUIRE_ERROR_NUMERIC 14         /* NaN or infinity instead of a finite number */
+#define QUIRE_ERROR_DEVICE_LOST 15     /* a device failed; all work on it has ended, freeing still works */
+#define QUIRE_ERROR_DEADLINE 16        /* a deadline of the job passed; a later try may succeed */
+#define QUIRE_ERROR_FORKED 17          /* called in a child of fork() */
+#define QUIRE_ERROR_VERSION 18         /* the caller was compiled against an incompatible header */
+#define QUIRE_ERROR_INTERNAL 19        /* a defect of the library */
+#define QUIRE_ERROR_REENTRANT 20       /* called from a callback that does not allow it */
+#define QUIRE_ERROR_QUOTA 21           /* the quota of a namespace is used up; a later try may succeed */
+#define QUIRE_ERROR_TOO_LARGE 22       /* can never fit into the cache or the quota of its namespace */
+#define QUIRE_ERROR_SLOW_READER 23     /* the events of the job were not taken in time (QUIRE_EVENTS_END) */
 #define QUIRE_ERROR_DEADLINE_TOO_SHORT 24 /* no similar job has ever been fast enough for the deadline */
 
 #ifdef __cplusplus

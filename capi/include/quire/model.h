@@ -14,12 +14,10 @@
 #define QUIRE_TOKEN_UNK 4 /* replacement for input that the tokenizer cannot represent */
 
 /* Place where the weights of a model are. A later version may add states. */
-#define QUIRE_MODEL_STATE_RESIDENT 1 /* on the devices of the model */
-#define QUIRE_MODEL_STATE_STANDING_BY                                                                   \
-  2                                 /* off the devices, files still open, so the same weights come back \
-                                     */
-#define QUIRE_MODEL_STATE_ON_DISK 3 /* off the devices, files closed */
-#define QUIRE_MODEL_STATE_MOVING 4  /* between two of these states */
+#define QUIRE_MODEL_STATE_RESIDENT 1    /* on the devices of the model */
+#define QUIRE_MODEL_STATE_STANDING_BY 2 /* off the devices, files open: the same weights come back */
+#define QUIRE_MODEL_STATE_ON_DISK 3     /* off the devices, files closed */
+#define QUIRE_MODEL_STATE_MOVING 4      /* between two of these states */
 
 /* Counters of the movements of the weights since the model was loaded. */
 #define QUIRE_MODEL_FIGURE_WAITS 1 /* times that jobs found the weights away and waited */

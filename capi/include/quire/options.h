@@ -24,9 +24,7 @@
 /* Parts of a model that are loaded. */
 #define QUIRE_MODEL_SCOPE_FULL 0      /* everything */
 #define QUIRE_MODEL_SCOPE_TOKENIZER 1 /* only the tokenizer: encode and decode work, nothing else */
-#define QUIRE_MODEL_SCOPE_METADATA                                        \
-  2 /* everything but the weights: the model can be described and planned \
-     */
+#define QUIRE_MODEL_SCOPE_METADATA 2  /* all but the weights: enough to describe and plan */
 
 /* Storage formats of keys and values. */
 #define QUIRE_KV_F16 0

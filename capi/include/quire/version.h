@@ -10,17 +10,16 @@
 #include <quire/base.h>
 
 /* Version of this header, as numbers and as text. */
-#define QUIRE_VERSION_MAJOR 0 /* raised by a change that callers must adapt to */
-#define QUIRE_VERSION_MINOR 1 /* raised by an addition; while the major number is 0, also by a change */
-#define QUIRE_VERSION_PATCH 0 /* raised by a fix */
+#define QUIRE_VERSION_MAJOR 0        /* raised by a change that callers must adapt to */
+#define QUIRE_VERSION_MINOR 1        /* raised by an addition; while the major number is 0, by any change */
+#define QUIRE_VERSION_PATCH 0        /* raised by a fix */
 #define QUIRE_VERSION_STRING "0.1.0" /* the three numbers, separated by dots */
 
 /* Version of the binary interface. The major number changes if something is changed or removed. The
  * minor number changes if something is added and, while the major number is 0, also if something is
  * changed or removed. The SONAME contains the major number and, while that is 0, also the minor number. */
 #define QUIRE_ABI_MAJOR 0 /* raised if callers have to be recompiled */
-#define QUIRE_ABI_MINOR \
-  1 /* raised by an addition; while the major number is 0, also if callers have to be recompiled */
+#define QUIRE_ABI_MINOR 1 /* raised by an addition; while the major number is 0, by any change */
 
 #ifdef __cplusplus
 extern "C" {

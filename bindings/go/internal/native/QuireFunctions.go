@@ -164,7 +164,7 @@ const (
 	QUIRE_ABI_MINOR int32 = 1
 )
 
-// functions are those of the library, by their names with a capital.
+// functions holds the functions of the library, by their names with a capital first letter.
 type functions struct {
 	Quire_alias_add_fallback func(AliasHandle, CacheHandle, *ErrorHandle) int32
 	Quire_alias_clear_fallbacks func(AliasHandle, *ErrorHandle) int32

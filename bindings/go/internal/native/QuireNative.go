@@ -317,418 +317,418 @@ typedef _goslice_ swig_type_287;
 typedef _gostring_ swig_type_288;
 typedef long long swig_type_289;
 typedef _goslice_ swig_type_290;
-extern void _wrap_Swig_free_native_2f6ff26d28dacd19(uintptr_t arg1);
-extern uintptr_t _wrap_Swig_malloc_native_2f6ff26d28dacd19(swig_intgo arg1);
-extern int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19(void);
-extern int _wrap_QUIRE_WAIT_FAILED_native_2f6ff26d28dacd19(void);
-extern int _wrap_QUIRE_WAIT_END_native_2f6ff26d28dacd19(void);
-extern int _wrap_QUIRE_WAIT_CANCELLED_native_2f6ff26d28dacd19(void);
-extern int _wrap_quire_error_code_native_2f6ff26d28dacd19(uintptr_t arg1);
-extern swig_type_1 _wrap_quire_error_message_native_2f6ff26d28dacd19(uintptr_t arg1);
-extern int _wrap_quire_error_is_retryable_native_2f6ff26d28dacd19(uintptr_t arg1);
-extern swig_type_2 _wrap_quire_error_retry_after_ns_native_2f6ff26d28dacd19(uintptr_t arg1);
-extern int _wrap_quire_error_free_native_2f6ff26d28dacd19(uintptr_t arg1);
-extern swig_type_3 _wrap_quire_error_code_name_native_2f6ff26d28dacd19(int arg1);
-extern swig_type_4 _wrap_quire_version_string_native_2f6ff26d28dacd19(void);
-extern int _wrap_quire_abi_check_native_2f6ff26d28dacd19(int arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_options_create_native_2f6ff26d28dacd19(swig_voidp arg1);
-extern int _wrap_quire_runtime_options_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_options_set_num_threads_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_device_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_model_options_create_native_2f6ff26d28dacd19(swig_voidp arg1);
-extern int _wrap_quire_model_options_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_split_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_reserve_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_planned_cache_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_lazy_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_activation_dtype_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_options_create_native_2f6ff26d28dacd19(swig_voidp arg1);
-extern int _wrap_quire_cache_options_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_min_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_idle_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_batch_size_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_window_sequences_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_queue_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_kv_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_quota_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_17 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_18 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_device_weight_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_21 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_overtakes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_22 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_23 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_24 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_num_devices_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_25 _wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_26 arg3, swig_voidp arg4);
-extern swig_type_27 _wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_28 arg3, swig_voidp arg4);
-extern swig_type_29 _wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_30 arg3, swig_voidp arg4);
-extern swig_type_31 _wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_32 _wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_33 arg2, swig_type_34 arg3, swig_voidp arg4);
-extern swig_type_35 _wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_36 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_37 arg3, uintptr_t arg4, swig_voidp arg5);
-extern int _wrap_quire_model_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_state_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_wake_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_38 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_model_evict_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_39 arg3, uintptr_t arg4, swig_voidp arg5);
-extern int _wrap_quire_model_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_40 arg2, swig_voidp arg3);
-extern swig_type_41 _wrap_quire_model_figure_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_42 _wrap_quire_model_encode_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_43 arg2, int arg3, int arg4, swig_type_44 arg5, swig_voidp arg6);
-extern swig_type_45 _wrap_quire_model_decode_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_46 arg2, int arg3, swig_type_47 arg4, swig_voidp arg5);
-extern swig_type_48 _wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_50 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_is_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_special_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_51 _wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_52 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tokenizer_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_53 _wrap_quire_model_path_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_54 arg2, swig_voidp arg3);
-extern swig_type_55 _wrap_quire_model_architecture_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_56 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_hidden_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_heads_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_57 _wrap_quire_model_max_context_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern double _wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_58 _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_shards_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_59 _wrap_quire_model_shard_weight_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_60 _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_61 arg3, swig_voidp arg4);
-extern swig_type_62 _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_63 arg3, swig_voidp arg4);
-extern swig_type_64 _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_65 arg3, swig_voidp arg4);
-extern swig_type_66 _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_67 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_68 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_69 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern swig_type_70 _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_kv_format_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_71 _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_stats_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_72 _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_73 arg2, swig_type_74 arg3, swig_voidp arg4);
-extern swig_type_75 _wrap_quire_cache_query_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_76 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_77 _wrap_quire_cache_pin_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_78 arg3, swig_type_79 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_80 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_81 arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_82 arg2, uintptr_t arg3, swig_type_83 arg4, swig_voidp arg5);
-extern swig_type_84 _wrap_quire_cache_score_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_85 arg3, swig_type_86 arg4, uintptr_t arg5, swig_type_87 arg6, swig_voidp arg7);
-extern swig_type_88 _wrap_quire_cache_logits_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_89 arg3, uintptr_t arg4, swig_type_90 arg5, swig_voidp arg6);
-extern swig_type_91 _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_93 _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_95 _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_97 _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_98 _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_100 _wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_101 _wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_102 _wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_103 _wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_104 _wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_105 _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_106 _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_107 _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_108 _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_109 _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_110 _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_112 _wrap_quire_stats_steps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_114 _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_115 _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_117 _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_118 _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_119 _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_120 _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_121 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_stats_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_122 _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_stats_num_shards_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_123 _wrap_quire_stats_shard_device_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_stats_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_job_request_create_native_2f6ff26d28dacd19(swig_voidp arg1);
-extern int _wrap_quire_job_request_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_guidance_scale_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_range_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_decay_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_multiplier_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_140 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_exponent_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_n_sigma_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_k_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_p_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_a_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_p_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tail_free_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_typical_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_151 arg3, swig_voidp arg4);
-extern swig_type_152 _wrap_quire_job_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_153 arg2, uintptr_t arg3, swig_type_154 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_155 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_job_cancel_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_pause_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_resume_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_rewind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_fork_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_156 _wrap_quire_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_157 _wrap_quire_job_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_state_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_160 _wrap_quire_job_explain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
-extern swig_type_162 _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_163 _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_166 _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_167 _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_168 _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_169 _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_170 _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_171 _wrap_quire_job_scores_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_172 arg2, swig_voidp arg3);
-extern swig_type_173 _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_174 arg2, swig_voidp arg3);
-extern swig_type_175 _wrap_quire_job_embedding_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_176 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_queue_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_queue_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_178 arg2, uintptr_t arg3, swig_type_179 arg4, swig_voidp arg5);
-extern swig_type_180 _wrap_quire_queue_ready_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_181 arg2, uintptr_t arg3, swig_type_182 arg4, swig_voidp arg5);
-extern int _wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_queue_fd_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_type_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_event_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_event_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_response_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_event_response_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_event_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_event_call_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_189 _wrap_quire_event_call_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_190 _wrap_quire_event_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_191 arg2, swig_voidp arg3);
-extern swig_type_192 _wrap_quire_event_first_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_193 _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_194 _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_195 _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_196 arg2, swig_voidp arg3);
-extern swig_type_197 _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_198 arg2, swig_voidp arg3);
-extern swig_type_199 _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_200 arg2, swig_voidp arg3);
-extern swig_type_201 _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_202 _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_203 _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_page_change_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_page_medium_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_204 _wrap_quire_event_page_number_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_205 _wrap_quire_event_page_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_206 _wrap_quire_event_page_parent_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_207 _wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_208 _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_209 _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_210 _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_211 _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_212 _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_213 _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_214 _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_215 _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_216 _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_217 _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_218 _wrap_quire_event_error_message_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cancel_create_native_2f6ff26d28dacd19(swig_voidp arg1);
-extern int _wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_plan_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_plan_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_219 _wrap_quire_plan_model_path_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_220 arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_kv_format_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_221 _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_222 _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_223 _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_224 _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_225 _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_226 _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_227 _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_228 _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_229 arg3, swig_voidp arg4);
-extern int _wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_230 _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_231 _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_232 _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_233 _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_234 _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_235 _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_236 _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_237 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_238 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_239 _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_240 arg3, swig_voidp arg4);
-extern int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_matcher_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_241 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_243 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_244 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_245 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_246 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_247 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_248 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_249 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
-extern swig_type_251 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_252 arg2, swig_type_253 arg3, swig_voidp arg4);
-extern swig_type_254 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_255 arg2, swig_type_256 arg3, swig_voidp arg4);
-extern swig_type_257 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_258 arg3, swig_type_259 arg4, swig_voidp arg5);
-extern swig_type_260 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_261 arg2, swig_voidp arg3);
-extern swig_type_262 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_263 arg3, swig_voidp arg4);
-extern swig_type_264 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_265 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
-extern int _wrap_quire_alias_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_267 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
-extern swig_type_269 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_270 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_271 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_272 arg1, swig_voidp arg2);
-extern swig_type_273 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_274 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_275 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_276 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_277 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_278 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_279 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_280 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_281 arg2, swig_voidp arg3);
-extern swig_type_282 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
-extern swig_type_284 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
-extern swig_type_286 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_288 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_289 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_290 arg2, swig_voidp arg3);
+extern void _wrap_Swig_free_native_75d2147792a4b276(uintptr_t arg1);
+extern uintptr_t _wrap_Swig_malloc_native_75d2147792a4b276(swig_intgo arg1);
+extern int _wrap_QUIRE_WAIT_FOREVER_native_75d2147792a4b276(void);
+extern int _wrap_QUIRE_WAIT_FAILED_native_75d2147792a4b276(void);
+extern int _wrap_QUIRE_WAIT_END_native_75d2147792a4b276(void);
+extern int _wrap_QUIRE_WAIT_CANCELLED_native_75d2147792a4b276(void);
+extern int _wrap_quire_error_code_native_75d2147792a4b276(uintptr_t arg1);
+extern swig_type_1 _wrap_quire_error_message_native_75d2147792a4b276(uintptr_t arg1);
+extern int _wrap_quire_error_is_retryable_native_75d2147792a4b276(uintptr_t arg1);
+extern swig_type_2 _wrap_quire_error_retry_after_ns_native_75d2147792a4b276(uintptr_t arg1);
+extern int _wrap_quire_error_free_native_75d2147792a4b276(uintptr_t arg1);
+extern swig_type_3 _wrap_quire_error_code_name_native_75d2147792a4b276(int arg1);
+extern swig_type_4 _wrap_quire_version_string_native_75d2147792a4b276(void);
+extern int _wrap_quire_abi_check_native_75d2147792a4b276(int arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_options_create_native_75d2147792a4b276(swig_voidp arg1);
+extern int _wrap_quire_runtime_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_options_set_num_threads_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_model_options_create_native_75d2147792a4b276(swig_voidp arg1);
+extern int _wrap_quire_model_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_options_set_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_75d2147792a4b276(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_planned_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_scope_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_lazy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_progress_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_num_shards_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_activation_dtype_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_options_create_native_75d2147792a4b276(swig_voidp arg1);
+extern int _wrap_quire_cache_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_options_set_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_batch_size_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_window_sequences_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_queue_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_17 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_18 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_device_weight_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_stretch_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_21 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_pinned_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_overtakes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_22 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_23 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_24 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_25 _wrap_quire_runtime_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_26 arg3, swig_voidp arg4);
+extern swig_type_27 _wrap_quire_runtime_device_description_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_28 arg3, swig_voidp arg4);
+extern swig_type_29 _wrap_quire_runtime_device_refusal_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_30 arg3, swig_voidp arg4);
+extern swig_type_31 _wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_32 _wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_33 arg2, swig_type_34 arg3, swig_voidp arg4);
+extern swig_type_35 _wrap_quire_runtime_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_36 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_37 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_wake_native_75d2147792a4b276(uintptr_t arg1, swig_type_38 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_model_evict_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_39 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_40 arg2, swig_voidp arg3);
+extern swig_type_41 _wrap_quire_model_figure_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_42 _wrap_quire_model_encode_native_75d2147792a4b276(uintptr_t arg1, swig_type_43 arg2, int arg3, int arg4, swig_type_44 arg5, swig_voidp arg6);
+extern swig_type_45 _wrap_quire_model_decode_native_75d2147792a4b276(uintptr_t arg1, swig_type_46 arg2, int arg3, swig_type_47 arg4, swig_voidp arg5);
+extern swig_type_48 _wrap_quire_model_token_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_75d2147792a4b276(uintptr_t arg1, swig_type_50 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_is_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_special_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_51 _wrap_quire_model_eos_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_52 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tokenizer_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_vocab_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_53 _wrap_quire_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_54 arg2, swig_voidp arg3);
+extern swig_type_55 _wrap_quire_model_architecture_native_75d2147792a4b276(uintptr_t arg1, swig_type_56 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_hidden_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_heads_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_kv_heads_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_57 _wrap_quire_model_max_context_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern double _wrap_quire_model_bits_per_weight_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_58 _wrap_quire_model_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_59 _wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_num_tensors_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_60 _wrap_quire_model_tensor_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_61 arg3, swig_voidp arg4);
+extern swig_type_62 _wrap_quire_model_tensor_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_63 arg3, swig_voidp arg4);
+extern swig_type_64 _wrap_quire_model_tensor_shape_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_65 arg3, swig_voidp arg4);
+extern swig_type_66 _wrap_quire_model_tensor_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tensor_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_close_native_75d2147792a4b276(uintptr_t arg1, swig_type_67 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_68 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_69 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_device_weight_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern swig_type_70 _wrap_quire_cache_required_bytes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_71 _wrap_quire_cache_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_vocab_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_create_queue_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_stats_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_72 _wrap_quire_cache_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_73 arg2, swig_type_74 arg3, swig_voidp arg4);
+extern swig_type_75 _wrap_quire_cache_query_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_76 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_77 _wrap_quire_cache_pin_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_78 arg3, swig_type_79 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_75d2147792a4b276(uintptr_t arg1, swig_type_80 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_follow_pages_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_81 arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(uintptr_t arg1, swig_type_82 arg2, uintptr_t arg3, swig_type_83 arg4, swig_voidp arg5);
+extern swig_type_84 _wrap_quire_cache_score_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_85 arg3, swig_type_86 arg4, uintptr_t arg5, swig_type_87 arg6, swig_voidp arg7);
+extern swig_type_88 _wrap_quire_cache_logits_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_89 arg3, uintptr_t arg4, swig_type_90 arg5, swig_voidp arg6);
+extern swig_type_91 _wrap_quire_stats_page_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_pages_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_pages_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_pages_cached_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_pages_referenced_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_pages_pinned_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_97 _wrap_quire_stats_pages_evicted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_98 _wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_100 _wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_101 _wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_102 _wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_103 _wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_104 _wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_105 _wrap_quire_stats_jobs_queued_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_106 _wrap_quire_stats_jobs_running_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_107 _wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_108 _wrap_quire_stats_jobs_finished_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_109 _wrap_quire_stats_jobs_failed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_110 _wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_stats_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_112 _wrap_quire_stats_steps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_113 _wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_114 _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_115 _wrap_quire_stats_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_116 _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_118 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_sum_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_quantile_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern swig_type_119 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_120 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_121 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_stats_namespace_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_122 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_stats_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_123 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_stats_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_job_request_create_native_75d2147792a4b276(swig_voidp arg1);
+extern int _wrap_quire_job_request_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_kind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_chat_template_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_add_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_parse_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_stop_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_banned_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_heal_prompt_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_guidance_scale_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_ignore_eos_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_loop_guard_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_constraint_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_of_model_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_random_seed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_repetition_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_frequency_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_presence_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_range_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_decay_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_multiplier_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_base_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_allowed_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_max_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_range_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_logit_bias_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_clear_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_smoothing_factor_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_exponent_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_n_sigma_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_k_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_p_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_a_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_p_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tail_free_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_typical_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_mirostat_tau_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_mirostat_eta_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_probability_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_threshold_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_skew_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reasoning_budget_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_emit_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_log_probs_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_raw_logits_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_pooling_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_normalize_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_event_policy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_unread_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_progress_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reserve_whole_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reuse_prefix_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_publish_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_151 arg3, swig_voidp arg4);
+extern swig_type_152 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_153 arg2, uintptr_t arg3, swig_type_154 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_155 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_cancel_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_pause_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_resume_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_rewind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_fork_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_156 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_157 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_158 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_160 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
+extern swig_type_162 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_163 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_167 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_168 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_169 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_170 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_171 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_172 arg2, swig_voidp arg3);
+extern swig_type_173 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_174 arg2, swig_voidp arg3);
+extern swig_type_175 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_176 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_177 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_178 arg2, uintptr_t arg3, swig_type_179 arg4, swig_voidp arg5);
+extern swig_type_180 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_181 arg2, uintptr_t arg3, swig_type_182 arg4, swig_voidp arg5);
+extern int _wrap_quire_queue_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_queue_fd_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_close_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_type_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_response_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_191 arg2, swig_voidp arg3);
+extern swig_type_192 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_193 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_194 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_195 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_196 arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_198 arg2, swig_voidp arg3);
+extern swig_type_199 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_200 arg2, swig_voidp arg3);
+extern swig_type_201 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_202 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_log_level_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_203 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_page_change_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_page_medium_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_204 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_205 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_206 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_207 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_208 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_209 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_210 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_211 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_212 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_213 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_214 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_215 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_216 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_217 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_218 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cancel_create_native_75d2147792a4b276(swig_voidp arg1);
+extern int _wrap_quire_cancel_trigger_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_is_triggered_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_plan_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_219 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_220 arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_221 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_222 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_223 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_224 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_225 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_226 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_227 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_228 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_229 arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_device_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_230 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_231 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_232 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_233 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_234 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_235 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_236 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_237 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_layer_device_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_238 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_num_cache_groups_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_cache_group_window_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_cache_group_num_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_cache_group_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_239 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_240 arg3, swig_voidp arg4);
+extern int _wrap_quire_constraint_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_matcher_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_matcher_accept_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_241 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_may_end_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_243 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_244 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_245 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_246 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_247 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_248 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_249 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
+extern swig_type_251 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_252 arg2, swig_type_253 arg3, swig_voidp arg4);
+extern swig_type_254 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_255 arg2, swig_type_256 arg3, swig_voidp arg4);
+extern swig_type_257 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_258 arg3, swig_type_259 arg4, swig_voidp arg5);
+extern swig_type_260 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_261 arg2, swig_voidp arg3);
+extern swig_type_262 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_263 arg3, swig_voidp arg4);
+extern swig_type_264 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_265 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_alias_set_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_add_fallback_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_clear_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_alias_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_267 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
+extern swig_type_269 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_270 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_271 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_272 arg1, swig_voidp arg2);
+extern swig_type_273 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_274 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_275 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_276 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_277 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_278 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_finish_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_next_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_279 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_280 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_281 arg2, swig_voidp arg3);
+extern swig_type_282 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
+extern swig_type_284 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
+extern swig_type_286 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_288 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_289 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_290 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -763,95 +763,95 @@ type _ sync.Mutex
 
 func Swig_free(arg1 uintptr) {
 	_swig_i_0 := arg1
-	C._wrap_Swig_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0))
+	C._wrap_Swig_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0))
 }
 
 func Swig_malloc(arg1 int) (_swig_ret uintptr) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_Swig_malloc_native_2f6ff26d28dacd19(C.swig_intgo(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_Swig_malloc_native_75d2147792a4b276(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
 
-// ErrorHandle stands for a quire_error; 0 is none.
+// ErrorHandle is the handle of a quire_error; 0 means none.
 type ErrorHandle uintptr
 
 
-// RuntimeOptionsHandle stands for a quire_runtime_options; 0 is none.
+// RuntimeOptionsHandle is the handle of a quire_runtime_options; 0 means none.
 type RuntimeOptionsHandle uintptr
 
 
-// ModelOptionsHandle stands for a quire_model_options; 0 is none.
+// ModelOptionsHandle is the handle of a quire_model_options; 0 means none.
 type ModelOptionsHandle uintptr
 
 
-// CacheOptionsHandle stands for a quire_cache_options; 0 is none.
+// CacheOptionsHandle is the handle of a quire_cache_options; 0 means none.
 type CacheOptionsHandle uintptr
 
 
-// JobRequestHandle stands for a quire_job_request; 0 is none.
+// JobRequestHandle is the handle of a quire_job_request; 0 means none.
 type JobRequestHandle uintptr
 
 
-// RuntimeHandle stands for a quire_runtime; 0 is none.
+// RuntimeHandle is the handle of a quire_runtime; 0 means none.
 type RuntimeHandle uintptr
 
 
-// ModelHandle stands for a quire_model; 0 is none.
+// ModelHandle is the handle of a quire_model; 0 means none.
 type ModelHandle uintptr
 
 
-// CacheHandle stands for a quire_cache; 0 is none.
+// CacheHandle is the handle of a quire_cache; 0 means none.
 type CacheHandle uintptr
 
 
-// StatsHandle stands for a quire_stats; 0 is none.
+// StatsHandle is the handle of a quire_stats; 0 means none.
 type StatsHandle uintptr
 
 
-// JobHandle stands for a quire_job; 0 is none.
+// JobHandle is the handle of a quire_job; 0 means none.
 type JobHandle uintptr
 
 
-// QueueHandle stands for a quire_queue; 0 is none.
+// QueueHandle is the handle of a quire_queue; 0 means none.
 type QueueHandle uintptr
 
 
-// EventHandle stands for a quire_event; 0 is none.
+// EventHandle is the handle of a quire_event; 0 means none.
 type EventHandle uintptr
 
 
-// CancelHandle stands for a quire_cancel; 0 is none.
+// CancelHandle is the handle of a quire_cancel; 0 means none.
 type CancelHandle uintptr
 
 
-// PlanHandle stands for a quire_plan; 0 is none.
+// PlanHandle is the handle of a quire_plan; 0 means none.
 type PlanHandle uintptr
 
 
-// ConstraintHandle stands for a quire_constraint; 0 is none.
+// ConstraintHandle is the handle of a quire_constraint; 0 means none.
 type ConstraintHandle uintptr
 
 
-// MatcherHandle stands for a quire_matcher; 0 is none.
+// MatcherHandle is the handle of a quire_matcher; 0 means none.
 type MatcherHandle uintptr
 
 
-// ChatTemplateHandle stands for a quire_chat_template; 0 is none.
+// ChatTemplateHandle is the handle of a quire_chat_template; 0 means none.
 type ChatTemplateHandle uintptr
 
 
-// AliasHandle stands for a quire_alias; 0 is none.
+// AliasHandle is the handle of a quire_alias; 0 means none.
 type AliasHandle uintptr
 
 
-// ResponseParserHandle stands for a quire_response_parser; 0 is none.
+// ResponseParserHandle is the handle of a quire_response_parser; 0 means none.
 type ResponseParserHandle uintptr
 
 func _swig_getQUIRE_WAIT_FOREVER() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_75d2147792a4b276())
 	return swig_r
 }
 
@@ -859,21 +859,21 @@ var QUIRE_WAIT_FOREVER int32 = _swig_getQUIRE_WAIT_FOREVER()
 const QUIRE_WAIT_TIMEOUT int32 = 0
 func _swig_getQUIRE_WAIT_FAILED() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_2f6ff26d28dacd19())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_75d2147792a4b276())
 	return swig_r
 }
 
 var QUIRE_WAIT_FAILED int32 = _swig_getQUIRE_WAIT_FAILED()
 func _swig_getQUIRE_WAIT_END() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_2f6ff26d28dacd19())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_75d2147792a4b276())
 	return swig_r
 }
 
 var QUIRE_WAIT_END int32 = _swig_getQUIRE_WAIT_END()
 func _swig_getQUIRE_WAIT_CANCELLED() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_2f6ff26d28dacd19())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_75d2147792a4b276())
 	return swig_r
 }
 
@@ -907,7 +907,7 @@ func Quire_error_code(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_code_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_code_native_75d2147792a4b276(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -915,7 +915,7 @@ func Quire_error_message(arg1 ErrorHandle) (_swig_ret string) {
 	var swig_r string
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r_p := C._wrap_quire_error_message_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_message_native_75d2147792a4b276(C.uintptr_t(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -926,7 +926,7 @@ func Quire_error_is_retryable(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_75d2147792a4b276(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -934,7 +934,7 @@ func Quire_error_retry_after_ns(arg1 ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0)))
+	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -942,14 +942,14 @@ func Quire_error_free(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
 func Quire_error_code_name(arg1 int32) (_swig_ret string) {
 	var swig_r string
 	_swig_i_0 := arg1
-	swig_r_p := C._wrap_quire_error_code_name_native_2f6ff26d28dacd19(C.int(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_code_name_native_75d2147792a4b276(C.int(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -963,7 +963,7 @@ const QUIRE_ABI_MAJOR int32 = 0
 const QUIRE_ABI_MINOR int32 = 1
 func Quire_version_string() (_swig_ret string) {
 	var swig_r string
-	swig_r_p := C._wrap_quire_version_string_native_2f6ff26d28dacd19()
+	swig_r_p := C._wrap_quire_version_string_native_75d2147792a4b276()
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -975,7 +975,7 @@ func Quire_abi_check(arg1 int32, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_abi_check_native_2f6ff26d28dacd19(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_abi_check_native_75d2147792a4b276(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1003,7 +1003,7 @@ const QUIRE_QUOTA_PINNED_PAGES int32 = 3
 func Quire_runtime_options_create(arg1 *ErrorHandle) (_swig_ret RuntimeOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_75d2147792a4b276(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 RuntimeOptionsHandle
 swig_r_1 = RuntimeOptionsHandle(swig_r)
 	return swig_r_1
@@ -1014,7 +1014,7 @@ func Quire_runtime_options_free(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1024,7 +1024,7 @@ func Quire_runtime_options_set_num_threads(arg1 RuntimeOptionsHandle, arg2 int32
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1035,7 +1035,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1048,7 +1048,7 @@ func Quire_runtime_options_set_log_level(arg1 RuntimeOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1060,7 +1060,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1070,7 +1070,7 @@ _swig_i_1 = arg2
 func Quire_model_options_create(arg1 *ErrorHandle) (_swig_ret ModelOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_75d2147792a4b276(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 ModelOptionsHandle
 swig_r_1 = ModelOptionsHandle(swig_r)
 	return swig_r_1
@@ -1081,7 +1081,7 @@ func Quire_model_options_free(arg1 ModelOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_options_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_options_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1092,7 +1092,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1106,7 +1106,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1120,7 +1120,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1134,7 +1134,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1148,7 +1148,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1158,7 +1158,7 @@ func Quire_model_options_set_scope(arg1 ModelOptionsHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1168,7 +1168,7 @@ func Quire_model_options_set_lazy(arg1 ModelOptionsHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_lazy_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_lazy_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1178,7 +1178,7 @@ func Quire_model_options_set_progress(arg1 ModelOptionsHandle, arg2 uintptr, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1188,7 +1188,7 @@ func Quire_model_options_set_num_shards(arg1 ModelOptionsHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1198,14 +1198,14 @@ func Quire_model_options_set_activation_dtype(arg1 ModelOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_activation_dtype_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_activation_dtype_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
 func Quire_cache_options_create(arg1 *ErrorHandle) (_swig_ret CacheOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_75d2147792a4b276(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CacheOptionsHandle
 swig_r_1 = CacheOptionsHandle(swig_r)
 	return swig_r_1
@@ -1216,7 +1216,7 @@ func Quire_cache_options_free(arg1 CacheOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_options_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_options_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1227,7 +1227,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1240,7 +1240,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1250,7 +1250,7 @@ func Quire_cache_options_set_min_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1260,7 +1260,7 @@ func Quire_cache_options_set_page_idle_ns(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_15(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_15(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1270,7 +1270,7 @@ func Quire_cache_options_set_page_tokens(arg1 CacheOptionsHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1280,7 +1280,7 @@ func Quire_cache_options_set_max_batch_size(arg1 CacheOptionsHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1290,7 +1290,7 @@ func Quire_cache_options_set_window_sequences(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_window_sequences_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_window_sequences_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1300,7 +1300,7 @@ func Quire_cache_options_set_max_chunk_tokens(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1310,7 +1310,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_16(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_16(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1320,7 +1320,7 @@ func Quire_cache_options_set_max_queue(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1330,7 +1330,7 @@ func Quire_cache_options_set_kv_format(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1341,7 +1341,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1354,7 +1354,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_17)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_17)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1369,7 +1369,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1382,7 +1382,7 @@ func Quire_cache_options_set_device_weight(arg1 CacheOptionsHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_device_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_device_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1392,7 +1392,7 @@ func Quire_cache_options_set_step_stretch(arg1 CacheOptionsHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_stretch_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1402,7 +1402,7 @@ func Quire_cache_options_set_prefix_bytes(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1413,7 +1413,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1426,7 +1426,7 @@ func Quire_cache_options_set_prefix_directory_bytes(arg1 CacheOptionsHandle, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_21(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_21(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1436,7 +1436,7 @@ func Quire_cache_options_set_max_pinned_pages(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1446,7 +1446,7 @@ func Quire_cache_options_set_max_overtakes(arg1 CacheOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1456,7 +1456,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_22(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_22(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1466,7 +1466,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_23(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_23(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1476,7 +1476,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_24(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_24(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1485,7 +1485,7 @@ func Quire_runtime_create(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 RuntimeHandle
 swig_r_1 = RuntimeHandle(swig_r)
 	return swig_r_1
@@ -1496,7 +1496,7 @@ func Quire_runtime_free(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1505,7 +1505,7 @@ func Quire_runtime_num_devices(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1516,7 +1516,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1530,7 +1530,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1544,7 +1544,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1557,7 +1557,7 @@ func Quire_runtime_device_memory_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1567,7 +1567,7 @@ func Quire_runtime_device_free_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1579,7 +1579,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_1)), C.swig_type_34(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_1)), C.swig_type_34(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1592,7 +1592,7 @@ func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1623,7 +1623,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_37(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_37(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1634,7 +1634,7 @@ func Quire_model_free(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1643,7 +1643,7 @@ func Quire_model_state(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_state_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_state_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1655,7 +1655,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_model_wake_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_38(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_model_wake_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_38(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1668,7 +1668,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_model_evict_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_39(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_model_evict_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_39(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1678,7 +1678,7 @@ func Quire_model_set_priority(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_set_priority_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_set_priority_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1688,7 +1688,7 @@ func Quire_model_set_idle_timeout_ns(arg1 ModelHandle, arg2 int64, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_40(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_40(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1698,7 +1698,7 @@ func Quire_model_figure(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_figure_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_figure_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1712,7 +1712,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1730,7 +1730,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_46)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_46)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1747,7 +1747,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1761,7 +1761,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1774,7 +1774,7 @@ func Quire_model_is_special(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_is_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_is_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1784,7 +1784,7 @@ func Quire_model_special_token(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_special_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_special_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1794,7 +1794,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_52)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_52)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1806,7 +1806,7 @@ func Quire_model_tokenizer_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1815,7 +1815,7 @@ func Quire_model_vocab_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1825,7 +1825,7 @@ func Quire_model_path(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_path_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1838,7 +1838,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1850,7 +1850,7 @@ func Quire_model_num_layers(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_layers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_layers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1859,7 +1859,7 @@ func Quire_model_hidden_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1868,7 +1868,7 @@ func Quire_model_num_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_heads_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_heads_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1877,7 +1877,7 @@ func Quire_model_num_kv_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1886,7 +1886,7 @@ func Quire_model_max_context(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_max_context_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_max_context_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1895,7 +1895,7 @@ func Quire_model_bits_per_weight(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1904,7 +1904,7 @@ func Quire_model_weight_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1913,7 +1913,7 @@ func Quire_model_num_shards(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_shards_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_shards_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1923,7 +1923,7 @@ func Quire_model_shard_weight_bytes(arg1 ModelHandle, arg2 int32, arg3 *ErrorHan
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_shard_weight_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1932,7 +1932,7 @@ func Quire_model_num_tensors(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1943,7 +1943,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1957,7 +1957,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1971,7 +1971,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_65)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_65)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1984,7 +1984,7 @@ func Quire_model_tensor_bytes(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1994,7 +1994,7 @@ func Quire_model_tensor_layer(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2005,7 +2005,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_cache_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 CacheHandle
 swig_r_1 = CacheHandle(swig_r)
 	return swig_r_1
@@ -2016,7 +2016,7 @@ func Quire_cache_free(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2028,7 +2028,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_67(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_67(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2039,7 +2039,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2052,7 +2052,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2067,7 +2067,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_69)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_69)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2080,7 +2080,7 @@ func Quire_cache_set_device_weight(arg1 CacheHandle, arg2 float64, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_set_device_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2091,7 +2091,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2100,7 +2100,7 @@ func Quire_cache_kv_format(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_kv_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_kv_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2109,7 +2109,7 @@ func Quire_cache_max_seq_len(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2118,7 +2118,7 @@ func Quire_cache_vocab_size(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2127,7 +2127,7 @@ func Quire_cache_create_queue(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret Qu
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -2138,7 +2138,7 @@ func Quire_cache_stats(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret StatsHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -2152,7 +2152,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_73)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_73)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2172,7 +2172,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_76(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_76(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -2187,7 +2187,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_78(_swig_i_2), C.swig_type_79(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_78(_swig_i_2), C.swig_type_79(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -2197,7 +2197,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_80(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_80(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2209,7 +2209,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_81(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_81(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2223,7 +2223,7 @@ _swig_i_1 = arg2
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_82)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_83(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_82)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_83(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2242,7 +2242,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_85(_swig_i_2), C.swig_type_86(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_87)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_85(_swig_i_2), C.swig_type_86(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_87)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -2260,7 +2260,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_89(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_90)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_89(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_90)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -2279,7 +2279,7 @@ func Quire_stats_page_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2288,7 +2288,7 @@ func Quire_stats_pages_total(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2297,7 +2297,7 @@ func Quire_stats_pages_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2306,7 +2306,7 @@ func Quire_stats_pages_cached(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2315,7 +2315,7 @@ func Quire_stats_pages_referenced(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2324,7 +2324,7 @@ func Quire_stats_pages_pinned(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2333,7 +2333,7 @@ func Quire_stats_pages_evicted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2342,7 +2342,7 @@ func Quire_stats_pages_deduplicated(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2351,7 +2351,7 @@ func Quire_stats_prefix_host_pages(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2360,7 +2360,7 @@ func Quire_stats_prefix_host_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2369,7 +2369,7 @@ func Quire_stats_prefix_file_pages(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2378,7 +2378,7 @@ func Quire_stats_prefix_file_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2387,7 +2387,7 @@ func Quire_stats_prefix_pages_restored(arg1 StatsHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2396,7 +2396,7 @@ func Quire_stats_prefix_files_refused(arg1 StatsHandle, arg2 *ErrorHandle) (_swi
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2405,7 +2405,7 @@ func Quire_stats_jobs_queued(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2414,7 +2414,7 @@ func Quire_stats_jobs_running(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2423,7 +2423,7 @@ func Quire_stats_jobs_submitted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2432,7 +2432,7 @@ func Quire_stats_jobs_finished(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2441,7 +2441,7 @@ func Quire_stats_jobs_failed(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2450,7 +2450,7 @@ func Quire_stats_jobs_cancelled(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2459,7 +2459,7 @@ func Quire_stats_preemptions(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2468,7 +2468,7 @@ func Quire_stats_steps(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_steps_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_steps_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2477,7 +2477,7 @@ func Quire_stats_prompt_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2486,7 +2486,7 @@ func Quire_stats_cached_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2495,7 +2495,7 @@ func Quire_stats_new_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2504,7 +2504,7 @@ func Quire_stats_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2513,7 +2513,7 @@ func Quire_stats_accepted_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2523,7 +2523,7 @@ func Quire_stats_histogram_count(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2533,7 +2533,7 @@ func Quire_stats_histogram_sum(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2544,7 +2544,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2553,7 +2553,7 @@ func Quire_stats_num_namespaces(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2564,7 +2564,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2577,7 +2577,7 @@ func Quire_stats_namespace(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -2588,7 +2588,7 @@ func Quire_stats_device_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2597,7 +2597,7 @@ func Quire_stats_num_shards(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_stats_num_shards_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_stats_num_shards_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2607,7 +2607,7 @@ func Quire_stats_shard_device_bytes(arg1 StatsHandle, arg2 int32, arg3 *ErrorHan
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_shard_device_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2616,7 +2616,7 @@ func Quire_stats_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_stats_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_stats_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2632,7 +2632,7 @@ const QUIRE_EVENTS_END int32 = 2
 func Quire_job_request_create(arg1 *ErrorHandle) (_swig_ret JobRequestHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_75d2147792a4b276(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 JobRequestHandle
 swig_r_1 = JobRequestHandle(swig_r)
 	return swig_r_1
@@ -2643,7 +2643,7 @@ func Quire_job_request_free(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2653,7 +2653,7 @@ func Quire_job_request_set_kind(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2662,7 +2662,7 @@ func Quire_job_request_clear_prompt(arg1 JobRequestHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2673,7 +2673,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2686,7 +2686,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2700,7 +2700,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2714,7 +2714,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2728,7 +2728,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2742,7 +2742,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2756,7 +2756,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_chat_template_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2767,7 +2767,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2780,7 +2780,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2793,7 +2793,7 @@ func Quire_job_request_set_add_special(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2803,7 +2803,7 @@ func Quire_job_request_set_parse_special(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2813,7 +2813,7 @@ func Quire_job_request_set_max_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2823,7 +2823,7 @@ func Quire_job_request_set_min_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2833,7 +2833,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2847,7 +2847,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2859,7 +2859,7 @@ func Quire_job_request_clear_stop_texts(arg1 JobRequestHandle, arg2 *ErrorHandle
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2870,7 +2870,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2882,7 +2882,7 @@ func Quire_job_request_clear_banned_texts(arg1 JobRequestHandle, arg2 *ErrorHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_banned_texts_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2892,7 +2892,7 @@ func Quire_job_request_set_heal_prompt(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_heal_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2903,7 +2903,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2916,7 +2916,7 @@ func Quire_job_request_set_negative_prompt_tokens(arg1 JobRequestHandle, arg2 []
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2929,7 +2929,7 @@ func Quire_job_request_set_guidance_scale(arg1 JobRequestHandle, arg2 float64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_guidance_scale_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_guidance_scale_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2939,7 +2939,7 @@ func Quire_job_request_set_ignore_eos(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2950,7 +2950,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_loop_guard_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2961,7 +2961,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_constraint_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2972,7 +2972,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2986,7 +2986,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_of_model_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2996,7 +2996,7 @@ func Quire_job_request_set_random_seed(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3006,7 +3006,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_138(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_138(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3016,7 +3016,7 @@ func Quire_job_request_set_repetition_penalty(arg1 JobRequestHandle, arg2 float6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3026,7 +3026,7 @@ func Quire_job_request_set_frequency_penalty(arg1 JobRequestHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3036,7 +3036,7 @@ func Quire_job_request_set_presence_penalty(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3046,7 +3046,7 @@ func Quire_job_request_set_penalty_range(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3056,7 +3056,7 @@ func Quire_job_request_set_penalty_decay(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3066,7 +3066,7 @@ func Quire_job_request_set_dry_multiplier(arg1 JobRequestHandle, arg2 float64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_multiplier_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_multiplier_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3076,7 +3076,7 @@ func Quire_job_request_set_dry_base(arg1 JobRequestHandle, arg2 float64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_base_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3086,7 +3086,7 @@ func Quire_job_request_set_dry_allowed_length(arg1 JobRequestHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_allowed_length_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3096,7 +3096,7 @@ func Quire_job_request_set_dry_max_length(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_max_length_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3106,7 +3106,7 @@ func Quire_job_request_set_dry_range(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_range_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3116,7 +3116,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3130,7 +3130,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3141,7 +3141,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3153,7 +3153,7 @@ func Quire_job_request_clear_logit_biases(arg1 JobRequestHandle, arg2 *ErrorHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3163,7 +3163,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3176,7 +3176,7 @@ func Quire_job_request_set_temperature(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3186,7 +3186,7 @@ func Quire_job_request_set_smoothing_factor(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_smoothing_factor_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3196,7 +3196,7 @@ func Quire_job_request_set_min_temperature(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_temperature_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3206,7 +3206,7 @@ func Quire_job_request_set_max_temperature(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_temperature_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_temperature_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3216,7 +3216,7 @@ func Quire_job_request_set_temperature_exponent(arg1 JobRequestHandle, arg2 floa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_exponent_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_exponent_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3226,7 +3226,7 @@ func Quire_job_request_set_top_n_sigma(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_n_sigma_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_n_sigma_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3236,7 +3236,7 @@ func Quire_job_request_set_top_k(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3246,7 +3246,7 @@ func Quire_job_request_set_top_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3256,7 +3256,7 @@ func Quire_job_request_set_top_a(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_a_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_a_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3266,7 +3266,7 @@ func Quire_job_request_set_min_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3276,7 +3276,7 @@ func Quire_job_request_set_tail_free(arg1 JobRequestHandle, arg2 float64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tail_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tail_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3286,7 +3286,7 @@ func Quire_job_request_set_typical(arg1 JobRequestHandle, arg2 float64, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_typical_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_typical_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3296,7 +3296,7 @@ func Quire_job_request_set_mirostat_tau(arg1 JobRequestHandle, arg2 float64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_tau_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3306,7 +3306,7 @@ func Quire_job_request_set_mirostat_eta(arg1 JobRequestHandle, arg2 float64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_eta_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3316,7 +3316,7 @@ func Quire_job_request_set_xtc_probability(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_probability_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3326,7 +3326,7 @@ func Quire_job_request_set_xtc_threshold(arg1 JobRequestHandle, arg2 float64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_threshold_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3336,7 +3336,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3349,7 +3349,7 @@ func Quire_job_request_set_skew(arg1 JobRequestHandle, arg2 float64, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_skew_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3360,7 +3360,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3374,7 +3374,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3387,7 +3387,7 @@ func Quire_job_request_set_reasoning(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reasoning_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3397,7 +3397,7 @@ func Quire_job_request_set_reasoning_budget(arg1 JobRequestHandle, arg2 int32, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reasoning_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3407,7 +3407,7 @@ func Quire_job_request_set_emit_special(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3417,7 +3417,7 @@ func Quire_job_request_set_log_probs(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3427,7 +3427,7 @@ func Quire_job_request_set_top_log_probs(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3437,7 +3437,7 @@ func Quire_job_request_set_raw_logits(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3447,7 +3447,7 @@ func Quire_job_request_set_pooling(arg1 JobRequestHandle, arg2 int32, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3457,7 +3457,7 @@ func Quire_job_request_set_normalize(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3467,7 +3467,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3477,7 +3477,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3488,7 +3488,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3498,7 +3498,7 @@ func Quire_job_request_set_event_policy(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3508,7 +3508,7 @@ func Quire_job_request_set_max_unread_events(arg1 JobRequestHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3518,7 +3518,7 @@ func Quire_job_request_set_progress_events(arg1 JobRequestHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3529,7 +3529,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3542,7 +3542,7 @@ func Quire_job_request_set_priority(arg1 JobRequestHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3552,7 +3552,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3562,7 +3562,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3572,7 +3572,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_150(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_150(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3582,7 +3582,7 @@ func Quire_job_request_set_reserve_whole(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3592,7 +3592,7 @@ func Quire_job_request_set_reuse_prefix(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3602,7 +3602,7 @@ func Quire_job_request_set_publish_pages(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3618,7 +3618,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_submit_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_submit_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -3632,7 +3632,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3648,7 +3648,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3663,7 +3663,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3672,7 +3672,7 @@ func Quire_job_cancel(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_cancel_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_cancel_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3681,7 +3681,7 @@ func Quire_job_free(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3690,7 +3690,7 @@ func Quire_job_pause(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_pause_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_pause_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3699,7 +3699,7 @@ func Quire_job_resume(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_resume_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_resume_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3709,7 +3709,7 @@ func Quire_job_set_priority(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_set_priority_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_set_priority_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3719,7 +3719,7 @@ func Quire_job_rewind(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_rewind_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_rewind_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3730,7 +3730,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_fork_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_fork_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -3741,7 +3741,7 @@ func Quire_job_id(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3750,7 +3750,7 @@ func Quire_job_seed(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret uint64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_job_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_job_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3759,7 +3759,7 @@ func Quire_job_state(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_state_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_state_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3768,7 +3768,7 @@ func Quire_job_finish_reason(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3777,7 +3777,7 @@ func Quire_job_stop_token(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_stop_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_stop_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3787,7 +3787,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3799,7 +3799,7 @@ func Quire_job_error_code(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_error_code_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_error_code_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3809,7 +3809,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3821,7 +3821,7 @@ func Quire_job_prompt_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3830,7 +3830,7 @@ func Quire_job_cached_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3839,7 +3839,7 @@ func Quire_job_new_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3848,7 +3848,7 @@ func Quire_job_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3857,7 +3857,7 @@ func Quire_job_accepted_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3866,7 +3866,7 @@ func Quire_job_preemptions(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_preemptions_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_preemptions_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3875,7 +3875,7 @@ func Quire_job_time_queued_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3884,7 +3884,7 @@ func Quire_job_time_prompt_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3893,7 +3893,7 @@ func Quire_job_time_generate_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3903,7 +3903,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_172)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_172)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3916,7 +3916,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_174)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_174)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3929,7 +3929,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_176)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_176)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3941,7 +3941,7 @@ func Quire_queue_create(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret QueueH
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_queue_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_queue_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -3956,7 +3956,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_178(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_179)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_178(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_179)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3972,7 +3972,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_181(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_182)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_181(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_182)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3985,7 +3985,7 @@ func Quire_queue_set_log_level(arg1 QueueHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3994,7 +3994,7 @@ func Quire_queue_fd(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_fd_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_fd_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4003,7 +4003,7 @@ func Quire_queue_close(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_close_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_close_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4012,7 +4012,7 @@ func Quire_queue_free(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4046,7 +4046,7 @@ func Quire_event_type(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_type_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_type_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4055,7 +4055,7 @@ func Quire_event_user_data(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret uint6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_event_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_event_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4064,7 +4064,7 @@ func Quire_event_job_id(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_job_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_job_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4073,7 +4073,7 @@ func Quire_event_index(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_index_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_index_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4082,7 +4082,7 @@ func Quire_event_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -4094,7 +4094,7 @@ func Quire_event_response_kind(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_response_kind_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_response_kind_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4103,7 +4103,7 @@ func Quire_event_response_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret s
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_response_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_response_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -4115,7 +4115,7 @@ func Quire_event_call_index(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_call_index_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_call_index_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4124,7 +4124,7 @@ func Quire_event_call_name(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret strin
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_call_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_call_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -4136,7 +4136,7 @@ func Quire_event_call_id(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_call_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_call_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -4149,7 +4149,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_191)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_191)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4161,7 +4161,7 @@ func Quire_event_first_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_first_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_first_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4170,7 +4170,7 @@ func Quire_event_kept_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4179,7 +4179,7 @@ func Quire_event_kept_bytes(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4189,7 +4189,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4202,7 +4202,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4215,7 +4215,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_200)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_200)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4227,7 +4227,7 @@ func Quire_event_progress_done(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_progress_done_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_done_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4236,7 +4236,7 @@ func Quire_event_progress_total(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_progress_total_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_total_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4245,7 +4245,7 @@ func Quire_event_log_level(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_log_level_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_log_level_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4254,7 +4254,7 @@ func Quire_event_lost_lines(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4263,7 +4263,7 @@ func Quire_event_page_change(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_page_change_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_page_change_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4272,7 +4272,7 @@ func Quire_event_page_medium(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_page_medium_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_page_medium_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4281,7 +4281,7 @@ func Quire_event_page_number(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_page_number_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_page_number_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4290,7 +4290,7 @@ func Quire_event_page_hash(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret uint6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_event_page_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_event_page_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4299,7 +4299,7 @@ func Quire_event_page_parent(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret uin
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_event_page_parent_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_event_page_parent_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4308,7 +4308,7 @@ func Quire_event_page_namespace(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_page_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -4320,7 +4320,7 @@ func Quire_event_finish_reason(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4329,7 +4329,7 @@ func Quire_event_stop_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_stop_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_stop_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4338,7 +4338,7 @@ func Quire_event_stop_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret strin
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -4350,7 +4350,7 @@ func Quire_event_prompt_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4359,7 +4359,7 @@ func Quire_event_cached_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4368,7 +4368,7 @@ func Quire_event_new_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4377,7 +4377,7 @@ func Quire_event_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4386,7 +4386,7 @@ func Quire_event_accepted_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4395,7 +4395,7 @@ func Quire_event_preemptions(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_preemptions_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_preemptions_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4404,7 +4404,7 @@ func Quire_event_time_queued_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4413,7 +4413,7 @@ func Quire_event_time_prompt_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4422,7 +4422,7 @@ func Quire_event_time_generate_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4431,7 +4431,7 @@ func Quire_event_error_code(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_error_code_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_error_code_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4440,7 +4440,7 @@ func Quire_event_error_message(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret s
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_error_message_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_error_message_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -4452,14 +4452,14 @@ func Quire_event_free(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
 func Quire_cancel_create(arg1 *ErrorHandle) (_swig_ret CancelHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_75d2147792a4b276(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CancelHandle
 swig_r_1 = CancelHandle(swig_r)
 	return swig_r_1
@@ -4470,7 +4470,7 @@ func Quire_cancel_trigger(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4479,7 +4479,7 @@ func Quire_cancel_is_triggered(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4488,7 +4488,7 @@ func Quire_cancel_free(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4501,7 +4501,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_plan_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_plan_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	var swig_r_1 PlanHandle
 swig_r_1 = PlanHandle(swig_r)
 	return swig_r_1
@@ -4512,7 +4512,7 @@ func Quire_plan_free(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4522,7 +4522,7 @@ func Quire_plan_model_path(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_model_path_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4534,7 +4534,7 @@ func Quire_plan_kv_format(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_kv_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_kv_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4543,7 +4543,7 @@ func Quire_plan_total_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4552,7 +4552,7 @@ func Quire_plan_embedding_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4561,7 +4561,7 @@ func Quire_plan_layer_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4570,7 +4570,7 @@ func Quire_plan_head_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4579,7 +4579,7 @@ func Quire_plan_kv_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4588,7 +4588,7 @@ func Quire_plan_workspace_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4597,7 +4597,7 @@ func Quire_plan_staging_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4606,7 +4606,7 @@ func Quire_plan_num_devices(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4617,7 +4617,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4630,7 +4630,7 @@ func Quire_plan_device_num_layers(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4640,7 +4640,7 @@ func Quire_plan_device_usable_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4650,7 +4650,7 @@ func Quire_plan_device_total_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4660,7 +4660,7 @@ func Quire_plan_device_embedding_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4670,7 +4670,7 @@ func Quire_plan_device_layer_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4680,7 +4680,7 @@ func Quire_plan_device_head_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4690,7 +4690,7 @@ func Quire_plan_device_kv_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4700,7 +4700,7 @@ func Quire_plan_device_workspace_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4710,7 +4710,7 @@ func Quire_plan_device_staging_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHan
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4719,7 +4719,7 @@ func Quire_plan_num_layers(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4729,7 +4729,7 @@ func Quire_plan_layer_device(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4739,7 +4739,7 @@ func Quire_plan_bytes_of_layer(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4748,7 +4748,7 @@ func Quire_plan_num_cache_groups(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_cache_groups_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4758,7 +4758,7 @@ func Quire_plan_cache_group_window(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_cache_group_window_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4768,7 +4768,7 @@ func Quire_plan_cache_group_num_pages(arg1 PlanHandle, arg2 int32, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_cache_group_num_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4778,7 +4778,7 @@ func Quire_plan_cache_group_num_layers(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_cache_group_num_layers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4788,7 +4788,7 @@ func Quire_plan_cache_group_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4806,7 +4806,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4820,7 +4820,7 @@ func Quire_constraint_free(arg1 ConstraintHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_constraint_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_constraint_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4829,7 +4829,7 @@ func Quire_matcher_create(arg1 ConstraintHandle, arg2 *ErrorHandle) (_swig_ret M
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_matcher_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_matcher_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 MatcherHandle
 swig_r_1 = MatcherHandle(swig_r)
 	return swig_r_1
@@ -4841,7 +4841,7 @@ func Quire_matcher_accept(arg1 MatcherHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_accept_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_accept_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4851,7 +4851,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4863,7 +4863,7 @@ func Quire_matcher_may_end(arg1 MatcherHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_matcher_may_end_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4873,7 +4873,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4886,7 +4886,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_245(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_245(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4895,7 +4895,7 @@ func Quire_matcher_free(arg1 MatcherHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_matcher_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_matcher_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4904,7 +4904,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_246)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_246)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4918,7 +4918,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_247)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_247)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4934,7 +4934,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_248)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_248)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4949,7 +4949,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4963,7 +4963,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4978,7 +4978,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_253)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_253)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4996,7 +4996,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5016,7 +5016,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_259)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_259)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5032,7 +5032,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5047,7 +5047,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5062,7 +5062,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_265)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_265)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5074,7 +5074,7 @@ func Quire_chat_template_free(arg1 ChatTemplateHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_chat_template_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_chat_template_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5085,7 +5085,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5099,7 +5099,7 @@ func Quire_alias_free(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_alias_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_alias_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5110,7 +5110,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_alias_set_cache_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -5121,7 +5121,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_alias_add_fallback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -5130,7 +5130,7 @@ func Quire_alias_clear_fallbacks(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_alias_clear_fallbacks_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5141,7 +5141,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_submit_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_submit_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -5153,7 +5153,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5165,7 +5165,7 @@ func Quire_alias_num_swaps(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_alias_num_swaps_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5174,7 +5174,7 @@ func Quire_alias_num_fallbacks(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5192,7 +5192,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_272)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_272)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -5207,7 +5207,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_274)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_274)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5219,7 +5219,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_275)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_275)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5235,7 +5235,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5248,7 +5248,7 @@ func Quire_response_parser_set_reasoning(arg1 ResponseParserHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_reasoning_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -5259,7 +5259,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_277)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_277)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5273,7 +5273,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5285,7 +5285,7 @@ func Quire_response_parser_finish(arg1 ResponseParserHandle, arg2 *ErrorHandle) 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_response_parser_finish_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5294,7 +5294,7 @@ func Quire_response_parser_next(arg1 ResponseParserHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_response_parser_next_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_response_parser_next_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5303,7 +5303,7 @@ func Quire_response_parser_kind(arg1 ResponseParserHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_response_parser_kind_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5312,7 +5312,7 @@ func Quire_response_parser_call_index(arg1 ResponseParserHandle, arg2 *ErrorHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_parser_call_index_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5322,7 +5322,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5335,7 +5335,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5348,7 +5348,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5361,7 +5361,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5375,7 +5375,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_288)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_288)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5389,7 +5389,7 @@ func Quire_response_parser_free(arg1 ResponseParserHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_response_parser_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_response_parser_free_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -5400,7 +5400,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -185,7 +185,7 @@ static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_2f6ff26d28dacd19(void *_swig_go_0) {
+void _wrap_Swig_free_native_75d2147792a4b276(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
   
   arg1 = *(void **)&_swig_go_0; 
@@ -195,7 +195,7 @@ void _wrap_Swig_free_native_2f6ff26d28dacd19(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_native_2f6ff26d28dacd19(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_native_75d2147792a4b276(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -208,7 +208,7 @@ void *_wrap_Swig_malloc_native_2f6ff26d28dacd19(intgo _swig_go_0) {
 }
 
 
-int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19() {
+int _wrap_QUIRE_WAIT_FOREVER_native_75d2147792a4b276() {
   int result;
   int _swig_go_result;
   
@@ -219,7 +219,7 @@ int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19() {
 }
 
 
-int _wrap_QUIRE_WAIT_FAILED_native_2f6ff26d28dacd19() {
+int _wrap_QUIRE_WAIT_FAILED_native_75d2147792a4b276() {
   int result;
   int _swig_go_result;
   
@@ -230,7 +230,7 @@ int _wrap_QUIRE_WAIT_FAILED_native_2f6ff26d28dacd19() {
 }
 
 
-int _wrap_QUIRE_WAIT_END_native_2f6ff26d28dacd19() {
+int _wrap_QUIRE_WAIT_END_native_75d2147792a4b276() {
   int result;
   int _swig_go_result;
   
@@ -241,7 +241,7 @@ int _wrap_QUIRE_WAIT_END_native_2f6ff26d28dacd19() {
 }
 
 
-int _wrap_QUIRE_WAIT_CANCELLED_native_2f6ff26d28dacd19() {
+int _wrap_QUIRE_WAIT_CANCELLED_native_75d2147792a4b276() {
   int result;
   int _swig_go_result;
   
@@ -252,7 +252,7 @@ int _wrap_QUIRE_WAIT_CANCELLED_native_2f6ff26d28dacd19() {
 }
 
 
-int _wrap_quire_error_code_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
+int _wrap_quire_error_code_native_75d2147792a4b276(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -265,7 +265,7 @@ int _wrap_quire_error_code_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_message_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
+_gostring_ _wrap_quire_error_message_native_75d2147792a4b276(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   size_t length2 ;
@@ -285,7 +285,7 @@ _gostring_ _wrap_quire_error_message_native_2f6ff26d28dacd19(quire_error *_swig_
 }
 
 
-int _wrap_quire_error_is_retryable_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
+int _wrap_quire_error_is_retryable_native_75d2147792a4b276(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -298,7 +298,7 @@ int _wrap_quire_error_is_retryable_native_2f6ff26d28dacd19(quire_error *_swig_go
 }
 
 
-long long _wrap_quire_error_retry_after_ns_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
+long long _wrap_quire_error_retry_after_ns_native_75d2147792a4b276(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int64_t result;
   long long _swig_go_result;
@@ -311,7 +311,7 @@ long long _wrap_quire_error_retry_after_ns_native_2f6ff26d28dacd19(quire_error *
 }
 
 
-int _wrap_quire_error_free_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
+int _wrap_quire_error_free_native_75d2147792a4b276(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -324,7 +324,7 @@ int _wrap_quire_error_free_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_code_name_native_2f6ff26d28dacd19(int _swig_go_0) {
+_gostring_ _wrap_quire_error_code_name_native_75d2147792a4b276(int _swig_go_0) {
   int32_t arg1 ;
   char *result = 0 ;
   _gostring_ _swig_go_result;
@@ -340,7 +340,7 @@ _gostring_ _wrap_quire_error_code_name_native_2f6ff26d28dacd19(int _swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_version_string_native_2f6ff26d28dacd19() {
+_gostring_ _wrap_quire_version_string_native_75d2147792a4b276() {
   char *result = 0 ;
   _gostring_ _swig_go_result;
   
@@ -354,7 +354,7 @@ _gostring_ _wrap_quire_version_string_native_2f6ff26d28dacd19() {
 }
 
 
-int _wrap_quire_abi_check_native_2f6ff26d28dacd19(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_abi_check_native_75d2147792a4b276(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -371,7 +371,7 @@ int _wrap_quire_abi_check_native_2f6ff26d28dacd19(int _swig_go_0, int _swig_go_1
 }
 
 
-quire_runtime_options *_wrap_quire_runtime_options_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
+quire_runtime_options *_wrap_quire_runtime_options_create_native_75d2147792a4b276(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_runtime_options *result = 0 ;
   quire_runtime_options *_swig_go_result;
@@ -384,7 +384,7 @@ quire_runtime_options *_wrap_quire_runtime_options_create_native_2f6ff26d28dacd1
 }
 
 
-int _wrap_quire_runtime_options_free_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_options_free_native_75d2147792a4b276(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -399,7 +399,7 @@ int _wrap_quire_runtime_options_free_native_2f6ff26d28dacd19(quire_runtime_optio
 }
 
 
-int _wrap_quire_runtime_options_set_num_threads_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_num_threads_native_75d2147792a4b276(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -416,7 +416,7 @@ int _wrap_quire_runtime_options_set_num_threads_native_2f6ff26d28dacd19(quire_ru
 }
 
 
-int _wrap_quire_runtime_options_set_device_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_device_native_75d2147792a4b276(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -435,7 +435,7 @@ int _wrap_quire_runtime_options_set_device_native_2f6ff26d28dacd19(quire_runtime
 }
 
 
-int _wrap_quire_runtime_options_set_log_level_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_log_level_native_75d2147792a4b276(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -452,7 +452,7 @@ int _wrap_quire_runtime_options_set_log_level_native_2f6ff26d28dacd19(quire_runt
 }
 
 
-int _wrap_quire_runtime_options_set_memory_budget_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -473,7 +473,7 @@ int _wrap_quire_runtime_options_set_memory_budget_native_2f6ff26d28dacd19(quire_
 }
 
 
-quire_model_options *_wrap_quire_model_options_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
+quire_model_options *_wrap_quire_model_options_create_native_75d2147792a4b276(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_model_options *result = 0 ;
   quire_model_options *_swig_go_result;
@@ -486,7 +486,7 @@ quire_model_options *_wrap_quire_model_options_create_native_2f6ff26d28dacd19(qu
 }
 
 
-int _wrap_quire_model_options_free_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_options_free_native_75d2147792a4b276(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -501,7 +501,7 @@ int _wrap_quire_model_options_free_native_2f6ff26d28dacd19(quire_model_options *
 }
 
 
-int _wrap_quire_model_options_set_path_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_path_native_75d2147792a4b276(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -520,7 +520,7 @@ int _wrap_quire_model_options_set_path_native_2f6ff26d28dacd19(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_device_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_device_native_75d2147792a4b276(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -539,7 +539,7 @@ int _wrap_quire_model_options_set_device_native_2f6ff26d28dacd19(quire_model_opt
 }
 
 
-int _wrap_quire_model_options_set_split_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_split_native_75d2147792a4b276(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -558,7 +558,7 @@ int _wrap_quire_model_options_set_split_native_2f6ff26d28dacd19(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_reserve_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -577,7 +577,7 @@ int _wrap_quire_model_options_set_reserve_native_2f6ff26d28dacd19(quire_model_op
 }
 
 
-int _wrap_quire_model_options_set_planned_cache_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_planned_cache_native_75d2147792a4b276(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -594,7 +594,7 @@ int _wrap_quire_model_options_set_planned_cache_native_2f6ff26d28dacd19(quire_mo
 }
 
 
-int _wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_scope_native_75d2147792a4b276(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -611,7 +611,7 @@ int _wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_lazy_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_lazy_native_75d2147792a4b276(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -628,7 +628,7 @@ int _wrap_quire_model_options_set_lazy_native_2f6ff26d28dacd19(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_progress_native_75d2147792a4b276(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_progress_fn arg2 = (quire_progress_fn) 0 ;
   void *arg3 = (void *) 0 ;
@@ -649,7 +649,7 @@ int _wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(quire_model_o
 }
 
 
-int _wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_num_shards_native_75d2147792a4b276(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -666,7 +666,7 @@ int _wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(quire_model
 }
 
 
-int _wrap_quire_model_options_set_activation_dtype_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_activation_dtype_native_75d2147792a4b276(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -683,7 +683,7 @@ int _wrap_quire_model_options_set_activation_dtype_native_2f6ff26d28dacd19(quire
 }
 
 
-quire_cache_options *_wrap_quire_cache_options_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
+quire_cache_options *_wrap_quire_cache_options_create_native_75d2147792a4b276(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
   quire_cache_options *_swig_go_result;
@@ -696,7 +696,7 @@ quire_cache_options *_wrap_quire_cache_options_create_native_2f6ff26d28dacd19(qu
 }
 
 
-int _wrap_quire_cache_options_free_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_options_free_native_75d2147792a4b276(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -711,7 +711,7 @@ int _wrap_quire_cache_options_free_native_2f6ff26d28dacd19(quire_cache_options *
 }
 
 
-int _wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_name_native_75d2147792a4b276(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -730,7 +730,7 @@ int _wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(quire_cache_optio
 }
 
 
-int _wrap_quire_cache_options_set_max_tokens_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -747,7 +747,7 @@ int _wrap_quire_cache_options_set_max_tokens_native_2f6ff26d28dacd19(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_min_tokens_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -764,7 +764,7 @@ int _wrap_quire_cache_options_set_min_tokens_native_2f6ff26d28dacd19(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_page_idle_ns_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -781,7 +781,7 @@ int _wrap_quire_cache_options_set_page_idle_ns_native_2f6ff26d28dacd19(quire_cac
 }
 
 
-int _wrap_quire_cache_options_set_page_tokens_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_tokens_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -798,7 +798,7 @@ int _wrap_quire_cache_options_set_page_tokens_native_2f6ff26d28dacd19(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_batch_size_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_batch_size_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -815,7 +815,7 @@ int _wrap_quire_cache_options_set_max_batch_size_native_2f6ff26d28dacd19(quire_c
 }
 
 
-int _wrap_quire_cache_options_set_window_sequences_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_window_sequences_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -832,7 +832,7 @@ int _wrap_quire_cache_options_set_window_sequences_native_2f6ff26d28dacd19(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -849,7 +849,7 @@ int _wrap_quire_cache_options_set_max_chunk_tokens_native_2f6ff26d28dacd19(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -866,7 +866,7 @@ int _wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_queue_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_queue_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -883,7 +883,7 @@ int _wrap_quire_cache_options_set_max_queue_native_2f6ff26d28dacd19(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_kv_format_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -900,7 +900,7 @@ int _wrap_quire_cache_options_set_kv_format_native_2f6ff26d28dacd19(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_quota_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_quota_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -919,7 +919,7 @@ int _wrap_quire_cache_options_set_quota_native_2f6ff26d28dacd19(quire_cache_opti
 }
 
 
-int _wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -942,7 +942,7 @@ int _wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(quire_
 }
 
 
-int _wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -963,7 +963,7 @@ int _wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(quire
 }
 
 
-int _wrap_quire_cache_options_set_device_weight_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_device_weight_native_75d2147792a4b276(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -980,7 +980,7 @@ int _wrap_quire_cache_options_set_device_weight_native_2f6ff26d28dacd19(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_stretch_native_75d2147792a4b276(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -997,7 +997,7 @@ int _wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(quire_cac
 }
 
 
-int _wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1014,7 +1014,7 @@ int _wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(quire_cac
 }
 
 
-int _wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1033,7 +1033,7 @@ int _wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(quire
 }
 
 
-int _wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1050,7 +1050,7 @@ int _wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19
 }
 
 
-int _wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_pinned_pages_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1067,7 +1067,7 @@ int _wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_overtakes_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_overtakes_native_75d2147792a4b276(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1084,7 +1084,7 @@ int _wrap_quire_cache_options_set_max_overtakes_native_2f6ff26d28dacd19(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1101,7 +1101,7 @@ int _wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1118,7 +1118,7 @@ int _wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(quire_
 }
 
 
-int _wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1135,7 +1135,7 @@ int _wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(quire
 }
 
 
-quire_runtime *_wrap_quire_runtime_create_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+quire_runtime *_wrap_quire_runtime_create_native_75d2147792a4b276(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_runtime *result = 0 ;
@@ -1150,7 +1150,7 @@ quire_runtime *_wrap_quire_runtime_create_native_2f6ff26d28dacd19(quire_runtime_
 }
 
 
-int _wrap_quire_runtime_free_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_free_native_75d2147792a4b276(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1165,7 +1165,7 @@ int _wrap_quire_runtime_free_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, 
 }
 
 
-int _wrap_quire_runtime_num_devices_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_num_devices_native_75d2147792a4b276(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1180,7 +1180,7 @@ int _wrap_quire_runtime_num_devices_native_2f6ff26d28dacd19(quire_runtime *_swig
 }
 
 
-long long _wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_name_native_75d2147792a4b276(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1201,7 +1201,7 @@ long long _wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_description_native_75d2147792a4b276(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1222,7 +1222,7 @@ long long _wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(quire_r
 }
 
 
-long long _wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_refusal_native_75d2147792a4b276(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1243,7 +1243,7 @@ long long _wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(quire_runti
 }
 
 
-long long _wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1260,7 +1260,7 @@ long long _wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(quire_
 }
 
 
-long long _wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1277,7 +1277,7 @@ long long _wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(quire_ru
 }
 
 
-int _wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1298,7 +1298,7 @@ int _wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_metrics_native_75d2147792a4b276(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1317,7 +1317,7 @@ long long _wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(quire_runtime *_sw
 }
 
 
-quire_model *_wrap_quire_model_load_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+quire_model *_wrap_quire_model_load_native_75d2147792a4b276(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   int64_t arg3 ;
@@ -1338,7 +1338,7 @@ quire_model *_wrap_quire_model_load_native_2f6ff26d28dacd19(quire_runtime *_swig
 }
 
 
-int _wrap_quire_model_free_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_free_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1353,7 +1353,7 @@ int _wrap_quire_model_free_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quir
 }
 
 
-int _wrap_quire_model_state_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_state_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1368,7 +1368,7 @@ int _wrap_quire_model_state_native_2f6ff26d28dacd19(quire_model *_swig_go_0, qui
 }
 
 
-int _wrap_quire_model_wake_native_2f6ff26d28dacd19(quire_model *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_model_wake_native_75d2147792a4b276(quire_model *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -1387,7 +1387,7 @@ int _wrap_quire_model_wake_native_2f6ff26d28dacd19(quire_model *_swig_go_0, long
 }
 
 
-int _wrap_quire_model_evict_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_model_evict_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t arg3 ;
@@ -1408,7 +1408,7 @@ int _wrap_quire_model_evict_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int
 }
 
 
-int _wrap_quire_model_set_priority_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_set_priority_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1425,7 +1425,7 @@ int _wrap_quire_model_set_priority_native_2f6ff26d28dacd19(quire_model *_swig_go
 }
 
 
-int _wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(quire_model *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(quire_model *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1442,7 +1442,7 @@ int _wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(quire_model *_
 }
 
 
-long long _wrap_quire_model_figure_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_figure_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1459,7 +1459,7 @@ long long _wrap_quire_model_figure_native_2f6ff26d28dacd19(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_encode_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_model_encode_native_75d2147792a4b276(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1486,7 +1486,7 @@ long long _wrap_quire_model_encode_native_2f6ff26d28dacd19(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_decode_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_model_decode_native_75d2147792a4b276(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1511,7 +1511,7 @@ long long _wrap_quire_model_decode_native_2f6ff26d28dacd19(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_token_bytes_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   uint8_t *arg3 = (uint8_t *) 0 ;
@@ -1532,7 +1532,7 @@ long long _wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(quire_model *_sw
 }
 
 
-int _wrap_quire_model_find_token_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_find_token_native_75d2147792a4b276(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1551,7 +1551,7 @@ int _wrap_quire_model_find_token_native_2f6ff26d28dacd19(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_is_special_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_is_special_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1568,7 +1568,7 @@ int _wrap_quire_model_is_special_native_2f6ff26d28dacd19(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_special_token_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_special_token_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1585,7 +1585,7 @@ int _wrap_quire_model_special_token_native_2f6ff26d28dacd19(quire_model *_swig_g
 }
 
 
-long long _wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_eos_tokens_native_75d2147792a4b276(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1604,7 +1604,7 @@ long long _wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(quire_model *_swi
 }
 
 
-int _wrap_quire_model_tokenizer_size_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_tokenizer_size_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1619,7 +1619,7 @@ int _wrap_quire_model_tokenizer_size_native_2f6ff26d28dacd19(quire_model *_swig_
 }
 
 
-int _wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_vocab_size_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1634,7 +1634,7 @@ int _wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_path_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_path_native_75d2147792a4b276(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1653,7 +1653,7 @@ long long _wrap_quire_model_path_native_2f6ff26d28dacd19(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_architecture_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_architecture_native_75d2147792a4b276(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1672,7 +1672,7 @@ long long _wrap_quire_model_architecture_native_2f6ff26d28dacd19(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_layers_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_layers_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1687,7 +1687,7 @@ int _wrap_quire_model_num_layers_native_2f6ff26d28dacd19(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_hidden_size_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_hidden_size_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1702,7 +1702,7 @@ int _wrap_quire_model_hidden_size_native_2f6ff26d28dacd19(quire_model *_swig_go_
 }
 
 
-int _wrap_quire_model_num_heads_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_heads_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1717,7 +1717,7 @@ int _wrap_quire_model_num_heads_native_2f6ff26d28dacd19(quire_model *_swig_go_0,
 }
 
 
-int _wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_kv_heads_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1732,7 +1732,7 @@ int _wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_max_context_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_max_context_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1747,7 +1747,7 @@ long long _wrap_quire_model_max_context_native_2f6ff26d28dacd19(quire_model *_sw
 }
 
 
-double _wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+double _wrap_quire_model_bits_per_weight_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   double result;
@@ -1762,7 +1762,7 @@ double _wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(quire_model *_s
 }
 
 
-long long _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_weight_bytes_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1777,7 +1777,7 @@ long long _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_shards_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_shards_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1792,7 +1792,7 @@ int _wrap_quire_model_num_shards_native_2f6ff26d28dacd19(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_shard_weight_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1809,7 +1809,7 @@ long long _wrap_quire_model_shard_weight_bytes_native_2f6ff26d28dacd19(quire_mod
 }
 
 
-int _wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_tensors_native_75d2147792a4b276(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1824,7 +1824,7 @@ int _wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(quire_model *_swig_go_
 }
 
 
-long long _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_name_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1845,7 +1845,7 @@ long long _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_format_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1866,7 +1866,7 @@ long long _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(quire_model *_
 }
 
 
-long long _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_shape_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t *arg3 = (int64_t *) 0 ;
@@ -1887,7 +1887,7 @@ long long _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(quire_model *_s
 }
 
 
-long long _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_tensor_bytes_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1904,7 +1904,7 @@ long long _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(quire_model *_s
 }
 
 
-int _wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_tensor_layer_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1921,7 +1921,7 @@ int _wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(quire_model *_swig_go
 }
 
 
-quire_cache *_wrap_quire_cache_create_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_cache *_wrap_quire_cache_create_native_75d2147792a4b276(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1938,7 +1938,7 @@ quire_cache *_wrap_quire_cache_create_native_2f6ff26d28dacd19(quire_model *_swig
 }
 
 
-int _wrap_quire_cache_free_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_free_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1953,7 +1953,7 @@ int _wrap_quire_cache_free_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quir
 }
 
 
-int _wrap_quire_cache_close_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_close_native_75d2147792a4b276(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -1972,7 +1972,7 @@ int _wrap_quire_cache_close_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, lon
 }
 
 
-int _wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_set_quota_native_75d2147792a4b276(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -1991,7 +1991,7 @@ int _wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2014,7 +2014,7 @@ int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(quire_cache *_
 }
 
 
-int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2035,7 +2035,7 @@ int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(quire_cache *
 }
 
 
-int _wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_set_device_weight_native_75d2147792a4b276(quire_cache *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2052,7 +2052,7 @@ int _wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(quire_cache *_sw
 }
 
 
-long long _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_cache_required_bytes_native_75d2147792a4b276(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2069,7 +2069,7 @@ long long _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(quire_model *
 }
 
 
-int _wrap_quire_cache_kv_format_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_kv_format_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2084,7 +2084,7 @@ int _wrap_quire_cache_kv_format_native_2f6ff26d28dacd19(quire_cache *_swig_go_0,
 }
 
 
-long long _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_max_seq_len_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2099,7 +2099,7 @@ long long _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(quire_cache *_sw
 }
 
 
-int _wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_vocab_size_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2114,7 +2114,7 @@ int _wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(quire_cache *_swig_go_0
 }
 
 
-quire_queue *_wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_cache_create_queue_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -2129,7 +2129,7 @@ quire_queue *_wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(quire_cache 
 }
 
 
-quire_stats *_wrap_quire_cache_stats_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_stats *_wrap_quire_cache_stats_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_stats *result = 0 ;
@@ -2144,7 +2144,7 @@ quire_stats *_wrap_quire_cache_stats_native_2f6ff26d28dacd19(quire_cache *_swig_
 }
 
 
-long long _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_metrics_native_75d2147792a4b276(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2167,7 +2167,7 @@ long long _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(quire_cache *_swig_g
 }
 
 
-long long _wrap_quire_cache_query_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_cache_query_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -2188,7 +2188,7 @@ long long _wrap_quire_cache_query_native_2f6ff26d28dacd19(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_pin_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_pin_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -2211,7 +2211,7 @@ long long _wrap_quire_cache_pin_native_2f6ff26d28dacd19(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_unpin_native_75d2147792a4b276(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2228,7 +2228,7 @@ int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, lon
 }
 
 
-int _wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_queue *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_follow_pages_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_queue *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   uint64_t arg3 ;
@@ -2247,7 +2247,7 @@ int _wrap_quire_cache_follow_pages_native_2f6ff26d28dacd19(quire_cache *_swig_go
 }
 
 
-int _wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, _gostring_ _swig_go_1, quire_queue *_swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(quire_cache *_swig_go_0, _gostring_ _swig_go_1, quire_queue *_swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2270,7 +2270,7 @@ int _wrap_quire_cache_follow_namespace_pages_native_2f6ff26d28dacd19(quire_cache
 }
 
 
-long long _wrap_quire_cache_score_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+long long _wrap_quire_cache_score_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -2297,7 +2297,7 @@ long long _wrap_quire_cache_score_native_2f6ff26d28dacd19(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_logits_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_logits_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -2322,7 +2322,7 @@ long long _wrap_quire_cache_logits_native_2f6ff26d28dacd19(quire_cache *_swig_go
 }
 
 
-long long _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_page_tokens_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2337,7 +2337,7 @@ long long _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_total_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2352,7 +2352,7 @@ long long _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_free_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2367,7 +2367,7 @@ long long _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_cached_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2382,7 +2382,7 @@ long long _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_referenced_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2397,7 +2397,7 @@ long long _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(quire_stats
 }
 
 
-long long _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_pinned_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2412,7 +2412,7 @@ long long _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_evicted_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2427,7 +2427,7 @@ long long _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2442,7 +2442,7 @@ long long _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(quire_sta
 }
 
 
-long long _wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2457,7 +2457,7 @@ long long _wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(quire_stat
 }
 
 
-long long _wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2472,7 +2472,7 @@ long long _wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(quire_stat
 }
 
 
-long long _wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2487,7 +2487,7 @@ long long _wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(quire_stat
 }
 
 
-long long _wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2502,7 +2502,7 @@ long long _wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(quire_stat
 }
 
 
-long long _wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2517,7 +2517,7 @@ long long _wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(quire_
 }
 
 
-long long _wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2532,7 +2532,7 @@ long long _wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(quire_s
 }
 
 
-long long _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_queued_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2547,7 +2547,7 @@ long long _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_running_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2562,7 +2562,7 @@ long long _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2577,7 +2577,7 @@ long long _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(quire_stats *
 }
 
 
-long long _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_finished_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2592,7 +2592,7 @@ long long _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_failed_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2607,7 +2607,7 @@ long long _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2622,7 +2622,7 @@ long long _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(quire_stats *
 }
 
 
-long long _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_preemptions_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2637,7 +2637,7 @@ long long _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_steps_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_steps_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2652,7 +2652,7 @@ long long _wrap_quire_stats_steps_native_2f6ff26d28dacd19(quire_stats *_swig_go_
 }
 
 
-long long _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2667,7 +2667,7 @@ long long _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2682,7 +2682,7 @@ long long _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_new_tokens_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2697,7 +2697,7 @@ long long _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2712,7 +2712,7 @@ long long _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2727,7 +2727,7 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_
 }
 
 
-long long _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_histogram_count_native_75d2147792a4b276(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2744,7 +2744,7 @@ long long _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(quire_stats 
 }
 
 
-double _wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+double _wrap_quire_stats_histogram_sum_native_75d2147792a4b276(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2761,7 +2761,7 @@ double _wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(quire_stats *_swi
 }
 
 
-double _wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+double _wrap_quire_stats_histogram_quantile_native_75d2147792a4b276(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2780,7 +2780,7 @@ double _wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(quire_stats 
 }
 
 
-long long _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2795,7 +2795,7 @@ long long _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(quire_stats *
 }
 
 
-long long _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_stats_namespace_name_native_75d2147792a4b276(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -2816,7 +2816,7 @@ long long _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(quire_stats *
 }
 
 
-quire_stats *_wrap_quire_stats_namespace_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+quire_stats *_wrap_quire_stats_namespace_native_75d2147792a4b276(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2833,7 +2833,7 @@ quire_stats *_wrap_quire_stats_namespace_native_2f6ff26d28dacd19(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_device_bytes_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2848,7 +2848,7 @@ long long _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(quire_stats *_s
 }
 
 
-int _wrap_quire_stats_num_shards_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_num_shards_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2863,7 +2863,7 @@ int _wrap_quire_stats_num_shards_native_2f6ff26d28dacd19(quire_stats *_swig_go_0
 }
 
 
-long long _wrap_quire_stats_shard_device_bytes_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2880,7 +2880,7 @@ long long _wrap_quire_stats_shard_device_bytes_native_2f6ff26d28dacd19(quire_sta
 }
 
 
-int _wrap_quire_stats_free_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_free_native_75d2147792a4b276(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2895,7 +2895,7 @@ int _wrap_quire_stats_free_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quir
 }
 
 
-quire_job_request *_wrap_quire_job_request_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
+quire_job_request *_wrap_quire_job_request_create_native_75d2147792a4b276(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_job_request *result = 0 ;
   quire_job_request *_swig_go_result;
@@ -2908,7 +2908,7 @@ quire_job_request *_wrap_quire_job_request_create_native_2f6ff26d28dacd19(quire_
 }
 
 
-int _wrap_quire_job_request_free_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_free_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2923,7 +2923,7 @@ int _wrap_quire_job_request_free_native_2f6ff26d28dacd19(quire_job_request *_swi
 }
 
 
-int _wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_kind_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2940,7 +2940,7 @@ int _wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_prompt_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2955,7 +2955,7 @@ int _wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2974,7 +2974,7 @@ int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2993,7 +2993,7 @@ int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3012,7 +3012,7 @@ int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3031,7 +3031,7 @@ int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3050,7 +3050,7 @@ int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3069,7 +3069,7 @@ int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(quire
 }
 
 
-int _wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_chat_template *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_chat_template_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_chat_template *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_chat_template *arg2 = (quire_chat_template *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3086,7 +3086,7 @@ int _wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3105,7 +3105,7 @@ int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3124,7 +3124,7 @@ int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_add_special_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3141,7 +3141,7 @@ int _wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_parse_special_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3158,7 +3158,7 @@ int _wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_new_tokens_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3175,7 +3175,7 @@ int _wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_new_tokens_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3192,7 +3192,7 @@ int _wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3211,7 +3211,7 @@ int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3230,7 +3230,7 @@ int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_stop_texts_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3245,7 +3245,7 @@ int _wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(quire_job_r
 }
 
 
-int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3264,7 +3264,7 @@ int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_banned_texts_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3279,7 +3279,7 @@ int _wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_heal_prompt_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3296,7 +3296,7 @@ int _wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3315,7 +3315,7 @@ int _wrap_quire_job_request_set_negative_prompt_text_native_2f6ff26d28dacd19(qui
 }
 
 
-int _wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3334,7 +3334,7 @@ int _wrap_quire_job_request_set_negative_prompt_tokens_native_2f6ff26d28dacd19(q
 }
 
 
-int _wrap_quire_job_request_set_guidance_scale_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_guidance_scale_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3351,7 +3351,7 @@ int _wrap_quire_job_request_set_guidance_scale_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_ignore_eos_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3368,7 +3368,7 @@ int _wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_set_loop_guard_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -3387,7 +3387,7 @@ int _wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_constraint *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_constraint_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_constraint *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_constraint *arg2 = (quire_constraint *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3404,7 +3404,7 @@ int _wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3423,7 +3423,7 @@ int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_model *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampling_of_model_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_model *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_model *arg2 = (quire_model *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3440,7 +3440,7 @@ int _wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(quire_
 }
 
 
-int _wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_random_seed_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3457,7 +3457,7 @@ int _wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3474,7 +3474,7 @@ int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_repetition_penalty_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3491,7 +3491,7 @@ int _wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(quire
 }
 
 
-int _wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_frequency_penalty_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3508,7 +3508,7 @@ int _wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(quire_
 }
 
 
-int _wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_presence_penalty_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3525,7 +3525,7 @@ int _wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(quire_j
 }
 
 
-int _wrap_quire_job_request_set_penalty_range_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_range_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3542,7 +3542,7 @@ int _wrap_quire_job_request_set_penalty_range_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_penalty_decay_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_decay_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3559,7 +3559,7 @@ int _wrap_quire_job_request_set_penalty_decay_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_dry_multiplier_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_multiplier_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3576,7 +3576,7 @@ int _wrap_quire_job_request_set_dry_multiplier_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_base_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3593,7 +3593,7 @@ int _wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_allowed_length_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3610,7 +3610,7 @@ int _wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(quire
 }
 
 
-int _wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_max_length_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3627,7 +3627,7 @@ int _wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_range_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3644,7 +3644,7 @@ int _wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3663,7 +3663,7 @@ int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(quire_job_r
 }
 
 
-int _wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_add_logit_bias_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -3682,7 +3682,7 @@ int _wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3703,7 +3703,7 @@ int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(quire_job_r
 }
 
 
-int _wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_logit_biases_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3718,7 +3718,7 @@ int _wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3737,7 +3737,7 @@ int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3754,7 +3754,7 @@ int _wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_smoothing_factor_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3771,7 +3771,7 @@ int _wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(quire_j
 }
 
 
-int _wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_temperature_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3788,7 +3788,7 @@ int _wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_max_temperature_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_temperature_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3805,7 +3805,7 @@ int _wrap_quire_job_request_set_max_temperature_native_2f6ff26d28dacd19(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_temperature_exponent_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_exponent_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3822,7 +3822,7 @@ int _wrap_quire_job_request_set_temperature_exponent_native_2f6ff26d28dacd19(qui
 }
 
 
-int _wrap_quire_job_request_set_top_n_sigma_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_n_sigma_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3839,7 +3839,7 @@ int _wrap_quire_job_request_set_top_n_sigma_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_top_k_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_k_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3856,7 +3856,7 @@ int _wrap_quire_job_request_set_top_k_native_2f6ff26d28dacd19(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_p_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_p_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3873,7 +3873,7 @@ int _wrap_quire_job_request_set_top_p_native_2f6ff26d28dacd19(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_a_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_a_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3890,7 +3890,7 @@ int _wrap_quire_job_request_set_top_a_native_2f6ff26d28dacd19(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_min_p_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_p_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3907,7 +3907,7 @@ int _wrap_quire_job_request_set_min_p_native_2f6ff26d28dacd19(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_tail_free_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_tail_free_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3924,7 +3924,7 @@ int _wrap_quire_job_request_set_tail_free_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_typical_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_typical_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3941,7 +3941,7 @@ int _wrap_quire_job_request_set_typical_native_2f6ff26d28dacd19(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_mirostat_tau_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3958,7 +3958,7 @@ int _wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_mirostat_eta_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3975,7 +3975,7 @@ int _wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_probability_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3992,7 +3992,7 @@ int _wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_threshold_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4009,7 +4009,7 @@ int _wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -4028,7 +4028,7 @@ int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_skew_native_75d2147792a4b276(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4045,7 +4045,7 @@ int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4064,7 +4064,7 @@ int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4083,7 +4083,7 @@ int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(quire_j
 }
 
 
-int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reasoning_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4100,7 +4100,7 @@ int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reasoning_budget_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4117,7 +4117,7 @@ int _wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(quire_j
 }
 
 
-int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_emit_special_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4134,7 +4134,7 @@ int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_log_probs_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4151,7 +4151,7 @@ int _wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_log_probs_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4168,7 +4168,7 @@ int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_raw_logits_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4185,7 +4185,7 @@ int _wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_pooling_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4202,7 +4202,7 @@ int _wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_normalize_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4219,7 +4219,7 @@ int _wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4236,7 +4236,7 @@ int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4253,7 +4253,7 @@ int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(quire_job
 }
 
 
-int _wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_native_75d2147792a4b276(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4270,7 +4270,7 @@ int _wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_event_policy_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4287,7 +4287,7 @@ int _wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_unread_events_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4304,7 +4304,7 @@ int _wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(quire_
 }
 
 
-int _wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_progress_events_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4321,7 +4321,7 @@ int _wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4340,7 +4340,7 @@ int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_priority_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4357,7 +4357,7 @@ int _wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4374,7 +4374,7 @@ int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(quire_
 }
 
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4391,7 +4391,7 @@ int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(
 }
 
 
-int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4408,7 +4408,7 @@ int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reserve_whole_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4425,7 +4425,7 @@ int _wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reuse_prefix_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4442,7 +4442,7 @@ int _wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_publish_pages_native_75d2147792a4b276(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4459,7 +4459,7 @@ int _wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(quire_job_
 }
 
 
-quire_job *_wrap_quire_job_submit_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_submit_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4476,7 +4476,7 @@ quire_job *_wrap_quire_job_submit_native_2f6ff26d28dacd19(quire_cache *_swig_go_
 }
 
 
-int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_submit_many_native_75d2147792a4b276(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_job **arg3 = (quire_job **) 0 ;
@@ -4497,7 +4497,7 @@ int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(quire_cache *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_drain_native_2f6ff26d28dacd19(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_job_drain_native_75d2147792a4b276(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -4520,7 +4520,7 @@ long long _wrap_quire_job_drain_native_2f6ff26d28dacd19(quire_job *_swig_go_0, l
 }
 
 
-int _wrap_quire_job_wait_native_2f6ff26d28dacd19(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_wait_native_75d2147792a4b276(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -4539,7 +4539,7 @@ int _wrap_quire_job_wait_native_2f6ff26d28dacd19(quire_job *_swig_go_0, long lon
 }
 
 
-int _wrap_quire_job_cancel_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_cancel_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4554,7 +4554,7 @@ int _wrap_quire_job_cancel_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_free_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_free_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4569,7 +4569,7 @@ int _wrap_quire_job_free_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_er
 }
 
 
-int _wrap_quire_job_pause_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_pause_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4584,7 +4584,7 @@ int _wrap_quire_job_pause_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_resume_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_resume_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4599,7 +4599,7 @@ int _wrap_quire_job_resume_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_set_priority_native_2f6ff26d28dacd19(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_set_priority_native_75d2147792a4b276(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4616,7 +4616,7 @@ int _wrap_quire_job_set_priority_native_2f6ff26d28dacd19(quire_job *_swig_go_0, 
 }
 
 
-int _wrap_quire_job_rewind_native_2f6ff26d28dacd19(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_rewind_native_75d2147792a4b276(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4633,7 +4633,7 @@ int _wrap_quire_job_rewind_native_2f6ff26d28dacd19(quire_job *_swig_go_0, int _s
 }
 
 
-quire_job *_wrap_quire_job_fork_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_fork_native_75d2147792a4b276(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4650,7 +4650,7 @@ quire_job *_wrap_quire_job_fork_native_2f6ff26d28dacd19(quire_job *_swig_go_0, q
 }
 
 
-long long _wrap_quire_job_id_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_id_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4665,7 +4665,7 @@ long long _wrap_quire_job_id_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_job_seed_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_seed_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -4680,7 +4680,7 @@ long long _wrap_quire_job_seed_native_2f6ff26d28dacd19(quire_job *_swig_go_0, qu
 }
 
 
-int _wrap_quire_job_state_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_state_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4695,7 +4695,7 @@ int _wrap_quire_job_state_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_finish_reason_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4710,7 +4710,7 @@ int _wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_stop_token_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_stop_token_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4725,7 +4725,7 @@ int _wrap_quire_job_stop_token_native_2f6ff26d28dacd19(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_stop_text_native_75d2147792a4b276(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4744,7 +4744,7 @@ long long _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(quire_job *_swig_go_
 }
 
 
-int _wrap_quire_job_error_code_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_error_code_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4759,7 +4759,7 @@ int _wrap_quire_job_error_code_native_2f6ff26d28dacd19(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_explain_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_explain_native_75d2147792a4b276(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4778,7 +4778,7 @@ long long _wrap_quire_job_explain_native_2f6ff26d28dacd19(quire_job *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4793,7 +4793,7 @@ long long _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_cached_tokens_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4808,7 +4808,7 @@ long long _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_new_tokens_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4823,7 +4823,7 @@ long long _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_draft_tokens_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4838,7 +4838,7 @@ long long _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(quire_job *_swig_
 }
 
 
-long long _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4853,7 +4853,7 @@ long long _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_jo
 }
 
 
-long long _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_preemptions_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4868,7 +4868,7 @@ long long _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(quire_job *_swig_g
 }
 
 
-long long _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4883,7 +4883,7 @@ long long _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4898,7 +4898,7 @@ long long _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4913,7 +4913,7 @@ long long _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(quire_job *_s
 }
 
 
-long long _wrap_quire_job_scores_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_scores_native_75d2147792a4b276(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4932,7 +4932,7 @@ long long _wrap_quire_job_scores_native_2f6ff26d28dacd19(quire_job *_swig_go_0, 
 }
 
 
-long long _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_raw_logits_native_75d2147792a4b276(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4951,7 +4951,7 @@ long long _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_embedding_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_embedding_native_75d2147792a4b276(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4970,7 +4970,7 @@ long long _wrap_quire_job_embedding_native_2f6ff26d28dacd19(quire_job *_swig_go_
 }
 
 
-quire_queue *_wrap_quire_queue_create_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_queue_create_native_75d2147792a4b276(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -4985,7 +4985,7 @@ quire_queue *_wrap_quire_queue_create_native_2f6ff26d28dacd19(quire_runtime *_sw
 }
 
 
-long long _wrap_quire_queue_drain_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_queue_drain_native_75d2147792a4b276(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -5008,7 +5008,7 @@ long long _wrap_quire_queue_drain_native_2f6ff26d28dacd19(quire_queue *_swig_go_
 }
 
 
-long long _wrap_quire_queue_ready_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_queue_ready_native_75d2147792a4b276(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -5031,7 +5031,7 @@ long long _wrap_quire_queue_ready_native_2f6ff26d28dacd19(quire_queue *_swig_go_
 }
 
 
-int _wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_queue_set_log_level_native_75d2147792a4b276(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5048,7 +5048,7 @@ int _wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(quire_queue *_swig_g
 }
 
 
-int _wrap_quire_queue_fd_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_fd_native_75d2147792a4b276(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5063,7 +5063,7 @@ int _wrap_quire_queue_fd_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_queue_close_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_close_native_75d2147792a4b276(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5078,7 +5078,7 @@ int _wrap_quire_queue_close_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, qui
 }
 
 
-int _wrap_quire_queue_free_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_free_native_75d2147792a4b276(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5093,7 +5093,7 @@ int _wrap_quire_queue_free_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, quir
 }
 
 
-int _wrap_quire_event_type_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_type_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5108,7 +5108,7 @@ int _wrap_quire_event_type_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_event_user_data_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_user_data_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -5123,7 +5123,7 @@ long long _wrap_quire_event_user_data_native_2f6ff26d28dacd19(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_job_id_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_job_id_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5138,7 +5138,7 @@ long long _wrap_quire_event_job_id_native_2f6ff26d28dacd19(quire_event *_swig_go
 }
 
 
-int _wrap_quire_event_index_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_index_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5153,7 +5153,7 @@ int _wrap_quire_event_index_native_2f6ff26d28dacd19(quire_event *_swig_go_0, qui
 }
 
 
-_gostring_ _wrap_quire_event_text_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_text_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5175,7 +5175,7 @@ _gostring_ _wrap_quire_event_text_native_2f6ff26d28dacd19(quire_event *_swig_go_
 }
 
 
-int _wrap_quire_event_response_kind_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_response_kind_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5190,7 +5190,7 @@ int _wrap_quire_event_response_kind_native_2f6ff26d28dacd19(quire_event *_swig_g
 }
 
 
-_gostring_ _wrap_quire_event_response_text_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_response_text_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5212,7 +5212,7 @@ _gostring_ _wrap_quire_event_response_text_native_2f6ff26d28dacd19(quire_event *
 }
 
 
-long long _wrap_quire_event_call_index_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_call_index_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5227,7 +5227,7 @@ long long _wrap_quire_event_call_index_native_2f6ff26d28dacd19(quire_event *_swi
 }
 
 
-_gostring_ _wrap_quire_event_call_name_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_call_name_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5249,7 +5249,7 @@ _gostring_ _wrap_quire_event_call_name_native_2f6ff26d28dacd19(quire_event *_swi
 }
 
 
-_gostring_ _wrap_quire_event_call_id_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_call_id_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5271,7 +5271,7 @@ _gostring_ _wrap_quire_event_call_id_native_2f6ff26d28dacd19(quire_event *_swig_
 }
 
 
-long long _wrap_quire_event_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_tokens_native_75d2147792a4b276(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -5290,7 +5290,7 @@ long long _wrap_quire_event_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go
 }
 
 
-long long _wrap_quire_event_first_token_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_first_token_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5305,7 +5305,7 @@ long long _wrap_quire_event_first_token_native_2f6ff26d28dacd19(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_kept_tokens_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5320,7 +5320,7 @@ long long _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_kept_bytes_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5335,7 +5335,7 @@ long long _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_log_probs_native_75d2147792a4b276(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -5354,7 +5354,7 @@ long long _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_tokens_native_75d2147792a4b276(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -5373,7 +5373,7 @@ long long _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_log_probs_native_75d2147792a4b276(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -5392,7 +5392,7 @@ long long _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(quire_event *_
 }
 
 
-long long _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_done_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5407,7 +5407,7 @@ long long _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(quire_event *_
 }
 
 
-long long _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_total_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5422,7 +5422,7 @@ long long _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(quire_event *
 }
 
 
-int _wrap_quire_event_log_level_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_log_level_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5437,7 +5437,7 @@ int _wrap_quire_event_log_level_native_2f6ff26d28dacd19(quire_event *_swig_go_0,
 }
 
 
-long long _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_lost_lines_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5452,7 +5452,7 @@ long long _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(quire_event *_swi
 }
 
 
-int _wrap_quire_event_page_change_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_page_change_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5467,7 +5467,7 @@ int _wrap_quire_event_page_change_native_2f6ff26d28dacd19(quire_event *_swig_go_
 }
 
 
-int _wrap_quire_event_page_medium_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_page_medium_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5482,7 +5482,7 @@ int _wrap_quire_event_page_medium_native_2f6ff26d28dacd19(quire_event *_swig_go_
 }
 
 
-long long _wrap_quire_event_page_number_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_page_number_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5497,7 +5497,7 @@ long long _wrap_quire_event_page_number_native_2f6ff26d28dacd19(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_page_hash_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_page_hash_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -5512,7 +5512,7 @@ long long _wrap_quire_event_page_hash_native_2f6ff26d28dacd19(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_page_parent_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_page_parent_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -5527,7 +5527,7 @@ long long _wrap_quire_event_page_parent_native_2f6ff26d28dacd19(quire_event *_sw
 }
 
 
-_gostring_ _wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_page_namespace_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5549,7 +5549,7 @@ _gostring_ _wrap_quire_event_page_namespace_native_2f6ff26d28dacd19(quire_event 
 }
 
 
-int _wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_finish_reason_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5564,7 +5564,7 @@ int _wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(quire_event *_swig_g
 }
 
 
-int _wrap_quire_event_stop_token_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_stop_token_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5579,7 +5579,7 @@ int _wrap_quire_event_stop_token_native_2f6ff26d28dacd19(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_stop_text_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5601,7 +5601,7 @@ _gostring_ _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5616,7 +5616,7 @@ long long _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(quire_event *_
 }
 
 
-long long _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_cached_tokens_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5631,7 +5631,7 @@ long long _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(quire_event *_
 }
 
 
-long long _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_new_tokens_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5646,7 +5646,7 @@ long long _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_draft_tokens_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5661,7 +5661,7 @@ long long _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(quire_event *_s
 }
 
 
-long long _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5676,7 +5676,7 @@ long long _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_
 }
 
 
-long long _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_preemptions_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5691,7 +5691,7 @@ long long _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5706,7 +5706,7 @@ long long _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(quire_event *
 }
 
 
-long long _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5721,7 +5721,7 @@ long long _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(quire_event *
 }
 
 
-long long _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5736,7 +5736,7 @@ long long _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(quire_event
 }
 
 
-int _wrap_quire_event_error_code_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_error_code_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5751,7 +5751,7 @@ int _wrap_quire_event_error_code_native_2f6ff26d28dacd19(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_error_message_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_error_message_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5773,7 +5773,7 @@ _gostring_ _wrap_quire_event_error_message_native_2f6ff26d28dacd19(quire_event *
 }
 
 
-int _wrap_quire_event_free_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_free_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5788,7 +5788,7 @@ int _wrap_quire_event_free_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quir
 }
 
 
-quire_cancel *_wrap_quire_cancel_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
+quire_cancel *_wrap_quire_cancel_create_native_75d2147792a4b276(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cancel *result = 0 ;
   quire_cancel *_swig_go_result;
@@ -5801,7 +5801,7 @@ quire_cancel *_wrap_quire_cancel_create_native_2f6ff26d28dacd19(quire_error **_s
 }
 
 
-int _wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_trigger_native_75d2147792a4b276(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5816,7 +5816,7 @@ int _wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(quire_cancel *_swig_go_0,
 }
 
 
-int _wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_is_triggered_native_75d2147792a4b276(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5831,7 +5831,7 @@ int _wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(quire_cancel *_swig_
 }
 
 
-int _wrap_quire_cancel_free_native_2f6ff26d28dacd19(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_free_native_75d2147792a4b276(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5846,7 +5846,7 @@ int _wrap_quire_cancel_free_native_2f6ff26d28dacd19(quire_cancel *_swig_go_0, qu
 }
 
 
-quire_plan *_wrap_quire_plan_create_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
+quire_plan *_wrap_quire_plan_create_native_75d2147792a4b276(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_cache_options *arg3 = (quire_cache_options *) 0 ;
@@ -5865,7 +5865,7 @@ quire_plan *_wrap_quire_plan_create_native_2f6ff26d28dacd19(quire_runtime *_swig
 }
 
 
-int _wrap_quire_plan_free_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_free_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5880,7 +5880,7 @@ int _wrap_quire_plan_free_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_
 }
 
 
-long long _wrap_quire_plan_model_path_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_model_path_native_75d2147792a4b276(quire_plan *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5899,7 +5899,7 @@ long long _wrap_quire_plan_model_path_native_2f6ff26d28dacd19(quire_plan *_swig_
 }
 
 
-int _wrap_quire_plan_kv_format_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_kv_format_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5914,7 +5914,7 @@ int _wrap_quire_plan_kv_format_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, q
 }
 
 
-long long _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_total_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5929,7 +5929,7 @@ long long _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5944,7 +5944,7 @@ long long _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5959,7 +5959,7 @@ long long _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_head_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5974,7 +5974,7 @@ long long _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_
 }
 
 
-long long _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5989,7 +5989,7 @@ long long _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go
 }
 
 
-long long _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -6004,7 +6004,7 @@ long long _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -6019,7 +6019,7 @@ long long _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(quire_plan *_sw
 }
 
 
-int _wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_devices_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6034,7 +6034,7 @@ int _wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(quire_plan *_swig_go_0,
 }
 
 
-long long _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_plan_device_name_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -6055,7 +6055,7 @@ long long _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(quire_plan *_swig
 }
 
 
-int _wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_device_num_layers_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6072,7 +6072,7 @@ int _wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6089,7 +6089,7 @@ long long _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(quire_pla
 }
 
 
-long long _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6106,7 +6106,7 @@ long long _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(quire_plan
 }
 
 
-long long _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6123,7 +6123,7 @@ long long _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(quire_
 }
 
 
-long long _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6140,7 +6140,7 @@ long long _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(quire_plan
 }
 
 
-long long _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6157,7 +6157,7 @@ long long _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(quire_plan 
 }
 
 
-long long _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6174,7 +6174,7 @@ long long _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6191,7 +6191,7 @@ long long _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(quire_
 }
 
 
-long long _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6208,7 +6208,7 @@ long long _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(quire_pl
 }
 
 
-int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_layers_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6223,7 +6223,7 @@ int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, 
 }
 
 
-int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_layer_device_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6240,7 +6240,7 @@ int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(quire_plan *_swig_go_0
 }
 
 
-long long _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6257,7 +6257,7 @@ long long _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(quire_plan *_s
 }
 
 
-int _wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_cache_groups_native_75d2147792a4b276(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6272,7 +6272,7 @@ int _wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(quire_plan *_swig_
 }
 
 
-int _wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_cache_group_window_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6289,7 +6289,7 @@ int _wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(quire_plan *_swi
 }
 
 
-int _wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_cache_group_num_pages_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6306,7 +6306,7 @@ int _wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(quire_plan *_
 }
 
 
-int _wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_cache_group_num_layers_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6323,7 +6323,7 @@ int _wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(quire_plan *
 }
 
 
-long long _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6340,7 +6340,7 @@ long long _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(quire_plan 
 }
 
 
-quire_constraint *_wrap_quire_constraint_create_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
+quire_constraint *_wrap_quire_constraint_create_native_75d2147792a4b276(quire_model *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -6361,7 +6361,7 @@ quire_constraint *_wrap_quire_constraint_create_native_2f6ff26d28dacd19(quire_mo
 }
 
 
-int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_constraint_free_native_75d2147792a4b276(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
   quire_constraint *arg1 = (quire_constraint *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6376,7 +6376,7 @@ int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(quire_constraint *_swig_
 }
 
 
-quire_matcher *_wrap_quire_matcher_create_native_2f6ff26d28dacd19(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
+quire_matcher *_wrap_quire_matcher_create_native_75d2147792a4b276(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
   quire_constraint *arg1 = (quire_constraint *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_matcher *result = 0 ;
@@ -6391,7 +6391,7 @@ quire_matcher *_wrap_quire_matcher_create_native_2f6ff26d28dacd19(quire_constrai
 }
 
 
-int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_matcher_accept_native_75d2147792a4b276(quire_matcher *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6408,7 +6408,7 @@ int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0
 }
 
 
-long long _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_matcher_mask_native_75d2147792a4b276(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   uint8_t *arg2 = (uint8_t *) 0 ;
   size_t arg3 ;
@@ -6427,7 +6427,7 @@ long long _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(quire_matcher *_swig_
 }
 
 
-int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_matcher_may_end_native_75d2147792a4b276(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6442,7 +6442,7 @@ int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(quire_matcher *_swig_go_
 }
 
 
-long long _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_matcher_forced_text_native_75d2147792a4b276(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6461,7 +6461,7 @@ long long _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(quire_matcher 
 }
 
 
-int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_matcher_rollback_native_75d2147792a4b276(quire_matcher *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6478,7 +6478,7 @@ int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(quire_matcher *_swig_go
 }
 
 
-int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_matcher_free_native_75d2147792a4b276(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6493,7 +6493,7 @@ int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, 
 }
 
 
-quire_chat_template *_wrap_quire_chat_template_create_native_2f6ff26d28dacd19(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+quire_chat_template *_wrap_quire_chat_template_create_native_75d2147792a4b276(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
   char *arg1 = (char *) 0 ;
   size_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6510,7 +6510,7 @@ quire_chat_template *_wrap_quire_chat_template_create_native_2f6ff26d28dacd19(_g
 }
 
 
-quire_chat_template *_wrap_quire_chat_template_open_native_2f6ff26d28dacd19(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+quire_chat_template *_wrap_quire_chat_template_open_native_75d2147792a4b276(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
   char *arg1 = (char *) 0 ;
   size_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6527,7 +6527,7 @@ quire_chat_template *_wrap_quire_chat_template_open_native_2f6ff26d28dacd19(_gos
 }
 
 
-int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_chat_template_choose_native_75d2147792a4b276(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6546,7 +6546,7 @@ int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(quire_chat_template
 }
 
 
-int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(quire_chat_template *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -6567,7 +6567,7 @@ int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(quire_chat_templ
 }
 
 
-int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6586,7 +6586,7 @@ int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(quire_chat_templat
 }
 
 
-long long _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_chat_template_render_native_75d2147792a4b276(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6609,7 +6609,7 @@ long long _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(quire_chat_te
 }
 
 
-long long _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_chat_template_segments_native_75d2147792a4b276(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6632,7 +6632,7 @@ long long _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(quire_chat_
 }
 
 
-long long _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _gostring_ _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_chat_template_tokens_native_75d2147792a4b276(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _gostring_ _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   quire_model *arg2 = (quire_model *) 0 ;
   char *arg3 = (char *) 0 ;
@@ -6657,7 +6657,7 @@ long long _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(quire_chat_te
 }
 
 
-long long _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_chat_template_hash_native_75d2147792a4b276(quire_chat_template *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6676,7 +6676,7 @@ long long _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(quire_chat_temp
 }
 
 
-long long _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_render_chat_native_75d2147792a4b276(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   char *arg3 = (char *) 0 ;
@@ -6697,7 +6697,7 @@ long long _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int32_t *arg3 = (int32_t *) 0 ;
@@ -6718,7 +6718,7 @@ long long _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(quire_mod
 }
 
 
-int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_chat_template_free_native_75d2147792a4b276(quire_chat_template *_swig_go_0, quire_error **_swig_go_1) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6733,7 +6733,7 @@ int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(quire_chat_template *
 }
 
 
-quire_alias *_wrap_quire_alias_create_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+quire_alias *_wrap_quire_alias_create_native_75d2147792a4b276(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6752,7 +6752,7 @@ quire_alias *_wrap_quire_alias_create_native_2f6ff26d28dacd19(quire_runtime *_sw
 }
 
 
-int _wrap_quire_alias_free_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_alias_free_native_75d2147792a4b276(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6767,7 +6767,7 @@ int _wrap_quire_alias_free_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quir
 }
 
 
-int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_alias_set_cache_native_75d2147792a4b276(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_cache *arg2 = (quire_cache *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6784,7 +6784,7 @@ int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(quire_alias *_swig_go_0,
 }
 
 
-int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_alias_add_fallback_native_75d2147792a4b276(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_cache *arg2 = (quire_cache *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6801,7 +6801,7 @@ int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(quire_alias *_swig_go
 }
 
 
-int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_alias_clear_fallbacks_native_75d2147792a4b276(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -6816,7 +6816,7 @@ int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(quire_alias *_swig
 }
 
 
-quire_job *_wrap_quire_alias_submit_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_alias_submit_native_75d2147792a4b276(quire_alias *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6833,7 +6833,7 @@ quire_job *_wrap_quire_alias_submit_native_2f6ff26d28dacd19(quire_alias *_swig_g
 }
 
 
-long long _wrap_quire_alias_reason_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_alias_reason_native_75d2147792a4b276(quire_alias *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6852,7 +6852,7 @@ long long _wrap_quire_alias_reason_native_2f6ff26d28dacd19(quire_alias *_swig_go
 }
 
 
-long long _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_alias_num_swaps_native_75d2147792a4b276(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -6867,7 +6867,7 @@ long long _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(quire_alias *_swig
 }
 
 
-long long _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -6882,7 +6882,7 @@ long long _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(quire_alias *_
 }
 
 
-long long _wrap_quire_response_dialects_native_2f6ff26d28dacd19(_goslice_ _swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_response_dialects_native_75d2147792a4b276(_goslice_ _swig_go_0, quire_error **_swig_go_1) {
   char *arg1 = (char *) 0 ;
   size_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6899,7 +6899,7 @@ long long _wrap_quire_response_dialects_native_2f6ff26d28dacd19(_goslice_ _swig_
 }
 
 
-long long _wrap_quire_response_detect_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_response_detect_native_75d2147792a4b276(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   quire_model *arg2 = (quire_model *) 0 ;
   char *arg3 = (char *) 0 ;
@@ -6920,7 +6920,7 @@ long long _wrap_quire_response_detect_native_2f6ff26d28dacd19(quire_chat_templat
 }
 
 
-quire_response_parser *_wrap_quire_response_parser_create_native_2f6ff26d28dacd19(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+quire_response_parser *_wrap_quire_response_parser_create_native_75d2147792a4b276(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
   char *arg1 = (char *) 0 ;
   size_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6937,7 +6937,7 @@ quire_response_parser *_wrap_quire_response_parser_create_native_2f6ff26d28dacd1
 }
 
 
-int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6956,7 +6956,7 @@ int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(quire_response
 }
 
 
-int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_response_parser_set_reasoning_native_75d2147792a4b276(quire_response_parser *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -6973,7 +6973,7 @@ int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(quire_resp
 }
 
 
-int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -6992,7 +6992,7 @@ int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(quire_respons
 }
 
 
-int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_response_parser_feed_native_75d2147792a4b276(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -7011,7 +7011,7 @@ int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(quire_response_pars
 }
 
 
-int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_response_parser_finish_native_75d2147792a4b276(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -7026,7 +7026,7 @@ int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(quire_response_pa
 }
 
 
-int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_response_parser_next_native_75d2147792a4b276(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -7041,7 +7041,7 @@ int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(quire_response_pars
 }
 
 
-int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_response_parser_kind_native_75d2147792a4b276(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -7056,7 +7056,7 @@ int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(quire_response_pars
 }
 
 
-long long _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_response_parser_call_index_native_75d2147792a4b276(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -7071,7 +7071,7 @@ long long _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(quire_r
 }
 
 
-long long _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_response_parser_text_native_75d2147792a4b276(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -7090,7 +7090,7 @@ long long _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(quire_respons
 }
 
 
-long long _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_response_parser_raw_native_75d2147792a4b276(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -7109,7 +7109,7 @@ long long _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(quire_response
 }
 
 
-long long _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_response_parser_name_native_75d2147792a4b276(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -7128,7 +7128,7 @@ long long _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(quire_respons
 }
 
 
-long long _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_response_parser_id_native_75d2147792a4b276(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -7147,7 +7147,7 @@ long long _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(quire_response_
 }
 
 
-quire_constraint *_wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+quire_constraint *_wrap_quire_response_constraint_create_native_75d2147792a4b276(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -7166,7 +7166,7 @@ quire_constraint *_wrap_quire_response_constraint_create_native_2f6ff26d28dacd19
 }
 
 
-int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_response_parser_free_native_75d2147792a4b276(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
   quire_response_parser *arg1 = (quire_response_parser *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -7181,7 +7181,7 @@ int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(quire_response_pars
 }
 
 
-long long _wrap_quire_diagnose_native_2f6ff26d28dacd19(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_diagnose_native_75d2147792a4b276(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
