@@ -54,14 +54,14 @@ void Answer::show_reasoning(const std::string& text) {
 }
 
 void Answer::begin_call(quire_event* event) {
-  show_call();  // one that has no end
+  show_call();  // a call without an end
   calls_.push_back(
       {text_of_event(quire_event_call_id, event), text_of_event(quire_event_call_name, event), ""});
   in_call_ = true;
 }
 
-// As a whole: arguments as the model writes them may have many lines. Those of a call that was cut off are a
-// text.
+// Shows the call as a whole, on one line, since the model may write its arguments over many lines. Arguments
+// that were cut off are shown as a string.
 void Answer::show_call() {
   if (!in_call_) return;
   in_call_ = false;

@@ -1,4 +1,4 @@
-// An answer as a person sees it while it comes, and as the conversation keeps it.
+// Display of an answer while it is generated, and its message for the conversation.
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@
 namespace quire::cli {
 
 // Reads the events of a job that has a dialect. Reasoning is shown dimmed in a terminal and not at all
-// elsewhere; a call is shown as a line of JSON. Marks are never shown.
+// elsewhere. A call is shown as a line of JSON. Markup is never shown.
 class Answer {
  public:
   explicit Answer(bool dims) : dims_(dims) {}
 
   void see(quire_event* event);
-  // There is no more.
+  // Ends the display after the last event.
   void end();
-  // As OpenAI writes it. Text alone is kept to the byte, so that the next prompt begins with its tokens.
+  // Returns the message in the format of OpenAI. Plain text is kept byte for byte, so that the next prompt
+  // begins with the same tokens.
   Json message() const;
 
  private:

@@ -17,16 +17,16 @@ namespace quire::cli {
 namespace {
 
 struct SyntheticChoice {
-  std::string shape;  // empty: none
+  std::string shape;  // empty means none
   std::string format = "exl2";
   double bits = 4.0;
   int32_t head_bits = 6;
-  int32_t num_layers = 0;  // 0: as many as the shape has
+  int32_t num_layers = 0;  // 0 means as many as the shape has
 };
 
 struct BenchOptions {
   ModelChoice model;
-  SyntheticChoice synthetic;  // in place of the model
+  SyntheticChoice synthetic;  // replaces the model
   std::vector<int32_t> batch_sizes{1, 2, 4, 8, 16};
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 128;
@@ -39,23 +39,23 @@ struct BenchOptions {
 struct Measured {
   int32_t batch = 0;
   double prefill_tokens_per_second = 0;
-  double decode_tokens_per_second = 0;  // over all jobs
+  double decode_tokens_per_second = 0;  // of all jobs together
   int64_t cache_bytes = 0;
-  int64_t step_bytes = 0;  // of weights that its decoding steps read
+  int64_t step_bytes = 0;  // weights that one decode step reads
 
   double steps_per_second() const { return decode_tokens_per_second / batch; }
 };
 
-// What the model costs and what the device does at best, both measured or counted by the library.
+// Cost of the model and peak rates of the device, measured or counted by the library.
 struct Limits {
   int64_t step_bytes = 0;  // with one job
   int64_t token_ops = 0;
   int64_t logit_ops = 0;
-  int64_t read_bytes_per_second = 0;  // 0: the device cannot be measured, or there are several
+  int64_t read_bytes_per_second = 0;  // 0 if the device cannot be measured, or there are several
   int64_t ops_per_second = 0;
 
   bool are_known() const { return read_bytes_per_second > 0; }
-  // Steps per second that reading the weights, and multiplying with them, would allow.
+  // Steps per second if only reading the weights, or only multiplying with them, took time.
   double steps_by_reads(const Measured& result) const {
     return static_cast<double>(read_bytes_per_second) / static_cast<double>(result.step_bytes);
   }
@@ -68,14 +68,14 @@ struct Limits {
   double share_of_decode(const Measured& result) const {
     return result.steps_per_second() / std::min(steps_by_reads(result), steps_by_arithmetic(result));
   }
-  // A prompt is computed many tokens at a time, so that arithmetic is its limit.
+  // A prompt is computed many tokens at a time, so arithmetic is its limit.
   double share_of_prefill(const Measured& result) const {
     return result.prefill_tokens_per_second * static_cast<double>(token_ops) /
            static_cast<double>(ops_per_second);
   }
 };
 
-// The device that a name of the options means; they are checked when the model is loaded.
+// Returns the index of the device with a name from the options, which are checked when the model is loaded.
 int32_t find_device(quire_runtime* runtime, const std::string& name) {
   const int32_t num_devices = call(quire_runtime_num_devices, runtime);
   for (int32_t idx = 0; idx < num_devices; ++idx) {
@@ -85,7 +85,7 @@ int32_t find_device(quire_runtime* runtime, const std::string& name) {
   return 0;  // "" is the CPU
 }
 
-// The one device of a list such as "cuda:0,cuda:0"; none where there are several.
+// Returns the only device of a list such as "cuda:0,cuda:0", or nothing if there are several.
 std::optional<int32_t> find_only_device(quire_runtime* runtime, const std::string& names) {
   std::optional<int32_t> only;
   std::istringstream list(names + ",");
@@ -108,7 +108,7 @@ class Bench {
 
   Measured measure(int32_t batch_size) {
     const Cache cache = open_cache(batch_size);
-    run(cache.get(), 1, 8, 2);  // first use of memory and threads
+    run(cache.get(), 1, 8, 2);  // warms up memory and threads
     Measured measured{.batch = batch_size};
     const JobBatch prefill = run(cache.get(), batch_size, options_.prompt_tokens, 1);
     measured.prefill_tokens_per_second =
@@ -187,7 +187,7 @@ int64_t peak_resident_bytes() {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-// What does not depend on the batch size.
+// Results that do not depend on the batch size.
 struct Summary {
   int64_t weight_bytes = 0;
   int64_t peak_resident_bytes = 0;
@@ -282,7 +282,7 @@ int run_bench(const BenchOptions& options, Interrupt& interrupt) {
     progress.show("measuring batch size " + std::to_string(batch_size));
     results.push_back(bench.measure(batch_size));
   }
-  // Memory first: measuring the limits takes some.
+  // Read the peak memory first: measuring the limits allocates a buffer.
   Summary summary;
   summary.weight_bytes = bench.weight_bytes();
   summary.peak_resident_bytes = peak_resident_bytes();
@@ -293,7 +293,7 @@ int run_bench(const BenchOptions& options, Interrupt& interrupt) {
 }
 
 constexpr const char* kBenchNotes =
-    R"(Prefill is measured with prompts that share nothing, decode with short prompts and, by
+    R"(Prefill is measured with prompts without common prefixes, decode with short prompts and, by
 default, greedy sampling.
 
 Examples:
@@ -302,31 +302,31 @@ Examples:
   quire bench --synthetic llama-3.1-8b --format exl2 --bits 4.0 --device cuda:0
 )";
 
-// Random weights in the shape of a model, so that its speed can be had without it.
+// Adds the options for random weights in the shape of a model, which measure its speed without its files.
 void add_synthetic_options(CLI::App& app, SyntheticChoice& choice) {
   CLI::Option* const shape =
       app.add_option("--synthetic", choice.shape, "Random weights in the shape of a model, in memory")
           ->type_name("NAME")
           ->excludes(app.get_option("--model"))
           ->check(CLI::IsMember({"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b"}));
-  app.add_option("--format", choice.format, "Their format")
+  app.add_option("--format", choice.format, "Format of the random weights")
       ->needs(shape)
       ->check(CLI::IsMember({"exl2", "gptq", "fp8", "mxfp4", "f16"}))
       ->capture_default_str();
-  app.add_option("--bits", choice.bits, "Of exl2: bits per weight, on average")
+  app.add_option("--bits", choice.bits, "Bits per weight of exl2, on average")
       ->needs(shape)
       ->check(CLI::Range(2.0, 8.0))
       ->capture_default_str();
-  app.add_option("--head-bits", choice.head_bits, "Of exl2: bits per weight of the head")
+  app.add_option("--head-bits", choice.head_bits, "Bits per weight of the head of exl2")
       ->needs(shape)
       ->check(CLI::IsMember({2, 3, 4, 5, 6, 8}))
       ->capture_default_str();
-  app.add_option("--layers", choice.num_layers, "The first so many of its layers alone")
+  app.add_option("--layers", choice.num_layers, "Use only the first N layers of the shape")
       ->needs(shape)
       ->check(CLI::Range(1, 1024));
 }
 
-// The path that stands for it.
+// Returns the model path that requests these weights.
 std::string synthetic_path(const SyntheticChoice& choice) {
   std::ostringstream path;
   path << "synthetic:" << choice.shape << ",format=" << choice.format;
@@ -355,10 +355,10 @@ Command add_bench(CLI::App& root) {
       ->type_name("N")
       ->check(in_range(2, 1 << 20))
       ->capture_default_str();
-  app->add_option("--temperature", options->temperature, "Of the draws; 0 is greedy")
+  app->add_option("--temperature", options->temperature, "Sampling temperature; 0 is greedy")
       ->type_name("T")
       ->capture_default_str();
-  app->add_option("--top-p", options->top_p, "Of the draws")->type_name("P")->capture_default_str();
+  app->add_option("--top-p", options->top_p, "Sampling top-p")->type_name("P")->capture_default_str();
   add_kv_format_option(*app, options->kv_format);
   add_synthetic_options(*app, options->synthetic);
   add_workload_options(*app, options->workload);

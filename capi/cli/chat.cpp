@@ -1,4 +1,4 @@
-// quire chat: a conversation in the terminal, or with a pipe.
+// quire chat: a conversation in a terminal, or through a pipe.
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -32,15 +32,15 @@ struct ChatOptions {
 };
 
 constexpr const char* kHelp =
-    R"(/system TEXT  what the model is told before all else; nothing: no such message
-/tools FILE   a JSON list of tools that it may call; nothing: none
-/result TEXT  what the tool gave that the model has called; the model goes on
+    R"(/system TEXT  sets the system message; without TEXT, removes it
+/tools FILE   sets the tools from a JSON list; without FILE, removes them
+/result TEXT  gives the result of the tool that the model called; the model continues
 /save FILE    writes the conversation as JSON
-/stats        tokens and speed of the last answer
-/reset        begins anew
-/help         this
-/quit         ends, as the end of the input does
-A line that ends in \ goes on in the next, and so does what stands between """ and """. Ctrl-C stops an answer.)";
+/stats        shows tokens and speed of the last answer
+/reset        starts a new conversation
+/help         shows this text
+/quit         quits, like the end of the input
+A line that ends in \ continues on the next line, and so does text between """ and """. Ctrl-C stops an answer.)";
 
 Cache open_cache(quire_model* model, const GenerateOptions& options) {
   const int64_t most = call(quire_model_max_context, model);
@@ -88,7 +88,7 @@ class Chat {
     std::string message;
     while (!is_over_) {
       if (!reader.next(message)) {
-        // At the prompt Ctrl-C drops what was typed; everything else that ends the input ends the program.
+        // At the prompt Ctrl-C discards the typed text. Any other end of the input ends the program.
         if (!is_typed_ || !interrupt_.forgive()) break;
         print("\n");
         continue;
@@ -100,7 +100,7 @@ class Chat {
   }
 
  private:
-  // A line that cannot be obeyed ends nothing; a pipe's end tells of it.
+  // Handles one message or command. An error does not end the conversation, but the exit code reports it.
   void take(const std::string& message) {
     try {
       if (message[0] == '/') return obey(message);
@@ -134,7 +134,7 @@ class Chat {
       return print_line(last_ ? stats_line(*last_, conversation_.num_turns()) : "no answer yet");
     if (name == "/reset") return conversation_.forget_turns();
     if (name == "/help") return print_line(kHelp);
-    if (name != "/quit") throw Failure(kExitFailed, name + ": there is no such command; /help lists them");
+    if (name != "/quit") throw Failure(kExitFailed, name + ": unknown command; /help lists the commands");
     is_over_ = true;
   }
 
@@ -143,7 +143,7 @@ class Chat {
   }
 
   void save(const std::string& path) {
-    if (path.empty()) throw Failure(kExitFailed, "/save: name a file");
+    if (path.empty()) throw Failure(kExitFailed, "/save: give a file name");
     std::ofstream file(path, std::ios::trunc);
     if (!(file << conversation_.text()).flush()) throw Failure(kExitFailed, "cannot write " + path);
   }
@@ -165,13 +165,14 @@ class Chat {
     return request;
   }
 
-  // As the template of the options tells where it is not the model's own.
+  // Returns the dialect of the answers. A template from the options decides, if there is one, otherwise the
+  // model's own.
   std::string dialect() const {
     if (options_.dialect != "auto" || !template_) return options_.dialect;
     return text_of(quire_response_detect, template_.get(), model_.get());
   }
 
-  // Where the tools are called as the options say.
+  // Creates the constraint for --tool-choice, or none if there is no choice or no tool.
   Constraint constraint_of_rules() const {
     if (options_.tool_choice.empty() || conversation_.tools().empty()) return {};
     const std::string& choice = options_.tool_choice;
@@ -227,20 +228,20 @@ class Chat {
 void add_chat_options(CLI::App& app, ChatOptions& options) {
   options.generate.max_new_tokens = kDefaultNewTokens;
   add_runtime_options(app, options.generate.model);
-  app.add_option("--system", options.system, "What the model is told before all else")->type_name("TEXT");
+  app.add_option("--system", options.system, "System message")->type_name("TEXT");
   app.add_option("--tools", options.tools_file, "File with a JSON list of tools")->type_name("FILE");
-  app.add_option("--schema", options.schema_file, "File with a JSON Schema that each answer meets")
+  app.add_option("--schema", options.schema_file, "File with a JSON Schema that each answer must match")
       ->type_name("FILE");
-  app.add_option("--template", options.template_file, "File with a chat template, in place of the model's")
+  app.add_option("--template", options.template_file, "File with a chat template, instead of the model's")
       ->type_name("FILE");
   app.add_option("--dialect", options.dialect,
-                 "How the model writes reasoning and calls (default: auto, as its template tells)")
+                 "Format of reasoning and calls (default: auto, from the model's template)")
       ->type_name("NAME");
   app.add_option("--tool-choice", options.tool_choice,
-                 "Holds answers to the tools: auto, required, none, or the name of a tool")
+                 "Constrain calls of the tools: auto, required, none, or the name of a tool")
       ->type_name("CHOICE");
   app.add_option("--context", options.generate.context,
-                 "Tokens of a conversation at most (default: the model's, up to 8192)")
+                 "Maximum tokens of a conversation (default: the model's, up to 8192)")
       ->type_name("N");
   add_settings(app, options.generate);
 }
@@ -255,8 +256,8 @@ constexpr const char* kChatExamples = R"(Examples:
 
 Command add_chat(CLI::App& root) {
   auto options = std::make_shared<ChatOptions>();
-  CLI::App* app = root.add_subcommand("chat", "Talk with a model in the terminal or with a pipe");
-  app->footer(std::string(kChatExamples) + "\nWhile it runs:\n" + kHelp + "\n");
+  CLI::App* app = root.add_subcommand("chat", "Talk with a model in a terminal or through a pipe");
+  app->footer(std::string(kChatExamples) + "\nCommands in a conversation:\n" + kHelp + "\n");
   add_chat_options(*app, *options);
   return {app, [options](Interrupt& interrupt) { return Chat(*options, interrupt).run(); }};
 }

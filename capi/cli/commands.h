@@ -1,4 +1,4 @@
-// The subcommands, each in a file of its own.
+// Functions that register the subcommands, each in a file of its own.
 #pragma once
 
 #include "capi/cli/session.h"

@@ -1,4 +1,4 @@
-// quire constrain: whether texts meet a constraint, token by token.
+// quire constrain: checks texts against a constraint, token by token.
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -66,8 +66,8 @@ int constrain(const ConstrainOptions& options, Interrupt& interrupt) {
 }
 
 constexpr const char* kConstrainExamples =
-    R"(Reads one JSON string per line and writes true or false per line: whether the constraint lets all tokens of the
-text through and the text may end there.
+    R"(Reads one JSON string per line and writes true or false per line: true if the constraint accepts all tokens
+of the text and the text may end there.
 
 Examples:
   echo '"{\"a\": 1}"' | quire constrain --schema schema.json
@@ -85,7 +85,7 @@ Command add_constrain(CLI::App& root) {
       "Model directory, or a tokenizer.json (default: the embedded model)");
   CLI::Option_group* sources = app->add_option_group("constraint");
   sources->add_option("--schema", options->schema_file, "File with a JSON Schema");
-  sources->add_option("--regex", options->pattern, "Regular expression that the whole text has to match");
+  sources->add_option("--regex", options->pattern, "Regular expression that the whole text must match");
   sources->add_option("--grammar", options->grammar_file,
                       "File with a grammar in llama.cpp's notation (GBNF)");
   sources->add_option("--lark", options->lark_file, "File with a grammar in Lark's notation");

@@ -19,7 +19,7 @@ void Conversation::give_result(const std::string& text) {
   while (answer > 0 && turns_[answer - 1]["role"] == "tool") --answer;
   const size_t num_results = turns_.size() - answer;
   const Json calls = answer > 0 ? turns_[answer - 1].value("tool_calls", Json::array()) : Json::array();
-  if (num_results >= calls.size()) throw Failure(kExitFailed, "/result: no call waits for one");
+  if (num_results >= calls.size()) throw Failure(kExitFailed, "/result: no call waits for a result");
   const Json& of = calls[num_results];
   turns_.push_back(
       {{"role", "tool"}, {"tool_call_id", of["id"]}, {"name", of["function"]["name"]}, {"content", text}});

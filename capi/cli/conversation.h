@@ -1,4 +1,4 @@
-// What has been said in a conversation, as OpenAI writes messages.
+// The messages of a conversation, in the format of OpenAI.
 #pragma once
 
 #include <string>
@@ -10,23 +10,24 @@ namespace quire::cli {
 
 class Conversation {
  public:
-  // Takes the place of an earlier one; an empty text takes it away.
+  // Replaces the system message; an empty text removes it.
   void set_system(const std::string& text);
-  // A JSON list of tools, in JSON; an empty text takes them away. Throws Failure naming `where`.
+  // Sets the tools from a JSON list; an empty text removes them. Throws Failure naming `where`.
   void set_tools(const std::string& json, const std::string& where);
 
   void ask(const std::string& text) { turns_.push_back({{"role", "user"}, {"content", text}}); }
   void answer(Json message) { turns_.push_back(std::move(message)); }
-  // Of the first call of the last answer that has no result. Throws Failure where there is none.
+  // Appends the result of the first call of the last answer that has none. Throws Failure if there is no such
+  // call.
   void give_result(const std::string& text);
-  // The question that got no answer.
+  // Removes the last question, which got no answer.
   void take_back() { turns_.erase(turns_.size() - 1); }
   void forget_turns() { turns_ = Json::array(); }
 
   Json messages() const;
   const Json& tools() const { return tools_; }
   size_t num_turns() const { return turns_.size(); }
-  // {"messages": [...], "tools": [...]}, for people to read.
+  // Returns {"messages": [...], "tools": [...]}, indented.
   std::string text() const;
 
  private:

@@ -1,4 +1,4 @@
-// quire diagnose: what this machine offers and what the library found.
+// quire diagnose: prints the report of diagnose.h about this machine.
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
 #include "capi/cli/terminal.h"
@@ -7,7 +7,8 @@ namespace quire::cli {
 
 Command add_diagnose(CLI::App& root) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* app = root.add_subcommand("diagnose", "Show the CPU, the backends, and why one cannot be used");
+  CLI::App* app =
+      root.add_subcommand("diagnose", "Show the CPU, the backends, and why a backend cannot be used");
   app->add_flag("--json", *json, "Print one JSON object on standard output");
   return {app, [json](Interrupt&) {
             const int32_t format = *json ? QUIRE_DIAGNOSE_JSON : QUIRE_DIAGNOSE_TEXT;

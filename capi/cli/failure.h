@@ -1,4 +1,4 @@
-// How a command ends. Scripts rely on these numbers: docs/command.md lists them.
+// Exit codes and failures of a command. Scripts rely on the numbers: docs/command.md lists them.
 #pragma once
 
 #include <stdexcept>
@@ -8,11 +8,11 @@ namespace quire::cli {
 
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFailed = 1,        // something went wrong at run time
+  kExitFailed = 1,        // a failure at run time
   kExitUsage = 2,         // the command line, or a value in it, is wrong
   kExitNoModel = 3,       // the model cannot be loaded
   kExitSignal = 128,      // plus the number of the signal: 130 after an interrupt
-  kExitReaderGone = 141,  // standard output was closed by its reader, as SIGPIPE would end it
+  kExitReaderGone = 141,  // standard output was closed by its reader; the code of SIGPIPE
 };
 
 // Ends the command with one line on standard error.

@@ -1,4 +1,4 @@
-// quire generate: continues a text, once or several times at once.
+// quire generate: continues a text, once or several times in parallel.
 #include <algorithm>
 
 #include "capi/cli/commands.h"
@@ -19,10 +19,10 @@ std::string read_prompt(const GenerateOptions& options, const Interrupt& interru
   return options.prompt_file.empty() ? options.prompt : read_input(options.prompt_file, interrupt);
 }
 
-// Jobs beyond this wait for their turn.
+// Maximum number of jobs that run at the same time; further jobs wait.
 constexpr int kMaxJobsAtOnce = 64;
 
-// Room for every running job at its longest, where the model allows that.
+// Opens a cache with memory for every running job at its maximum length, as far as the model allows.
 Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prompt_tokens) {
   const int64_t longest = options.context.value_or(std::min(
       call(quire_model_max_context, model), static_cast<int64_t>(prompt_tokens) + options.max_new_tokens));
@@ -44,7 +44,8 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }
 
-// Writes texts as they come: one job's in pieces, several jobs' each whole, in order, under a heading.
+// Writes texts: the text of a single job in pieces as it is generated, the texts of several jobs whole and in
+// order, each with a heading.
 class TextWriter {
  public:
   TextWriter(const GenerateOptions& options, const JobBatch& batch) : options_(options), batch_(batch) {}
@@ -65,7 +66,7 @@ class TextWriter {
   }
 
  private:
-  // A text that is being written to the same terminal is progress enough.
+  // The progress line is not needed once text appears on the same terminal.
   bool started_streaming() const {
     return !options_.model.json && options_.num_jobs == 1 && stdout_is_terminal() &&
            batch_.num_new_tokens() > 0;
@@ -148,7 +149,7 @@ void note_speed(const GenerateOptions& options, const JobBatch& batch) {
        format_token_rate(first.new_tokens - 1, first.generate_ns));
 }
 
-// The first job that failed decides the exit code; every failure gets a line.
+// Reports every failed job on a line and returns the exit code.
 int report_failures(const JobBatch& batch) {
   int exit_code = kExitOk;
   for (size_t idx = 0; idx < batch.outcomes().size(); ++idx) {
@@ -195,7 +196,7 @@ constexpr const char* kGenerateExamples = R"(Examples:
 
 Command add_generate(CLI::App& root) {
   auto options = std::make_shared<GenerateOptions>();
-  CLI::App* app = root.add_subcommand("generate", "Continue a text, once or several times at once");
+  CLI::App* app = root.add_subcommand("generate", "Continue a text, once or several times in parallel");
   app->footer(kGenerateExamples);
   add_generate_options(*app, *options);
   return {app, [app, options](Interrupt& interrupt) {

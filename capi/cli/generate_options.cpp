@@ -14,10 +14,10 @@ void add_prompt_options(CLI::App& app, GenerateOptions& options) {
                  "File with the text to continue; - is standard input")
       ->type_name("FILE");
   app.add_option("--negative-prompt", options.negative_prompt,
-                 "What the text is to lead away from, with --guidance-scale")
+                 "Text to lead away from, with --guidance-scale")
       ->type_name("TEXT");
   app.add_option("--guidance-scale", options.guidance_scale,
-                 "How far: tokens are drawn from negative + X * (positive - negative)")
+                 "Strength of guidance: tokens are sampled from negative + X * (positive - negative)")
       ->type_name("X");
   app.add_flag("--no-special", options.no_special, "Do not put the model's own tokens around the prompts");
   app.add_flag("--parse-special", options.parse_special,
@@ -26,11 +26,10 @@ void add_prompt_options(CLI::App& app, GenerateOptions& options) {
       ->type_name("N")
       ->check(in_range(1, 4096))
       ->capture_default_str();
-  app.add_option("--context", options.context, "Tokens that one job may have (default: what it needs)")
+  app.add_option("--context", options.context, "Maximum tokens of one job (default: as many as it needs)")
       ->type_name("N");
-  app.add_option(
-         "--min-cache-tokens", options.min_cache_tokens,
-         "Tokens that the cache has memory for at first; it grows while jobs need more (default: all)")
+  app.add_option("--min-cache-tokens", options.min_cache_tokens,
+                 "Tokens that the cache has memory for at first; it grows as jobs need more (default: all)")
       ->type_name("N");
   app.add_option("--prefix-directory", options.prefix_directory,
                  "Directory that keeps computed prompts for later runs, up to 4 GiB")
@@ -40,11 +39,11 @@ void add_prompt_options(CLI::App& app, GenerateOptions& options) {
 
 void add_stop_options(CLI::App& app, GenerateOptions& options) {
   const std::string group = "Length and stops";
-  app.add_option("-n,--max-new-tokens", options.max_new_tokens, "Tokens to generate at most")
+  app.add_option("-n,--max-new-tokens", options.max_new_tokens, "Maximum tokens to generate")
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--min-new-tokens", options.min_new_tokens, "Tokens before which no stop token is drawn")
+  app.add_option("--min-new-tokens", options.min_new_tokens, "Tokens before which no stop token is sampled")
       ->type_name("N")
       ->group(group);
   app.add_option("--stop", options.stop_texts, "Text that ends the job and is not printed; may be repeated")
@@ -55,7 +54,7 @@ void add_stop_options(CLI::App& app, GenerateOptions& options) {
       ->type_name("ID")
       ->allow_extra_args(false)
       ->group(group);
-  app.add_flag("--ignore-eos", options.ignore_eos, "Go on after the model's end-of-sequence tokens")
+  app.add_flag("--ignore-eos", options.ignore_eos, "Continue after the model's end-of-sequence tokens")
       ->group(group);
 }
 
@@ -64,11 +63,11 @@ void add_penalty_options(CLI::App& app, GenerateOptions& options) {
   const auto add = [&](const char* name, auto& value, const char* help, const char* type) {
     app.add_option(name, value, help)->type_name(type)->group(group);
   };
-  add("--repetition-penalty", options.repetition_penalty, "Divides positive logits of tokens seen, default 1",
-      "X");
-  add("--frequency-penalty", options.frequency_penalty, "Taken off per occurrence, default 0", "X");
-  add("--presence-penalty", options.presence_penalty, "Taken off once where seen, default 0", "X");
-  add("--penalty-range", options.penalty_range, "Last tokens that count as seen; -1, the default, is all",
+  add("--repetition-penalty", options.repetition_penalty,
+      "Divisor of positive logits of seen tokens, default 1", "X");
+  add("--frequency-penalty", options.frequency_penalty, "Subtracted for each occurrence, default 0", "X");
+  add("--presence-penalty", options.presence_penalty, "Subtracted once if seen, default 0", "X");
+  add("--penalty-range", options.penalty_range, "Last tokens that count as seen; -1, the default, means all",
       "N");
   add("--penalty-decay", options.penalty_decay, "Older tokens over which penalties fade, default 0", "N");
 }
@@ -78,13 +77,15 @@ void add_sampling_options(CLI::App& app, GenerateOptions& options) {
   const auto add = [&](const char* name, auto& value, const char* help, const char* type) {
     return app.add_option(name, value, help)->type_name(type)->group(group);
   };
-  add("-s,--seed", options.seed, "Same seed, same tokens", "S")->capture_default_str();
-  add("-t,--temperature", options.temperature, "0 takes the likeliest token; default 1", "X");
-  add("--top-k", options.top_k, "Keep the k likeliest tokens; 0, the default, is all", "K");
-  add("--top-p", options.top_p, "Keep the fewest tokens with this probability together; default 1", "P");
+  add("-s,--seed", options.seed, "Seed of sampling; the same seed gives the same tokens", "S")
+      ->capture_default_str();
+  add("-t,--temperature", options.temperature, "Sampling temperature; 0 takes the likeliest token; default 1",
+      "X");
+  add("--top-k", options.top_k, "Keep the k likeliest tokens; 0, the default, means all", "K");
+  add("--top-p", options.top_p, "Keep the likeliest tokens that together have probability P; default 1", "P");
   add("--min-p", options.min_p, "Keep tokens at least P times as likely as the likeliest; default 0", "P");
   add_penalty_options(app, options);
-  add("--ban-token", options.banned_tokens, "Token id that is never drawn; may be repeated", "ID")
+  add("--ban-token", options.banned_tokens, "Token id that is never sampled; may be repeated", "ID")
       ->allow_extra_args(false);
   add("--logit-bias", options.logit_biases, "Added to the logit of one token; may be repeated", "ID=BIAS")
       ->allow_extra_args(false);
@@ -92,7 +93,8 @@ void add_sampling_options(CLI::App& app, GenerateOptions& options) {
       ->group(group);
 }
 
-// Calls a setter; what it refuses is said of the flag, since that is what the user wrote.
+// Calls a setter. If the library refuses the value, the error names the flag, since that is what the user
+// wrote.
 template <typename Setter, typename... Args>
 void set(const char* flag, Setter* setter, quire_job_request* request, Args... args) {
   try {

@@ -1,4 +1,4 @@
-// The options of `quire generate`, and the request that they make.
+// Options of `quire generate`, and the request built from them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace quire::cli {
 
-// What is empty is left to the library's own default.
+// Options; an empty one leaves the library's default.
 struct GenerateOptions {
   ModelChoice model;
   std::string prompt;
@@ -48,17 +48,17 @@ struct GenerateOptions {
 
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 
-// Of these, what shapes an answer: its length, stops and sampling.
+// Adds and applies only the options for length, stops and sampling.
 void add_settings(CLI::App& app, GenerateOptions& options);
 void apply_settings(quire_job_request* request, const GenerateOptions& options);
-// What the model's authors recommend, where they do.
+// Applies the sampling that the model's authors recommend, if any.
 void set_recommended_sampling(quire_job_request* request, quire_model* model);
 
-// The negative prompt, where there is one, and its scale.
+// Sets the negative prompt, if there is one, and the guidance scale.
 void set_guidance(quire_job_request* request, const GenerateOptions& options,
                   const std::vector<int32_t>& negative_prompt);
 
-// Everything but guidance and the seed of one of several jobs.
+// Builds the request, without guidance and without the seeds of further jobs.
 Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt);
 
 }  // namespace quire::cli

@@ -19,9 +19,9 @@ namespace {
   throw Failure(kExitFailed, "cannot read " + path + ": " + why);
 }
 
-// Appends what is there; false at the end, or once an interrupt has come.
+// Appends available input to `text`. Returns false at the end of the input, or after an interrupt.
 bool read_some(int fd, const std::string& path, const Interrupt& interrupt, std::string& text) {
-  constexpr int kPollMs = 50;  // how late an interrupt may be noticed
+  constexpr int kPollMs = 50;  // maximum delay until an interrupt is noticed
   pollfd waited{fd, POLLIN, 0};
   while (poll(&waited, 1, kPollMs) == 0) {
     if (interrupt.requested()) return false;

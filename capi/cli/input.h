@@ -1,4 +1,4 @@
-// Files and arguments that a command reads.
+// Input of commands: files, standard input and arguments.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@ namespace quire::cli {
 
 class Interrupt;
 
-// A whole file, or standard input for "-". Throws Failure naming it; an interrupt ends the wait for standard
-// input as its end would.
+// Reads a whole file, or standard input for "-". Throws Failure naming the file. An interrupt ends the
+// reading like the end of the input.
 std::string read_input(const std::string& path, const Interrupt& interrupt);
 
-// Standard input line by line.
+// Reader of standard input, line by line.
 class LineReader {
  public:
   explicit LineReader(const Interrupt& interrupt) : interrupt_(interrupt) {}
 
-  // The next line without its end; false at the end of the input or after an interrupt.
+  // Reads the next line, without its line break. Returns false at the end of the input or after an interrupt.
   bool next(std::string& line);
 
  private:
   const Interrupt& interrupt_;
   std::string buffer_;
-  size_t begin_ = 0;  // of what was not handed out yet
+  size_t begin_ = 0;  // start of the unread part
 };
 
-// The ids of one JSON list; `where` names it in the Failure thrown where it is anything else.
+// Parses a JSON list of token ids. Throws Failure naming `where` if it is anything else.
 std::vector<int32_t> parse_ids(std::string_view json, const std::string& where);
 
 }  // namespace quire::cli

@@ -1,4 +1,4 @@
-// quire inspect: what a model directory holds, and what it takes to run it. Reads no weights.
+// quire inspect: shows the contents of a model directory and the memory it takes to run. Reads no weights.
 #include <map>
 
 #include "capi/cli/commands.h"
@@ -10,7 +10,7 @@ namespace {
 
 struct InspectOptions {
   ModelChoice model;
-  int64_t context = 0;  // 0 is the model's own
+  int64_t context = 0;  // 0 means the model's own
   int32_t batch = 1;
   bool summary = false;
 };
@@ -30,7 +30,7 @@ struct Tensor {
   }
 };
 
-// Matrices of one layer, or, for -1, of none.
+// Sizes of the matrices of one layer; for -1, of those that belong to no layer.
 struct LayerSize {
   int num_tensors = 0;
   int64_t matrix_weights = 0;
@@ -111,7 +111,8 @@ Json to_json(int32_t layer_idx, const LayerSize& layer) {
   return json;
 }
 
-// The hash of the template that the directory has, or why it is of no use; nothing where there is none.
+// Adds the hash of the directory's template, or the reason why it cannot be used; adds nothing if there is
+// none.
 void add_chat_template(const std::string& path, Json& json) {
   try {
     const ChatTemplate chat(call(quire_chat_template_open, path.data(), path.size()));
@@ -228,14 +229,14 @@ Examples:
 
 Command add_inspect(CLI::App& root) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* app = root.add_subcommand("inspect", "Show what a model is made of and the memory it needs");
+  CLI::App* app = root.add_subcommand("inspect", "Show the parts of a model and the memory it needs");
   app->footer(kInspectNotes);
   add_model_options(*app, options->model);
   add_shards_option(*app, options->model);
   app->add_option("--context", options->context, "Tokens of one job (default: the model's context)")
       ->type_name("N")
       ->check(in_range(1, kMaxTokens));
-  app->add_option("--batch", options->batch, "Jobs at the same time")
+  app->add_option("--batch", options->batch, "Jobs that run at the same time")
       ->type_name("B")
       ->check(in_range(1, 4096))
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM, turned into something that a program can ask about and a call can be stopped by.
+// SIGINT and SIGTERM as a flag that the program checks, and as a switch that cancels calls.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace quire::cli {
 
-// Blocks the signals in the process and takes them on a thread of its own, so it must exist before any other
-// thread does. The first signal asks the work to end; a second one ends the process at once.
+// Blocks the signals in the process and handles them on a thread of its own, so it must be created before any
+// other thread. The first signal requests the end of the work; a second one ends the process at once.
 class Interrupt {
  public:
   Interrupt();
@@ -19,18 +19,18 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool requested() const { return signal_.load() != 0; }
-  // An interrupt that was meant for less than the program: the next one is the first again. False where none
-  // was requested, or another signal.
+  // Clears an interrupt that was meant for the current answer, not for the program; the next one counts as
+  // the first again. Returns false if there was none, or if it was another signal.
   bool forgive();
-  // The exit code of a process that a signal ended; only after requested().
+  // Returns the exit code of a process that a signal ended. Call it only after requested().
   int exit_code() const;
-  // Triggered together with requested(). Made when it is first asked for.
+  // Returns a switch that is triggered together with requested(). It is created on the first call.
   quire_cancel* cancel();
 
  private:
   void wait_for_signals();
 
-  std::mutex mutex_;  // of cancel_, which two threads make and trigger
+  std::mutex mutex_;  // protects cancel_, which two threads create and trigger
   Cancel cancel_;
   std::atomic<int> signal_{0};
   std::atomic<bool> stopping_{false};

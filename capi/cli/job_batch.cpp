@@ -56,7 +56,7 @@ void JobBatch::run(Interrupt& interrupt, const Watcher& watcher) {
                                taken.data(), taken.size());
     if (count == QUIRE_WAIT_CANCELLED) {
       for (const Job& job : jobs_) call(quire_job_cancel, job.get());
-      cancel = nullptr;  // what is left to wait for is their end
+      cancel = nullptr;  // now only wait for the jobs to end
     }
     std::vector<Event> events(taken.begin(), taken.begin() + std::max<int64_t>(count, 0));
     for (const Event& event : events) take(event.get(), watcher);

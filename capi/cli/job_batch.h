@@ -1,4 +1,4 @@
-// Several jobs of one cache, run to their ends together.
+// Several jobs of one cache that run to their ends together.
 #pragma once
 
 #include <chrono>
@@ -11,17 +11,17 @@
 
 namespace quire::cli {
 
-// What came of one job.
+// Result of one job.
 struct JobOutcome {
   std::string text;
   std::vector<int32_t> tokens;
-  std::vector<float> log_probs;  // where the request asked for them
+  std::vector<float> log_probs;  // if the request enables them
   int32_t finish_reason = QUIRE_FINISH_NONE;
   int32_t stop_token = -1;
   std::string stop_text;
   std::string error;  // with QUIRE_FINISH_ERROR
   int32_t error_code = QUIRE_ERROR_OK;
-  int64_t prefill_done = 0;  // prompt tokens computed so far, where the request asked for such events
+  int64_t prefill_done = 0;  // prompt tokens computed so far, if the request enables progress events
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
   int64_t new_tokens = 0;
@@ -31,13 +31,14 @@ struct JobOutcome {
   bool over = false;
 };
 
-// "stop_token", "stop_string", "length", "max_seq_len", "completed", "cancelled", "error".
+// Returns "stop_token", "stop_string", "length", "max_seq_len", "completed", "cancelled", "loop", "error" or
+// "none".
 std::string finish_reason_name(int32_t reason);
 
-// Submits with a queue of its own and gathers events on the caller's thread.
+// Submits jobs with a queue of its own and collects their events on the caller's thread.
 class JobBatch {
  public:
-  // What a caller may watch: the job's index, the event, and the text that came with it.
+  // Receives each event: the job's index, the event, and its text.
   using Watcher = std::function<void(size_t job_idx, quire_event* event, const std::string& text)>;
 
   JobBatch(quire_runtime* runtime, quire_cache* cache);
@@ -45,17 +46,17 @@ class JobBatch {
   // Submits the request as the next job; overwrites its queue and user data.
   void submit(quire_job_request* request);
 
-  // Until all are over. An interrupt cancels them and waits for that too.
+  // Runs until all jobs have ended. An interrupt cancels them and waits for their end.
   void run(Interrupt& interrupt, const Watcher& watcher);
 
-  // By the order of submission; complete after run().
+  // Results in the order of submission; complete after run().
   const std::vector<JobOutcome>& outcomes() const { return outcomes_; }
   int64_t num_new_tokens() const { return num_new_tokens_; }
-  // Of the first and the last job to yield a token; run() measures both from its own start.
+  // Time until the first, and until the last, job has its first token, counted from the first submit.
   double first_token_seconds() const { return first_token_seconds_; }
   double all_started_seconds() const { return all_started_seconds_; }
   double seconds() const { return seconds_; }
-  // Tokens that were there when the last job had its first.
+  // Number of all new tokens at the time when the last job got its first.
   int64_t tokens_when_all_started() const { return tokens_when_all_started_; }
 
  private:

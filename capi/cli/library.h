@@ -1,4 +1,4 @@
-// libquire as this program calls it: handles that free themselves, errors that are thrown, results that grow.
+// C++ wrappers of libquire: handles that free themselves, errors that are thrown, results that grow.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace quire::cli {
 
-// An error object of the library, taken over.
+// Error of the library as an exception.
 class LibraryError : public std::runtime_error {
  public:
   LibraryError(int32_t code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -22,10 +22,11 @@ class LibraryError : public std::runtime_error {
   int32_t code_;
 };
 
-// Throws *error as a LibraryError and frees it; nothing where it is NULL.
+// Throws *error as a LibraryError and frees it. Does nothing for NULL.
 void throw_if(quire_error* error);
 
-// Calls a function of the library with its error argument in place. The error decides, not the value.
+// Calls a function of the library with an error argument. Only the error, not the result, decides about
+// failure.
 template <typename Function, typename... Args>
 auto call(Function* function, Args... args) {
   quire_error* error = nullptr;
@@ -34,7 +35,7 @@ auto call(Function* function, Args... args) {
   return result;
 }
 
-// A result in the caller's memory: asks for its size, and again where it has grown meanwhile.
+// Returns a result of any size: queries the size, and again if it has grown meanwhile.
 template <typename T, typename Function, typename... Args>
 std::vector<T> elements_of(Function* function, Args... args) {
   std::vector<T> elements;
@@ -53,7 +54,7 @@ std::string text_of(Function* function, Args... args) {
   return {bytes.begin(), bytes.end()};
 }
 
-// A text that an event has, as long as the event lives.
+// Getter of a borrowed text of an event.
 using EventText = const char*(quire_event*, size_t*, quire_error**);
 inline std::string text_of_event(EventText* get, quire_event* event) {
   size_t length = 0;

@@ -1,5 +1,5 @@
-// The `quire` command: parses, runs one subcommand, and turns whatever went wrong into one line and an exit
-// code.
+// The `quire` command: parses the command line, runs one subcommand, and turns any failure into one line and
+// an exit code.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -13,17 +13,17 @@ namespace quire::cli {
 namespace {
 
 constexpr const char* kFooter = R"(Environment:
-  QUIRE_MODEL  model directory used where --model is not given
+  QUIRE_MODEL  model directory if --model is not given
 
 Exit codes:
   0    done
-  1    something went wrong at run time
+  1    a failure at run time
   2    the command line, or a value in it, is wrong
   3    the model cannot be loaded
   130  interrupted (128 plus the number of the signal)
   141  standard output was closed by its reader
 
-Every failure is one line on standard error that begins with "quire: ". `quire COMMAND --help` has the rest.
+Every failure is one line on standard error that begins with "quire: ". `quire COMMAND --help` describes a command.
 )";
 
 std::string one_line(std::string text) {
@@ -60,16 +60,17 @@ int run(const Command& command) {
   }
 }
 
-// What a mistyped command deserves, before CLI11 says that one is missing.
+// Returns the message for a wrong command line. It names an unknown command first; CLI11 would only report a
+// missing one.
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   const bool known = std::any_of(commands.begin(), commands.end(),
                                  [&](const CLI::App* command) { return command->get_name() == first; });
-  if (first.empty()) return "no command given; quire --help lists them";
-  if (!known && first[0] != '-') return "there is no command \"" + first + "\"; quire --help lists them";
-  if (!known) return first + ": not expected before a command; quire --help lists them";
-  return std::string(error.what()) + "; quire " + first + " --help tells more";
+  if (first.empty()) return "no command given; quire --help lists the commands";
+  if (!known && first[0] != '-') return "unknown command \"" + first + "\"; quire --help lists the commands";
+  if (!known) return first + ": not allowed before a command; quire --help lists the commands";
+  return std::string(error.what()) + "; see quire " + first + " --help";
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -97,7 +98,7 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace quire::cli
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of the write
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that closed the pipe becomes a write error
   try {
     quire::cli::throw_if([] {
       quire_error* error = nullptr;

@@ -1,4 +1,4 @@
-// Messages as a person types them or a pipe brings them.
+// Reader of messages that a person types or a pipe delivers.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace quire::cli {
 
-// A line is a message. It goes on in the next where it ends in a backslash, or from """ at its beginning to
-// """ at the end of a line.
+// Reads messages, one per line. A message continues on the next line if a line ends in a backslash, or from
+// """ at its beginning to """ at the end of a line.
 class MessageReader {
  public:
-  // `prompts`: somebody types, and is shown where.
+  // `prompts`: a person types, so show a prompt.
   MessageReader(const Interrupt& interrupt, bool prompts) : lines_(interrupt), prompts_(prompts) {}
 
-  // False at the end of the input, or after an interrupt.
+  // Reads the next message. Returns false at the end of the input, or after an interrupt.
   bool next(std::string& message);
 
  private:

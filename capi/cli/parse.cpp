@@ -1,4 +1,4 @@
-// quire parse: what the bytes of an answer are.
+// quire parse: splits the output of a model into text, reasoning and calls.
 #include <array>
 #include <cerrno>
 #include <optional>
@@ -86,7 +86,7 @@ void print_events(quire_response_parser* parser, bool raw) {
   }
 }
 
-// A piece of standard input; empty at its end.
+// Reads a piece of standard input; empty at its end.
 std::string_view read_piece(std::array<char, 1 << 16>& buffer, const Interrupt& interrupt) {
   for (;;) {
     const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
@@ -112,7 +112,7 @@ int parse(const ParseOptions& options, Interrupt& interrupt) {
 }
 
 constexpr const char* kParseExamples =
-    R"(Reads the raw output of a model on standard input and writes what it is, a JSON object a line: text, reasoning,
+    R"(Reads the raw output of a model on standard input and writes its parts, one JSON object per line: text, reasoning,
 call_begin, arguments, call_end.
 
 Examples:
@@ -124,26 +124,26 @@ Examples:
 
 Command add_parse(CLI::App& root) {
   auto options = std::make_shared<ParseOptions>();
-  CLI::App* app = root.add_subcommand("parse", "Read a model's raw output as text, reasoning and calls");
+  CLI::App* app = root.add_subcommand("parse", "Split a model's raw output into text, reasoning and calls");
   app->footer(kParseExamples);
   app->add_option("--dialect", options->dialect,
-                  "How the model writes; auto: as the template of --model tells")
+                  "Output format of the model; auto takes it from the template of --model")
       ->type_name("NAME")
       ->required();
-  app->add_option("--model", options->model.path, "Model directory whose template tells the dialect")
-      ->type_name("DIR");
+  app->add_option("--model", options->model.path, "Model directory for --dialect auto")->type_name("DIR");
   app->add_option("--tools", options->tools_path, "File with the JSON list of the request's tools")
       ->type_name("FILE");
-  app->add_option("--prompt", options->prompt_path, "File with the prompt that the output follows")
+  app->add_option("--prompt", options->prompt_path, "File with the prompt before the output")
       ->type_name("FILE");
-  CLI::Option* open = app->add_flag("--reasoning-open", options->reasoning_open,
-                                    "The prompt has opened the reasoning already");
-  app->add_flag("--reasoning-off", options->reasoning_off, "Reasoning and its marks are text")
+  CLI::Option* open =
+      app->add_flag("--reasoning-open", options->reasoning_open, "The prompt has already opened reasoning");
+  app->add_flag("--reasoning-off", options->reasoning_off, "Treat reasoning and its markers as text")
       ->excludes(open);
-  app->add_flag("--raw", options->raw, "With each event the bytes that it covers, marks too");
+  app->add_flag("--raw", options->raw, "Add to each event the bytes that it covers, and print markup too");
   return {app, [options](Interrupt& interrupt) {
             if (options->dialect == "auto" && options->model.path.empty()) {
-              throw Failure(kExitUsage, "--dialect auto: needs --model, whose template tells it");
+              throw Failure(kExitUsage,
+                            "--dialect auto: needs --model, whose template determines the dialect");
             }
             return parse(*options, interrupt);
           }};

@@ -1,4 +1,4 @@
-// quire plan: the memory that a model and its cache take, by kind and device. Reads no weights.
+// quire plan: shows the memory of a model and its cache, by kind and device. Reads no weights.
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
 #include "capi/cli/terminal.h"
@@ -87,7 +87,7 @@ std::string bytes_text(const Json& json, const char* field) {
   return format_bytes(static_cast<double>(json.at(field).get<int64_t>()));
 }
 
-// A row for each cache group.
+// Prints a row for each cache group.
 void print_groups(const Json& plan) {
   Table table({"cache group", "layers", "pages", "bytes"});
   for (const Json& group : plan.at("cache_groups")) {
@@ -99,11 +99,11 @@ void print_groups(const Json& plan) {
   print("\n" + table.text());
 }
 
-// A row for each kind of memory, a column for each device.
+// Prints a row for each kind of memory, with a column for each device.
 void print_plan(const Json& plan) {
   std::vector<std::string> header = {""};
   std::vector<std::string> num_layers = {"number of layers"};
-  std::vector<std::string> usable = {"free beside reserve"};
+  std::vector<std::string> usable = {"free without reserve"};
   for (const Json& device : plan.at("devices")) {
     header.push_back(device.at("name").get<std::string>());
     num_layers.push_back(std::to_string(device.at("num_layers").get<int64_t>()));
@@ -145,7 +145,7 @@ int plan(const PlanOptions& options, Interrupt& /*interrupt*/) {
 }
 
 constexpr const char* kPlanNotes =
-    R"(Reads headers, never weights; the devices are asked for their free memory and nothing is taken of it.
+    R"(Reads headers, never weights. Queries the free memory of the devices but allocates none.
 
 Examples:
   quire plan --model DIR --context 8192 --batch 16 --kv-format q8
@@ -164,7 +164,7 @@ Command add_plan(CLI::App& root) {
       ->type_name("N")
       ->check(in_range(1, kMaxTokens))
       ->capture_default_str();
-  app->add_option("--batch", options->batch, "Jobs at the same time")
+  app->add_option("--batch", options->batch, "Jobs that run at the same time")
       ->type_name("B")
       ->check(in_range(1, 4096))
       ->capture_default_str();

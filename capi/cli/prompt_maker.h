@@ -1,4 +1,4 @@
-// Random numbers and prompts of the benchmarks: the same in every run.
+// Random numbers and prompts for benchmarks, the same in every run.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace quire::cli {
 
-// Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
+// Generator of Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
 class SplitMix {
  public:
   uint64_t next() {
@@ -18,14 +18,14 @@ class SplitMix {
     z = (z ^ z >> 27) * 0x94D049BB133111EBU;
     return z ^ z >> 31;
   }
-  // In [0, 1).
+  // Returns a number in [0, 1).
   double next_unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
  private:
   uint64_t state_ = 0;
 };
 
-// Prompts that nobody has seen before, so that no cached prefix helps.
+// Generator of random prompts, which no cached prefix matches.
 class PromptMaker {
  public:
   explicit PromptMaker(quire_model* model) {

@@ -1,4 +1,4 @@
-// quire render: a conversation as the text of a prompt, or as its tokens.
+// quire render: turns a conversation into the text of a prompt, or its tokens.
 #include <optional>
 
 #include "capi/cli/commands.h"
@@ -64,21 +64,21 @@ int render(const RenderOptions& options, Interrupt& interrupt) {
 
 int checked_render(const RenderOptions& options, Interrupt& interrupt) {
   if (options.tokens && options.model.path.empty()) {
-    throw Failure(kExitUsage, "--tokens: needs --model, whose tokenizer makes them");
+    throw Failure(kExitUsage, "--tokens: needs --model, whose tokenizer creates the tokens");
   }
   if (options.template_path.empty() && options.model.path.empty()) {
-    throw Failure(kExitUsage, "neither --template nor --model says what to render with");
+    throw Failure(kExitUsage, "render: give --template FILE or --model DIR");
   }
   try {
     return render(options, interrupt);
-  } catch (const LibraryError& error) {  // the template's words on its input are no fault of the command line
+  } catch (const LibraryError& error) {  // an error raised by the template is no fault of the command line
     throw Failure(kExitFailed, error.what());
   }
 }
 
 constexpr const char* kRenderExamples =
-    R"(Renders one JSON object: messages, and what else the template reads (tools, add_generation_prompt, ...).
-Prints the text as it is, without an end of line.
+    R"(Renders one JSON object: messages, and other variables of the template (tools, add_generation_prompt, ...).
+Prints the text unchanged, without a final line break.
 
 Examples:
   quire render --model DIR --input conversation.json
@@ -98,7 +98,8 @@ Command add_render(CLI::App& root) {
       ->type_name("FILE")
       ->required();
   app->add_flag("--tokens", options->tokens, "Print the ids of the tokens as a JSON list");
-  app->add_option("--name", options->name, "Which template, where the model has several")->type_name("NAME");
+  app->add_option("--name", options->name, "Name of the template, if the model has several")
+      ->type_name("NAME");
   app->add_option("--bos", options->bos, "Text of the token that begins a prompt")->type_name("TEXT");
   app->add_option("--eos", options->eos, "Text of the token that ends a turn")->type_name("TEXT");
   app->add_option("--now", options->now,

@@ -1,4 +1,4 @@
-// quire score: how likely a text is, token by token.
+// quire score: measures how likely a text is, token by token.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,8 +18,8 @@ struct ScoreOptions {
   ModelChoice model;
   std::string text_file;
   std::string ids_file;
-  int64_t limit = 0;   // 0 is all
-  int64_t window = 0;  // 0 is as long as the model allows
+  int64_t limit = 0;   // 0 means all
+  int64_t window = 0;  // 0 means the model's context
   std::string logits_file;
   std::string kv_format = "f16";
   bool no_special = false;
@@ -30,7 +30,7 @@ struct ScoreOptions {
 struct Score {
   std::string kv_format;
   std::vector<int32_t> tokens;
-  std::vector<float> log_probs;  // NaN where a window begins
+  std::vector<float> log_probs;  // NaN at the start of each window
   int64_t window = 0;
   double seconds = 0;
 
@@ -44,7 +44,7 @@ struct Score {
   double perplexity() const { return std::exp(-mean_log_prob()); }
 };
 
-// Several short windows are handed over at once, so that the scheduler can batch them.
+// Number of tokens of short windows that are submitted together, so that the scheduler can batch them.
 constexpr int64_t kTokensAtOnce = 2048;
 
 std::vector<int32_t> read_tokens(const ScoreOptions& options, quire_model* model,
@@ -58,7 +58,7 @@ std::vector<int32_t> read_tokens(const ScoreOptions& options, quire_model* model
   }
   if (tokens.size() < 2) {
     throw Failure(kExitFailed,
-                  "score: " + std::to_string(tokens.size()) + " tokens predict nothing; give 2 or more");
+                  "score: " + std::to_string(tokens.size()) + " tokens predict nothing; give at least 2");
   }
   return tokens;
 }
@@ -174,8 +174,8 @@ int score_text(const ScoreOptions& options, Interrupt& interrupt) {
 }
 
 constexpr const char* kScoreNotes =
-    R"(Prints a line for each token: position, id, natural logarithm of its probability ("-" where a window
-begins), text; then the perplexity over all predictions.
+    R"(Prints a line for each token: position, id, natural logarithm of its probability ("-" at the
+start of a window), text; then the perplexity over all predictions.
 
 Examples:
   quire score --text chapter.txt --summary
@@ -192,11 +192,11 @@ Command add_score(CLI::App& root) {
   app->add_option("--text", options->text_file, "File with the text; - is standard input")->type_name("FILE");
   app->add_option("--ids", options->ids_file, "File with a JSON list of token ids; - is standard input")
       ->type_name("FILE");
-  app->add_option("--limit", options->limit, "Score the first N tokens alone")
+  app->add_option("--limit", options->limit, "Score only the first N tokens")
       ->type_name("N")
       ->check(in_range(1, kMaxTokens));
   app->add_option("--window", options->window,
-                  "Score windows of W tokens, each alone (default: the model's context)")
+                  "Score separate windows of W tokens (default: the model's context)")
       ->type_name("W")
       ->check(in_range(1, kMaxTokens));
   app->add_option(

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kEmbeddedModel = "story-15m-exl2-4.0bpw";
 
-// PREFIX/share/quire/models/NAME for a program at PREFIX/bin/quire.
+// Returns PREFIX/share/quire/models/NAME for a program at PREFIX/bin/quire.
 std::filesystem::path embedded_model_path() {
   std::error_code ignored;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
@@ -51,7 +51,7 @@ constexpr std::array<KvFormatName, 6> kKvFormats = {{{"f16", QUIRE_KV_F16},
 }  // namespace
 
 void add_kv_format_option(CLI::App& app, std::string& name) {
-  app.add_option("--kv-format", name, "How keys and values are stored (f16)")
+  app.add_option("--kv-format", name, "Storage format of keys and values (default: f16)")
       ->type_name("f16|q8|q6|q4|fp8|auto")
       ->check(CLI::IsMember({"f16", "q8", "q6", "q4", "fp8", "auto"}));
 }
@@ -70,14 +70,14 @@ int32_t kv_format_of(const std::string& name) {
 
 void add_model_options(CLI::App& app, ModelChoice& choice) {
   app.add_option("-m,--model", choice.path,
-                 "Model directory (default: $QUIRE_MODEL, or else the embedded model)")
+                 "Model directory (default: $QUIRE_MODEL, otherwise the embedded model)")
       ->type_name("PATH");
   app.add_flag("--json", choice.json, "Print one JSON object on standard output");
 }
 
 void add_shards_option(CLI::App& app, ModelChoice& choice) {
   app.add_option("--shards", choice.num_shards,
-                 "Shards that each layer is cut into, side by side: on the CPU they share its threads "
+                 "Parallel shards of each layer; on the CPU they divide the threads between them "
                  "(default: 1)")
       ->check(in_range(1, 64))
       ->type_name("N");
@@ -87,18 +87,19 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
   add_model_options(app, choice);
   app.add_option(
          "--device", choice.device,
-         "Device that runs the model: cpu, cuda:0 (default: cpu); several share its layers: cuda:0,cuda:1")
+         "Device that runs the model: cpu, cuda:0 (default: cpu); several split its layers: cuda:0,cuda:1")
       ->type_name("NAMES");
   app.add_option(
          "--split", choice.split,
-         "Layers of each device, as in 20,12, or memory of each at most, as in 24G,20G (default: auto, by "
-         "the memory that is free)")
+         "Layers of each device, as in 20,12, or maximum memory of each, as in 24G,20G (default: auto, by "
+         "free memory)")
       ->type_name("COUNTS|BYTES");
   app.add_option("--reserve", choice.reserve,
-                 "Memory of devices that is left alone: 512M, or 512M,2G for each (default: 256M)")
+                 "Device memory to leave free: 512M, or 512M,2G for each (default: 256M)")
       ->type_name("BYTES");
-  app.add_option("--activation-dtype", choice.activation_dtype,
-                 "As what quantized products take activations; i8 and f8 are faster and less exact (full)")
+  app.add_option(
+         "--activation-dtype", choice.activation_dtype,
+         "Format of activations in quantized products; i8 and f8 are faster and less exact (default: full)")
       ->type_name("full|i8|f8")
       ->check(CLI::IsMember({"full", "i8", "f8"}));
   add_shards_option(app, choice);
@@ -122,8 +123,8 @@ std::string resolve_model_path(const ModelChoice& choice) {
   const std::filesystem::path embedded = embedded_model_path();
   std::error_code ignored;
   if (std::filesystem::exists(embedded, ignored)) return embedded.string();
-  throw Failure(kExitNoModel, "no model: there is no embedded one at " + embedded.string() +
-                                  "; name one with --model PATH or QUIRE_MODEL");
+  throw Failure(kExitNoModel, "no model: the embedded model is missing at " + embedded.string() +
+                                  "; give one with --model PATH or QUIRE_MODEL");
 }
 
 Runtime open_runtime(const ModelChoice& choice) {

@@ -1,4 +1,4 @@
-// What the commands share: options that choose and open a model.
+// Options common to the commands, which choose and open a model.
 #pragma once
 
 #include <cstdint>
@@ -13,55 +13,57 @@
 
 namespace quire::cli {
 
-// A subcommand: parsed by CLI11, run by main when it was the one named.
+// A subcommand, parsed by CLI11 and run by main.
 struct Command {
   CLI::App* app;
   std::function<int(Interrupt&)> run;
 };
 
 struct ModelChoice {
-  std::string path;     // empty: the embedded model
-  std::string device;   // or several, separated by commas
-  std::string split;    // empty: automatically
-  std::string reserve;  // empty: the default
+  std::string path;     // empty means the embedded model
+  std::string device;   // one, or several separated by commas
+  std::string split;    // empty means automatic
+  std::string reserve;  // empty means the default
   std::string activation_dtype = "full";
   int num_shards = 1;
   int num_threads = 0;
   bool json = false;
 };
 
-// --model and --json.
+// Adds --model and --json.
 void add_model_options(CLI::App& app, ModelChoice& choice);
 void add_shards_option(CLI::App& app, ModelChoice& choice);
-// --device, --split, --reserve, --activation-dtype, --shards and --threads as well.
+// Adds the options of add_model_options, and --device, --split, --reserve, --activation-dtype, --shards and
+// --threads.
 void add_runtime_options(CLI::App& app, ModelChoice& choice);
 
-// --kv-format, and the QUIRE_KV_* of a name that the parser has let through.
+// Adds --kv-format; the two functions below convert its checked value from and to QUIRE_KV_*.
 void add_kv_format_option(CLI::App& app, std::string& name);
 int32_t kv_format_of(const std::string& name);
 std::string kv_format_name(int32_t format);
 
-// More than any model has.
+// Upper bound of token counts, more than any model has.
 inline constexpr int64_t kMaxTokens = int64_t{1} << 31;
 
-// A range without the words that CLI11 puts into the help.
+// Returns a range check that adds no text to the help, unlike CLI11's own.
 CLI::Validator in_range(int64_t min, int64_t max);
 
-// The path given, or else $QUIRE_MODEL, or else the embedded model. Throws Failure where there is none.
+// Returns the given path, otherwise $QUIRE_MODEL, otherwise the embedded model. Throws Failure if there is
+// none.
 std::string resolve_model_path(const ModelChoice& choice);
 
 Runtime open_runtime(const ModelChoice& choice);
 
-// Options that name the model and how it lies on its devices.
+// Returns options with the model and its split over the devices.
 ModelOptions choose_model(const ModelChoice& choice, const std::string& path);
 
-// Loads with a progress line. Throws Failure with kExitNoModel where the model cannot be loaded.
+// Loads a model with a progress line. Throws Failure with kExitNoModel if it cannot be loaded.
 Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scope, Interrupt& interrupt);
 
-// Ids of the model's tokenizer; 0 for a model without one, such as a synthetic one.
+// Returns the number of ids of the tokenizer; 0 for a model without one, such as a synthetic one.
 int32_t tokenizer_size(quire_model* model);
 
-// Ids of a text as the model's tokenizer makes them.
+// Returns the token ids of a text.
 std::vector<int32_t> encode(quire_model* model, const std::string& text, bool add_special,
                             bool parse_special);
 

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
-// Header length as 8 bytes, then the header, filled with spaces so that the data starts aligned.
+// Returns the header length as 8 bytes, then the header, padded with spaces so that the data starts aligned.
 std::string make_header(const std::string& tensor_name, int64_t num_rows, int64_t num_columns,
                         size_t num_bytes) {
   nlohmann::ordered_json header;

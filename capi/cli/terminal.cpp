@@ -12,7 +12,7 @@
 namespace quire::cli {
 namespace {
 
-// Code points, which is close enough to columns for names and numbers.
+// Returns the number of code points, which is close enough to columns for names and numbers.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -40,7 +40,7 @@ void print_line(std::string_view text) {
   print(std::string(text) + "\n");
 }
 
-// Line breaks beyond ASCII are escaped too, so that every reader of lines sees one line.
+// Line breaks outside ASCII are escaped too, so that every line reader sees one line.
 std::string to_json_line(const Json& value) {
   std::string line = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   static constexpr std::pair<std::string_view, std::string_view> kBreaks[] = {

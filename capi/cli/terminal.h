@@ -1,5 +1,4 @@
-// What a person or a script sees: standard output that reports its own failures, and a progress line that
-// only a terminal gets.
+// Output for a person or a script: standard output with failure checks, and a progress line for terminals.
 #pragma once
 
 #include <chrono>
@@ -14,19 +13,19 @@ namespace quire::cli {
 
 using Json = nlohmann::ordered_json;
 
-// Writes to standard output and flushes. Throws Failure where it cannot: kExitReaderGone where the reader has
+// Writes to standard output and flushes. Throws Failure on an error, with kExitReaderGone if the reader has
 // closed the pipe.
 void print(std::string_view text);
 void print_line(std::string_view text);
-// One line of JSON. Text that is not UTF-8 is repaired, not refused.
+// Writes one line of JSON. Text that is not UTF-8 is repaired.
 void print_json(const Json& value);
 std::string to_json_line(const Json& value);
 
-// One line on standard error; failures are nobody's business.
+// Writes one line to standard error; failures are ignored.
 void note(std::string_view line);
 
-// A line on standard error that is overwritten as work goes on; nothing at all where standard error is no
-// terminal. Gone once destroyed.
+// Progress line on standard error, overwritten as the work continues. It shows nothing if standard error is
+// no terminal. The destructor removes it.
 class Progress {
  public:
   explicit Progress(bool enabled = true);
@@ -36,7 +35,7 @@ class Progress {
 
   // Shows the line, unless another was shown within the last tenth of a second.
   void show(std::string_view line);
-  // Takes the line away so that other output can be written.
+  // Removes the line so that other output can be written.
   void clear();
   bool enabled() const { return enabled_; }
 
@@ -48,7 +47,8 @@ class Progress {
 
 bool stdout_is_terminal();
 
-// Columns aligned by their widest cell; numbers (every cell after the header parses as one) to the right.
+// Text table with aligned columns; a column whose cells after the header are all numbers is aligned to the
+// right.
 class Table {
  public:
   explicit Table(std::vector<std::string> header);
@@ -59,11 +59,11 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// 1536 -> "1.5 KiB".
+// Formats a size: 1536 becomes "1.5 KiB".
 std::string format_bytes(double bytes);
-// With the given number of decimals.
+// Formats a number with the given number of decimals.
 std::string format_number(double value, int decimals);
-// "12.3 tokens/s".
+// Formats a rate: "12.3 tokens/s".
 std::string format_token_rate(int64_t num_tokens, int64_t nanoseconds);
 
 }  // namespace quire::cli

@@ -1,4 +1,4 @@
-// quire tokenize and quire detokenize: JSON lines in and out.
+// quire tokenize and quire detokenize: convert between texts and token ids, as JSON lines.
 #include <functional>
 #include <optional>
 
@@ -12,14 +12,14 @@ namespace {
 
 struct TokenizeOptions {
   ModelChoice model;
-  std::optional<std::string> argument;  // in place of standard input
+  std::optional<std::string> argument;  // replaces standard input
   bool no_special = false;
   bool plain = false;
 };
 
 using Convert = std::function<Json(const std::string& input, const std::string& where)>;
 
-// Line by line, so that the command can serve a pipe as it goes.
+// Converts line by line, so that the command can serve a pipe without waiting for its end.
 void convert_lines(const Convert& convert, bool as_one_object, const Interrupt& interrupt) {
   Json results = Json::array();
   LineReader reader(interrupt);
@@ -81,7 +81,7 @@ int detokenize(const TokenizeOptions& options, Interrupt& interrupt) {
 }
 
 constexpr const char* kTokenizeExamples =
-    R"(Reads one JSON string per line and writes one JSON list of ids per line; an argument is a plain text.
+    R"(Reads one JSON string per line and writes one JSON list of ids per line; an argument is plain text.
 
 Examples:
   quire tokenize "Once upon a time"
@@ -100,21 +100,21 @@ Examples:
 
 Command add_tokenize(CLI::App& root) {
   auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* app = root.add_subcommand("tokenize", "Turn texts into token ids");
+  CLI::App* app = root.add_subcommand("tokenize", "Convert texts to token ids");
   app->footer(kTokenizeExamples);
   add_model_options(*app, options->model);
   app->get_option("--model")->description(
       "Model directory, or a tokenizer.json (default: the embedded model)");
   app->add_flag("--no-special", options->no_special,
                 "Do not add the tokens that the model puts around a text");
-  app->add_flag("--plain", options->plain, "Take the text of special tokens for ordinary text");
+  app->add_flag("--plain", options->plain, "Treat the text of special tokens as ordinary text");
   app->add_option("TEXT", options->argument, "Text to convert instead of standard input");
   return {app, [options](Interrupt& interrupt) { return tokenize(*options, interrupt); }};
 }
 
 Command add_detokenize(CLI::App& root) {
   auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* app = root.add_subcommand("detokenize", "Turn token ids into texts");
+  CLI::App* app = root.add_subcommand("detokenize", "Convert token ids to texts");
   app->footer(kDetokenizeExamples);
   add_model_options(*app, options->model);
   app->get_option("--model")->description(

@@ -11,7 +11,7 @@ namespace {
 constexpr int32_t kNumPrefixes = 4;
 constexpr int32_t kPrefixTokens = 512;
 
-// Lengths as conversations have them: many short ones, few long ones.
+// Returns a log-normal length, as in conversations: many are short, few are long.
 int32_t log_normal_tokens(SplitMix& random, double median, int32_t least, int32_t most) {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - random.next_unit()));
   const double normal = radius * std::cos(2.0 * M_PI * random.next_unit());
@@ -49,7 +49,8 @@ std::vector<WorkloadJob> make_workload(const std::string& name, int32_t num_jobs
   for (int32_t idx = 0; idx < num_jobs; ++idx) {
     jobs.push_back(name == "chat" ? chat_job(random) : fixed_job(name));
     jobs.back().arrival_seconds = now;
-    const double gap = -std::log(1.0 - random.next_unit());  // drawn in any case: the same jobs at each rate
+    const double gap = -std::log(
+        1.0 - random.next_unit());  // drawn even if unused, so that the jobs are the same at each rate
     if (rate > 0) now += gap / rate;
   }
   return jobs;

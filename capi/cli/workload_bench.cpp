@@ -14,9 +14,9 @@
 namespace quire::cli {
 namespace {
 
-constexpr int64_t kMostWaitNs = 50'000'000;  // how late an interrupt may be noticed
+constexpr int64_t kMostWaitNs = 50'000'000;  // maximum delay until an interrupt is noticed
 
-// What a client has seen of its job.
+// Observations of a client about its job.
 struct Seen {
   double submitted = 0;
   double first_token = -1;
@@ -31,7 +31,7 @@ struct Seen {
 };
 
 struct RateResult {
-  double rate = 0;  // 0: all at once
+  double rate = 0;  // 0 means all at once
   double seconds = 0;
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
@@ -46,7 +46,8 @@ struct RateResult {
   double good_jobs_per_second() const { return good_jobs / seconds; }
 };
 
-// One rate on a cache of its own, on the caller's thread: submits what is due, then waits for what comes.
+// Runs one rate on a cache of its own, on the caller's thread: submits the jobs that are due, then waits for
+// events.
 class WorkloadRun {
  public:
   WorkloadRun(quire_runtime* runtime, quire_cache* cache, const std::vector<WorkloadJob>& jobs,
@@ -95,7 +96,7 @@ class WorkloadRun {
     call(quire_job_request_set_ignore_eos, request.get(), 1);
     call(quire_job_request_set_queue, request.get(), queue_.get());
     call(quire_job_request_set_user_data, request.get(), uint64_t{idx});
-    // From when the client wanted it, not from when this thread came to it.
+    // Count from the arrival of the job, not from the time when this thread submits it.
     seen_[idx].submitted = std::min(elapsed(), jobs_[idx].arrival_seconds);
     handles_.emplace_back(call(quire_job_submit, cache_, request.get()));
   }
@@ -192,8 +193,8 @@ void print_as_text(const std::string& model, const WorkloadOptions& options,
                    const std::vector<RateResult>& results) {
   print_line(model);
   print_line("workload " + options.name + ", " + std::to_string(options.num_jobs) +
-             " jobs; good: first token within " + format_number(options.first_token_limit_ms, 0) +
-             " ms, then one each " + format_number(options.token_limit_ms, 0) + " ms on average");
+             " jobs; good jobs: first token within " + format_number(options.first_token_limit_ms, 0) +
+             " ms, then at most " + format_number(options.token_limit_ms, 0) + " ms per token on average");
   Table table({"jobs/s", "done/s", "good/s", "tok/s", "cached", "first ms", "p90", "p99", "between ms", "p90",
                "p99"});
   for (const RateResult& r : results) {
@@ -211,7 +212,8 @@ void print_as_text(const std::string& model, const WorkloadOptions& options,
   print("\n" + table.text());
 }
 
-// Tokens per second against the time between tokens (99 of 100), one point a rate.
+// Writes a chart of tokens per second against the time between tokens (99th percentile), with one point per
+// rate.
 void write_svg(const std::string& path, const WorkloadOptions& options,
                const std::vector<RateResult>& results) {
   constexpr double kWidth = 640, kHeight = 360, kLeft = 70, kBottom = 50;
@@ -231,7 +233,7 @@ void write_svg(const std::string& path, const WorkloadOptions& options,
          "font-size=\"12\">\n"
       << "<rect width=\"640\" height=\"360\" fill=\"white\"/>\n<text x=\"70\" y=\"18\">workload "
       << options.name
-      << ": time between tokens (ms, 99 of 100) by tokens a second; labels: jobs a second</text>\n"
+      << ": time between tokens (ms, 99th percentile) by tokens per second; labels: jobs per second</text>\n"
       << "<path d=\"M70 40V310H620\" fill=\"none\" stroke=\"#888\"/>\n<text x=\"62\" y=\"48\" "
          "text-anchor=\"end\">"
       << format_number(most_ms, 1) << "</text>\n<text x=\"550\" y=\"328\" text-anchor=\"middle\">"
@@ -244,53 +246,56 @@ void write_svg(const std::string& path, const WorkloadOptions& options,
   svg << "<polyline points=\"" << line.str()
       << "\" fill=\"none\" stroke=\"#06c\" stroke-width=\"2\"/>\n</svg>\n";
   std::ofstream file(path);
-  if (!(file << svg.str()) || !file.flush()) throw Failure(kExitFailed, path + ": cannot be written");
+  if (!(file << svg.str()) || !file.flush()) throw Failure(kExitFailed, "cannot write " + path);
 }
 
 }  // namespace
 
 void add_workload_options(CLI::App& app, WorkloadOptions& options) {
   CLI::Option* const name =
-      app.add_option("--workload", options.name, "Jobs that arrive as those of clients do")
+      app.add_option("--workload", options.name, "Simulate clients: jobs of this workload arrive over time")
           ->type_name("NAME")
           ->check(CLI::IsMember(workload_names()));
-  app.add_option("--rate", options.rates, "Of a workload: jobs a second, separated by commas; 0: all at once")
+  app.add_option("--rate", options.rates,
+                 "Arrivals per second of a workload, separated by commas; 0 means all at once")
       ->type_name("R,...")
       ->delimiter(',')
       ->needs(name)
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  app.add_option("--jobs", options.num_jobs, "Of a workload: at each rate")
+  app.add_option("--jobs", options.num_jobs, "Jobs of a workload at each rate")
       ->type_name("N")
       ->needs(name)
       ->check(in_range(1, 1 << 20))
       ->capture_default_str();
-  app.add_option("--max-batch", options.max_batch, "Of a workload: jobs at a time")
+  app.add_option("--max-batch", options.max_batch, "Maximum running jobs of a workload")
       ->type_name("N")
       ->needs(name)
       ->check(in_range(1, 4096))
       ->capture_default_str();
-  app.add_option("--cache-tokens", options.cache_tokens, "Of a workload: tokens that the cache has room for")
+  app.add_option("--cache-tokens", options.cache_tokens, "Tokens of the cache of a workload")
       ->type_name("N")
       ->needs(name)
       ->check(in_range(256, 1 << 30))
       ->capture_default_str();
-  app.add_option("--step-stretch", options.step_stretch,
-                 "Of a workload: how many times longer than without them steps may take that compute prompts "
-                 "beside running jobs; 0: any")
+  app.add_option(
+         "--step-stretch", options.step_stretch,
+         "Maximum duration of a workload's steps that compute prompts, as a multiple of decode steps; "
+         "0 means no limit")
       ->type_name("TIMES")
       ->needs(name)
       ->check(CLI::Range(0.0, 1000.0));
   app.add_option("--first-token-limit", options.first_token_limit_ms,
-                 "Of a good job: milliseconds to its first token")
+                 "Maximum milliseconds to the first token of a good job")
       ->type_name("MS")
       ->needs(name)
       ->capture_default_str();
-  app.add_option("--token-limit", options.token_limit_ms, "Of a good job: milliseconds a token, on average")
+  app.add_option("--token-limit", options.token_limit_ms,
+                 "Maximum milliseconds per token of a good job, on average")
       ->type_name("MS")
       ->needs(name)
       ->capture_default_str();
-  app.add_option("--svg", options.svg_path, "Of a workload: a picture of the curve")
+  app.add_option("--svg", options.svg_path, "Write a chart of the workload's results")
       ->type_name("FILE")
       ->needs(name);
 }

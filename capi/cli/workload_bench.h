@@ -1,4 +1,4 @@
-// quire bench --workload: what clients see while jobs arrive, at one rate after another.
+// quire bench --workload: measures what clients observe while jobs arrive, for each of several rates.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@
 namespace quire::cli {
 
 struct WorkloadOptions {
-  std::string name;  // empty: none
+  std::string name;  // empty means none
   std::vector<double> rates{0};
   int32_t num_jobs = 64;
   int32_t max_batch = 64;
   int32_t cache_tokens = 65536;
-  std::optional<double> step_stretch;  // as caches have it by default
+  std::optional<double> step_stretch;  // empty means the default of caches
   double first_token_limit_ms = 1000;
   double token_limit_ms = 50;
   std::string svg_path;
 };
 
 void add_workload_options(CLI::App& app, WorkloadOptions& options);
-// kv_format: QUIRE_KV_*.
+// Runs the benchmark; kv_format is one of QUIRE_KV_*.
 int run_workload_bench(const ModelChoice& model, int32_t kv_format, const WorkloadOptions& options,
                        Interrupt& interrupt);
 
