@@ -2,8 +2,8 @@ package quire
 
 import "quire.dev/quire/internal/native"
 
-// NewAlias makes an alias without a cache; messages and lines of the log call it by the name. As long as it is open the
-// dispatcher of the runtime waits for its jobs, those to come included.
+// NewAlias creates an alias without a cache; messages and log lines use its name. The dispatcher of the
+// runtime waits for its current and later jobs until the alias is closed.
 func (r *Runtime) NewAlias(name string) (*Alias, error) {
 	if _, err := r.dispatcher.acquire(func() (native.QueueHandle, error) { return with(r.handle, native.Quire_queue_create) }); err != nil {
 		return nil, err

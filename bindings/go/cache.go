@@ -6,8 +6,8 @@ func (c *Cache) newQueue() (native.QueueHandle, error) {
 	return with(c.handle, native.Quire_cache_create_queue)
 }
 
-// SubmitMany hands over n copies of a request, all or none: completions of one prompt, which is computed once.
-// Their seeds count up from that of the request.
+// SubmitMany submits n copies of a request, all or none, as completions of one prompt, which is computed
+// once. Their seeds count up from the seed of the request.
 func (c *Cache) SubmitMany(request Request, n int) ([]*Job, error) {
 	var submitted []native.JobHandle
 	if n > 0 {

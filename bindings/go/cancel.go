@@ -7,7 +7,7 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// cancellable makes a native call that waits, and ends it with the context.
+// cancellable makes a native call that waits, and ends it when the context is done.
 func cancellable[T any](ctx context.Context, function func(cancel native.CancelHandle) (T, error)) (T, error) {
 	if err := ctx.Err(); err != nil {
 		var none T
@@ -16,8 +16,8 @@ func cancellable[T any](ctx context.Context, function func(cancel native.CancelH
 	return cancelledBy(ctx, function)
 }
 
-// waited makes one that waits for something to come about, which goes on where the context ends the wait, and begins
-// though the context is done.
+// waited makes a native call that waits for an action. The action starts even if the context is done, and
+// continues after the context has ended the wait.
 func waited(ctx context.Context, function func(cancel native.CancelHandle) (int32, error)) error {
 	result, err := cancelledBy(ctx, function)
 	if err == nil && result != 1 {
@@ -46,7 +46,7 @@ func cancelledBy[T any](ctx context.Context, function func(cancel native.CancelH
 		case <-over:
 		}
 	}()
-	defer func() { // also where what the call tells its progress to panics
+	defer func() { // also runs if the progress function of the call panics
 		close(over)
 		<-watched
 	}()

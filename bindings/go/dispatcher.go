@@ -7,25 +7,25 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// dispatcher waits in one place for the jobs of a runtime: as long as there are jobs one goroutine sits in the
-// library, in a private queue, and wakes those that wait for one of them. It takes no event: what nobody reads stays
-// with its job and under its EventPolicy.
+// dispatcher waits for all jobs of a runtime. While there are jobs, one goroutine waits in the library on a
+// private queue, and wakes the goroutines that wait for one of the jobs. It takes no event: events that are
+// not read stay with their job, subject to its EventPolicy.
 type dispatcher struct {
 	mutex   sync.Mutex
-	queue   *handle[native.QueueHandle] // nil while there is nothing that uses it
-	users   int                         // jobs, submits under way, and aliases
+	queue   *handle[native.QueueHandle] // nil while it has no users
+	users   int                         // jobs, running submits, and aliases
 	waiting map[int64]*waiter
 }
 
 func newDispatcher() *dispatcher { return &dispatcher{waiting: map[int64]*waiter{}} }
 
-// acquire gives the queue to a submit, which releases it or hands it on to its jobs. Without a queue create makes
-// one; it is nil where the queue is there as long as the owner of the submit is in use.
+// acquire returns the queue for a submit, which releases it later or passes it on to its jobs. If there is no
+// queue, create makes one. create is nil if the queue exists as long as the owner of the submit is in use.
 func (d *dispatcher) acquire(create func() (native.QueueHandle, error)) (*handle[native.QueueHandle], error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	if d.queue == nil && create == nil {
-		return nil, closed("it is closed, or over")
+		return nil, closed("the job is closed or has ended")
 	}
 	if d.queue == nil {
 		created, err := create()
@@ -43,12 +43,13 @@ func (d *dispatcher) release() {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	if d.users--; d.users == 0 {
-		_ = d.queue.close() // which ends the wait in it
+		_ = d.queue.close() // ends the goroutine's wait
 		d.queue = nil
 	}
 }
 
-// submit makes a native call with a request, whose events come to the dispatcher unless it names a queue.
+// submit makes a native call with a request. Its events go to the dispatcher, unless the request names a
+// queue.
 func (d *dispatcher) submit(request *Request, create func() (native.QueueHandle, error),
 	call func(filled native.JobRequestHandle) error) error {
 	filled, err := request.native()
@@ -72,7 +73,7 @@ func (d *dispatcher) submit(request *Request, create func() (native.QueueHandle,
 	return call(filled.get())
 }
 
-// job submits a request of one job, which ends once the context is done.
+// job submits a request for one job, which is cancelled when the context is done.
 func (d *dispatcher) job(ctx context.Context, request *Request, create func() (native.QueueHandle, error),
 	submit func(filled native.JobRequestHandle) (native.JobHandle, error)) (*Job, error) {
 	if err := ctx.Err(); err != nil {
@@ -90,7 +91,7 @@ func (d *dispatcher) job(ctx context.Context, request *Request, create func() (n
 	return job, err
 }
 
-// submitting is a call that makes a job of a request, on the cache, alias or job that owns the handle.
+// submitting returns a function that submits a request on the cache, alias or job of the handle.
 func submitting[H ~uintptr](owner *handle[H],
 	submit func(H, native.JobRequestHandle, *native.ErrorHandle) native.JobHandle) func(native.JobRequestHandle) (native.JobHandle, error) {
 	return func(filled native.JobRequestHandle) (native.JobHandle, error) {
@@ -98,7 +99,7 @@ func submitting[H ~uintptr](owner *handle[H],
 	}
 }
 
-// add makes the waiter of a job that was submitted just now.
+// add creates the waiter of a job that was just submitted.
 func (d *dispatcher) add(id int64) *waiter {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -118,7 +119,7 @@ func (d *dispatcher) remove(id int64) {
 	}
 }
 
-// Jobs that are told at once.
+// Number of jobs that one call can report.
 const maxReady = 256
 
 func (d *dispatcher) run(queue *handle[native.QueueHandle]) {
@@ -140,16 +141,17 @@ func (d *dispatcher) run(queue *handle[native.QueueHandle]) {
 	}
 }
 
-// waiter lets any number of goroutines wait for news of one job.
+// waiter lets any number of goroutines wait for events of one job.
 type waiter struct {
 	dispatcher *dispatcher
 	id         int64
 
 	mutex sync.Mutex
-	news  chan struct{} // closed with the next news; nil where nobody waits
+	news  chan struct{} // closed at the next event; nil if no goroutine waits
 }
 
-// next is closed when there is news after this call. Whoever waits asks the job once more before it does.
+// next returns a channel that is closed at an event after this call. The caller must check the job once more
+// before it waits.
 func (w *waiter) next() <-chan struct{} {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -168,7 +170,7 @@ func (w *waiter) wake() {
 	}
 }
 
-// end is the last news.
+// end removes the waiter from the dispatcher and wakes all goroutines.
 func (w *waiter) end() {
 	w.dispatcher.remove(w.id)
 	w.wake()

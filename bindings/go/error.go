@@ -7,31 +7,31 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// String is the name that a script can match, such as "invalid_argument".
+// String returns the name that a script can match, such as "invalid_argument".
 func (c Code) String() string { return native.Quire_error_code_name(int32(c)) }
 
-// Error is a failed call: errors.As finds it, and errors.Is(err, quire.NotFound) asks for its code.
+// Error is a failed call. errors.As finds it, and errors.Is(err, quire.NotFound) checks its code.
 type Error struct {
 	Code       Code
 	Message    string
-	Retryable  bool          // the same call may succeed later though the caller changes nothing
-	RetryAfter time.Duration // after which another try is worth it; negative where nobody can tell
+	Retryable  bool          // the same call may succeed later without any change by the caller
+	RetryAfter time.Duration // time to wait before another try; negative if unknown
 }
 
 func closed(message string) *Error { return &Error{Code: Closed, Message: message, RetryAfter: -1} }
 
 func (e *Error) Error() string { return fmt.Sprintf("quire: %s: %s", e.Code.String(), e.Message) }
 
-// Is tells whether the error has the same code.
+// Is reports whether the error has the target's code.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(Code)
 	return ok && code == e.Code
 }
 
-// Error lets a Code stand as the target of errors.Is.
+// Error makes a Code usable as the target of errors.Is.
 func (c Code) Error() string { return "quire: " + c.String() }
 
-// call makes one native call and turns its error object into an error.
+// call makes one native call and converts its error object.
 func call[T any](function func(failure *native.ErrorHandle) T) (T, error) {
 	var failure native.ErrorHandle
 	result := function(&failure)
@@ -44,8 +44,8 @@ func call[T any](function func(failure *native.ErrorHandle) T) (T, error) {
 	return result, err
 }
 
-// measured asks for the size of a result, makes room for it, and fetches it; it asks again where the result
-// grew in between.
+// measured queries the size of a result, allocates memory for it, and fetches it. It repeats this if the
+// result has grown meanwhile.
 func measured[E any](function func(out []E, failure *native.ErrorHandle) int64) ([]E, error) {
 	var out []E
 	for {

@@ -6,7 +6,7 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// figures reads numbers of a native object, up to the first that fails.
+// figures reads getters of a native object, until one fails.
 type figures[H ~uintptr] struct {
 	source H
 	err    error
@@ -35,7 +35,7 @@ func getAll[H ~uintptr, E any](f *figures[H], getter func(H, []E, *native.ErrorH
 	return values
 }
 
-// numbered and indexed turn a getter of one of several things into a getter of the one.
+// numbered and indexed bind the index of a getter.
 func numbered[H ~uintptr, T any](getter func(H, int32, *native.ErrorHandle) T,
 	idx int32) func(H, *native.ErrorHandle) T {
 	return func(source H, e *native.ErrorHandle) T { return getter(source, idx, e) }
@@ -46,7 +46,7 @@ func indexed[H ~uintptr, E any](getter func(H, int32, []E, *native.ErrorHandle) 
 	return func(source H, out []E, e *native.ErrorHandle) int64 { return getter(source, idx, out, e) }
 }
 
-// read gives an owned object to a function that reads its figures.
+// read calls a function with the figures of an owned object.
 func read[H ~uintptr](owner *handle[H], function func(f *figures[H])) error {
 	defer runtime.KeepAlive(owner)
 	f := figures[H]{source: owner.get()}

@@ -7,14 +7,14 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// handle owns a native object. The library checks every handle it is given, so that a call which races with
-// close fails cleanly; what is left to do here is to free once, and to free what was forgotten.
+// handle owns a native object. The library checks every handle, so a call that races with close fails
+// cleanly. This type only ensures that the object is freed once, and also if it is never closed.
 type handle[H ~uintptr] struct {
 	value uintptr
 	free  func(H, *native.ErrorHandle) int32
 }
 
-// own takes over a new native object.
+// own takes ownership of a new native object.
 func own[H ~uintptr](value H, free func(H, *native.ErrorHandle) int32) *handle[H] {
 	owned := &handle[H]{uintptr(value), free}
 	runtime.SetFinalizer(owned, func(forgotten *handle[H]) { _ = forgotten.close() })
@@ -23,7 +23,8 @@ func own[H ~uintptr](value H, free func(H, *native.ErrorHandle) int32) *handle[H
 
 var errClosed = closed("the object was closed by its Close method")
 
-// get is 0 once the handle is closed. Whoever uses the value keeps the handle reachable until the call is over.
+// get returns 0 once the handle is closed. The caller must keep the handle reachable until its call has
+// returned.
 func (h *handle[H]) get() H { return H(atomic.LoadUintptr(&h.value)) }
 
 func (h *handle[H]) close() error {
@@ -36,7 +37,7 @@ func (h *handle[H]) close() error {
 	return err
 }
 
-// with makes a call on an owned object, which stays alive until the call is over.
+// with makes a call on an owned object, which is kept alive until the call has returned.
 func with[H ~uintptr, T any](owner *handle[H], function func(value H, failure *native.ErrorHandle) T) (T, error) {
 	defer runtime.KeepAlive(owner)
 	value := owner.get()
@@ -47,7 +48,7 @@ func with[H ~uintptr, T any](owner *handle[H], function func(value H, failure *n
 	return call(func(failure *native.ErrorHandle) T { return function(value, failure) })
 }
 
-// measuredWith is measured on an owned object.
+// measuredWith does the same as measured, on an owned object.
 func measuredWith[H ~uintptr, E any](owner *handle[H],
 	function func(value H, out []E, failure *native.ErrorHandle) int64) ([]E, error) {
 	defer runtime.KeepAlive(owner)

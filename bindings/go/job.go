@@ -8,16 +8,17 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Job is one generation. Events are shared by those that call Next; each is given once. Waiting for one holds a
-// goroutine and no thread.
+// Job is one submitted piece of work. Goroutines that call Next share its events; each is delivered once.
+// Waiting for an event blocks a goroutine but no thread.
 type Job struct {
 	handle     *handle[native.JobHandle]
 	dispatcher *dispatcher
-	waiter     *waiter // nil where its events go to a Queue of the program
-	over       uint32  // 1 once the last event was taken
+	waiter     *waiter // nil if its events go to a Queue of the program
+	over       uint32  // 1 once the final event was taken
 }
 
-// newJob takes over a native job. Where nobody closes it, it ends with the garbage, its waiter too.
+// newJob takes ownership of a native job. If the Job is never closed, the garbage collector frees it and its
+// waiter.
 func newJob(submitted native.JobHandle, d *dispatcher, request *Request) *Job {
 	if request.Queue != nil {
 		return &Job{handle: own(submitted, native.Quire_job_free), dispatcher: d}
@@ -33,8 +34,9 @@ func newJob(submitted native.JobHandle, d *dispatcher, request *Request) *Job {
 
 var waitEnd = int64(native.QUIRE_WAIT_END)
 
-// Next takes the next event with text, tokens, progress or a rewind, or the last event; io.EOF follows that one. A
-// job that failed ends with its *Error. The context ends the wait and not the job.
+// Next takes the next event with text, tokens, progress or a rewind, or the final event; after that it
+// returns io.EOF. A job that failed ends with its *Error. When the context is done, the wait ends but not the
+// job.
 func (j *Job) Next(ctx context.Context) (Event, error) {
 	for {
 		event, err := j.take(ctx)
@@ -68,7 +70,7 @@ func (j *Job) take(ctx context.Context) (Event, error) {
 			}
 			return event, err
 		case n == waitEnd || atomic.LoadUint32(&j.over) != 0:
-			j.finish() // the last event may have gone to a queue or to another goroutine
+			j.finish() // the final event may have gone to a queue or to another goroutine
 			return Event{}, io.EOF
 		}
 		if err := sleep(ctx, news); err != nil {
@@ -77,7 +79,7 @@ func (j *Job) take(ctx context.Context) (Event, error) {
 	}
 }
 
-// finish tells the dispatcher that there is no more news.
+// finish removes the job from the dispatcher.
 func (j *Job) finish() {
 	if atomic.SwapUint32(&j.over, 1) == 0 && j.waiter != nil {
 		j.waiter.end()
@@ -91,7 +93,8 @@ func (j *Job) news() <-chan struct{} {
 	return j.waiter.next()
 }
 
-// await asks the job without waiting where the dispatcher tells of news, and else waits in the library.
+// await polls the job without waiting if the dispatcher reports its events; otherwise it waits in the
+// library.
 func (j *Job) await(ctx context.Context, ask func(job native.JobHandle, timeout int64, cancel native.CancelHandle,
 	e *native.ErrorHandle) int64) (int64, error) {
 	if j.waiter != nil {
@@ -104,7 +107,7 @@ func (j *Job) await(ctx context.Context, ask func(job native.JobHandle, timeout 
 	})
 }
 
-// sleep waits for news; without a dispatcher the library has waited already.
+// sleep waits for an event. Without a dispatcher the library has already waited.
 func sleep(ctx context.Context, news <-chan struct{}) error {
 	if news == nil {
 		return nil
@@ -124,7 +127,8 @@ func firstOf(err, other error) error {
 	return other
 }
 
-// Wait waits for the job to end, taking no event. The context ends the wait and not the job.
+// Wait waits for the job to end, without taking events. When the context is done, the wait ends but not the
+// job.
 func (j *Job) Wait(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -143,7 +147,7 @@ func (j *Job) Wait(ctx context.Context) error {
 	}
 }
 
-// cancelWith cancels the job once the context is done, if that is before the job is over.
+// cancelWith cancels the job when the context is done, unless the job has ended before.
 func (j *Job) cancelWith(ctx context.Context) {
 	if ctx.Done() == nil {
 		return

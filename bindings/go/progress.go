@@ -2,8 +2,8 @@ package quire
 
 import "quire.dev/quire/internal/native"
 
-// withProgress tells a load how far it is while it runs. Where the function panics it is called no more, and the
-// panic goes on once the load is over: it cannot pass through the library.
+// withProgress reports the progress of a load to a function. If the function panics, it is not called again,
+// and the panic continues after the load, since it cannot pass through the library.
 func withProgress(progress func(doneBytes, totalBytes int64), options native.ModelOptionsHandle,
 	load func() (native.ModelHandle, error)) (native.ModelHandle, error) {
 	if progress == nil {

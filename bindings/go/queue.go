@@ -6,8 +6,8 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Next takes the next event. The failure of a job is its Event.Err; the error of Next is the queue's own: Closed
-// once it is shut down and empty. The context ends the wait.
+// Next takes the next event. The failure of a job is in Event.Err; the error of Next is that of the queue:
+// Closed once it is shut down and empty. The wait ends when the context is done.
 func (q *Queue) Next(ctx context.Context) (Event, error) {
 	events, err := q.Drain(ctx, 1)
 	if err != nil {
@@ -16,11 +16,11 @@ func (q *Queue) Next(ctx context.Context) (Event, error) {
 	return events[0], nil
 }
 
-// The most that one call of Drain takes.
+// Maximum number of events that one call of Drain takes.
 const maxDrained = 1024
 
-// Drain takes up to maxEvents events in one call, waiting for the first and not for the others; otherwise as
-// Next. An empty result never comes without an error.
+// Drain waits for an event and takes up to maxEvents events that are there, otherwise like Next. An empty
+// result always comes with an error.
 func (q *Queue) Drain(ctx context.Context, maxEvents int) ([]Event, error) {
 	var taken []native.EventHandle
 	if maxEvents > maxDrained {

@@ -6,8 +6,8 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// NewRuntime makes a runtime; it fails with Version where the library does not fit this package, and by name where
-// the program was built without cgo and there is no library.
+// NewRuntime creates a runtime. It fails with Version if the library does not fit this package. In a program
+// without cgo it fails with another error if there is no library.
 func NewRuntime(options RuntimeOptions) (*Runtime, error) {
 	if err := native.Load(); err != nil {
 		return nil, fmt.Errorf("quire: %w", err)
@@ -29,5 +29,5 @@ func NewRuntime(options RuntimeOptions) (*Runtime, error) {
 	return &Runtime{own(created, native.Quire_runtime_free), newDispatcher()}, nil
 }
 
-// LibraryVersion is the version of the library that is loaded, such as "0.1.0".
+// LibraryVersion returns the version of the loaded library, such as "0.1.0".
 func LibraryVersion() string { return native.Quire_version_string() }

@@ -6,14 +6,14 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// settings fills a native object, up to the first setter that is refused. What has the zero value of its type
-// stays at its default.
+// settings fills a native object, until a setter fails. Fields with the zero value of their type keep their
+// default.
 type settings[H ~uintptr] struct {
 	target H
 	err    error
 }
 
-// filled makes a native object and fills it; the caller closes it.
+// filled creates a native object and fills it; the caller closes it.
 func filled[H ~uintptr](create func(*native.ErrorHandle) H, free func(H, *native.ErrorHandle) int32,
 	fill func(s *settings[H])) (*handle[H], error) {
 	created, err := call(create)
@@ -35,7 +35,7 @@ func (s *settings[H]) apply(setter func(target H, failure *native.ErrorHandle) i
 	}
 }
 
-// set sets what is not the zero value of its type.
+// set calls a setter unless the value is the zero value of its type.
 func set[H ~uintptr, T comparable](s *settings[H], setter func(H, T, *native.ErrorHandle) int32, value T) {
 	var zero T
 	if value != zero {
@@ -43,7 +43,7 @@ func set[H ~uintptr, T comparable](s *settings[H], setter func(H, T, *native.Err
 	}
 }
 
-// setOrNone leaves 0 at the default, which is not 0, and makes 0 of what is negative.
+// setOrNone leaves 0 at the default, which is not 0, and sets 0 for a negative value.
 func setOrNone[H ~uintptr, T int32 | int64](s *settings[H], setter func(H, T, *native.ErrorHandle) int32, value T) {
 	if value < 0 {
 		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, 0, e) })
@@ -52,7 +52,7 @@ func setOrNone[H ~uintptr, T int32 | int64](s *settings[H], setter func(H, T, *n
 	set(s, setter, value)
 }
 
-// shared is the one value of all keys, where there are several.
+// shared returns the keys and their value if there are several keys with one common value.
 func shared[K, V comparable](values map[K]V) (keys []K, value V, same bool) {
 	for key, one := range values {
 		if len(keys) > 0 && one != value {
@@ -63,14 +63,14 @@ func shared[K, V comparable](values map[K]V) (keys []K, value V, same bool) {
 	return keys, value, len(keys) > 1
 }
 
-// share hands one object of this package to another one, which keeps it alive by itself.
+// share passes one object of this package to another, which keeps it alive.
 func share[H, O ~uintptr](s *settings[H], setter func(H, O, *native.ErrorHandle) int32, other *handle[O]) {
 	if s.err == nil {
 		_, s.err = with(other, func(value O, e *native.ErrorHandle) int32 { return setter(s.target, value, e) })
 	}
 }
 
-// shareFilled hands over other settings, which are filled for that.
+// shareFilled passes settings to a setter, filled for this call.
 func shareFilled[H, O ~uintptr](s *settings[H], setter func(H, O, *native.ErrorHandle) int32,
 	fill func() (*handle[O], error)) {
 	if s.err != nil {
@@ -85,7 +85,8 @@ func shareFilled[H, O ~uintptr](s *settings[H], setter func(H, O, *native.ErrorH
 	share(s, setter, other)
 }
 
-// narrow keeps a number that is out of range out of range, so that it is refused by name and not wrapped.
+// narrow converts to int32. A number out of range stays out of the setter's range, so that the setter refuses
+// it by name.
 func narrow(value int) int32 {
 	switch {
 	case value > math.MaxInt32:

@@ -8,13 +8,13 @@ import (
 	"iter"
 )
 
-// Stream submits a request and yields the events of its job, its failure last. The job is cancelled with the
-// context, and where the loop is left.
+// Stream submits a request and yields the events of its job, and its failure last. The job is cancelled when
+// the context is done or the loop ends early.
 func (c *Cache) Stream(ctx context.Context, request Request) iter.Seq2[Event, error] {
 	return stream(ctx, request, c.SubmitContext)
 }
 
-// Stream does the same with the cache behind the alias.
+// Stream does the same with the cache of the alias.
 func (a *Alias) Stream(ctx context.Context, request Request) iter.Seq2[Event, error] {
 	return stream(ctx, request, a.SubmitContext)
 }

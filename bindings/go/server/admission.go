@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// admission decides which request may begin: by key, by rate, by the number that is under way.
+// admission decides which requests may start, by key, by rate, and by the number of running requests.
 type admission struct {
 	mu      sync.Mutex
 	keys    []Key
@@ -21,7 +21,7 @@ type admission struct {
 	now     func() time.Time
 }
 
-// bucket is what one owner has used. Rates are token buckets that refill over a minute.
+// bucket holds the usage of one owner. Rates are token buckets that refill over a minute.
 type bucket struct {
 	requests float64
 	tokens   float64
@@ -29,7 +29,7 @@ type bucket struct {
 	filled   time.Time
 }
 
-// permit is the right to one request; release gives its place back.
+// permit allows one request to run until release.
 type permit struct {
 	of  *admission
 	key Key
@@ -59,7 +59,7 @@ func (a *admission) authenticate(r *http.Request) (Key, *Failure) {
 	digest := keyDigest(r)
 	var found *Key
 	for i := range keys {
-		// Every key is compared, so that time tells nothing.
+		// Compare every key, so that the time reveals nothing.
 		if subtle.ConstantTimeCompare([]byte(strings.ToLower(keys[i].SHA256)), []byte(digest)) == 1 {
 			found = &keys[i]
 		}
@@ -92,7 +92,7 @@ func (k Key) mayUse(model string) bool {
 	return false
 }
 
-// enter takes a place, or says why there is none and when there may be one.
+// enter returns a permit, or a failure with the reason and the time to wait.
 func (a *admission) enter(key Key) (*permit, *Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,17 +100,17 @@ func (a *admission) enter(key Key) (*permit, *Failure) {
 		return nil, unavailable(5*time.Second, "the server is shutting down")
 	}
 	if a.running >= a.limits.MaxQueue {
-		return nil, overloaded(time.Second, "%d requests are under way, which is the limit", a.running)
+		return nil, overloaded(time.Second, "%d requests are running, which is the limit", a.running)
 	}
 	b := a.bucketOf(key)
 	if key.MaxJobs > 0 && b.running >= key.MaxJobs {
-		return nil, overloaded(time.Second, "%d requests of this key are under way, which is its limit", b.running)
+		return nil, overloaded(time.Second, "%d requests of this key are running, which is its limit", b.running)
 	}
 	if wait := missing(b.requests, 1, key.RequestsPerMinute); wait > 0 {
-		return nil, overloaded(wait, "the key may send %d requests a minute", key.RequestsPerMinute)
+		return nil, overloaded(wait, "the key is limited to %d requests per minute", key.RequestsPerMinute)
 	}
 	if wait := missing(b.tokens, 1, key.TokensPerMinute); wait > 0 {
-		return nil, overloaded(wait, "the key may use %d tokens a minute", key.TokensPerMinute)
+		return nil, overloaded(wait, "the key is limited to %d tokens per minute", key.TokensPerMinute)
 	}
 	b.requests--
 	b.running++
@@ -118,7 +118,7 @@ func (a *admission) enter(key Key) (*permit, *Failure) {
 	return &permit{a, key}, nil
 }
 
-// missing is how long a bucket that fills at perMinute takes to hold `need`; 0 where there is no limit.
+// missing returns the time until a bucket that fills at perMinute holds `need`; 0 if there is no limit.
 func missing(has, need float64, perMinute int) time.Duration {
 	if perMinute <= 0 || has >= need {
 		return 0
@@ -148,8 +148,7 @@ func refill(has, minutes float64, perMinute int) float64 {
 	return has
 }
 
-// spend counts the tokens that the request has used: they may put the bucket below zero, which later requests wait
-// for.
+// spend subtracts the tokens of a finished request. The bucket may drop below zero; later requests then wait.
 func (p *permit) spend(usage Usage) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -163,7 +162,7 @@ func (p *permit) release() {
 	p.of.running--
 }
 
-// close refuses what comes from now on.
+// close makes enter refuse all further requests.
 func (a *admission) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// What a client calls a model may be exchanged for another one while requests run: those under way end on the old
-// model, later ones go to the new one, which is resident by then.
+// An alias is a name for a model, which can be exchanged while requests run. Running requests finish on the
+// old model. Later ones go to the new model, which is resident by then.
 
 const maxAliasBytes = 64 << 10
 
@@ -46,7 +46,7 @@ func readTarget(w http.ResponseWriter, r *http.Request) (string, error) {
 	return body.Model, nil
 }
 
-// exchange loads the model, and only then has the alias name it: a load that fails has changed nothing.
+// exchange loads the model and then changes the alias, so a failed load changes nothing.
 func (s *Server) exchange(r *http.Request, alias, target string) error {
 	if _, err := s.config.Load().withAlias(alias, target); err != nil {
 		return err
@@ -63,13 +63,13 @@ func (s *Server) exchange(r *http.Request, alias, target string) error {
 			return err
 		}
 		if s.config.CompareAndSwap(old, changed) {
-			s.log.Info("an alias names another model", Fields{"alias": alias, "model": target})
+			s.log.Info("an alias was changed to another model", Fields{"alias": alias, "model": target})
 			return nil
 		}
 	}
 }
 
-// withAlias is the configuration with one alias changed or added.
+// withAlias returns a configuration with one alias changed or added.
 func (c *Config) withAlias(alias, target string) (*Config, error) {
 	if _, is := c.Models[alias]; is {
 		return nil, invalid("model", "%q is the name of a model, not of an alias", alias)

@@ -13,14 +13,14 @@ import (
 	"unicode/utf8"
 )
 
-// read decodes the body into a struct. Unknown fields are passed over, as other servers do: clients send fields of
-// later versions.
+// read decodes the body into a struct. Unknown fields are ignored, as in other servers, since clients send
+// fields of later versions.
 func (c *call) read(into interface{}) error {
 	text, err := io.ReadAll(http.MaxBytesReader(c, io.NopCloser(&countedBody{from: c.r.Body, call: c}), c.config.Limits.MaxBodyBytes))
 	if err != nil {
 		return bodyFailure(c, err)
 	}
-	c.allowRead(time.Time{}) // what comes now is the end of the connection, for which the server listens
+	c.allowRead(time.Time{}) // from now on the server only waits for the client to disconnect
 	if !utf8.Valid(text) {
 		return invalid("", "the body is not UTF-8")
 	}
@@ -34,7 +34,7 @@ func (c *call) read(into interface{}) error {
 		return failure
 	case errors.As(err, &wrong):
 		field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
-		kind, _, _ := strings.Cut(wrong.Value, " ") // after it stands the value itself
+		kind, _, _ := strings.Cut(wrong.Value, " ") // the value itself follows the space
 		return invalid(field, "%s cannot be a JSON %s", field, kind)
 	}
 	return invalid("", "the body is not JSON: %v", err)
@@ -52,13 +52,13 @@ func bodyFailure(c *call, err error) error {
 			Message: fmt.Sprintf("the body is larger than the limit of %d bytes", tooLarge.Limit)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Failure{Status: http.StatusRequestTimeout, Kind: "invalid_request_error",
-			Message: "the body did not come in time"}
+			Message: "the body did not arrive in time"}
 	}
-	return invalid("", "the body broke off")
+	return invalid("", "the body is incomplete: the connection ended")
 }
 
-// countedBody counts what all requests together have read, until they are over: a bound on each body does not bound
-// many of them.
+// countedBody counts the bytes read by all running requests. A limit per body would not limit the sum of many
+// bodies.
 type countedBody struct {
 	from io.Reader
 	call *call
@@ -68,13 +68,13 @@ func (b *countedBody) Read(into []byte) (int, error) {
 	n, err := b.from.Read(into)
 	b.call.bodyBytes += int64(n)
 	if atomic.AddInt64(&b.call.server.bodyBytes, int64(n)) > b.call.config.Limits.MaxBodiesBytes {
-		return n, unavailable(time.Second, "the bodies of the requests that are under way take %d bytes, which is the limit",
+		return n, unavailable(time.Second, "the bodies of the running requests take %d bytes, which is the limit",
 			b.call.config.Limits.MaxBodiesBytes)
 	}
 	return n, err
 }
 
-// end gives back what a request has taken.
+// end releases the resources of a request.
 func (c *call) end() {
 	if c.opened != nil {
 		c.opened.Close()

@@ -47,7 +47,7 @@ func (r *chatRequest) generation(c *call) (*Generation, error) {
 		return nil, invalid("top_logprobs", "top_logprobs needs logprobs to be true")
 	}
 	if r.ReasoningBudget != nil && *r.ReasoningBudget < 0 {
-		return nil, invalid("reasoning_budget", "reasoning_budget is a number of tokens, not %d", *r.ReasoningBudget)
+		return nil, invalid("reasoning_budget", "reasoning_budget must be a number of tokens from 0 on, not %d", *r.ReasoningBudget)
 	}
 	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop, IgnoreEOS: r.IgnoreEOS,
 		LogProbs: r.LogProbs, TopLogProbs: r.TopLogProbs, ToolChoice: choice,
@@ -84,7 +84,7 @@ func maxNewTokens(first, second *int) (int, error) {
 	return *value, nil
 }
 
-// toolChoice reads "none", "auto", "required" or {"type": "function", "function": {"name": NAME}}.
+// toolChoice parses "none", "auto", "required" or {"type": "function", "function": {"name": NAME}}.
 func toolChoice(value json.RawMessage) (string, error) {
 	if isAbsent(value) {
 		return "", nil
@@ -120,7 +120,7 @@ type functionBody struct {
 }
 
 type toolCall struct {
-	Index    *int         `json:"index,omitempty"` // of a chunk
+	Index    *int         `json:"index,omitempty"` // only in chunks
 	ID       string       `json:"id,omitempty"`
 	Type     string       `json:"type,omitempty"`
 	Function functionBody `json:"function"`
@@ -137,7 +137,7 @@ type chatLogProbs struct {
 	Refusal []tokenLogProbWithTop `json:"refusal"`
 }
 
-// tokenLogProbWithTop always has its list, which those within the list have not.
+// tokenLogProbWithTop always has a list of top tokens; the entries of that list have none.
 type tokenLogProbWithTop struct {
 	tokenLogProb
 	TopLogProbs []tokenLogProb `json:"top_logprobs"`
@@ -174,7 +174,7 @@ func finishWord(finish Finish) string {
 	return [...]string{"stop", "length", "tool_calls"}[finish]
 }
 
-// chatHead is what the whole answer and each chunk begin with.
+// chatHead holds the first fields of a whole answer and of each chunk.
 type chatHead struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -212,7 +212,7 @@ func (s *Server) chatCompletions(c *call) error {
 	return s.wholeChat(c, head, streams)
 }
 
-// wholeMessage gathers one answer.
+// wholeMessage collects the pieces of one answer.
 type wholeMessage struct {
 	content   strings.Builder
 	reasoning strings.Builder
@@ -237,7 +237,7 @@ func (m *wholeMessage) add(piece Piece) {
 	}
 }
 
-// gather takes all pieces of all streams.
+// gather reads all pieces of all streams.
 func gather(c *call, streams []Stream) ([]*wholeMessage, error) {
 	messages := make([]*wholeMessage, len(streams))
 	for i := range messages {
@@ -298,7 +298,7 @@ func (s *Server) wholeChat(c *call, head chatHead, streams []Stream) error {
 	}{head, choices, newUsage(results)})
 }
 
-// reasoningField is a text of reasoning under both of the names that clients know.
+// reasoningField holds the reasoning text under both names that clients use.
 type reasoningField struct {
 	ReasoningContent string `json:"reasoning_content,omitempty"`
 	Reasoning        string `json:"reasoning,omitempty"`
@@ -372,7 +372,7 @@ func (s *Server) streamChat(c *call, request *chatRequest, head chatHead, stream
 	return out.sendText("", "[DONE]")
 }
 
-// fill makes the delta of a piece; false where the piece has none.
+// fill sets the delta of a piece; it returns false if the piece has none.
 func (d *chatDelta) fill(piece Piece, numCalls *int) bool {
 	switch piece.Kind {
 	case PieceText:

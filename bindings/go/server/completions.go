@@ -16,7 +16,7 @@ type completionRequest struct {
 	Grammar   string      `json:"grammar"`
 }
 
-// promptField is a text, texts, token ids, or lists of them.
+// promptField is a text, texts, token ids, or lists of token ids.
 type promptField []Prompt
 
 func (p *promptField) UnmarshalJSON(value []byte) error {
@@ -38,7 +38,7 @@ func (p *promptField) UnmarshalJSON(value []byte) error {
 			*p = append(*p, Prompt{Tokens: each})
 		}
 	default:
-		return invalid("prompt", "it must be a text, token ids, or a list of one of them")
+		return invalid("prompt", "the prompt must be a text, token ids, or a list of either")
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ type completionChoice struct {
 	FinishReason *string             `json:"finish_reason"`
 }
 
-// completionLogProbs is the older form: parallel lists.
+// completionLogProbs is the older format with parallel lists.
 type completionLogProbs struct {
 	Tokens        []string             `json:"tokens"`
 	TokenLogProbs []float64            `json:"token_logprobs"`
@@ -105,7 +105,7 @@ func (s *Server) completions(c *call) error {
 		return err
 	}
 	if len(request.Prompt)*num > c.config.Limits.MaxChoices*8 {
-		return invalid("prompt", "%d prompts of %d answers each are more than a request may ask for", len(request.Prompt),
+		return invalid("prompt", "%d prompts with %d answers each exceed the limit of a request", len(request.Prompt),
 			num)
 	}
 	model, err := s.open(c, request.Model, request.Prompt.numBytes())
@@ -134,7 +134,7 @@ func (s *Server) submitCompletions(c *call, request *completionRequest, model Mo
 		return nil, err
 	}
 	if request.MaxTokens == nil {
-		maxTokens = 16 // as the interface says
+		maxTokens = 16 // default of OpenAI's interface
 	}
 	var streams []Stream
 	for _, prompt := range request.Prompt {

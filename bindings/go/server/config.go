@@ -9,86 +9,88 @@ import (
 	"time"
 )
 
-// Config is what the configuration file says. It is read again on SIGHUP; what is running goes on by the old one.
+// Config is the configuration file. It is read again on SIGHUP; running requests keep the old configuration.
 type Config struct {
 	Listen  string                 `json:"listen"` // host:port; default 127.0.0.1:8080
 	Models  map[string]ModelConfig `json:"models"`
 	Aliases map[string]string      `json:"aliases"` // name to model
-	// Tried in order where a model cannot be opened: name to other models.
+	// Models to try in order if a model cannot be opened: name to other models.
 	Fallbacks map[string][]string `json:"fallbacks"`
 	Routes    []Route             `json:"routes"`
-	Keys      []Key               `json:"keys"`  // none: every client may use everything but the admin interface
-	Admin     []string            `json:"admin"` // SHA-256 of keys of the admin interface, hex; none: it is off
+	Keys      []Key               `json:"keys"`  // if empty, every client may use everything but the admin interface
+	Admin     []string            `json:"admin"` // SHA-256 of the keys of the admin interface, in hex; if empty, it is off
 	Limits    Limits              `json:"limits"`
-	Threads   int                 `json:"threads"` // that compute on the CPU; 0: one a core
-	// Bytes of each device that all models together may take; one that has no room gives up those that nobody uses.
+	Threads   int                 `json:"threads"` // threads that compute on the CPU; 0 means one per core
+	// Bytes of each device that all models together may take. If a model does not fit, models without users are
+	// unloaded.
 	MemoryBudgets map[string]int64 `json:"memory_budgets"`
 }
 
-// ModelConfig says where a model lies and how it is loaded.
+// ModelConfig holds the path of a model and how it is loaded.
 type ModelConfig struct {
 	Path        string   `json:"path"`
 	Devices     []string `json:"devices"`
 	CacheTokens int      `json:"cache_tokens"`
-	// Of a cache that grows and shrinks: what it has at least; 0: cache_tokens, always.
+	// Minimum size of an elastic cache; 0 means that it always has cache_tokens.
 	MinCacheTokens int    `json:"min_cache_tokens"`
-	ContextTokens  int    `json:"context_tokens"` // of one request; 0: what the model was made for
+	ContextTokens  int    `json:"context_tokens"` // of one request; 0 means the context length of the model
 	MaxJobs        int    `json:"max_jobs"`
 	KvFormat       string `json:"kv_format"`
-	// Host memory, and a directory, for prefixes that leave the cache; 0 and "": they are computed anew.
+	// Host memory, and a directory, for prefixes evicted from the cache; 0 and "" mean that they are computed
+	// again.
 	PrefixBytes          int64  `json:"prefix_bytes"`
 	PrefixDirectory      string `json:"prefix_directory"`
-	PrefixDirectoryBytes int64  `json:"prefix_directory_bytes"` // that all its files may take; 0: 4 GiB
-	Preload              bool   `json:"preload"`                // loaded at start; else by its first request
+	PrefixDirectoryBytes int64  `json:"prefix_directory_bytes"` // limit of all its files; 0 means 4 GiB
+	Preload              bool   `json:"preload"`                // loaded at start, otherwise by its first request
 	IdleSeconds          int    `json:"idle_seconds"`
 	OwnedBy              string `json:"owned_by"`
-	ChatTemplate         string `json:"chat_template"` // path of a template that wins over the model's
-	// Where events of its pages are published; nil: nowhere.
+	ChatTemplate         string `json:"chat_template"` // path of a template that replaces the model's own
+	// Publishing of page events; nil means none.
 	PageEvents *PageEvents `json:"page_events"`
-	Dialect    string      `json:"dialect"` // in which it writes reasoning and calls; "": as the template tells
+	Dialect    string      `json:"dialect"` // format of reasoning and calls; "" means that of the template
 }
 
-// PageEvents says where it is published what becomes of the pages of a model, in vLLM's form over ZeroMQ.
+// PageEvents holds the addresses for publishing changes of a model's pages, in vLLM's format over ZeroMQ.
 type PageEvents struct {
 	Listen string `json:"listen"` // HOST:PORT
-	Replay string `json:"replay"` // HOST:PORT where subscribers ask for what they missed; "": nowhere
-	Topic  string `json:"topic"`  // {model} and $VARIABLES stand for what they name; "": kv@{model}
-	// Owners whose pages are told, with their tokens; none: all.
+	Replay string `json:"replay"` // HOST:PORT where subscribers request missed events; "" means none
+	Topic  string `json:"topic"`  // {model} and $VARIABLES are replaced; "" means kv@{model}
+	// Owners whose pages are published, with their tokens; empty means all.
 	Namespaces []string `json:"namespaces"`
 }
 
-// Same tells whether a model is loaded in the same way.
+// Same reports whether two configurations load a model in the same way.
 func (m ModelConfig) Same(other ModelConfig) bool {
-	// What does not count for the load.
+	// These fields do not affect the load.
 	m.Preload, m.IdleSeconds, m.OwnedBy = other.Preload, other.IdleSeconds, other.OwnedBy
 	m.PageEvents = other.PageEvents
 	return reflect.DeepEqual(m, other)
 }
 
-// Key is one client's access.
+// Key holds the access rights of one client.
 type Key struct {
-	SHA256            string   `json:"sha256"` // of the key, hex
+	SHA256            string   `json:"sha256"` // of the key, in hex
 	Owner             string   `json:"owner"`
-	Models            []string `json:"models"` // none: all
+	Models            []string `json:"models"` // empty means all
 	RequestsPerMinute int      `json:"requests_per_minute"`
 	TokensPerMinute   int      `json:"tokens_per_minute"`
 	MaxJobs           int      `json:"max_jobs"`
 	Priority          int      `json:"priority"`
 }
 
-// Limits bound what a client can take; 0 is the default.
+// Limits bounds the resources of clients; 0 means the default given here.
 type Limits struct {
 	MaxBodyBytes     int64 `json:"max_body_bytes"`    // 16 MiB
-	MaxBodiesBytes   int64 `json:"max_bodies_bytes"`  // of all requests under way, 256 MiB
-	MaxQueue         int   `json:"max_queue"`         // requests that wait or run, 1024
-	MaxStored        int   `json:"max_stored"`        // responses kept for previous_response_id, 1024
+	MaxBodiesBytes   int64 `json:"max_bodies_bytes"`  // of all running requests, 256 MiB
+	MaxQueue         int   `json:"max_queue"`         // waiting or running requests, 1024
+	MaxStored        int   `json:"max_stored"`        // responses stored for previous_response_id, 1024
 	RequestSeconds   int   `json:"request_seconds"`   // 600
-	HeartbeatSeconds int   `json:"heartbeat_seconds"` // of a stream that is silent, 15
+	HeartbeatSeconds int   `json:"heartbeat_seconds"` // interval for silent streams, 15
 	DrainSeconds     int   `json:"drain_seconds"`     // after SIGTERM, 60
-	BodySeconds      int   `json:"body_seconds"`      // until a body has come, 60
-	WriteSeconds     int   `json:"write_seconds"`     // for which a client may take nothing of its answer, 30
-	MaxConnections   int   `json:"max_connections"`   // 4096; others wait
-	MaxChoices       int   `json:"max_choices"`       // n, 16
+	BodySeconds      int   `json:"body_seconds"`      // until a body has arrived, 60
+	WriteSeconds     int   `json:"write_seconds"`     // time that a client may stop reading its answer, 30
+	MaxConnections   int   `json:"max_connections"`   // 4096; further ones wait
+	MaxChoices       int   `json:"max_choices"`       // maximum n, 16
 }
 
 func (l *Limits) applyDefaults() {
@@ -134,14 +136,14 @@ func ReadConfig(path string) (*Config, error) {
 	return config, nil
 }
 
-// Check says what of a configuration cannot be, and fills in defaults.
+// Check returns an error for invalid fields, and fills in defaults.
 func (c *Config) Check() error {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:8080"
 	}
 	c.Limits.applyDefaults()
 	if len(c.Models) == 0 {
-		return fmt.Errorf("models: there is none; name at least one with its path")
+		return fmt.Errorf("models is empty; add at least one model with its path")
 	}
 	for name, model := range c.Models {
 		if model.Path == "" {
@@ -153,7 +155,7 @@ func (c *Config) Check() error {
 	}
 	for alias, name := range c.Aliases {
 		if _, taken := c.Models[alias]; taken {
-			return fmt.Errorf("aliases.%s is the name of a model too", alias)
+			return fmt.Errorf("aliases.%s is also the name of a model", alias)
 		}
 		if err := c.requireModel("aliases."+alias, name); err != nil {
 			return err
@@ -179,7 +181,7 @@ func (c *Config) Check() error {
 
 func (c *Config) requireModel(field, name string) error {
 	if _, known := c.Models[name]; !known {
-		return fmt.Errorf("%s names %q, which is no model", field, name)
+		return fmt.Errorf("%s is %q, which is not a model of the configuration", field, name)
 	}
 	return nil
 }

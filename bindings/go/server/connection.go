@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// What a connection may take: time for its headers, its body and each piece of its answer, and a place.
+// Limits of a connection: time for its headers, its body and each piece of its answer, and the number of
+// connections.
 
-// The most that the headers of a request may have.
+// Maximum bytes of the headers of a request.
 const maxHeaderBytes = 64 << 10
 
-// HTTPServer is a server of HTTP/1 with limits on what connections may take. Without it, as a Handler of another server
-// or behind Transport, those limits are the other's matter.
+// HTTPServer returns an HTTP/1 server with limits on connections. Without it, as a Handler of another server
+// or with Transport, these limits do not apply.
 func (s *Server) HTTPServer() *http.Server {
 	return &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
@@ -27,7 +28,7 @@ func (s *Server) HTTPServer() *http.Server {
 	}
 }
 
-// connectionLog takes what net/http says of connections that break, which is no matter of ours.
+// connectionLog logs broken connections that net/http reports.
 type connectionLog struct{ to *Logger }
 
 func (l connectionLog) Write(line []byte) (int, error) {
@@ -37,13 +38,13 @@ func (l connectionLog) Write(line []byte) (int, error) {
 
 type connectionKey struct{}
 
-// connectionOf is the connection of a request to an HTTPServer, else nil.
+// connectionOf returns the connection of a request to an HTTPServer, otherwise nil.
 func connectionOf(ctx context.Context) net.Conn {
 	conn, _ := ctx.Value(connectionKey{}).(net.Conn)
 	return conn
 }
 
-// LimitConnections lets so many connections of a listener live at a time; others wait in the system's queue.
+// LimitConnections limits the open connections of a listener; further ones wait in the system's queue.
 func LimitConnections(listener net.Listener, max int) net.Listener {
 	return &limitedListener{Listener: listener, places: make(chan struct{}, max), closed: make(chan struct{})}
 }
@@ -74,7 +75,7 @@ func (l *limitedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// limitedConn gives its place back once it is closed.
+// limitedConn frees its slot when it is closed.
 type limitedConn struct {
 	net.Conn
 	places chan struct{}

@@ -1,8 +1,8 @@
-// Package server answers the HTTP interfaces of OpenAI and Anthropic from models that run in this process.
+// Package server implements the HTTP interfaces of OpenAI and Anthropic with models that run in this process.
 //
-// A request is read and checked (chat.go, completions.go, responses.go, messages.go), becomes a Generation, waits for
-// its turn (admission.go), and its pieces are written as the client asked (stream.go). Nothing here knows how a model
-// computes: that is Engine's.
+// A request is parsed and checked (chat.go, completions.go, responses.go, messages.go). It becomes a
+// Generation and waits until it may start (admission.go). Its pieces are written in the format of the
+// interface (stream.go). The computation itself is hidden by Engine.
 package server
 
 import (
@@ -11,34 +11,35 @@ import (
 	"time"
 )
 
-// Engine gives models by the names of its configuration. Any goroutine.
+// Engine provides models by the names of its configuration. Safe for concurrent use.
 type Engine interface {
-	// Open returns the model, loading or waking it where it is not resident, and keeps it until its Close. The error
-	// is a *Failure where the client is to know why.
+	// Open returns the model for use until its Close. It loads or wakes a model that is not resident. The error
+	// is a *Failure if the client may see the reason.
 	Open(ctx context.Context, name string) (Model, error)
 }
 
-// Model is one model that can take work. Any goroutine.
+// Model is one model that can take work. Safe for concurrent use.
 type Model interface {
 	Submit(ctx context.Context, g *Generation) (Stream, error)
 	Embed(ctx context.Context, input Prompt, options Scheduling) (Embedding, error)
 	Score(ctx context.Context, input Prompt, options Scheduling) (Scores, error)
 	Tokenize(text string, addSpecial bool) ([]int32, error)
 	Detokenize(tokens []int32) (string, error)
-	// PromptTokens is the prompt of a generation.
+	// PromptTokens returns the prompt tokens of a generation.
 	PromptTokens(g *Generation) ([]int32, error)
 	Info() ModelInfo
-	// Close ends this use of the model, after that of its streams. Each Open has its Close.
+	// Close ends this use of the model. Call it once for each Open, after closing its streams.
 	Close()
 }
 
-// Stream is one running generation. One goroutine takes its pieces; Close may be called from any.
+// Stream is one running generation. One goroutine takes its pieces; any goroutine may call Close.
 type Stream interface {
-	// Next waits for the next piece; io.EOF once the last was taken. The end of ctx ends the wait and the generation.
+	// Next waits for the next piece; it returns io.EOF after the last. The end of ctx ends the wait and the
+	// generation.
 	Next(ctx context.Context) (Piece, error)
-	// Result is what the generation came to, once Next has returned io.EOF.
+	// Result returns the result of the generation, once Next has returned io.EOF.
 	Result() Result
-	// Close ends the generation where it is not over.
+	// Close ends the generation if it is still running.
 	Close()
 }
 
@@ -49,40 +50,40 @@ type ModelInfo struct {
 	HasTemplate   bool
 }
 
-// Prompt is one of: text, token ids, or a conversation.
+// Prompt is a text, token ids, or a conversation.
 type Prompt struct {
 	Text         string
 	Tokens       []int32
-	Messages     json.RawMessage // in OpenAI's form
-	Tools        json.RawMessage // likewise; nil where there are none
-	TemplateArgs json.RawMessage // further arguments of the chat template
+	Messages     json.RawMessage // in OpenAI's format
+	Tools        json.RawMessage // in OpenAI's format; nil if there are none
+	TemplateArgs json.RawMessage // further variables of the chat template
 
-	// How much the model is to think, "none" for not at all; "": as its template has it.
+	// Amount of reasoning, "none" for no reasoning; "" means the default of the template.
 	ReasoningEffort string
 
-	// ContinueFinal has the answer go on in the last message, which is the assistant's.
+	// ContinueFinal makes the answer continue the last message, which must be the assistant's.
 	ContinueFinal bool
 }
 
-// Generation is one answer that is asked for.
+// Generation describes one requested answer.
 type Generation struct {
 	Prompt
 	Sampling
 	Scheduling
 
-	MaxNewTokens    int  // 0: what the context leaves
-	ReasoningBudget *int // tokens of reasoning at most; nil: no limit
+	MaxNewTokens    int  // 0 means the rest of the context
+	ReasoningBudget *int // maximum reasoning tokens; nil means no limit
 	StopTexts       []string
-	IgnoreEOS       bool // the model's own end does not end it
+	IgnoreEOS       bool // end-of-sequence tokens do not end the answer
 	LogProbs        bool
 	TopLogProbs     int
-	ToolChoice      string          // "auto", "none", "required", or the name of a function; "": auto
-	ParallelCalls   bool            // several calls in one answer
-	ResponseFormat  json.RawMessage // OpenAI's response_format; nil: text
-	Grammar         string          // GBNF or Lark, where the client sent one
+	ToolChoice      string          // "auto", "none", "required", or "function:" and a name; "" means auto
+	ParallelCalls   bool            // allow several calls in one answer
+	ResponseFormat  json.RawMessage // OpenAI's response_format; nil means text
+	Grammar         string          // GBNF or Lark; "" means none
 }
 
-// Sampling are the settings of the draw; nil and zero are the model's own.
+// Sampling holds the sampling settings; nil and zero mean those of the model.
 type Sampling struct {
 	Temperature       *float64
 	TopP              *float64
@@ -93,21 +94,21 @@ type Sampling struct {
 	PresencePenalty   *float64
 	RepetitionPenalty *float64
 	LogitBias         map[int32]float64
-	GuidanceScale     *float64 // how far the text is led away from NegativePrompt
+	GuidanceScale     *float64 // strength of leading the text away from NegativePrompt
 	NegativePrompt    string
 }
 
-// Scheduling says on whose behalf work is done and how long it may wait.
+// Scheduling holds the owner, the priority and the deadline of work.
 type Scheduling struct {
-	Namespace string // such as the key's owner: prompts are shared within it
+	Namespace string // such as the key's owner; prompts are shared within it
 	Priority  int
-	Deadline  time.Duration // 0: none
+	Deadline  time.Duration // 0 means none
 }
 
-// PieceKind says what a piece of an answer is.
+// PieceKind is the kind of a piece of an answer.
 type PieceKind int
 
-// The kinds of pieces.
+// Kinds of pieces.
 const (
 	PieceText PieceKind = iota
 	PieceReasoning
@@ -120,12 +121,12 @@ const (
 type Piece struct {
 	Kind     PieceKind
 	Text     string
-	CallID   string // of PieceCallBegun, as is Name
+	CallID   string // for PieceCallBegun, like Name
 	Name     string
 	LogProbs []TokenLogProb
 }
 
-// TokenLogProb is one token with its log-probability and the likeliest others.
+// TokenLogProb is one token with its log-probability and the likeliest alternatives.
 type TokenLogProb struct {
 	Token string
 	Bytes []byte
@@ -133,29 +134,29 @@ type TokenLogProb struct {
 	Top   []TokenLogProb
 }
 
-// Finish says why a generation ended.
+// Finish is the reason why a generation ended.
 type Finish int
 
-// The reasons.
+// Reasons why a generation ended.
 const (
 	FinishStop Finish = iota
 	FinishLength
 	FinishCalls
 )
 
-// Result is what a generation came to.
+// Result is the result of a generation.
 type Result struct {
 	Finish   Finish
-	StopText string // the stop text that ended it
+	StopText string // stop text that ended it
 	Usage    Usage
 }
 
 // Usage counts tokens.
 type Usage struct {
 	Prompt    int
-	Cached    int // of the prompt, found in the cache
+	Cached    int // prompt tokens found in the cache
 	New       int
-	Reasoning int // of the new ones
+	Reasoning int // new tokens that are reasoning
 }
 
 // Embedding is one vector.
@@ -164,7 +165,7 @@ type Embedding struct {
 	Usage  Usage
 }
 
-// Scores has the log-probability of each token of a prompt but the first.
+// Scores holds the log-probability of each token of a prompt but the first.
 type Scores struct {
 	Tokens   []int32
 	LogProbs []float64

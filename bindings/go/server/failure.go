@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Failure is an error that the client is told, in the form of the interface that it used.
+// Failure is an error that is sent to the client, in the format of its interface.
 type Failure struct {
 	Status     int
 	Kind       string // OpenAI's type: "invalid_request_error", ...
 	Code       string
-	Param      string // the field at fault
+	Param      string // field at fault
 	Message    string
-	RetryAfter time.Duration // 0: not said
-	Cause      error         // for the log alone; nil: there is none
+	RetryAfter time.Duration // 0 means unknown
+	Cause      error         // only for the log; may be nil
 }
 
 func (f *Failure) Error() string {
@@ -49,8 +49,8 @@ func unavailable(retryAfter time.Duration, format string, args ...interface{}) *
 		Message: fmt.Sprintf(format, args...), RetryAfter: retryAfter}
 }
 
-// failureOf is the failure in err, or one that says no more than that something failed: the text of an unknown error
-// may hold what is not the client's to know.
+// failureOf returns the Failure in err, or a general one: the text of an unknown error may contain
+// information that the client must not see.
 func failureOf(err error) *Failure {
 	var failure *Failure
 	if errors.As(err, &failure) {
@@ -63,7 +63,7 @@ func failureOf(err error) *Failure {
 	return &Failure{Status: http.StatusInternalServerError, Kind: "server_error", Message: "the request failed"}
 }
 
-// The most that is said of a failure: messages quote what clients sent.
+// Maximum length of a message to a client; messages quote input of the client.
 const maxMessageBytes = 1000
 
 func (f *Failure) shortMessage() string {
@@ -73,7 +73,7 @@ func (f *Failure) shortMessage() string {
 	return strings.ToValidUTF8(f.Message[:maxMessageBytes], "") + "..."
 }
 
-// openAIBody is the failure as OpenAI's clients read it.
+// openAIBody returns the failure in OpenAI's format.
 func (f *Failure) openAIBody() []byte {
 	type body struct {
 		Message string  `json:"message"`
@@ -92,7 +92,7 @@ func (f *Failure) openAIBody() []byte {
 	return text
 }
 
-// anthropicBody is the failure as Anthropic's clients read it.
+// anthropicBody returns the failure in Anthropic's format.
 func (f *Failure) anthropicBody(requestID string) []byte {
 	kind := map[int]string{
 		http.StatusBadRequest: "invalid_request_error", http.StatusUnauthorized: "authentication_error",

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// chatMessage is a message in OpenAI's chat form, as templates take it.
+// chatMessage is a message in OpenAI's chat format, as templates expect it.
 type chatMessage struct {
 	Role       string      `json:"role"`
 	Content    interface{} `json:"content,omitempty"`
@@ -26,7 +26,8 @@ type inputItem struct {
 	Output    json.RawMessage `json:"output"`
 }
 
-// messagesOfInput turns items into messages; reasoning of earlier turns is left to the template's own rules.
+// messagesOfInput converts items to messages. The template decides whether reasoning of earlier turns is
+// kept.
 func messagesOfInput(input json.RawMessage) ([]chatMessage, error) {
 	var text string
 	if json.Unmarshal(input, &text) == nil {
@@ -70,7 +71,7 @@ func messagesOfInput(input json.RawMessage) ([]chatMessage, error) {
 	return joined(messages), nil
 }
 
-// appendCall puts a call into the message of the assistant that it follows, or into one of its own.
+// appendCall adds a call to the assistant message before it, or as a message of its own.
 func appendCall(messages []chatMessage, call toolCall) []chatMessage {
 	if last := len(messages) - 1; last >= 0 && messages[last].Role == "assistant" {
 		messages[last].ToolCalls = append(messages[last].ToolCalls, call)
@@ -79,7 +80,7 @@ func appendCall(messages []chatMessage, call toolCall) []chatMessage {
 	return append(messages, chatMessage{Role: "assistant", ToolCalls: []toolCall{call}})
 }
 
-// joined puts reasoning into the message of the assistant that comes after it.
+// joined moves reasoning into the assistant message after it.
 func joined(messages []chatMessage) []chatMessage {
 	var out []chatMessage
 	for _, message := range messages {
@@ -95,7 +96,7 @@ func joined(messages []chatMessage) []chatMessage {
 	return out
 }
 
-// contentText is a text, or the texts of a list of parts.
+// contentText returns a text, or the joined texts of a list of parts.
 func contentText(content json.RawMessage) (string, error) {
 	if isAbsent(content) {
 		return "", nil
@@ -109,7 +110,7 @@ func contentText(content json.RawMessage) (string, error) {
 		Text string `json:"text"`
 	}
 	if err := json.Unmarshal(content, &parts); err != nil {
-		return "", invalid("", "it must be a text or a list of parts")
+		return "", invalid("", "must be a text or a list of parts")
 	}
 	var out strings.Builder
 	for _, part := range parts {
@@ -123,8 +124,8 @@ func contentText(content json.RawMessage) (string, error) {
 	return out.String(), nil
 }
 
-// chatTools turns the flat tools of this interface into those of chat completions. Tools that a server would run
-// itself are refused.
+// chatTools converts the flat tools of this interface to those of chat completions. Tools that the server
+// would have to run are refused.
 func chatTools(tools json.RawMessage) (json.RawMessage, error) {
 	if isAbsent(tools) {
 		return nil, nil
@@ -155,7 +156,7 @@ func chatTools(tools json.RawMessage) (json.RawMessage, error) {
 	return text, err
 }
 
-// chatFormat turns text.format into response_format.
+// chatFormat converts text.format to response_format.
 func chatFormat(format json.RawMessage) json.RawMessage {
 	if isAbsent(format) {
 		return nil

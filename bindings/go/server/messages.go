@@ -51,7 +51,7 @@ type contentBlock struct {
 	Content   json.RawMessage `json:"content"`
 }
 
-// blocksOf is the content of a message: a text is one block.
+// blocksOf returns the blocks of a message's content; a text is one block.
 func blocksOf(content json.RawMessage) ([]contentBlock, error) {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
@@ -82,7 +82,8 @@ func textOfBlocks(content json.RawMessage) (string, error) {
 	return out.String(), nil
 }
 
-// chatMessages turns one message into those of chat completions: results of tools are messages of their own there.
+// chatMessages converts one message to messages of chat completions, in which tool results are separate
+// messages.
 func (m *anthropicMessage) chatMessages() ([]chatMessage, error) {
 	blocks, err := blocksOf(m.Content)
 	if err != nil {
@@ -147,7 +148,7 @@ func (r *messagesRequest) chatTools() (json.RawMessage, error) {
 	out := []map[string]interface{}{}
 	for i, tool := range r.Tools {
 		if tool.Type != "" && tool.Type != "custom" {
-			return nil, invalid("tools", "tools[%d] is of the type %q; only tools of your own are supported", i, tool.Type)
+			return nil, invalid("tools", "tools[%d] is of the type %q; only custom tools are supported", i, tool.Type)
 		}
 		function := map[string]interface{}{"name": tool.Name, "parameters": tool.InputSchema}
 		if tool.Description != "" {
@@ -179,7 +180,7 @@ func (r *messagesRequest) generation(c *call) (*Generation, error) {
 		g.ReasoningEffort = map[string]string{"enabled": "medium", "disabled": "none"}[r.Thinking.Type]
 		g.ReasoningBudget = r.Thinking.BudgetTokens
 		if g.ReasoningBudget != nil && *g.ReasoningBudget < 0 {
-			return nil, invalid("thinking", "thinking.budget_tokens is a number of tokens, not %d", *g.ReasoningBudget)
+			return nil, invalid("thinking", "thinking.budget_tokens must be a number of tokens from 0 on, not %d", *g.ReasoningBudget)
 		}
 	}
 	if r.ToolChoice != nil {
@@ -210,7 +211,7 @@ func (s *Server) messages(c *call) error {
 		return err
 	}
 	if request.MaxTokens == nil || *request.MaxTokens < 1 {
-		return invalid("max_tokens", "max_tokens is missing, or below 1")
+		return invalid("max_tokens", "max_tokens must be 1 or more")
 	}
 	g, err := request.generation(c)
 	if err != nil {
@@ -253,8 +254,8 @@ func (s *Server) wholeMessage(c *call, writer *messageWriter, stream Stream) err
 	return answer(c, body)
 }
 
-// argumentsObject is the arguments as the object they are; what was cut off by the length limit is no object, and
-// stands as text.
+// argumentsObject returns the arguments as an object. Arguments cut off by the length limit are no valid JSON
+// and become a text field.
 func argumentsObject(text string) interface{} {
 	if text == "" {
 		return fields{}
@@ -274,7 +275,7 @@ func setStop(body fields, result Result) {
 	}
 }
 
-// messageWriter turns pieces into the events of one message. At most one block is open at a time.
+// messageWriter converts pieces to the events of one message. At most one block is open at a time.
 type messageWriter struct {
 	id, model string
 	out       *sse

@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// What operators see: models, health, figures, the log, and the admin interface.
+// Interfaces for operators: models, health, metrics, the log, and the admin interface.
 
-// Manager is what an Engine may offer beside: residency of its models and figures of its own.
+// Manager is an optional interface of an Engine: residency of its models, and metrics.
 type Manager interface {
-	States() map[string]string // resident, loading, on disk, ... by model
+	States() map[string]string // by model: resident, loading, on disk, ...
 	Evict(name string) error
-	Stepping() bool                     // false where a step has been running for suspiciously long
+	Stepping() bool                     // false if a step has been running for too long
 	WriteMetrics(out io.Writer) error   // in Prometheus' text format
-	Loads() map[string]ModelLoad        // of the models that are resident
-	PageSources() map[string]PageSource // of the models whose page events are published
+	Loads() map[string]ModelLoad        // of the resident models
+	PageSources() map[string]PageSource // of the models that publish page events
 }
 
-// States of models that matter to whether requests are taken.
+// States of models that decide whether the server is healthy.
 const (
 	StateResident = "resident"
 	StateStarting = "starting" // loaded for the first time
 	StateFailed   = "failed"   // its last load failed
 )
 
-// ModelLoad says how much a model has to do, and of what its cache is made.
+// ModelLoad holds the number of jobs of a model and the size of its cache.
 type ModelLoad struct {
 	Waiting, Running             int // jobs
 	PageTokens, Pages, PagesUsed int
@@ -100,10 +100,10 @@ func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.fail(w, r, notFound("model_not_found", "there is no model %q; GET /v1/models lists those that there are", wanted))
+	s.fail(w, r, notFound("model_not_found", "there is no model %q; GET /v1/models lists the models", wanted))
 }
 
-// live says that the process answers and its engines advance.
+// live succeeds if the process answers and its engines make progress.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	if manager, is := s.engine.(Manager); is && !manager.Stepping() {
 		s.fail(w, r, unavailable(0, "a step has not ended for a long time"))
@@ -112,7 +112,8 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	_ = answer(w, map[string]string{"status": "ok"})
 }
 
-// health says that requests are taken: what was to be loaded at start is there, and the server does not shut down.
+// health succeeds if the server accepts requests: models with preload are loaded, and the server is not
+// shutting down.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if s.admission.isClosing() {
 		s.fail(w, r, unavailable(0, "the server is shutting down"))
@@ -130,11 +131,11 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	s.live(w, r)
 }
 
-// admin answers GET /admin/models, POST /admin/models/NAME/{load,evict}, and what is asked of aliases.
+// admin answers GET /admin/models, POST /admin/models/NAME/{load,evict}, and requests about aliases.
 func (s *Server) admin(w http.ResponseWriter, r *http.Request) {
 	if !s.isAdmin(r) {
 		s.fail(w, r, &Failure{Status: http.StatusForbidden, Kind: "invalid_request_error",
-			Message: "the admin interface needs one of the keys of `admin`"})
+			Message: "the admin interface needs a key listed in `admin` of the configuration"})
 		return
 	}
 	manager, is := s.engine.(Manager)
@@ -185,7 +186,7 @@ func (s *Server) isAdmin(r *http.Request) bool {
 	return false
 }
 
-// counters are the server's own figures; those of the engine come from the library.
+// counters holds the server's own metrics; those of the engine come from the library.
 type counters struct {
 	mu       sync.Mutex
 	requests map[string]int64 // by path and status
@@ -204,7 +205,7 @@ func (c *counters) observe(path string, status int, took time.Duration) {
 	c.seconds[key] += took.Seconds()
 }
 
-// knownPath keeps the number of labels bounded, whatever clients ask for.
+// knownPath bounds the number of label values, whatever paths clients request.
 func knownPath(path string) string {
 	for _, known := range []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages",
 		"/v1/messages/count_tokens", "/v1/models", "/v1/responses", "/v1/tokenize", "/v1/detokenize", "/v1/score",
@@ -239,15 +240,15 @@ func (c *counters) write(out io.Writer) {
 	for _, key := range keys {
 		fmt.Fprintf(out, "quire_server_requests_total{%s} %d\n", key, c.requests[key])
 	}
-	family("quire_server_request_seconds_total", "Time from the first byte of a request to the last of its answer.")
+	family("quire_server_request_seconds_total", "Time from the first byte of a request to the last byte of its answer.")
 	for _, key := range keys {
 		fmt.Fprintf(out, "quire_server_request_seconds_total{%s} %g\n", key, c.seconds[key])
 	}
-	family("quire_server_prompt_tokens_total", "Tokens of prompts.")
+	family("quire_server_prompt_tokens_total", "Prompt tokens.")
 	fmt.Fprintf(out, "quire_server_prompt_tokens_total %d\n", c.usage.Prompt)
-	family("quire_server_cached_tokens_total", "Tokens of prompts that were found in the cache.")
+	family("quire_server_cached_tokens_total", "Prompt tokens found in the cache.")
 	fmt.Fprintf(out, "quire_server_cached_tokens_total %d\n", c.usage.Cached)
-	family("quire_server_new_tokens_total", "Tokens that were generated.")
+	family("quire_server_new_tokens_total", "Generated tokens.")
 	fmt.Fprintf(out, "quire_server_new_tokens_total %d\n", c.usage.New)
 }
 
@@ -257,14 +258,15 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	if manager, is := s.engine.(Manager); is {
 		writeLoads(w, manager.Loads())
 		if err := manager.WriteMetrics(w); err != nil {
-			s.log.Error("the engine gives no figures", Fields{"error": err.Error()})
+			s.log.Error("the metrics of the engine cannot be read", Fields{"error": err.Error()})
 		}
 	}
 	s.counters.write(w)
 }
 
-// writeLoads writes the gauges of the gateway inference extension under the names that its routers look for. They
-// read one sample of each, so that the gauges are of all models together: the share is that of the fullest cache.
+// writeLoads writes the gauges of the gateway inference extension under the names that its routers read.
+// Routers read one sample of each, so the gauges cover all models together; the share is that of the fullest
+// cache.
 func writeLoads(w io.Writer, loads map[string]ModelLoad) {
 	family := func(name, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }
 	gauge := func(name, help string, value float64) {
@@ -283,26 +285,27 @@ func writeLoads(w io.Writer, loads map[string]ModelLoad) {
 		}
 	}
 	sort.Strings(names)
-	gauge("vllm:num_requests_waiting", "Jobs that wait for room.", float64(waiting))
+	gauge("vllm:num_requests_waiting", "Jobs that wait to run.", float64(waiting))
 	gauge("vllm:num_requests_running", "Jobs that take part in steps.", float64(running))
 	gauge("vllm:kv_cache_usage_perc", "Share of the pages that jobs hold, 0 to 1.", fullest)
-	family("vllm:cache_config_info", "Of what the cache of a model is made.")
+	family("vllm:cache_config_info", "Page size and number of pages of a model's cache.")
 	for _, name := range names {
 		fmt.Fprintf(w, "vllm:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%d\",model_name=%q} 1\n",
 			loads[name].PageTokens, loads[name].Pages, name)
 	}
 }
 
-// Fields are what a line of the log says beside its message.
+// Fields holds the further fields of a log line.
 type Fields map[string]interface{}
 
-// Logger writes one JSON object a line. No line holds the text of a prompt or an answer. Any goroutine.
+// Logger writes one JSON object per line. No line contains the text of a prompt or an answer. Safe for
+// concurrent use.
 type Logger struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// NewLogger writes to out; nil: to standard error.
+// NewLogger creates a logger that writes to out, or to standard error if out is nil.
 func NewLogger(out io.Writer) *Logger {
 	if out == nil {
 		out = os.Stderr

@@ -1,17 +1,17 @@
 package server
 
 import (
-	_ "embed" // the page
+	_ "embed" // for the page
 	"net/http"
 )
 
 //go:embed page.html
 var pageHTML []byte
 
-// page is for people: a chat with the models of this server. It loads nothing from elsewhere.
+// page serves a chat page for people. The page loads nothing from other servers.
 func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" {
-		s.fail(w, r, notFound("", "there is no %s here", r.URL.Path))
+		s.fail(w, r, notFound("", "this server has no path %s", r.URL.Path))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -1,6 +1,6 @@
 package server
 
-// What a prompt is in tokens, as vLLM tells it to routers that look for it in what page events told them.
+// Token ids of a prompt, in vLLM's format. Routers compare them with the tokens in page events.
 
 type rendered struct {
 	RequestID string  `json:"request_id"`
@@ -13,7 +13,7 @@ func renderPrompt(model Model, name string, g *Generation) (rendered, error) {
 	return rendered{newID("render-"), name, tokens}, err
 }
 
-// renderCompletions answers with a list, an entry for each prompt.
+// renderCompletions answers with a list that has one entry per prompt.
 func (s *Server) renderCompletions(c *call) error {
 	var request completionRequest
 	if err := c.read(&request); err != nil {

@@ -208,7 +208,8 @@ func newOutputText(text string) outputText {
 	return outputText{"output_text", text, []interface{}{}, []interface{}{}}
 }
 
-// responseWriter turns pieces into the events and the object of one response. At most one item is open at a time.
+// responseWriter converts pieces to the events and the object of one response. At most one item is open at a
+// time.
 type responseWriter struct {
 	body     *responseBody
 	send     func(event string, value interface{}) error
@@ -271,7 +272,7 @@ func (w *responseWriter) piece(piece Piece) error {
 
 func (w *responseWriter) index() int { return len(w.body.Output) }
 
-// add opens an item, which is shown as it is now.
+// add opens an item and sends its current state.
 func (w *responseWriter) add(item interface{}) error {
 	w.open = item
 	return w.event("response.output_item.added", fields{"output_index": w.index(), "item": item})
@@ -317,7 +318,7 @@ func (w *responseWriter) reasoning(text string) error {
 
 const (
 	statusCompleted  = "completed"
-	statusIncomplete = "incomplete" // the length limit cut it off
+	statusIncomplete = "incomplete" // cut off by the length limit
 )
 
 // close ends the open item, if any.
@@ -372,7 +373,8 @@ func (w *responseWriter) end() error {
 	return w.event("response.completed", fields{"response": w.body})
 }
 
-// fail ends a stream that has begun with the event that clients wait for; else the error is the answer.
+// fail sends the event that ends a started stream. It returns the error, which is the answer if there is no
+// stream.
 func (w *responseWriter) fail(err error) error {
 	failure := failureOf(err)
 	w.body.Status = "failed"
@@ -381,7 +383,7 @@ func (w *responseWriter) fail(err error) error {
 	return err
 }
 
-// message is the answer as a message of the next turn.
+// message returns the answer as a message for the next turn.
 func (w *responseWriter) message() chatMessage {
 	out := chatMessage{Role: "assistant"}
 	var text strings.Builder

@@ -5,39 +5,39 @@ import (
 	"sync"
 )
 
-// Route sends requests to another model where all that it names is so.
+// Route sends requests to another model if all its conditions are met.
 type Route struct {
-	Model          string  `json:"model"` // that the client named; "": any
+	Model          string  `json:"model"` // name in the request; "" means any
 	MinPromptBytes int     `json:"min_prompt_bytes"`
-	MaxPromptBytes int     `json:"max_prompt_bytes"` // 0: any
-	MinRequests    int     `json:"min_requests"`     // under way in the server, this one among them
-	Owner          string  `json:"owner"`            // of the key
-	Share          float64 `json:"share"`            // of the requests that fit, 0 to 1; 0: all of them
+	MaxPromptBytes int     `json:"max_prompt_bytes"` // 0 means no limit
+	MinRequests    int     `json:"min_requests"`     // running requests, including this one
+	Owner          string  `json:"owner"`            // of the key; "" means any
+	Share          float64 `json:"share"`            // part of the matching requests, 0 to 1; 0 means all
 	To             string  `json:"to"`
 }
 
-// asked is what routes see of a request.
-type asked struct {
+// routedRequest holds the properties of a request that routes check.
+type routedRequest struct {
 	name        string // of a model or an alias
 	owner       string
 	promptBytes int
-	requests    int // that are under way
+	requests    int // running requests
 }
 
-func (r *Route) fits(a asked) bool {
+func (r *Route) fits(a routedRequest) bool {
 	return (r.Model == "" || r.Model == a.name) && (r.Owner == "" || r.Owner == a.owner) &&
 		a.promptBytes >= r.MinPromptBytes && (r.MaxPromptBytes == 0 || a.promptBytes <= r.MaxPromptBytes) &&
 		a.requests >= r.MinRequests
 }
 
-// shares counts, by the place of a route, the requests that fit it, so that it gets its share of every few.
-type shares struct {
+// routeShares counts the matching requests of each route by its index, so that each route gets an even share.
+type routeShares struct {
 	mu  sync.Mutex
 	fit map[int]float64
 }
 
-// take tells whether a route gets the next request that fits it.
-func (s *shares) take(route int, share float64) bool {
+// take reports whether a route gets the next matching request.
+func (s *routeShares) take(route int, share float64) bool {
 	if share == 0 {
 		return true
 	}
@@ -51,15 +51,15 @@ func (s *shares) take(route int, share float64) bool {
 	return math.Floor((before+1)*share) > math.Floor(before*share)
 }
 
-func (s *shares) reset() {
+func (s *routeShares) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fit = nil
 }
 
-// resolve follows routes and aliases from the name in a request to that of a model: the first route that fits, and whose
-// share the request falls into.
-func (c *Config) resolve(a asked, s *shares) (string, *Failure) {
+// resolve returns the model for the name in a request. The first route that matches and takes the request
+// applies, then an alias.
+func (c *Config) resolve(a routedRequest, s *routeShares) (string, *Failure) {
 	name := a.name
 	for i := range c.Routes {
 		if route := &c.Routes[i]; route.fits(a) && s.take(i, route.Share) {
@@ -71,7 +71,7 @@ func (c *Config) resolve(a asked, s *shares) (string, *Failure) {
 		name = target
 	}
 	if _, known := c.Models[name]; !known {
-		return "", notFound("model_not_found", "there is no model %q; GET /v1/models lists those that there are", name)
+		return "", notFound("model_not_found", "there is no model %q; GET /v1/models lists the models", name)
 	}
 	return name, nil
 }

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// commonFields are the settings that all of OpenAI's generating requests share, with those that others add.
+// commonFields holds the settings that all generating requests of OpenAI share, and extensions of other
+// servers.
 type commonFields struct {
 	Model             string             `json:"model"`
 	Temperature       *float64           `json:"temperature"`
@@ -54,7 +55,7 @@ func (f *commonFields) sampling() (Sampling, error) {
 	if err := inRange("top_p", f.TopP, 0, 1); err != nil {
 		return out, err
 	}
-	if f.TopP != nil && *f.TopP == 0 { // OpenAI's smallest nucleus: the likeliest token
+	if f.TopP != nil && *f.TopP == 0 { // the smallest nucleus of OpenAI: the likeliest token
 		greedy := 0.0
 		out.Temperature, out.TopP = &greedy, nil
 	}
@@ -65,7 +66,7 @@ func (f *commonFields) sampling() (Sampling, error) {
 	for token, bias := range f.LogitBias {
 		id, err := strconv.ParseInt(token, 10, 32)
 		if err != nil {
-			return out, invalid("logit_bias", "logit_bias names %q, which is no token id", token)
+			return out, invalid("logit_bias", "logit_bias has the key %q, which is not a token id", token)
 		}
 		if out.LogitBias == nil {
 			out.LogitBias = map[int32]float64{}
@@ -82,7 +83,7 @@ func inRange(param string, value *float64, min, max float64) error {
 	return nil
 }
 
-// choices is how many answers are asked for.
+// choices returns the number of requested answers.
 func (f *commonFields) choices(limits *Limits) (int, error) {
 	if f.N == nil {
 		return 1, nil
@@ -93,8 +94,8 @@ func (f *commonFields) choices(limits *Limits) (int, error) {
 	return *f.N, nil
 }
 
-// submitAll submits the generation once for each choice. Those after the first draw by seeds of their own; what
-// their prompts have in common is computed once.
+// submitAll submits the generation once per choice. Later choices get different seeds. Common prompt prefixes
+// are computed once.
 func submitAll(c *call, model Model, g *Generation, num int) ([]Stream, error) {
 	streams := make([]Stream, 0, num)
 	for i := 0; i < num; i++ {
@@ -119,7 +120,7 @@ func closeAll(streams []Stream) {
 	}
 }
 
-// usageBody is OpenAI's usage of one request: a prompt counts once, however many answers it has.
+// usageBody is OpenAI's usage of one request: a prompt counts once, even with several answers.
 type usageBody struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`

@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// Server is an http.Handler. Any goroutine.
+// Server is an http.Handler. Safe for concurrent use.
 type Server struct {
 	engine    Engine
 	config    atomic.Pointer[Config]
 	admission *admission
-	shares    shares // of routes
+	shares    routeShares // of routes
 	stored    *responseStore
 	counters  counters
 	log       *Logger
-	tracer    Tracer // nil: none
+	tracer    Tracer // nil if there is none
 	mux       *http.ServeMux
 	started   time.Time
-	bodyBytes int64 // of all requests that are under way; atomic
+	bodyBytes int64 // of all running requests; atomic
 }
 
-// New makes a server of an engine's models. The configuration has been checked.
+// New creates a server for the models of an engine. The configuration must have been checked.
 func New(engine Engine, config *Config, log *Logger) *Server {
 	s := &Server{engine: engine, admission: newAdmission(config), stored: newResponseStore(config.Limits.MaxStored),
 		log: log, mux: http.NewServeMux(), started: time.Now()}
@@ -38,7 +38,7 @@ func New(engine Engine, config *Config, log *Logger) *Server {
 	return s
 }
 
-// Configure takes over a new configuration; requests under way go on by the old one.
+// Configure applies a new configuration; running requests keep the old one.
 func (s *Server) Configure(config *Config) {
 	s.config.Store(config)
 	s.shares.reset()
@@ -46,7 +46,7 @@ func (s *Server) Configure(config *Config) {
 	s.stored.resize(config.Limits.MaxStored)
 }
 
-// Drain refuses new requests and waits until none is under way, or ctx ends.
+// Drain refuses new requests and waits until none is running, or ctx ends.
 func (s *Server) Drain(ctx context.Context) error {
 	s.admission.close()
 	for s.admission.numRunning() > 0 {
@@ -59,12 +59,12 @@ func (s *Server) Drain(ctx context.Context) error {
 	return nil
 }
 
-// DrainTime is how long a drain may take by the configuration.
+// DrainTime returns the drain time of the configuration.
 func (s *Server) DrainTime() time.Duration {
 	return time.Duration(s.config.Load().Limits.DrainSeconds) * time.Second
 }
 
-// ServeHTTP answers one request; what it panics with ends that request alone.
+// ServeHTTP answers one request. A panic only ends that request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limits := &s.config.Load().Limits
 	exchange := &exchange{ResponseWriter: w, id: requestID(r), began: time.Now(), conn: connectionOf(r.Context()),
@@ -89,28 +89,28 @@ func (s *Server) finish(e *exchange, r *http.Request) {
 		"path": r.URL.Path, "status": e.status, "seconds": time.Since(e.began).Seconds()})
 }
 
-// exchange is one request's way back, with what the log and the figures want to know of it.
+// exchange is the ResponseWriter of one request, with data for the log and the metrics.
 type exchange struct {
 	http.ResponseWriter
 	id        string
 	began     time.Time
 	status    int
 	wrote     bool
-	conn      net.Conn // nil: the limits of time are not ours
+	conn      net.Conn // nil if time limits do not apply
 	writeTime time.Duration
-	allowed   time.Time // when the client was last given time
+	allowed   time.Time // time of the last extension of the write deadline
 	traced    traced
 }
 
-// allowRead says until when the client may take to send; the zero time: for ever.
+// allowRead sets the deadline for data of the client; the zero time means none.
 func (e *exchange) allowRead(until time.Time) {
 	if e.conn != nil {
 		_ = e.conn.SetReadDeadline(until)
 	}
 }
 
-// allowWrite gives the client time to take what is written next, not for each token anew. One that takes nothing would
-// hold its request for ever.
+// allowWrite extends the write deadline, but not for every token. Without a deadline, a client that does not
+// read would hold its request forever.
 func (e *exchange) allowWrite() {
 	if e.conn == nil {
 		return
@@ -142,7 +142,7 @@ func (e *exchange) Flush() {
 	}
 }
 
-// requestID takes the client's id, so that a request that is sent again can be told, or makes one.
+// requestID returns the client's id, so that repeated requests can be recognized, or a new one.
 func requestID(r *http.Request) string {
 	if id := r.Header.Get("x-request-id"); id != "" && len(id) <= 128 && isPlain(id) {
 		return id
@@ -191,7 +191,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/", s.page)
 }
 
-// call is a request that was let in.
+// call is an admitted request.
 type call struct {
 	*exchange
 	server *Server
@@ -203,7 +203,7 @@ type call struct {
 	config *Config
 
 	bodyBytes int64 // read so far
-	opened    Model // nil: none
+	opened    Model // nil if none
 }
 
 func (s *Server) post(path string, handle func(*call) error) {
@@ -211,10 +211,10 @@ func (s *Server) post(path string, handle func(*call) error) {
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
 			s.fail(w, r, &Failure{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error",
-				Message: path + " takes POST"})
+				Message: path + " requires the method POST"})
 			return
 		}
-		s.letIn(w, r, handle)
+		s.admit(w, r, handle)
 	})
 }
 
@@ -223,14 +223,14 @@ func (s *Server) get(path string, handle http.HandlerFunc) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", http.MethodGet)
 			s.fail(w, r, &Failure{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error",
-				Message: path + " takes GET"})
+				Message: path + " requires the method GET"})
 			return
 		}
 		handle(w, r)
 	})
 }
 
-func (s *Server) letIn(w http.ResponseWriter, r *http.Request, handle func(*call) error) {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, handle func(*call) error) {
 	config := s.config.Load()
 	key, failure := s.admission.authenticate(r)
 	if failure != nil {
@@ -254,11 +254,12 @@ func (s *Server) letIn(w http.ResponseWriter, r *http.Request, handle func(*call
 		config: config}
 	defer c.end()
 	if err := handle(c); err != nil {
-		s.giveUp(c, err)
+		s.sendFailure(c, err)
 	}
 }
 
-// requestTime is what the client gives the request, in x-request-timeout (seconds), within what the server does.
+// requestTime returns the time limit of the request, from x-request-timeout (seconds) but at most the
+// server's limit.
 func requestTime(r *http.Request, config *Config) (time.Duration, *Failure) {
 	limit := config.Limits.requestTime()
 	header := r.Header.Get("x-request-timeout")
@@ -269,21 +270,22 @@ func requestTime(r *http.Request, config *Config) (time.Duration, *Failure) {
 	if err != nil || !(seconds > 0 && seconds < 1e9) {
 		return 0, invalid("x-request-timeout", "x-request-timeout must be a number of seconds above 0, not %q", header)
 	}
-	if asked := time.Duration(seconds * float64(time.Second)); asked < limit {
-		return asked, nil
+	if wanted := time.Duration(seconds * float64(time.Second)); wanted < limit {
+		return wanted, nil
 	}
 	return limit, nil
 }
 
-// statusClientGone stands in the log and the figures where the client went away before it was answered, as nginx has it.
+// statusClientGone is the status in the log and metrics if the client disconnected before the answer, as in
+// nginx.
 const statusClientGone = 499
 
-// giveUp tells the client what went wrong: as the answer where nothing was sent, else inside the stream.
-func (s *Server) giveUp(c *call, err error) {
+// sendFailure sends the error to the client: as the answer if nothing was sent, otherwise inside the stream.
+func (s *Server) sendFailure(c *call, err error) {
 	var told *Failure
 	if c.r.Context().Err() != nil && !errors.As(err, &told) {
 		c.status = statusClientGone
-		return // nobody listens
+		return // the client has disconnected
 	}
 	failure := failureOf(err)
 	if failure.Status >= http.StatusInternalServerError {
@@ -293,7 +295,7 @@ func (s *Server) giveUp(c *call, err error) {
 		s.fail(c, c.r, failure)
 		return
 	}
-	stream := &sse{w: c, flusher: c} // its header is sent
+	stream := &sse{w: c, flusher: c} // its header is already sent
 	if isAnthropic(c.r) {
 		_ = stream.sendText("error", string(failure.anthropicBody(c.id)))
 		return
@@ -328,12 +330,13 @@ func answer(w http.ResponseWriter, value interface{}) error {
 	return err
 }
 
-// open opens a model for the call, whose end closes it: it resolves the name for the key of the call, trying its fallbacks where it cannot be opened.
+// open opens a model until the end of the call. It resolves the name for the key of the call, and tries the
+// fallbacks if the model cannot be opened.
 func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
 	if name == "" {
 		return nil, invalid("model", "model is missing")
 	}
-	resolved, failure := c.config.resolve(asked{name: name, owner: c.key.Owner, promptBytes: promptBytes,
+	resolved, failure := c.config.resolve(routedRequest{name: name, owner: c.key.Owner, promptBytes: promptBytes,
 		requests: s.admission.numRunning()}, &s.shares)
 	if failure != nil {
 		return nil, failure
@@ -358,7 +361,7 @@ func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
 	return model, err
 }
 
-// submit opens the model and has it answer once.
+// submit opens the model and submits one generation.
 func (s *Server) submit(c *call, name string, g *Generation) (Stream, error) {
 	model, err := s.open(c, name, len(g.Messages))
 	if err != nil {
@@ -370,7 +373,7 @@ func (s *Server) submit(c *call, name string, g *Generation) (Stream, error) {
 func (c *call) scheduling(priority *int) Scheduling {
 	out := Scheduling{Namespace: c.key.Owner, Priority: c.key.Priority}
 	if priority != nil && *priority < out.Priority {
-		out.Priority = *priority // a client may step back, not ahead
+		out.Priority = *priority // a client may only lower its priority
 	}
 	if deadline, has := c.ctx.Deadline(); has {
 		out.Deadline = time.Until(deadline)

@@ -5,13 +5,13 @@ import (
 	"net/http"
 )
 
-// What routers ask that look for prompts in page events: whose pages they are, how long, and where events are published.
-// They ask without a key, as they ask for figures.
+// Endpoints for routers that match prompts with page events: the model, its page size, and the addresses of
+// its events. They need no key, like the metrics.
 
-// PageSource says where the page events of a model are published.
+// PageSource holds the addresses of a model's page events.
 type PageSource struct {
 	Events string // HOST:PORT
-	Replay string // likewise; "": nowhere
+	Replay string // HOST:PORT, or "" if there is none
 	Topic  string
 }
 
@@ -20,7 +20,7 @@ type serverInfoBody struct {
 	BlockSize int    `json:"kv_block_size"`
 }
 
-// pageSourceBody has the names of vLLM's settings of events.
+// pageSourceBody uses the names of vLLM's settings for events.
 type pageSourceBody struct {
 	Endpoint  string `json:"endpoint"`
 	Replay    string `json:"replay_endpoint,omitempty"`
@@ -31,7 +31,7 @@ type pageSourceBody struct {
 	Enabled   bool   `json:"enable_kv_cache_events"`
 }
 
-// publishedModel is the model that routers are told of. They know one of a server.
+// publishedModel returns the model that routers see. They support one model per server.
 func publishedModel(engine Engine) (name string, source PageSource, failure *Failure) {
 	manager, is := engine.(Manager)
 	if !is {
@@ -40,7 +40,7 @@ func publishedModel(engine Engine) (name string, source PageSource, failure *Fai
 	sources := manager.PageSources()
 	if len(sources) != 1 {
 		return "", source, notFound("no_page_events",
-			"routers know one model of a server, and page events of %d are published; give page_events to one", len(sources))
+			"routers support one model per server, but page events of %d are published; set page_events for only one", len(sources))
 	}
 	for name, source = range sources {
 	}
@@ -55,13 +55,13 @@ func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) {
 	}
 	load, resident := s.engine.(Manager).Loads()[name]
 	if !resident {
-		s.fail(w, r, unavailable(0, "the model %q is not loaded, so that the size of its pages is not known; preload it", name))
+		s.fail(w, r, unavailable(0, "the model %q is not loaded, so its page size is unknown; set preload", name))
 		return
 	}
 	_ = answer(w, serverInfoBody{name, load.PageTokens})
 }
 
-// pageSources answers with a source for each rank: there is one, 0.
+// pageSources returns a source for each rank; there is only rank 0.
 func (s *Server) pageSources(w http.ResponseWriter, r *http.Request) {
 	_, source, failure := publishedModel(s.engine)
 	if failure != nil {
@@ -76,8 +76,8 @@ func (s *Server) pageSources(w http.ResponseWriter, r *http.Request) {
 	_ = answer(w, map[string]pageSourceBody{"0": body})
 }
 
-// endpoint is an address as ZeroMQ has it. A socket of all interfaces has the host *, for which routers take that by
-// which they know the server.
+// endpoint returns an address in ZeroMQ's format. A socket on all interfaces gets the host *, which routers
+// replace by the host of the server.
 func endpoint(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// responseStore keeps the newest responses, each for its owner alone.
+// responseStore keeps the newest responses; only their owner can read them.
 type responseStore struct {
 	mu    sync.Mutex
 	max   int

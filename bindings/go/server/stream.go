@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// sse writes events of a stream as they come, each in one piece, and a comment where nothing came for a while, so that no
-// proxy takes the connection for dead. One goroutine at a time.
+// sse writes the events of a stream, each in a single write. After a silent interval it writes a comment, so
+// that proxies keep the connection. For one goroutine at a time.
 type sse struct {
 	w       http.ResponseWriter
 	flusher http.Flusher
@@ -50,7 +50,7 @@ func (s *sse) sendText(event, text string) error {
 	return s.end()
 }
 
-// end writes the event that was begun.
+// end writes the started event.
 func (s *sse) end() error {
 	s.event.WriteString("\n\n")
 	_, err := s.w.Write(s.event.Bytes())
@@ -58,11 +58,11 @@ func (s *sse) end() error {
 	return err
 }
 
-// chunk is an event that comes for each piece of text, of which all but the text is encoded once: encoding the whole of it
-// takes longer than sending it.
+// chunk is an event for pieces of text. Everything but the text is encoded once, since encoding the whole
+// event takes longer than sending it.
 type chunk struct{ before, after []byte }
 
-// inText stands for the text while a chunk is encoded; nobody can have it in a name.
+// inText is a random placeholder for the text while a chunk is encoded.
 var inText = newID("text_")
 
 // encode encodes the chunk from an event whose text is inText.
@@ -99,7 +99,7 @@ func (s *sse) flush() {
 	}
 }
 
-// indexed is a piece of one of several answers to a request, or that answer's end.
+// indexed is a piece of one of several answers to a request, or the end of that answer.
 type indexed struct {
 	choice int
 	piece  Piece
@@ -107,16 +107,16 @@ type indexed struct {
 	result Result
 }
 
-// relay hands every piece of all streams to `each`, one at a time, in the order in which they come, with heartbeats
-// where nothing came for `beat`. The error is of the first stream that failed, of `each`, or of the call's context; it ends the
-// other streams. Closing them is the caller's.
+// relay passes every piece of all streams to `each`, one at a time in the order of arrival, and calls
+// heartbeat after each silent interval of `beat`. It returns the first error of a stream, of `each`, or of
+// the call's context; that error ends the other streams. The caller closes the streams.
 func (c *call) relay(streams []Stream, beat time.Duration, heartbeat func() error, each func(indexed) error) error {
 	ctx := c.ctx
 	r := &relayed{cancel: c.cancel, each: each, beat: beat, heartbeat: heartbeat, last: time.Now()}
 	defer func() { c.traced.firstToken = r.first }()
 	r.timer = time.AfterFunc(beat, r.tick)
 	defer r.stop()
-	if len(streams) == 1 { // no goroutine stands between a token and its write
+	if len(streams) == 1 { // no goroutine switch between a token and its write
 		r.take(ctx, 0, streams[0])
 		return r.failure()
 	}
@@ -125,7 +125,7 @@ func (c *call) relay(streams []Stream, beat time.Duration, heartbeat func() erro
 		running.Add(1)
 		go func(choice int, stream Stream) {
 			defer running.Done()
-			defer r.survive()
+			defer r.recoverPanic()
 			r.take(ctx, choice, stream)
 		}(choice, stream)
 	}
@@ -133,7 +133,7 @@ func (c *call) relay(streams []Stream, beat time.Duration, heartbeat func() erro
 	return r.failure()
 }
 
-// relayed is what the streams of one request share.
+// relayed is the state that the streams of one request share.
 type relayed struct {
 	cancel    context.CancelFunc
 	each      func(indexed) error
@@ -142,13 +142,13 @@ type relayed struct {
 
 	mutex sync.Mutex
 	timer *time.Timer
-	last  time.Time // when something was written
-	first time.Time // when the first piece came; zero: none did
+	last  time.Time // time of the last write
+	first time.Time // time of the first piece; zero if there was none
 	over  bool
 	err   error
 }
 
-// take hands over the pieces of one stream until it ends.
+// take passes on the pieces of one stream until it ends.
 func (r *relayed) take(ctx context.Context, choice int, stream Stream) {
 	for {
 		piece, err := stream.Next(ctx)
@@ -159,21 +159,21 @@ func (r *relayed) take(ctx context.Context, choice int, stream Stream) {
 		case err != nil:
 			r.write(func() error { return err })
 			return
-		case !r.write(func() error { return r.hand(indexed{choice: choice, piece: piece}) }):
+		case !r.write(func() error { return r.passOn(indexed{choice: choice, piece: piece}) }):
 			return
 		}
 	}
 }
 
-// hand is a writer.
-func (r *relayed) hand(piece indexed) error {
+// passOn passes on a piece; the caller holds the lock.
+func (r *relayed) passOn(piece indexed) error {
 	if r.first.IsZero() {
 		r.first = time.Now()
 	}
 	return r.each(piece)
 }
 
-// write has one writer at a time, and none after the first that failed.
+// write runs one writer at a time, and none after the first failure.
 func (r *relayed) write(writer func() error) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -187,7 +187,7 @@ func (r *relayed) write(writer func() error) bool {
 	return r.err == nil
 }
 
-// tick writes a heartbeat where nothing else was written.
+// tick writes a heartbeat if nothing else was written.
 func (r *relayed) tick() {
 	r.mutex.Lock()
 	silent := time.Since(r.last)
@@ -205,8 +205,8 @@ func (r *relayed) tick() {
 	}
 }
 
-// survive makes the panic of a goroutine the failure of its request alone.
-func (r *relayed) survive() {
+// recoverPanic turns the panic of a goroutine into a failure of its request.
+func (r *relayed) recoverPanic() {
 	if problem := recover(); problem != nil {
 		r.write(func() error { return fmt.Errorf("a stream failed inside the server: %v", problem) })
 	}
@@ -218,7 +218,7 @@ func (r *relayed) failure() error {
 	return r.err
 }
 
-// stop waits for a heartbeat that is being written.
+// stop waits for a running heartbeat.
 func (r *relayed) stop() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// The requests that draw nothing: embeddings, tokens, scores.
+// Requests that generate nothing: embeddings, tokens, scores.
 
 const maxInputs = 2048
 
-// Inputs of one request that are computed at a time.
+// Number of inputs of one request that are computed at the same time.
 const maxInputsAtOnce = 16
 
-// eachInput works on the inputs of a request, several at a time, and adds up what they took. The first failure ends
-// the others.
+// eachInput processes the inputs of a request, several at a time, and adds up their usage. The first failure
+// ends the others.
 func eachInput(c *call, num int, work func(ctx context.Context, i int) (Usage, error)) (Usage, error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -101,7 +101,7 @@ func (s *Server) embeddings(c *call) error {
 	})
 }
 
-// shortened keeps the first dimensions and makes the vector's length 1 again.
+// shortened keeps the first dimensions and scales the vector to length 1.
 func shortened(vector []float32, dimensions int) ([]float32, error) {
 	if dimensions == 0 {
 		return vector, nil
@@ -173,7 +173,7 @@ func (s *Server) detokenize(c *call) error {
 	return answer(c, map[string]string{"prompt": text})
 }
 
-// score says how likely texts are: the log-probability of each token but the first, and their sum.
+// score computes how likely texts are: the log-probability of each token but the first, and their sum.
 func (s *Server) score(c *call) error {
 	var request struct {
 		Model    string      `json:"model"`

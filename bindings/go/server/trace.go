@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Span is one request as a trace of several services shows it. No attribute holds text of a prompt or an answer.
+// Span describes one request in a trace over several services. No attribute contains text of a prompt or an
+// answer.
 type Span struct {
 	TraceID    [16]byte
 	SpanID     [8]byte
-	ParentID   [8]byte // zero: the trace begins here
-	State      string  // the client's tracestate, handed on
+	ParentID   [8]byte // zero if the trace begins here
+	State      string  // tracestate of the client, passed on
 	Name       string
 	Start, End time.Time
 	Attributes []Attribute
@@ -32,21 +33,21 @@ type SpanEvent struct {
 	Time time.Time
 }
 
-// Tracer takes the spans of requests that are over. Any goroutine; it does not wait.
+// Tracer receives the spans of finished requests. It must be safe for concurrent use, and must not wait.
 type Tracer interface{ Record(Span) }
 
-// Trace has a span recorded of each request that is let in, but of those whose client says that it records none. Called before the
-// server serves; without it requests are not measured for it.
+// Trace records a span of each admitted request, except for requests whose client does not sample its trace.
+// It must be called before the server serves.
 func (s *Server) Trace(tracer Tracer) { s.tracer = tracer }
 
-// traced is what a span needs to know that only the work on a request finds out.
+// traced holds data for the span that are only known during the work on a request.
 type traced struct {
 	model      string
 	results    []Result
 	firstToken time.Time
 }
 
-// Operations by the semantic conventions of OpenTelemetry for generative AI; other paths make no spans.
+// Operations of OpenTelemetry's semantic conventions for generative AI; other paths create no spans.
 var operations = map[string]string{
 	"/v1/chat/completions": "chat", "/v1/responses": "chat", "/v1/messages": "chat",
 	"/v1/completions": "text_completion", "/v1/embeddings": "embeddings",
@@ -104,8 +105,8 @@ func finishWords(results []Result) []string {
 	return words
 }
 
-// continueFrom takes the trace of the client (W3C Trace Context, version 00 and what later ones begin with), or begins one;
-// false where the client records none.
+// continueFrom continues the trace of the client (W3C Trace Context, version 00 and the common prefix of
+// later versions), or begins a new one. It returns false if the client does not sample the trace.
 func (s *Span) continueFrom(parent string) bool {
 	_, _ = rand.Read(s.SpanID[:])
 	var version, flags [1]byte

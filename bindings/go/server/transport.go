@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// Transport answers requests by a handler of this process, without a socket: a client of the official OpenAI or
-// Anthropic library takes it as the Transport of its http.Client. Responses stream; closing a body ends its request.
+// Transport answers requests with a handler of this process, without a socket. Set it as the Transport of the
+// http.Client of an official OpenAI or Anthropic library. Responses are streamed; closing a body ends its
+// request.
 func Transport(handler http.Handler) http.RoundTripper { return transport{handler} }
 
 type transport struct{ handler http.Handler }
 
-// RoundTrip runs the handler on a goroutine and returns once it has sent its header.
+// RoundTrip runs the handler on a goroutine and returns once the handler has sent its header.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	reader, writer := io.Pipe()
 	recorder := &recorder{header: http.Header{}, writer: writer, begun: make(chan struct{})}
@@ -23,7 +24,8 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	go func() {
 		defer served.Body.Close()
-		// A request whose context has ended breaks off; its reader must not take that for the end of the answer.
+		// If the context of the request has ended, the body ends with an error, so that the reader does not see a
+		// complete answer.
 		defer func() { _ = writer.CloseWithError(request.Context().Err()) }()
 		defer recorder.WriteHeader(http.StatusOK)
 		t.handler.ServeHTTP(recorder, served)
@@ -39,10 +41,11 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		Header: recorder.sent, Body: reader, ContentLength: -1, Request: request}, nil
 }
 
-// recorder is the ResponseWriter of one request: its body is a pipe. A reader that has gone makes writes fail.
+// recorder is the ResponseWriter of one request. Its body is a pipe; writes fail once the reader has closed
+// it.
 type recorder struct {
 	header http.Header
-	sent   http.Header // as it was when the first byte was sent
+	sent   http.Header // copy of the header at the first byte
 	status int
 	once   sync.Once
 	begun  chan struct{}
@@ -64,5 +67,5 @@ func (r *recorder) Write(text []byte) (int, error) {
 	return r.writer.Write(text)
 }
 
-// Flush is there so that streams are written piece by piece: a pipe has nothing to flush.
+// Flush does nothing: a pipe has no buffer. It exists so that streams are written piece by piece.
 func (r *recorder) Flush() {}

@@ -1,4 +1,4 @@
-// quire-server answers the HTTP interfaces of OpenAI and Anthropic from models of this machine.
+// quire-server serves the HTTP interfaces of OpenAI and Anthropic with models on this machine.
 package main
 
 import (
@@ -14,38 +14,38 @@ import (
 	"quire.dev/quire/server/otlp"
 )
 
-// The exit statuses.
+// Exit statuses.
 const (
 	exitOK      = 0
-	exitFailure = 1 // it could not start, or serve on
+	exitFailure = 1 // it could not start or continue
 	exitUsage   = 2 // the command line or the configuration is wrong
-	exitForced  = 3 // a second signal, or the time to drain, ended it
+	exitForced  = 3 // a second signal or the drain timeout ended it
 )
 
 const usage = `usage: quire-server --config FILE [--listen HOST:PORT]
        quire-server --model NAME=DIR [--model NAME=DIR]... [--listen HOST:PORT]
 
-Answers the HTTP interfaces of OpenAI and Anthropic from models of this machine.
+Serves the HTTP interfaces of OpenAI and Anthropic with models on this machine.
 
-  --config FILE       the configuration, in JSON; SIGHUP has it read again
-  --model NAME=DIR    serves the model directory DIR as NAME, loaded at start; may be given again
-  --listen HOST:PORT  instead of what the configuration says, else 127.0.0.1:8080; port 0 takes a free one
-  --check             reads the configuration, says what is wrong with it, and ends
-  --version           the versions of the server and of the library
-  --help              this text
+  --config FILE       configuration in JSON; SIGHUP reloads it
+  --model NAME=DIR    serves the model directory DIR as NAME, loaded at start; may be repeated
+  --listen HOST:PORT  overrides the configuration; default 127.0.0.1:8080; port 0 takes a free port
+  --check             checks the configuration, prints errors, and ends
+  --version           prints the version of the library
+  --help              prints this text
 
-SIGTERM and SIGINT refuse new requests and wait for those under way; a second one ends at once.
-The log goes to standard error, one JSON object a line, without the text of prompts or answers.
-OTEL_EXPORTER_OTLP_ENDPOINT has spans of the requests sent to a collector, such as http://localhost:4318.
+SIGTERM and SIGINT refuse new requests and wait for running ones; a second signal ends at once.
+The log goes to standard error, one JSON object per line, without the text of prompts or answers.
+OTEL_EXPORTER_OTLP_ENDPOINT sends spans of the requests to a collector, such as http://localhost:4318.
 `
 
-// arguments are what the command line says.
+// arguments holds the values of the command line.
 type arguments struct {
 	configPath string
 	models     map[string]server.ModelConfig
 	listen     string
 	check      bool
-	spans      *otlp.Options // nil: none are sent
+	spans      *otlp.Options // nil if no spans are sent
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -68,13 +68,13 @@ func run(args []string, out, errors io.Writer) int {
 		return exitUsage
 	}
 	if parsed.check {
-		fmt.Fprintln(out, "the configuration is sound")
+		fmt.Fprintln(out, "the configuration is valid")
 		return exitOK
 	}
 	return serve(parsed, config, log)
 }
 
-// parse reads the command line; done where it asked for a text, which was written.
+// parse reads the command line. done is true if an option printed its text and the program ends.
 func parse(args []string, out io.Writer) (parsed *arguments, done bool, err error) {
 	parsed = &arguments{models: map[string]server.ModelConfig{}}
 	flags := flag.NewFlagSet("quire-server", flag.ContinueOnError)
@@ -95,7 +95,7 @@ func parse(args []string, out io.Writer) (parsed *arguments, done bool, err erro
 		fmt.Fprintln(out, "quire-server", quire.LibraryVersion())
 		return parsed, true, nil
 	case flags.NArg() > 0:
-		return parsed, false, fmt.Errorf("%q is no option; try --help", flags.Arg(0))
+		return parsed, false, fmt.Errorf("%q is not an option; try --help", flags.Arg(0))
 	}
 	return parsed, false, nil
 }
@@ -103,28 +103,28 @@ func parse(args []string, out io.Writer) (parsed *arguments, done bool, err erro
 func (a *arguments) addModel(text string) error {
 	name, path, found := strings.Cut(text, "=")
 	if !found || name == "" || path == "" {
-		return fmt.Errorf("it must be NAME=DIR")
+		return fmt.Errorf("must be NAME=DIR")
 	}
 	if _, twice := a.models[name]; twice {
-		return fmt.Errorf("there are two models %q", name)
+		return fmt.Errorf("the model %q is given twice", name)
 	}
 	a.models[name] = server.ModelConfig{Path: path, Preload: true}
 	return nil
 }
 
-// readSpans reads from the environment where spans go.
+// readSpans reads the options of the span exporter from the environment.
 func (a *arguments) readSpans(log *server.Logger) error {
 	options, wanted, err := otlp.FromEnvironment(os.Getenv)
 	if wanted {
 		options.Failed = func(err error) {
-			log.Warn("spans cannot be sent, and are lost", server.Fields{"error": err.Error()})
+			log.Warn("spans cannot be sent and are lost", server.Fields{"error": err.Error()})
 		}
 		a.spans = &options
 	}
 	return err
 }
 
-// config is the configuration that the command line asks for, read anew.
+// config reads the configuration of the command line; it reads the file again on each call.
 func (a *arguments) config() (*server.Config, error) {
 	var config *server.Config
 	var err error
@@ -137,7 +137,7 @@ func (a *arguments) config() (*server.Config, error) {
 		config = &server.Config{Models: a.models}
 		err = config.Check()
 	default:
-		return nil, errors.New("name a configuration by --config or a model by --model; try --help")
+		return nil, errors.New("give a configuration with --config or a model with --model; try --help")
 	}
 	if err == nil && a.listen != "" {
 		config.Listen = a.listen

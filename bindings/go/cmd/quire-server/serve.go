@@ -28,7 +28,7 @@ type service struct {
 // serve runs the server until a signal ends it, and returns the exit status.
 func serve(args *arguments, config *server.Config, log *server.Logger) int {
 	s := &service{args: args, log: log, signals: make(chan os.Signal, 4)}
-	// Before anything that takes long, so that no signal is lost.
+	// Subscribe first, so that no signal is lost during slow steps.
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	listener, err := net.Listen("tcp", config.Listen)
 	if err != nil {
@@ -36,7 +36,7 @@ func serve(args *arguments, config *server.Config, log *server.Logger) int {
 		return exitFailure
 	}
 	if s.engine, err = local.New(config, log); err != nil {
-		log.Error("the engine does not start", server.Fields{"error": err.Error()})
+		log.Error("the engine cannot start", server.Fields{"error": err.Error()})
 		return exitFailure
 	}
 	s.handler = server.New(s.engine, config, log)
@@ -52,7 +52,7 @@ func serve(args *arguments, config *server.Config, log *server.Logger) int {
 	for {
 		select {
 		case err := <-failed:
-			log.Error("the server ended", server.Fields{"error": err.Error()})
+			log.Error("the server stopped serving", server.Fields{"error": err.Error()})
 			s.engine.Close()
 			return exitFailure
 		case got := <-s.signals:
@@ -64,21 +64,22 @@ func serve(args *arguments, config *server.Config, log *server.Logger) int {
 	}
 }
 
-// reload reads the configuration again. A mistake in it changes nothing; another address is for the next start.
+// reload reads the configuration again. An invalid one changes nothing. A changed address takes effect at the
+// next start.
 func (s *service) reload() {
 	config, err := s.args.config()
 	if err != nil {
-		s.log.Error("the configuration stays as it was", server.Fields{"error": err.Error()})
+		s.log.Error("the configuration is invalid; the old one stays in use", server.Fields{"error": err.Error()})
 		return
 	}
 	s.handler.Configure(config)
 	s.engine.Configure(config)
-	s.log.Info("the configuration was read again", nil)
+	s.log.Info("the configuration was reloaded", nil)
 }
 
-// stop lets requests under way come to their end, for as long as the configuration says, unless another signal comes.
+// stop waits for running requests, up to the drain time of the configuration or until another signal.
 func (s *service) stop() int {
-	s.log.Info("stopping: requests under way come to their end", nil)
+	s.log.Info("stopping: waiting for running requests", nil)
 	ctx, cancel := context.WithTimeout(context.Background(), s.handler.DrainTime())
 	defer cancel()
 	drained := make(chan error, 1)
@@ -93,7 +94,7 @@ func (s *service) stop() int {
 		select {
 		case err := <-drained:
 			if err != nil {
-				return s.force("the time to drain has passed")
+				return s.force("the drain time has passed")
 			}
 			s.engine.Close()
 			s.log.Info("stopped", nil)
@@ -106,19 +107,19 @@ func (s *service) stop() int {
 	}
 }
 
-// closeSpans sends what is left of the spans; a collector that does not answer holds nobody up.
+// closeSpans sends the remaining spans, but does not wait long for a collector that does not answer.
 func closeSpans(exporter *otlp.Exporter) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	exporter.Close(ctx)
 }
 
-// How long the engine may take to end where it is forced.
+// Maximum time for the engine to end when it is forced.
 const maxCloseTime = 5 * time.Second
 
-// force ends what is under way.
+// force ends the running requests.
 func (s *service) force(why string) int {
-	s.log.Warn("requests under way are ended", server.Fields{"reason": why})
+	s.log.Warn("running requests are ended", server.Fields{"reason": why})
 	_ = s.served.Close()
 	closed := make(chan struct{})
 	go func() {
@@ -128,7 +129,7 @@ func (s *service) force(why string) int {
 	select {
 	case <-closed:
 	case <-time.After(maxCloseTime):
-		s.log.Error("the engine does not end: a step hangs", nil)
+		s.log.Error("the engine does not stop: a step hangs", nil)
 	}
 	return exitForced
 }

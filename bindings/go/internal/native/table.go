@@ -12,16 +12,16 @@ import (
 	"unsafe"
 )
 
-// Caller is what calls C without cgo. quire.dev/quire/purego has one, in a module of its own.
+// Caller calls C functions without cgo. quire.dev/quire/purego provides one, in a module of its own.
 type Caller struct {
 	Open     func(path string) (library uintptr, err error)
 	Symbol   func(library uintptr, name string) (uintptr, error)
-	Global   func(name string) (uintptr, error)  // of whatever the process has loaded
-	Function func(pointer any, symbol uintptr)   // makes a function of Go of one of C
-	Callback func(function any) (symbol uintptr) // the other way round
+	Global   func(name string) (uintptr, error)  // finds a symbol in any library of the process
+	Function func(pointer any, symbol uintptr)   // makes a Go function from a C function
+	Callback func(function any) (symbol uintptr) // makes a C function from a Go function
 }
 
-// Use is called before Load.
+// Use sets the Caller; it must be called before Load.
 func Use(given Caller) { caller = given }
 
 var (
@@ -31,8 +31,8 @@ var (
 	failed error
 )
 
-// Load fills the table, once; it tells why the library cannot be used. QUIRE_LIBRARY names its file, else the system
-// finds it by its name.
+// Load fills the table once and returns the reason why the library cannot be used. QUIRE_LIBRARY names its
+// file; otherwise the system finds it by its name.
 func Load() error {
 	loaded.Do(func() {
 		path := os.Getenv("QUIRE_LIBRARY")
@@ -46,25 +46,25 @@ func Load() error {
 
 func fill(path string) error {
 	if caller.Open == nil {
-		return errors.New("a program without cgo imports quire.dev/quire/purego")
+		return errors.New("this program is built without cgo: import quire.dev/quire/purego")
 	}
 	library, err := caller.Open(path)
 	if err != nil {
-		return fmt.Errorf("the library cannot be loaded (QUIRE_LIBRARY names its file): %w", err)
+		return fmt.Errorf("the library cannot be loaded (set QUIRE_LIBRARY to its file): %w", err)
 	}
 	fields := reflect.ValueOf(&table).Elem()
 	for i := 0; i < fields.NumField(); i++ {
 		name := "q" + strings.TrimPrefix(fields.Type().Field(i).Name, "Q")
 		symbol, err := caller.Symbol(library, name)
 		if err != nil {
-			return fmt.Errorf("%s has no %s: install the version of this package", path, name)
+			return fmt.Errorf("%s has no %s: install the library version of this package", path, name)
 		}
 		caller.Function(fields.Field(i).Addr().Interface(), symbol)
 	}
 	return nil
 }
 
-// quire is the table. Whoever did not ask Load first learns by a panic that there is no library.
+// quire returns the table. It panics if the library is missing and Load was not called first.
 func quire() *functions {
 	if err := Load(); err != nil {
 		panic("quire: " + err.Error())
@@ -72,10 +72,10 @@ func quire() *functions {
 	return &table
 }
 
-// textOf is the first byte of a text that C is given with its length.
+// textOf returns the address of a text that is passed to C with its length.
 func textOf(text string) *byte { return *(**byte)(unsafe.Pointer(&text)) }
 
-// sliceOf is the first element of a slice that C is given with its length.
+// sliceOf returns the address of a slice that is passed to C with its length.
 func sliceOf[T any](slice []T) *T {
 	if len(slice) == 0 {
 		return nil
@@ -91,7 +91,7 @@ func cloned(text *byte, length uint) string {
 	return string(unsafe.Slice(text, length))
 }
 
-// terminated copies a borrowed text that ends with a zero.
+// terminated copies a borrowed text that ends with a zero byte.
 func terminated(text *byte) string {
 	if text == nil {
 		return ""
@@ -108,7 +108,7 @@ var (
 	madeCallback     sync.Once
 )
 
-// progressOf is the function of C that tells the Progress of this number; none for 0.
+// progressOf returns the C callback for the Progress of this number, or none for 0.
 func progressOf(number uintptr) uintptr {
 	if number == 0 {
 		return 0
@@ -121,7 +121,8 @@ func progressOf(number uintptr) uintptr {
 	return progressCallback
 }
 
-// TrimHeap gives free memory of the C heap back to the system; a C library that is not glibc does not know how.
+// TrimHeap returns free memory of the C heap to the system. It does nothing with a C library other than
+// glibc.
 func TrimHeap() {
 	trim, err := caller.Global("malloc_trim")
 	if err != nil {

@@ -2,18 +2,18 @@ package native
 
 import "sync"
 
-// Progress is told how far a load is, on the goroutine that loads. A panic in it must not leave it.
+// Progress receives the progress of a load, on the goroutine that loads. It must not panic.
 type Progress func(doneBytes, totalBytes int64)
 
-// told has each Progress by the number that stands for it in the library.
-var told sync.Map // of uintptr
+// told maps the numbers that are passed to the library to their Progress.
+var told sync.Map // keys are uintptr
 
 var lastTold struct {
 	sync.Mutex
 	number uintptr
 }
 
-// Tell is a number that stands for a Progress until Forget.
+// Tell registers a Progress and returns its number, which is valid until Forget.
 func Tell(progress Progress) uintptr {
 	lastTold.Lock()
 	defer lastTold.Unlock()
@@ -22,7 +22,7 @@ func Tell(progress Progress) uintptr {
 	return lastTold.number
 }
 
-// Forget is called once nobody tells the Progress anything any more.
+// Forget removes a Progress that is no longer called.
 func Forget(number uintptr) { told.Delete(number) }
 
 func tell(number uintptr, doneBytes, totalBytes int64) {

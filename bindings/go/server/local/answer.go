@@ -8,17 +8,18 @@ import (
 	"quire.dev/quire/server"
 )
 
-// answer makes the typed events of a job into pieces: text, reasoning and calls. One goroutine.
+// answer converts the typed events of a job to pieces: text, reasoning and calls. For one goroutine.
 type answer struct {
-	callsAsText bool // the client wants no calls
+	callsAsText bool // the client does not want calls
 	last        quire.ResponseKind
-	numCalls    int // that are whole
+	numCalls    int // completed calls
 }
 
-// wantsCalls tells whether the answer may have calls: of tools that are there, and that the client wants called.
+// wantsCalls reports whether the answer may contain calls: there are tools, and the client does not forbid
+// calls.
 func wantsCalls(g *server.Generation) bool { return g.Tools != nil && g.ToolChoice != "none" }
 
-// piece is what an event says, if it says anything to the client.
+// piece converts an event. The result is false if the event has nothing for the client.
 func (a *answer) piece(event *quire.Event) (server.Piece, bool) {
 	if event.ResponseKind != quire.ResponseMarkup && event.ResponseKind != quire.ResponseNone {
 		a.last = event.ResponseKind
@@ -43,7 +44,7 @@ func (a *answer) piece(event *quire.Event) (server.Piece, bool) {
 	return server.Piece{}, false
 }
 
-// callID is the model's own id of a call, or one that is made here.
+// callID returns the model's own id of a call, or a random one.
 func callID(written string) string {
 	if written != "" {
 		return written

@@ -9,7 +9,7 @@ import (
 	"quire.dev/quire/server"
 )
 
-// constraint is what the answer has to be; nil where that is any text.
+// constraint creates the constraint of the answer; nil if any text is allowed.
 func (m *model) constraint(g *server.Generation) (*quire.Constraint, error) {
 	if g.Grammar != "" {
 		if g.ResponseFormat != nil || g.ToolChoice == "required" || isNamed(g.ToolChoice) {
@@ -28,7 +28,7 @@ func (m *model) constraint(g *server.Generation) (*quire.Constraint, error) {
 	return m.compile(rules)
 }
 
-// grammarKind tells the two notations apart: GBNF defines rules by ::=, which Lark does not know.
+// grammarKind distinguishes the two notations: only GBNF defines rules with "::=".
 func grammarKind(source string) quire.ConstraintKind {
 	if strings.Contains(source, "::=") {
 		return quire.ConstraintGBNF
@@ -36,7 +36,7 @@ func grammarKind(source string) quire.ConstraintKind {
 	return quire.ConstraintLark
 }
 
-// checkFormat refuses what the library would take for something else.
+// checkFormat rejects a response format that the library would misread.
 func checkFormat(text json.RawMessage) error {
 	if text == nil {
 		return nil
@@ -56,22 +56,23 @@ func checkFormat(text json.RawMessage) error {
 	return nil
 }
 
-// What stands before the name in the choice of a function.
+// Prefix of the name in the choice of a function.
 const namedFunction = "function:"
 
 func isNamed(choice string) bool { return strings.HasPrefix(choice, namedFunction) }
 
-// rules are those of a response constraint; nil where the model may answer as it likes. Tools alone ask for no constraint:
-// the model calls them as it has learned to. A choice, a single call, or a strict schema does.
+// rules returns the rules of a response constraint; nil if the answer needs none. Tools alone need no
+// constraint: the model calls them as it was trained to. A tool choice, a limit to one call, or a strict
+// schema needs one.
 func (m *model) rules(g *server.Generation) (map[string]interface{}, error) {
 	required := g.ToolChoice == "required" || isNamed(g.ToolChoice)
 	rules := map[string]interface{}{"dialect": m.dialect}
 	if required && g.Tools == nil {
-		return nil, invalid("tool_choice", "tool_choice asks for a call, and there are no tools")
+		return nil, invalid("tool_choice", "tool_choice requires a call, but there are no tools")
 	}
 	if required && m.dialect == plainDialect {
-		return nil, invalid("tool_choice", "the model %q calls no tools in a way that is known; the configuration may name "+
-			"its dialect", m.name)
+		return nil, invalid("tool_choice", "the model %q has no known dialect for tool calls; set its dialect in "+
+			"the configuration", m.name)
 	}
 	if g.ResponseFormat != nil {
 		rules["response_format"] = g.ResponseFormat
@@ -97,7 +98,7 @@ func isText(format json.RawMessage) bool {
 	return format == nil || json.Unmarshal(format, &kind) == nil && kind.Type == "text"
 }
 
-// toolChoice is the choice in OpenAI's form.
+// toolChoice returns the choice in OpenAI's format.
 func toolChoice(choice string) interface{} {
 	if isNamed(choice) {
 		return map[string]interface{}{"type": "function",
@@ -109,14 +110,14 @@ func toolChoice(choice string) interface{} {
 	return choice
 }
 
-// anyStrict tells whether the schema of a tool is to be kept to.
+// anyStrict reports whether a tool requires its schema to be followed.
 func anyStrict(tools json.RawMessage) bool {
 	var list []struct {
 		Function struct {
 			Strict bool `json:"strict"`
 		} `json:"function"`
 	}
-	_ = json.Unmarshal(tools, &list) // what they are is the matter of whoever reads them
+	_ = json.Unmarshal(tools, &list) // the library reports malformed tools
 	for _, tool := range list {
 		if tool.Function.Strict {
 			return true
@@ -125,7 +126,8 @@ func anyStrict(tools json.RawMessage) bool {
 	return false
 }
 
-// compile leaves it to the prompt whether it has begun the reasoning of a model that may reason.
+// compile creates the constraint. For a model that may reason, the prompt decides whether reasoning has
+// begun.
 func (m *model) compile(rules map[string]interface{}) (*quire.Constraint, error) {
 	if !m.reasons {
 		rules["reasoning"] = "off"
@@ -141,7 +143,7 @@ func (m *model) compile(rules map[string]interface{}) (*quire.Constraint, error)
 	return constraint, nil
 }
 
-// fieldNamed is the field of a request that a message of the library names.
+// fieldNamed matches a request field named in an error of the library.
 var fieldNamed = regexp.MustCompile(`\b(tool_choice|tools|response_format)\b`)
 
 func fieldAtFault(rules map[string]interface{}, err error) string {

@@ -10,15 +10,15 @@ import (
 	"quire.dev/quire/server"
 )
 
-// The dialect of models that call no tools.
+// Dialect of models without tool calls.
 const plainDialect = "plain"
 
-// chooseDialect takes the dialect that the configuration names, else the one that the template, or else the vocabulary
-// tells.
+// chooseDialect takes the dialect of the configuration, otherwise that of the template, otherwise that of the
+// vocabulary.
 func (m *model) chooseDialect(config server.ModelConfig) error {
 	m.dialect = plainDialect
 	if config.Dialect != "" {
-		parser, err := quire.NewResponseParser(config.Dialect) // which says what dialects there are
+		parser, err := quire.NewResponseParser(config.Dialect) // its error lists the dialects
 		if err != nil {
 			return err
 		}
@@ -28,17 +28,18 @@ func (m *model) chooseDialect(config server.ModelConfig) error {
 	if m.template == nil {
 		return nil
 	}
-	m.reasons = speaksOfReasoning.MatchString(templateSource(config))
+	m.reasons = reasoningWords.MatchString(templateSource(config))
 	var err error
 	m.dialect, err = m.template.Dialect(m.model)
 	return err
 }
 
-// speaksOfReasoning finds the names and marks that templates have for reasoning. A model of which its template says
-// nothing of the kind is held to its format from the first token on.
-var speaksOfReasoning = regexp.MustCompile(`(?i)think|thought|reason|analysis|inner_prefix`)
+// reasoningWords matches names and markers of reasoning in templates. If a template has none of them, its
+// model is constrained from the first token on.
+var reasoningWords = regexp.MustCompile(`(?i)think|thought|reason|analysis|inner_prefix`)
 
-// templateSource is the text of the template, which the library has read; "" where it lies in no file that is known.
+// templateSource returns the text of the template that the library has read; "" if it is in none of the usual
+// files.
 func templateSource(config server.ModelConfig) string {
 	path := config.ChatTemplate
 	if path == "" {

@@ -1,5 +1,5 @@
-// Package local is the engine of a server over the library: it loads the models of a configuration when they are first
-// asked for, and gives them up again.
+// Package local implements the engine of a server with the library. It loads the models of a configuration
+// when they are first used, and unloads them again.
 package local
 
 import (
@@ -12,37 +12,37 @@ import (
 	"quire.dev/quire/server"
 )
 
-// Engine has the models of a configuration by name. It is a server.Engine and a server.Manager. Any goroutine.
+// Engine holds the models of a configuration by name. It is a server.Engine and a server.Manager. Safe for
+// concurrent use.
 type Engine struct {
 	runtime *quire.Runtime
 	log     *server.Logger
-	ctx     context.Context // ends with the engine, and with it what is being loaded
+	ctx     context.Context // ends with the engine, and ends running loads
 	end     context.CancelFunc
 	running sync.WaitGroup // goroutines that load or watch
 
 	mutex  sync.Mutex
 	models map[string]*slot
-	live   map[*model]struct{} // all that are not freed: of slots, and dismissed ones that are in use
+	live   map[*model]struct{} // all models that are not freed: those of slots, and retired ones still in use
 	freed  bool                // a model was freed since the heap was last trimmed
 	pages  map[string]*pagePublisher
 }
 
-// slot is the place of one model of the configuration.
+// slot holds one model of the configuration.
 type slot struct {
 	name     string
 	config   server.ModelConfig
-	current  *model        // nil: it is not resident
-	loading  chan struct{} // closed once the load is over; nil: none is under way
+	current  *model        // nil if it is not resident
+	loading  chan struct{} // closed when the load ends; nil if none is running
 	failure  error         // of the last load
-	retryAt  time.Time     // until then failure stands, so that a broken model is not read once for each request
+	retryAt  time.Time     // until then requests get failure, so that a broken model is not read for each request
 	served   bool          // it was resident before
 	watching watch
 }
 
 const retryAfter = 5 * time.Second
 
-// New makes an engine of the models of a configuration that has been checked, and begins to load those that are to be
-// there at start.
+// New creates an engine for the models of a checked configuration, and starts to load those with preload.
 func New(config *server.Config, log *server.Logger) (*Engine, error) {
 	runtime, err := quire.NewRuntime(quire.RuntimeOptions{NumThreads: config.Threads,
 		MemoryBudgets: config.MemoryBudgets})
@@ -54,19 +54,19 @@ func New(config *server.Config, log *server.Logger) (*Engine, error) {
 		live: map[*model]struct{}{}, pages: map[string]*pagePublisher{}}
 	e.Configure(config)
 	e.running.Add(1)
-	go e.look()
+	go e.watchModels()
 	return e, nil
 }
 
-// Configure takes over the models of a new configuration. One that is gone or described otherwise is given up once what
-// runs on it has come to its end; requests from now on get the new one.
+// Configure applies the models of a new configuration. A removed or changed model is unloaded once its
+// requests have ended; new requests use the new one.
 func (e *Engine) Configure(config *server.Config) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	for name, s := range e.models {
 		if described, stays := config.Models[name]; !stays || !s.config.Same(described) {
 			delete(e.models, name)
-			e.dismiss(s)
+			e.retire(s)
 		}
 	}
 	for name, described := range config.Models {
@@ -83,7 +83,7 @@ func (e *Engine) Configure(config *server.Config) {
 	e.configurePages(config)
 }
 
-// Close gives up all models; what runs on them ends.
+// Close ends all running jobs and unloads all models.
 func (e *Engine) Close() {
 	e.end()
 	e.running.Wait()
@@ -100,15 +100,15 @@ func (e *Engine) Close() {
 	_ = e.runtime.Close()
 }
 
-// dismiss has no later request get the model of a slot; it is freed once nobody uses it. The caller holds the mutex.
-func (e *Engine) dismiss(s *slot) {
+// retire removes the model from its slot and frees it once it has no users. The caller holds the mutex.
+func (e *Engine) retire(s *slot) {
 	if m := s.current; m != nil {
 		s.current, m.leaving = nil, true
 		e.freeUnused(m)
 	}
 }
 
-// freeUnused frees a model that is to go and that nobody uses. The caller holds the mutex.
+// freeUnused frees a leaving model without users. The caller holds the mutex.
 func (e *Engine) freeUnused(m *model) {
 	if _, lives := e.live[m]; !lives || !m.leaving || m.users > 0 {
 		return
@@ -130,8 +130,8 @@ func (e *Engine) release(m *model) {
 	e.freeUnused(m)
 }
 
-// Open gives the model of a name until its Close, loading it where it is not resident: once, however many ask for it. The end of ctx
-// ends the wait and not the load, which others may wait for.
+// Open returns the model of a name for use until its Close. If it is not resident, Open loads it, once for
+// all concurrent callers. The end of ctx ends the wait but not the load, since other callers may wait for it.
 func (e *Engine) Open(ctx context.Context, name string) (server.Model, error) {
 	for {
 		loaded, loading, err := e.resident(name)
@@ -146,7 +146,7 @@ func (e *Engine) Open(ctx context.Context, name string) (server.Model, error) {
 	}
 }
 
-// asModel keeps a nil pointer from becoming an interface that is not nil.
+// asModel prevents a nil pointer from becoming a non-nil interface.
 func asModel(m *model) server.Model {
 	if m == nil {
 		return nil
@@ -154,7 +154,7 @@ func asModel(m *model) server.Model {
 	return m
 }
 
-// resident is the model, or the load of it that is under way, or why there is neither.
+// resident returns the model, its running load, or the reason why there is neither.
 func (e *Engine) resident(name string) (*model, <-chan struct{}, error) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -184,7 +184,7 @@ func (e *Engine) beginLoad(s *slot) {
 func (e *Engine) load(s *slot, config server.ModelConfig) {
 	defer e.running.Done()
 	began := time.Now()
-	loaded, err := e.loadWithRoom(s.name, config)
+	loaded, err := e.loadOrMakeRoom(s.name, config)
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	close(s.loading)
@@ -194,27 +194,27 @@ func (e *Engine) load(s *slot, config server.ModelConfig) {
 		e.log.Error("a model cannot be loaded", server.Fields{"model": s.name, "error": err.Error()})
 		s.failure, s.retryAt = loadFailure(s.name, err), time.Now().Add(retryAfter)
 	case e.models[s.name] != s || e.ctx.Err() != nil:
-		loaded.free() // another configuration came meanwhile
+		loaded.free() // the configuration has changed meanwhile
 	default:
 		s.current, s.served = loaded, true
 		e.live[loaded] = struct{}{}
 		e.followPages(s)
-		e.log.Info("a model is resident", server.Fields{"model": s.name, "seconds": time.Since(began).Seconds()})
+		e.log.Info("a model was loaded", server.Fields{"model": s.name, "seconds": time.Since(began).Seconds()})
 	}
 }
 
-// loadWithRoom loads a model. Where memory runs out it gives up models that nobody uses, the one unused for longest
-// first.
-func (e *Engine) loadWithRoom(name string, config server.ModelConfig) (*model, error) {
+// loadOrMakeRoom loads a model. If memory runs out, it unloads models without users, the least recently used
+// first, and tries again.
+func (e *Engine) loadOrMakeRoom(name string, config server.ModelConfig) (*model, error) {
 	for {
 		loaded, err := load(e.ctx, e, name, config)
-		if !errors.Is(err, quire.OutOfMemory) || !e.makeRoom() {
+		if !errors.Is(err, quire.OutOfMemory) || !e.unloadOldest() {
 			return loaded, err
 		}
 	}
 }
 
-func (e *Engine) makeRoom() bool {
+func (e *Engine) unloadOldest() bool {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	var oldest *slot
@@ -229,13 +229,13 @@ func (e *Engine) makeRoom() bool {
 	if oldest == nil {
 		return false
 	}
-	e.log.Info("a model is given up for another", server.Fields{"model": oldest.name})
-	e.dismiss(oldest)
+	e.log.Info("a model was unloaded to free memory for another", server.Fields{"model": oldest.name})
+	e.retire(oldest)
 	return true
 }
 
-// Evict gives up a model: at once where nobody uses it, else when its last request is over, unless another one comes
-// before that. So a model in demand never lies in memory twice.
+// Evict unloads a model: at once if it has no users, otherwise after its last request, unless a new request
+// comes first. So a model never occupies memory twice.
 func (e *Engine) Evict(name string) error {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -251,12 +251,12 @@ func (e *Engine) Evict(name string) error {
 	return nil
 }
 
-// lost gives up a model whose device is gone, so that the next request loads it anew.
-func (e *Engine) lost(m *model) {
+// unloadLost unloads a model whose device is lost, so that the next request loads it again.
+func (e *Engine) unloadLost(m *model) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	if s := e.models[m.name]; s != nil && s.current == m {
 		e.log.Error("a model lost its device", server.Fields{"model": m.name})
-		e.dismiss(s)
+		e.retire(s)
 	}
 }

@@ -24,13 +24,13 @@ func unavailable(format string, args ...interface{}) *server.Failure {
 }
 
 func gone(name string) *server.Failure {
-	return unavailable("the model %q is not there any more; send the request again", name)
+	return unavailable("the model %q is no longer available; send the request again", name)
 }
 
-// loadFailure is what clients are told of a model that cannot be loaded: the log says why, which may name files.
+// loadFailure returns the error for clients. The reason, which may name files, is only in the log.
 func loadFailure(name string, err error) error {
 	if errors.Is(err, quire.OutOfMemory) {
-		failure := unavailable("there is no room for the model %q now", name)
+		failure := unavailable("not enough memory for the model %q now; try again later", name)
 		failure.RetryAfter = retryAfter
 		return failure
 	}
@@ -39,8 +39,8 @@ func loadFailure(name string, err error) error {
 	return failure
 }
 
-// refusal is what the library says of something that the client sent, in the field `param`. What is not the client's
-// doing is told as it is.
+// refusal converts an error of the library about the client's field `param`. Errors that are not the client's
+// fault are unchanged.
 func refusal(param string, err error) error {
 	var failed *quire.Error
 	if !errors.As(err, &failed) {
@@ -54,19 +54,19 @@ func refusal(param string, err error) error {
 	return jobFailure(err)
 }
 
-// settingName is the name of a setting with which a message of the library begins.
+// settingName matches the name of a setting at the beginning of an error of the library.
 var settingName = regexp.MustCompile(`^[a-z][a-z_]*[a-z]`)
 
 var settings = map[string]bool{"temperature": true, "top_p": true, "top_k": true, "min_p": true, "seed": true,
 	"frequency_penalty": true, "presence_penalty": true, "repetition_penalty": true, "logit_bias": true,
 	"priority": true, "top_log_probs": true, "messages": true, "tools": true}
 
-// ofTemplate tells whether a message is about what the chat template makes of the messages.
+// ofTemplate reports whether an error comes from rendering the chat template.
 func ofTemplate(message string) bool {
 	return strings.HasPrefix(message, "chat template") || strings.HasPrefix(message, "input")
 }
 
-// jobFailure is why a job was refused or came to no end.
+// jobFailure converts the reason why a job was refused or failed.
 func jobFailure(err error) error {
 	var failed *quire.Error
 	if !errors.As(err, &failed) {
@@ -92,7 +92,7 @@ func jobFailure(err error) error {
 	case quire.Deadline, quire.DeadlineTooShort:
 		return fmt.Errorf("%s: %w", failed.Message, context.DeadlineExceeded)
 	case quire.Closed, quire.DeviceLost, quire.OutOfMemory:
-		failure := unavailable("the model cannot go on; send the request again")
+		failure := unavailable("the model was closed or lost its device; send the request again")
 		failure.Cause = err
 		return failure
 	}

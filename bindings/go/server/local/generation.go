@@ -8,7 +8,7 @@ import (
 	"quire.dev/quire/server"
 )
 
-// Submit hands a generation to the cache. Everything that can be refused is refused here.
+// Submit submits a generation to the cache. Everything that can be checked in advance is checked here.
 func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, error) {
 	request, err := m.request(g)
 	if err != nil {
@@ -32,22 +32,22 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	return s, nil
 }
 
-// failed is jobFailure, and gives up a model whose device is gone.
+// failed converts an error like jobFailure, and unloads a model whose device is lost.
 func (m *model) failed(err error) error {
 	var failure *quire.Error
 	if asError(err, &failure) && failure.Code == quire.DeviceLost {
-		m.engine.lost(m)
+		m.engine.unloadLost(m)
 	}
 	return jobFailure(err)
 }
 
-// PromptTokens is the prompt of a generation.
+// PromptTokens returns the prompt tokens of a generation.
 func (m *model) PromptTokens(g *server.Generation) ([]int32, error) {
 	prompt := promptOf(g)
 	return m.promptTokens(&prompt)
 }
 
-// promptOf leaves out the tools that the client does not want called.
+// promptOf returns the prompt, without tools if the client forbids calls.
 func promptOf(g *server.Generation) server.Prompt {
 	prompt := g.Prompt
 	if g.ToolChoice == "none" {
@@ -56,7 +56,8 @@ func promptOf(g *server.Generation) server.Prompt {
 	return prompt
 }
 
-// request has no limit of tokens where the client has none: what the context leaves.
+// request converts a generation. Without a limit of the client, the rest of the context limits the new
+// tokens.
 func (m *model) request(g *server.Generation) (quire.Request, error) {
 	request := quire.Request{MaxNewTokens: g.MaxNewTokens, StopTexts: g.StopTexts, IgnoreEOS: g.IgnoreEOS,
 		LogProbs: g.LogProbs, TopLogProbs: g.TopLogProbs}
@@ -80,8 +81,7 @@ func (m *model) request(g *server.Generation) (quire.Request, error) {
 	return request, nil
 }
 
-// readAnswer has the engine read the answer in the dialect of the model. One that calls no tools and does not reason
-// writes text.
+// readAnswer sets the dialect of the answer. A model without calls and reasoning produces plain text.
 func (m *model) readAnswer(request *quire.Request, budget *int) {
 	if m.dialect == plainDialect && !m.reasons {
 		return

@@ -9,7 +9,7 @@ package local
 // #endif
 import "C"
 
-// trimHeap gives free memory of the C heap back to the system. glibc keeps what is free within an arena, and each load
-// runs on other threads, thus in another arena: without this a server that exchanges its models keeps the small pieces
-// of some of them for each arena.
+// trimHeap returns free memory of the C heap to the system. glibc keeps memory that was freed within an
+// arena, and each load runs on other threads with other arenas. Without trimming, a server that exchanges
+// models would keep small pieces of some of them in each arena.
 func trimHeap() { C.trim_heap() }

@@ -4,5 +4,5 @@ package local
 
 import "quire.dev/quire/internal/native"
 
-// trimHeap is that of heap.go.
+// trimHeap does the same as in heap.go.
 func trimHeap() { native.TrimHeap() }

@@ -7,14 +7,14 @@ import (
 	"quire.dev/quire/server"
 )
 
-// InProcess answers the server's requests by models of this process. It is an http.Handler, to be mounted where a program
-// likes; what a program would ask a server is asked of Client. Any goroutine.
+// InProcess serves requests with models of this process. A program can mount it as an http.Handler, or send
+// requests through Client. Safe for concurrent use.
 type InProcess struct {
 	*server.Server
 	engine *Engine
 }
 
-// Open makes the handler of a configuration, of which the models alone are needed. A nil log keeps none.
+// Open creates the handler of a configuration, which needs only its models. A nil log discards the log.
 func Open(config *server.Config, log *server.Logger) (*InProcess, error) {
 	if log == nil {
 		log = server.NewLogger(io.Discard)
@@ -29,9 +29,10 @@ func Open(config *server.Config, log *server.Logger) (*InProcess, error) {
 	return &InProcess{Server: server.New(engine, config, log), engine: engine}, nil
 }
 
-// Client asks this process, whatever address is asked for, without a socket: an option of the official clients of OpenAI and
-// Anthropic takes it. A request whose context ends, or whose body is closed, ends its job within a step.
+// Client sends every request to this process, for any address and without a socket. It can be passed to the
+// official clients of OpenAI and Anthropic. A request whose context ends, or whose body is closed, ends its
+// job within a step.
 func (p *InProcess) Client() *http.Client { return &http.Client{Transport: server.Transport(p)} }
 
-// Close ends what runs and frees the models.
+// Close ends running requests and frees the models.
 func (p *InProcess) Close() { p.engine.Close() }

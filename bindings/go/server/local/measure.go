@@ -7,9 +7,9 @@ import (
 	"quire.dev/quire/server"
 )
 
-// The jobs that draw nothing.
+// Jobs that generate nothing.
 
-// Embed makes one vector of a prompt.
+// Embed computes one vector of a prompt.
 func (m *model) Embed(ctx context.Context, input server.Prompt, s server.Scheduling) (server.Embedding, error) {
 	var out server.Embedding
 	_, usage, err := m.measure(ctx, quire.KindEmbed, &input, s, func(job *quire.Job) (err error) {
@@ -20,7 +20,7 @@ func (m *model) Embed(ctx context.Context, input server.Prompt, s server.Schedul
 	return out, err
 }
 
-// Score tells how likely each token of a prompt is after those before it.
+// Score computes how likely each token of a prompt is after those before it.
 func (m *model) Score(ctx context.Context, input server.Prompt, s server.Scheduling) (server.Scores, error) {
 	var out server.Scores
 	tokens, usage, err := m.measure(ctx, quire.KindScore, &input, s, func(job *quire.Job) error {

@@ -12,25 +12,25 @@ import (
 	"quire.dev/quire/server"
 )
 
-// model is a model that is resident. Any goroutine.
+// model is a resident model. Safe for concurrent use.
 type model struct {
 	engine     *Engine
 	name       string
 	model      *quire.Model
 	cache      *quire.Cache
-	template   *quire.ChatTemplate // nil: the model has none
-	dialect    string              // in which it writes reasoning and calls
-	reasons    bool                // it may write reasoning
-	recommends bool                // its authors say how to draw from it
+	template   *quire.ChatTemplate // nil if the model has none
+	dialect    string              // format of its reasoning and calls
+	reasons    bool                // it may produce reasoning
+	recommends bool                // its authors recommend sampling settings
 	info       server.ModelInfo
 
-	// Under the mutex of the engine.
-	users   int       // requests that have it open
-	used    time.Time // when the last of them ended
-	leaving bool      // it is freed once nobody uses it
+	// Protected by the mutex of the engine.
+	users   int       // requests that have opened it
+	used    time.Time // time when the last of them ended
+	leaving bool      // free it once it has no users
 }
 
-// load reads a model and makes its cache and its chat template.
+// load loads a model and creates its cache and its chat template.
 func load(ctx context.Context, e *Engine, name string, config server.ModelConfig) (*model, error) {
 	cacheOptions, err := cacheOptions(name, config)
 	if err != nil {
@@ -41,7 +41,7 @@ func load(ctx context.Context, e *Engine, name string, config server.ModelConfig
 	if m.model, err = e.runtime.LoadModelContext(ctx, config.Path, options); err != nil {
 		return nil, err
 	}
-	config.Path, err = m.model.Path() // of several precisions the one that was taken
+	config.Path, err = m.model.Path() // of several precisions, the chosen one
 	if err == nil {
 		err = m.prepare(config, cacheOptions)
 	}
@@ -82,7 +82,7 @@ func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, e
 		PrefixDirectory: config.PrefixDirectory, PrefixDirectoryBytes: config.PrefixDirectoryBytes}, nil
 }
 
-// chatTemplate is the template that the configuration names, else the model's own, else none.
+// chatTemplate returns the template of the configuration, otherwise the model's own, otherwise nil.
 func chatTemplate(m *quire.Model, config server.ModelConfig) (*quire.ChatTemplate, error) {
 	if config.ChatTemplate == "" {
 		template, err := quire.OpenChatTemplate(config.Path)
@@ -125,7 +125,7 @@ func (m *model) describe() error {
 	return err
 }
 
-// free gives back what the model takes.
+// free frees the objects of the model.
 func (m *model) free() {
 	if m.cache != nil {
 		_ = m.cache.Close()
@@ -136,19 +136,19 @@ func (m *model) free() {
 	_ = m.model.Close()
 }
 
-// Close gives the model back to the engine; each Open has its own.
+// Close returns the model to the engine; call it once for each Open.
 func (m *model) Close() { m.engine.release(m) }
 
-// Info describes the model.
+// Info returns the description of the model.
 func (m *model) Info() server.ModelInfo { return m.info }
 
-// Tokenize gives the tokens of a text; the text of special tokens in it is text.
+// Tokenize returns the tokens of a text; the text of special tokens stays text.
 func (m *model) Tokenize(text string, addSpecial bool) ([]int32, error) {
 	tokens, err := m.model.Encode(text, addSpecial, false)
 	return tokens, refusal("prompt", err)
 }
 
-// Detokenize gives the text of tokens, special ones included.
+// Detokenize returns the text of tokens, including special ones.
 func (m *model) Detokenize(tokens []int32) (string, error) {
 	text, err := m.model.Decode(tokens, false)
 	return text, refusal("tokens", err)

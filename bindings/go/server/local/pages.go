@@ -12,8 +12,8 @@ import (
 	"quire.dev/quire/server/internal/kvevents"
 )
 
-// pagePublisher tells routers what becomes of the pages of one model of the configuration. It lives as long as its
-// description; the model may leave and come back meanwhile.
+// pagePublisher publishes page events of one model of the configuration to routers. It lives as long as its
+// description in the configuration; the model may be unloaded and loaded meanwhile.
 type pagePublisher struct {
 	config    server.PageEvents
 	topic     string
@@ -21,11 +21,11 @@ type pagePublisher struct {
 	log       *server.Logger
 
 	mutex sync.Mutex
-	end   context.CancelFunc // of who reads the events of the cache of now; nil: nobody
+	end   context.CancelFunc // ends the reader of the current cache; nil if there is none
 	ended chan struct{}
 }
 
-// configurePages has each model's page events published as it is described. The caller holds the mutex.
+// configurePages starts and stops publishers as the configuration defines. The caller holds the mutex.
 func (e *Engine) configurePages(config *server.Config) {
 	for name, p := range e.pages {
 		if described := config.Models[name].PageEvents; described == nil || !reflect.DeepEqual(p.config, *described) {
@@ -44,7 +44,7 @@ func (e *Engine) configurePages(config *server.Config) {
 	}
 }
 
-// PageSources are where page events are published, by model.
+// PageSources returns the addresses of page events by model.
 func (e *Engine) PageSources() map[string]server.PageSource {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -56,7 +56,7 @@ func (e *Engine) PageSources() map[string]server.PageSource {
 	return sources
 }
 
-// followPages publishes the page events of a model that is resident. The caller holds the mutex.
+// followPages publishes the page events of a resident model. The caller holds the mutex.
 func (e *Engine) followPages(s *slot) {
 	p := e.pages[s.name]
 	if p == nil || s.current == nil {
@@ -67,7 +67,8 @@ func (e *Engine) followPages(s *slot) {
 	}
 }
 
-// newPagePublisher begins to listen. Where it cannot, the log says so, and the model is served all the same.
+// newPagePublisher starts listening. If it cannot, it logs the reason, and the model is served without page
+// events.
 func newPagePublisher(name string, config server.PageEvents, log *server.Logger) *pagePublisher {
 	topic := config.Topic
 	if topic == "" {
@@ -86,7 +87,7 @@ func newPagePublisher(name string, config server.PageEvents, log *server.Logger)
 	return &pagePublisher{config: config, topic: options.Topic, publisher: publisher, log: log}
 }
 
-// follow publishes the events of this cache from now on, and no more those of another.
+// follow publishes the events of this cache instead of those of another.
 func (p *pagePublisher) follow(runtime *quire.Runtime, cache *quire.Cache) error {
 	stats, err := cache.Stats()
 	if err != nil {
@@ -102,7 +103,7 @@ func (p *pagePublisher) follow(runtime *quire.Runtime, cache *quire.Cache) error
 		_ = queue.Close()
 		return err
 	}
-	p.rest()
+	p.stopReader()
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	ctx, end := context.WithCancel(context.Background())
@@ -112,14 +113,14 @@ func (p *pagePublisher) follow(runtime *quire.Runtime, cache *quire.Cache) error
 		defer close(ended)
 		defer queue.Close()
 		if err := reader.run(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("page events have ended", server.Fields{"error": err.Error()})
+			p.log.Error("page events are no longer published", server.Fields{"error": err.Error()})
 		}
 	}()
 	return nil
 }
 
-// rest waits until nobody reads any more.
-func (p *pagePublisher) rest() {
+// stopReader stops the reader and waits for its end.
+func (p *pagePublisher) stopReader() {
 	p.mutex.Lock()
 	end, ended := p.end, p.ended
 	p.end = nil
@@ -131,25 +132,25 @@ func (p *pagePublisher) rest() {
 }
 
 func (p *pagePublisher) close() {
-	p.rest()
+	p.stopReader()
 	p.publisher.Close()
 }
 
-// pageReader turns the events of one cache into batches. Each namespace is followed by itself; where one has lost
-// events all begin anew, since what is published then is that no page is anywhere.
+// pageReader converts the events of one cache to batches. Each namespace has its own subscription. If one
+// loses events, all begin anew, since the published Cleared event applies to all pages.
 type pageReader struct {
 	cache      *quire.Cache
 	queue      *quire.Queue
 	size       int
-	namespaces []string // none: all
+	namespaces []string // empty means all
 	send       func([]kvevents.Event)
 	followed   []following
 }
 
-// following is what is known of the events of one namespace.
+// following is the state of the subscription of one namespace.
 type following struct {
 	next  int64
-	valid bool // its events are those of now
+	valid bool // false until its CLEARED event has arrived
 }
 
 func (r *pageReader) begin() error {
@@ -166,7 +167,7 @@ func (r *pageReader) begin() error {
 	return nil
 }
 
-// The most events of one batch.
+// Maximum number of events of one batch.
 const maxBatch = 256
 
 func (r *pageReader) run(ctx context.Context) error {
@@ -189,16 +190,16 @@ func (r *pageReader) run(ctx context.Context) error {
 	}
 }
 
-// read gives what is to be published, and whether events were lost.
+// read returns the events to publish, and whether events were lost.
 func (r *pageReader) read(events []quire.Event) (batch []kvevents.Event, lost bool) {
 	for _, event := range events {
 		f := &r.followed[event.UserData]
 		switch {
 		case event.PageChange == quire.PageCleared && !f.valid:
-			*f = following{event.PageNumber + 1, true} // it begins
+			*f = following{event.PageNumber + 1, true} // the subscription begins
 			continue
 		case !f.valid:
-			continue // of what was begun before
+			continue // an event of an earlier subscription
 		case event.PageNumber != f.next && event.PageChange != quire.PageCleared:
 			return batch, true
 		}

@@ -8,15 +8,15 @@ import (
 	"quire.dev/quire/server"
 )
 
-// fillPrompt sets the prompt of a request: tokens as they are, a text, or a conversation, which the model's template
-// writes when the request is submitted. Special tokens of a conversation come from the template alone.
+// fillPrompt sets the prompt of a request: tokens, a text, or a conversation, which the model's template
+// renders at submit. Special tokens of a conversation come only from the template.
 func (m *model) fillPrompt(request *quire.Request, prompt *server.Prompt) error {
 	request.Prompt, request.Tokens = prompt.Text, prompt.Tokens
 	if prompt.Messages == nil {
 		return nil
 	}
 	if m.template == nil {
-		return invalid("messages", "the model %q has no chat template; name one in the configuration, or use "+
+		return invalid("messages", "the model %q has no chat template; set one in the configuration, or use "+
 			"/v1/completions", m.name)
 	}
 	messages, err := templateMessages(prompt.Messages)
@@ -29,7 +29,7 @@ func (m *model) fillPrompt(request *quire.Request, prompt *server.Prompt) error 
 	return err
 }
 
-// promptTokens are the tokens of a prompt.
+// promptTokens returns the tokens of a prompt.
 func (m *model) promptTokens(prompt *server.Prompt) ([]int32, error) {
 	var request quire.Request
 	if err := m.fillPrompt(&request, prompt); err != nil {
@@ -46,7 +46,7 @@ func promptField(prompt *server.Prompt) string {
 	return "prompt"
 }
 
-// templateArguments are what the template reads beside messages and tools.
+// templateArguments returns the template's variables other than messages and tools.
 func templateArguments(prompt *server.Prompt) (string, error) {
 	arguments := map[string]json.RawMessage{}
 	if prompt.TemplateArgs != nil && json.Unmarshal(prompt.TemplateArgs, &arguments) != nil {
@@ -66,8 +66,8 @@ func templateArguments(prompt *server.Prompt) (string, error) {
 	return string(text), err
 }
 
-// setThinking tells the template how much the model is to think, by the names that templates have for it. What the client
-// says to the template itself stays.
+// setThinking sets the amount of reasoning, by the names that templates use for it. Variables set by the
+// client stay.
 func setThinking(input map[string]json.RawMessage, effort string) {
 	if effort == "" {
 		return
@@ -84,8 +84,8 @@ func setThinking(input map[string]json.RawMessage, effort string) {
 	}
 }
 
-// templateMessages puts messages into the form that the library expects: contents are texts, and reasoning has one of
-// the two names that it knows.
+// templateMessages converts messages to the form that the library expects: each content is a text, and
+// reasoning has one of two possible names.
 func templateMessages(text json.RawMessage) (json.RawMessage, error) {
 	var messages []map[string]json.RawMessage
 	if err := json.Unmarshal(text, &messages); err != nil {
@@ -111,7 +111,7 @@ func templateMessages(text json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(messages)
 }
 
-// joinedParts is the text of a list of parts; nil where the content is no list.
+// joinedParts returns the text of a list of parts; nil if the content is no list.
 func joinedParts(content json.RawMessage) (json.RawMessage, error) {
 	if len(content) == 0 || content[0] != '[' {
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 	"quire.dev/quire/server"
 )
 
-// recommends tells whether the directory of a model says how to draw from it. One that does not speak of draws, which
-// the library takes for greedy, says nothing: clients of this interface expect to sample.
+// recommends reports whether the directory of a model recommends sampling settings. A file without do_sample,
+// which the library treats as greedy, does not count: clients of this interface expect sampling.
 func recommends(directory string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(directory, "generation_config.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,23 +32,24 @@ func recommends(directory string) (bool, error) {
 	return says.DoSample, nil
 }
 
-// fillSampling takes what the client says, else what the model's authors recommend, else the library's own.
-func (m *model) fillSampling(request *quire.Request, asked *server.Sampling) {
+// fillSampling takes the settings of the client, otherwise those that the model's authors recommend,
+// otherwise the library's defaults.
+func (m *model) fillSampling(request *quire.Request, client *server.Sampling) {
 	if m.recommends {
 		request.SamplingOfModel = m.model
 	}
-	request.Temperature = asked.Temperature
-	request.TopK = topK(asked.TopK)
-	request.TopP = value(asked.TopP)
-	request.MinP = value(asked.MinP)
-	request.RepetitionPenalty = value(asked.RepetitionPenalty)
-	request.FrequencyPenalty = value(asked.FrequencyPenalty)
-	request.PresencePenalty = value(asked.PresencePenalty)
-	request.LogitBias = asked.LogitBias
-	request.GuidanceScale, request.NegativePromptText = asked.GuidanceScale, asked.NegativePrompt
-	request.RandomSeed = asked.Seed == nil
-	if asked.Seed != nil {
-		request.Seed = *asked.Seed
+	request.Temperature = client.Temperature
+	request.TopK = topK(client.TopK)
+	request.TopP = value(client.TopP)
+	request.MinP = value(client.MinP)
+	request.RepetitionPenalty = value(client.RepetitionPenalty)
+	request.FrequencyPenalty = value(client.FrequencyPenalty)
+	request.PresencePenalty = value(client.PresencePenalty)
+	request.LogitBias = client.LogitBias
+	request.GuidanceScale, request.NegativePromptText = client.GuidanceScale, client.NegativePrompt
+	request.RandomSeed = client.Seed == nil
+	if client.Seed != nil {
+		request.Seed = *client.Seed
 	}
 }
 
@@ -59,14 +60,14 @@ func value(number *float64) float64 {
 	return *number
 }
 
-// topK is 0, the default, where the client says nothing. Where it wants all tokens, by 0 or by -1, which other servers
-// take for that, it is more than any vocabulary has, since the default may be another.
-func topK(asked *int) int {
+// topK returns 0, the default, if the client sets nothing. If the client wants all tokens, by 0 or by -1 as
+// other servers accept, it returns more than any vocabulary has, since the default may be a smaller number.
+func topK(value *int) int {
 	switch {
-	case asked == nil:
+	case value == nil:
 		return 0
-	case *asked == 0 || *asked == -1:
+	case *value == 0 || *value == -1:
 		return math.MaxInt32
 	}
-	return *asked
+	return *value
 }

@@ -9,22 +9,22 @@ import (
 	"quire.dev/quire/server"
 )
 
-// stream turns the events of one job into pieces of an answer. Next and Result are for one goroutine.
+// stream converts the events of one job to pieces of an answer. Next and Result are for one goroutine.
 type stream struct {
 	model       *model
 	job         *quire.Job
-	answer      *answer // nil: all is text
+	answer      *answer // nil if everything is text
 	topLogProbs int
-	ready       []server.Piece        // to be taken
-	logProbs    []server.TokenLogProb // of tokens that no piece has come of yet
-	reasoning   int                   // tokens
+	ready       []server.Piece        // pieces to return next
+	logProbs    []server.TokenLogProb // of tokens that are in no piece yet
+	reasoning   int                   // number of reasoning tokens
 	over        bool
 	result      server.Result
 }
 
 func asError(err error, target **quire.Error) bool { return errors.As(err, target) }
 
-// Next waits for the next piece. A client that goes away ends ctx, and that the job.
+// Next waits for the next piece. If the client disconnects, ctx ends, and with it the job.
 func (s *stream) Next(ctx context.Context) (server.Piece, error) {
 	for len(s.ready) == 0 {
 		if s.over {
@@ -47,7 +47,7 @@ func (s *stream) Next(ctx context.Context) (server.Piece, error) {
 	return piece, nil
 }
 
-// take makes an event into the pieces that are ready.
+// take converts an event to pieces and stores them in ready.
 func (s *stream) take(event *quire.Event) error {
 	if err := s.addLogProbs(event); err != nil {
 		return err
@@ -129,8 +129,8 @@ func (m *model) logProb(token int32, value float32) (server.TokenLogProb, error)
 	return server.TokenLogProb{Token: string(bytes), Bytes: bytes, Log: float64(value)}, err
 }
 
-// Result is what the generation came to.
+// Result returns the result of the generation.
 func (s *stream) Result() server.Result { return s.result }
 
-// Close ends the job where it is not over, within a step.
+// Close ends the job within a step, if it is still running.
 func (s *stream) Close() { _ = s.job.Close() }

@@ -8,38 +8,38 @@ import (
 	"quire.dev/quire/server"
 )
 
-// What operators ask an engine: where its models are, whether they advance, and figures.
+// Monitoring of an engine: states of its models, progress of their steps, and statistics.
 
-// A step that takes longer than this is taken for one that hangs.
+// A step that takes longer than this counts as hanging.
 const maxStepTime = time.Minute
 
-const lookEvery = time.Second
+const watchInterval = time.Second
 
-// watch is what is known of the steps of one model.
+// watch is the progress of one model's steps.
 type watch struct {
 	steps   int64
-	moved   time.Time // when the steps last went on, or there was nothing to do
-	waiting bool      // a look is under way, which a step that hangs keeps waiting
+	moved   time.Time // time of the last progress, or of the last check without work
+	waiting bool      // a check is running; a hanging step blocks it
 }
 
-// look gives up models that nobody has used for their time, and sees whether the others advance.
-func (e *Engine) look() {
+// watchModels unloads models that were idle for their idle time, and checks the progress of the others.
+func (e *Engine) watchModels() {
 	defer e.running.Done()
-	ticks := time.NewTicker(lookEvery)
+	ticks := time.NewTicker(watchInterval)
 	defer ticks.Stop()
 	for {
 		select {
 		case <-e.ctx.Done():
 			return
 		case now := <-ticks.C:
-			e.dropIdle(now)
+			e.unloadIdle(now)
 			e.trim()
-			e.lookAtSteps(now)
+			e.checkSteps(now)
 		}
 	}
 }
 
-func (e *Engine) dropIdle(now time.Time) {
+func (e *Engine) unloadIdle(now time.Time) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	for _, s := range e.models {
@@ -47,12 +47,12 @@ func (e *Engine) dropIdle(now time.Time) {
 		if s.current == nil || limit == 0 || s.current.users > 0 || now.Sub(s.current.used) < limit {
 			continue
 		}
-		e.log.Info("a model is given up: nobody used it", server.Fields{"model": s.name})
-		e.dismiss(s)
+		e.log.Info("a model was unloaded after its idle time", server.Fields{"model": s.name})
+		e.retire(s)
 	}
 }
 
-// trim gives the system back what the heap keeps of models that were freed.
+// trim returns heap memory of freed models to the system.
 func (e *Engine) trim() {
 	e.mutex.Lock()
 	freed := e.freed
@@ -63,8 +63,9 @@ func (e *Engine) trim() {
 	}
 }
 
-// lookAtSteps asks each model for its figures, on a goroutine of its own: they come between two steps.
-func (e *Engine) lookAtSteps(now time.Time) {
+// checkSteps reads the statistics of each model on a goroutine of its own, since they are only available
+// between two steps.
+func (e *Engine) checkSteps(now time.Time) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	for _, s := range e.models {
@@ -73,12 +74,12 @@ func (e *Engine) lookAtSteps(now time.Time) {
 		} else if !s.watching.waiting {
 			s.watching.waiting = true
 			e.running.Add(1)
-			go e.lookAt(s, s.current)
+			go e.checkStepsOf(s, s.current)
 		}
 	}
 }
 
-func (e *Engine) lookAt(s *slot, m *model) {
+func (e *Engine) checkStepsOf(s *slot, m *model) {
 	defer e.running.Done()
 	stats, err := m.cache.Stats()
 	e.mutex.Lock()
@@ -89,7 +90,7 @@ func (e *Engine) lookAt(s *slot, m *model) {
 	}
 }
 
-// Stepping is false where a model has work and no step has ended for long.
+// Stepping returns false if a model has work but no step has ended for too long.
 func (e *Engine) Stepping() bool {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -101,8 +102,7 @@ func (e *Engine) Stepping() bool {
 	return true
 }
 
-// States says where each model is: beside the states that the server knows, "loading",
-// "leaving" or "on disk".
+// States returns the state of each model: one of the server's states, or "loading", "leaving" or "on disk".
 func (e *Engine) States() map[string]string {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -126,7 +126,7 @@ func (e *Engine) States() map[string]string {
 	return states
 }
 
-// WriteMetrics writes the library's figures of all models, in Prometheus' text format.
+// WriteMetrics writes the library's metrics of all models in Prometheus' text format.
 func (e *Engine) WriteMetrics(out io.Writer) error {
 	text, err := e.runtime.Metrics()
 	if err != nil {
@@ -136,7 +136,7 @@ func (e *Engine) WriteMetrics(out io.Writer) error {
 	return err
 }
 
-// Loads are the figures of the models that are resident.
+// Loads returns the load of the resident models.
 func (e *Engine) Loads() map[string]server.ModelLoad {
 	resident := map[string]*model{}
 	e.mutex.Lock()

@@ -1,4 +1,4 @@
-// Package otlp sends the spans of a server to a collector, by OTLP over HTTP in its JSON form
+// Package otlp sends the spans of a server to a collector, with OTLP over HTTP in JSON
 // (https://opentelemetry.io/docs/specs/otlp).
 package otlp
 
@@ -18,23 +18,23 @@ import (
 	"quire.dev/quire/server"
 )
 
-// Options say where spans go and as whose.
+// Options holds the settings of an exporter.
 type Options struct {
-	URL      string            // whole, as in http://collector:4318/v1/traces
-	Headers  map[string]string // of each request to it
-	Resource map[string]string // service.name and the like
-	Interval time.Duration     // between two batches; 0: five seconds
-	// Told once for each row of batches that could not be sent; nil: nobody.
+	URL      string            // complete URL, such as http://collector:4318/v1/traces
+	Headers  map[string]string // headers of each request
+	Resource map[string]string // resource attributes such as service.name
+	Interval time.Duration     // time between two batches; 0 means five seconds
+	// Called at the first failure of a series of failed batches; may be nil.
 	Failed func(error)
 }
 
 const (
-	maxQueued = 2048 // spans; more are dropped
+	maxQueued = 2048 // spans; further ones are dropped
 	maxBatch  = 512
 	sendTime  = 10 * time.Second
 )
 
-// Exporter sends spans in batches from a goroutine of its own. Any goroutine.
+// Exporter sends spans in batches from a goroutine of its own. Safe for concurrent use.
 type Exporter struct {
 	options Options
 	client  http.Client
@@ -42,7 +42,7 @@ type Exporter struct {
 	closing chan struct{}
 	done    chan struct{}
 	once    sync.Once
-	failing bool // the goroutine's
+	failing bool // used only by the goroutine
 }
 
 // New starts an exporter.
@@ -56,9 +56,9 @@ func New(options Options) *Exporter {
 	return e
 }
 
-// FromEnvironment reads the variables of OpenTelemetry's specification that say where spans go: OTEL_EXPORTER_OTLP_ENDPOINT or
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, _HEADERS, _PROTOCOL, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_EXPORTER and
-// OTEL_SDK_DISABLED. False where none is to be sent.
+// FromEnvironment reads the variables of OpenTelemetry's specification: OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, _HEADERS, _PROTOCOL, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
+// OTEL_TRACES_EXPORTER and OTEL_SDK_DISABLED. It returns false if no spans shall be sent.
 func FromEnvironment(get func(string) string) (Options, bool, error) {
 	either := func(name string) string {
 		if value := get("OTEL_EXPORTER_OTLP_TRACES_" + name); value != "" {
@@ -75,10 +75,10 @@ func FromEnvironment(get func(string) string) (Options, bool, error) {
 		return options, false, nil
 	}
 	if target, err := url.Parse(options.URL); err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return options, false, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %q is no URL of a collector, such as http://localhost:4318", options.URL)
+		return options, false, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %q is not a URL of a collector, such as http://localhost:4318", options.URL)
 	}
 	if protocol := either("PROTOCOL"); protocol != "" && protocol != "http/json" {
-		return options, false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q; spans are sent as http/json, which collectors take where they take http/protobuf", protocol)
+		return options, false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q is not supported; use http/json, which collectors of http/protobuf accept too", protocol)
 	}
 	var err error
 	if options.Headers, err = pairs("OTEL_EXPORTER_OTLP_HEADERS", either("HEADERS")); err != nil {
@@ -94,7 +94,7 @@ func FromEnvironment(get func(string) string) (Options, bool, error) {
 	return options, err == nil, err
 }
 
-// pairs reads a=b,c=d, whose values are percent-encoded.
+// pairs parses a=b,c=d with percent-encoded values.
 func pairs(variable, text string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, pair := range strings.Split(text, ",") {
@@ -111,7 +111,7 @@ func pairs(variable, text string) (map[string]string, error) {
 	return found, nil
 }
 
-// Record takes a span, or drops it where too many wait.
+// Record queues a span, or drops it if the queue is full.
 func (e *Exporter) Record(span server.Span) {
 	select {
 	case e.spans <- span:
@@ -119,7 +119,7 @@ func (e *Exporter) Record(span server.Span) {
 	}
 }
 
-// Close sends what is left, for as long as ctx lasts.
+// Close sends the remaining spans, until ctx ends.
 func (e *Exporter) Close(ctx context.Context) {
 	e.once.Do(func() { close(e.closing) })
 	select {
@@ -151,7 +151,7 @@ func (e *Exporter) run() {
 	}
 }
 
-// send leaves nothing: what a collector does not take is lost, and nothing waits for it.
+// send always empties the batch: spans that the collector does not accept are lost.
 func (e *Exporter) send(batch []server.Span) []server.Span {
 	if len(batch) == 0 {
 		return batch
@@ -183,14 +183,14 @@ func (e *Exporter) post(batch []server.Span) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("the collector answers %s", response.Status)
+		return fmt.Errorf("the collector answered %s", response.Status)
 	}
 	return nil
 }
 
 type object = map[string]interface{}
 
-// request is an ExportTraceServiceRequest: ids in hexadecimal, 64-bit numbers as text.
+// request builds an ExportTraceServiceRequest, with ids in hexadecimal and 64-bit numbers as text.
 func request(resource map[string]string, batch []server.Span) object {
 	spans := make([]object, len(batch))
 	for i, span := range batch {
@@ -204,7 +204,7 @@ func request(resource map[string]string, batch []server.Span) object {
 		"scopeSpans": []object{{"scope": object{"name": "quire.dev/quire/server"}, "spans": spans}}}}}
 }
 
-// Of the enumerations of the protocol.
+// Enumeration values of the protocol.
 const (
 	kindServer  = 2
 	statusError = 2

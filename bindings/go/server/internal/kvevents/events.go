@@ -1,39 +1,39 @@
-// Package kvevents publishes what becomes of the pages of a cache as vLLM does: batches in msgpack over ZeroMQ, which
-// routers read that send a prompt to where most of it is computed.
+// Package kvevents publishes changes of the pages of a cache in the format of vLLM: batches in msgpack over
+// ZeroMQ. Routers read them to send a prompt to the server that has most of it cached.
 package kvevents
 
-// Medium is where a page is, by vLLM's names.
+// Medium is the medium that holds a page, by vLLM's names.
 type Medium string
 
-// The media.
+// Media of pages.
 const (
-	Device Medium = "GPU" // the device that computes, whatever it is
+	Device Medium = "GPU" // any device that computes
 	Host   Medium = "CPU"
 	File   Medium = "DISK"
 )
 
-// Event is one change; all fields but Kind are of one page.
+// Event is one change. All fields but Kind describe one page.
 type Event struct {
 	Kind      Kind
 	Hash      uint64
-	Parent    uint64 // 0: the page is the first, or it is not known
+	Parent    uint64 // 0 if the page is the first or the parent is unknown
 	Tokens    []int32
 	PageSize  int
 	Medium    Medium
-	Namespace string // prompts of others do not find the page
+	Namespace string // prompts of other namespaces do not find the page
 }
 
-// Kind says what became of a page.
+// Kind is the kind of a change.
 type Kind int
 
-// The kinds.
+// Kinds of changes.
 const (
 	Stored Kind = iota
 	Removed
-	Cleared // of all pages
+	Cleared // all pages are gone
 )
 
-// pack is a batch: the time in seconds, and the events as maps that have their names as type.
+// pack encodes a batch: the time in seconds, and the events as maps with their name as "type".
 func pack(seconds float64, events []Event) []byte {
 	out := packed(nil).list(2).real(seconds).list(len(events))
 	for _, event := range events {
@@ -50,7 +50,8 @@ func pack(seconds float64, events []Event) []byte {
 	return out
 }
 
-// packStored has vLLM's fields; extra_keys, what tells equal tokens apart, is a list for each block.
+// packStored encodes vLLM's fields. extra_keys distinguishes pages with equal tokens; it has a list for each
+// block.
 func (e *Event) packStored(out packed) packed {
 	fields := 8
 	if e.Namespace != "" {

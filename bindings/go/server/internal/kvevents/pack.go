@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// packed is a value in the form of msgpack, as far as events need it.
+// packed is a msgpack encoder with the types that events need.
 type packed []byte
 
 func (p packed) list(length int) packed {

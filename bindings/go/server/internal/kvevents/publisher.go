@@ -8,28 +8,28 @@ import (
 	"quire.dev/quire/server/internal/zmtp"
 )
 
-// Options say where and as what events are published.
+// Options holds the addresses and the topic of a publisher.
 type Options struct {
 	Listen string // HOST:PORT
-	Replay string // HOST:PORT where a subscriber asks for batches that it missed; "": nowhere
+	Replay string // HOST:PORT where subscribers request missed batches; "" means none
 	Topic  string
 }
 
-// Batches that are kept for those who missed them.
+// Number of batches kept for replay.
 const kept = 2048
 
-// Publisher numbers batches from 0 and sends them to those who are there. Any goroutine.
+// Publisher numbers batches from 0 and sends them to the connected subscribers. Safe for concurrent use.
 type Publisher struct {
 	topic  []byte
 	events *zmtp.Publisher
-	replay *zmtp.Router // nil: none
+	replay *zmtp.Router // nil if there is none
 
 	mutex sync.Mutex
 	next  uint64
-	past  [kept][]byte // batch n is at n modulo its length
+	past  [kept][]byte // batch n is at index n modulo kept
 }
 
-// NewPublisher begins to listen.
+// NewPublisher starts listening.
 func NewPublisher(options Options) (*Publisher, error) {
 	p := &Publisher{topic: []byte(options.Topic)}
 	var err error
@@ -45,7 +45,7 @@ func NewPublisher(options Options) (*Publisher, error) {
 	return p, nil
 }
 
-// Addresses are where it listens; replay is "" where it does not.
+// Addresses returns the addresses that it listens on; replay is "" if there is none.
 func (p *Publisher) Addresses() (events, replay string) {
 	if p.replay != nil {
 		replay = p.replay.Address()
@@ -65,8 +65,8 @@ func (p *Publisher) Send(events []Event) {
 
 func numbered(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// answer sends the batches from the number of the question on as they were published, and then the number -1 with
-// nothing. An empty part comes first, in questions and in answers.
+// answer replies with the batches from the requested number on, as they were published, and then with the
+// number -1 and no data. Requests and replies begin with an empty part.
 func (p *Publisher) answer(question [][]byte, reply func(parts ...[]byte)) {
 	if len(question) != 2 || len(question[0]) != 0 || len(question[1]) != 8 {
 		return
@@ -83,7 +83,7 @@ func (p *Publisher) answer(question [][]byte, reply func(parts ...[]byte)) {
 	reply(nil, nil, numbered(^uint64(0)), nil)
 }
 
-// Close sends what waits and ends.
+// Close sends the waiting batches and ends the publisher.
 func (p *Publisher) Close() {
 	p.events.Close()
 	if p.replay != nil {

@@ -1,5 +1,5 @@
-// Package zmtp speaks as much of ZeroMQ's protocol, ZMTP 3, as a publisher needs: sockets of the types PUB and ROUTER that
-// listen on TCP, without security. Its peers are sockets of the types SUB, DEALER and REQ.
+// Package zmtp implements the part of ZeroMQ's protocol, ZMTP 3, that a publisher needs: sockets of the types
+// PUB and ROUTER that listen on TCP, without security. Peers are sockets of the types SUB, DEALER and REQ.
 package zmtp
 
 import (
@@ -14,7 +14,7 @@ import (
 const (
 	greetingSize  = 64
 	handshakeTime = 5 * time.Second
-	// What peers send is subscriptions and numbers; longer ones are no peers of ours.
+	// Maximum size of a frame from a peer. Peers only send subscriptions and numbers.
 	maxIncoming = 1 << 16
 
 	flagMore    = 1
@@ -22,7 +22,7 @@ const (
 	flagCommand = 4
 )
 
-var errProtocol = errors.New("zmtp: the peer does not speak ZMTP 3 without security")
+var errProtocol = errors.New("zmtp: the peer does not use ZMTP 3 without security")
 
 // frame is one part of a message, or a command.
 type frame struct {
@@ -37,7 +37,8 @@ type conn struct {
 	out *bufio.Writer
 }
 
-// handshake greets the peer as a socket of this type. The peer's own type is left to the messages it sends.
+// handshake performs the handshake as a socket of this type. It does not check the peer's type; its messages
+// are checked.
 func handshake(raw net.Conn, socketType string) (*conn, error) {
 	c := &conn{Conn: raw, in: bufio.NewReader(raw), out: bufio.NewWriter(raw)}
 	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
@@ -45,7 +46,7 @@ func handshake(raw net.Conn, socketType string) (*conn, error) {
 	}
 	var greeting [greetingSize]byte
 	greeting[0], greeting[9] = 0xFF, 0x7F
-	greeting[10] = 3 // version 3.0: subscriptions come as messages
+	greeting[10] = 3 // version 3.0, in which subscriptions are messages
 	copy(greeting[12:], "NULL")
 	if _, err := raw.Write(greeting[:]); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func command(name string, data []byte) frame {
 	return frame{flagCommand, append(append([]byte{byte(len(name))}, name...), data...)}
 }
 
-// nameOf is the name of a command.
+// nameOf returns the name of a command.
 func nameOf(f frame) string {
 	if len(f.body) == 0 || len(f.body) <= int(f.body[0]) {
 		return string(f.body[min(1, len(f.body)):])
@@ -123,7 +124,7 @@ func (c *conn) readFrame() (frame, error) {
 	return f, err
 }
 
-// readMessage is the next message, in its parts. Commands between messages go to handle.
+// readMessage returns the parts of the next message. Commands between messages go to handle.
 func (c *conn) readMessage(handle func(frame)) ([][]byte, error) {
 	var parts [][]byte
 	for total := 0; total <= maxIncoming; {
@@ -154,10 +155,10 @@ func (c *conn) write(frames []frame) error {
 		}
 		_, _ = c.out.Write(f.body)
 	}
-	return c.out.Flush() // tells of the first failure
+	return c.out.Flush() // returns the first failure of the writes
 }
 
-// message has a frame for each part.
+// message converts parts to frames.
 func message(parts [][]byte) []frame {
 	frames := make([]frame, len(parts))
 	for i, part := range parts {

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// Messages that wait for one peer; what comes beyond is dropped for it, as ZeroMQ's publishers do.
+	// Maximum number of messages that wait for one peer. Further ones are dropped for that peer, as in ZeroMQ's
+	// publishers.
 	maxWaiting = 4096
 	writeTime  = 30 * time.Second
-	closeTime  = time.Second // likewise, once the socket is closed
+	closeTime  = time.Second // timeout of a write once the socket is closed
 	maxPeers   = 64
 )
 
-// socket listens and has peers. What one does with them is told by serve.
+// socket accepts peers; its serve function reads their messages.
 type socket struct {
 	listener net.Listener
 	running  sync.WaitGroup
@@ -32,7 +33,7 @@ type peer struct {
 	waiting chan []frame
 
 	mutex    sync.Mutex
-	prefixes map[string]int // of the topics that it asked for; how often
+	prefixes map[string]int // number of subscriptions per topic prefix
 }
 
 func listen(address, socketType string, serve func(*socket, *peer)) (*socket, error) {
@@ -58,14 +59,14 @@ func (s *socket) accept(socketType string, serve func(*socket, *peer)) {
 			defer s.running.Done()
 			defer raw.Close()
 			if c, err := handshake(raw, socketType); err == nil {
-				s.attend(&peer{conn: c, waiting: make(chan []frame, maxWaiting), prefixes: map[string]int{}}, serve)
+				s.servePeer(&peer{conn: c, waiting: make(chan []frame, maxWaiting), prefixes: map[string]int{}}, serve)
 			}
 		}()
 	}
 }
 
-// attend has one goroutine write what waits, while this one reads.
-func (s *socket) attend(p *peer, serve func(*socket, *peer)) {
+// servePeer serves a peer: one goroutine writes waiting messages, while this one reads.
+func (s *socket) servePeer(p *peer, serve func(*socket, *peer)) {
 	if !s.join(p) {
 		return
 	}
@@ -74,7 +75,7 @@ func (s *socket) attend(p *peer, serve func(*socket, *peer)) {
 		defer close(written)
 		defer p.Close()
 		for frames := range p.waiting {
-			if p.SetWriteDeadline(time.Now().Add(s.patience())) != nil || p.write(frames) != nil {
+			if p.SetWriteDeadline(time.Now().Add(s.writeTimeout())) != nil || p.write(frames) != nil {
 				return
 			}
 		}
@@ -84,8 +85,8 @@ func (s *socket) attend(p *peer, serve func(*socket, *peer)) {
 	<-written
 }
 
-// patience is how long a peer may take for a message.
-func (s *socket) patience() time.Duration {
+// writeTimeout returns the timeout of a write.
+func (s *socket) writeTimeout() time.Duration {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.over {
@@ -104,7 +105,7 @@ func (s *socket) join(p *peer) bool {
 	return true
 }
 
-// leave lets the writer end. It is called once for each peer that joined.
+// leave ends the writer of a peer. It is called once for each peer that joined.
 func (s *socket) leave(p *peer) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -114,7 +115,7 @@ func (s *socket) leave(p *peer) {
 	}
 }
 
-// close lets what waits be written, and ends.
+// close writes the waiting messages and ends all connections.
 func (s *socket) close() {
 	_ = s.listener.Close()
 	s.mutex.Lock()
@@ -127,7 +128,7 @@ func (s *socket) close() {
 	s.running.Wait()
 }
 
-// offer puts a message where the peer has room. The caller holds the mutex of the socket.
+// offer queues a message unless the queue of the peer is full. The caller holds the mutex of the socket.
 func (p *peer) offer(frames []frame) {
 	select {
 	case p.waiting <- frames:
@@ -135,9 +136,9 @@ func (p *peer) offer(frames []frame) {
 	}
 }
 
-// answerPing keeps a connection that the peer watches over.
+// answerPing answers the keep-alive message of a peer.
 func (s *socket) answerPing(p *peer, f frame) {
-	const pingHead = len("\x04PING") + 2 // with the time to live
+	const pingHead = len("\x04PING") + 2 // the name and the time to live
 	if nameOf(f) != "PING" || len(f.body) < pingHead {
 		return
 	}
@@ -152,19 +153,19 @@ func (s *socket) send(p *peer, frames []frame) {
 	}
 }
 
-// Publisher is a PUB socket. Any goroutine.
+// Publisher is a PUB socket. Safe for concurrent use.
 type Publisher struct{ *socket }
 
-// Publish begins to listen; port 0 takes a free one.
+// Publish starts listening; port 0 takes a free port.
 func Publish(address string) (*Publisher, error) {
 	s, err := listen(address, "PUB", follow)
 	return &Publisher{s}, err
 }
 
-// Address is where it listens.
+// Address returns the address that the socket listens on.
 func (p *Publisher) Address() string { return p.listener.Addr().String() }
 
-// Send gives a message to every peer that asked for its topic, the first part. It never waits.
+// Send sends a message to every peer subscribed to its topic, the first part. It never waits.
 func (p *Publisher) Send(parts ...[]byte) {
 	frames := message(parts)
 	p.mutex.Lock()
@@ -176,10 +177,10 @@ func (p *Publisher) Send(parts ...[]byte) {
 	}
 }
 
-// Close writes what waits and ends.
+// Close writes the waiting messages and ends the socket.
 func (p *Publisher) Close() { p.close() }
 
-// follow takes a subscriber's wishes: 1 or 0 and a prefix, as a message, or as a command of ZMTP 3.1.
+// follow handles subscriptions: 1 or 0 and a prefix, as a message, or a command of ZMTP 3.1.
 func follow(s *socket, subscriber *peer) {
 	onCommand := func(f frame) {
 		switch name := nameOf(f); name {
@@ -196,8 +197,8 @@ func follow(s *socket, subscriber *peer) {
 		if err != nil {
 			return
 		}
-		if wish := parts[0]; len(wish) > 0 && wish[0] <= 1 {
-			subscriber.subscribe(wish[1:], 2*int(wish[0])-1)
+		if subscription := parts[0]; len(subscription) > 0 && subscription[0] <= 1 {
+			subscriber.subscribe(subscription[1:], 2*int(subscription[0])-1)
 		}
 	}
 }
@@ -226,10 +227,10 @@ func (p *peer) wants(topic []byte) bool {
 	return false
 }
 
-// Router is a ROUTER socket that answers questions. Any goroutine.
+// Router is a ROUTER socket that answers requests. Safe for concurrent use.
 type Router struct{ *socket }
 
-// Answer begins to listen: each message of a peer is answered with those that `answers` gives to `reply`.
+// Answer starts listening. For each message of a peer, `answers` passes the replies to `reply`.
 func Answer(address string, answers func(question [][]byte, reply func(parts ...[]byte))) (*Router, error) {
 	s, err := listen(address, "ROUTER", func(s *socket, p *peer) {
 		for {
@@ -243,8 +244,8 @@ func Answer(address string, answers func(question [][]byte, reply func(parts ...
 	return &Router{s}, err
 }
 
-// Address is where it listens.
+// Address returns the address that the socket listens on.
 func (r *Router) Address() string { return r.listener.Addr().String() }
 
-// Close writes what waits and ends.
+// Close writes the waiting messages and ends the socket.
 func (r *Router) Close() { r.close() }

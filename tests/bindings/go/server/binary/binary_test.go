@@ -100,7 +100,7 @@ func start(t *testing.T, args ...string) *process {
 // serve runs the embedded model under the name "story".
 func serve(t *testing.T) *process {
 	p := start(t, "--model", "story="+modelPath(t))
-	p.logged("a model is resident")
+	p.logged("a model was loaded")
 	return p
 }
 
@@ -223,7 +223,7 @@ func TestRequestsUnderWayComeToTheirEndBeforeTheServerStops(t *testing.T) {
 	p := serve(t)
 	_, lines := p.follow(1500)
 	p.signal(syscall.SIGTERM)
-	p.logged("stopping: requests under way come to their end")
+	p.logged("stopping: waiting for running requests")
 	if status, _ := p.get("/health/ready"); status != http.StatusServiceUnavailable {
 		t.Error(status)
 	}
@@ -246,7 +246,7 @@ func TestASecondSignalEndsTheServerAtOnce(t *testing.T) {
 	p := serve(t)
 	_, lines := p.follow(2000)
 	p.signal(syscall.SIGTERM)
-	p.logged("stopping: requests under way come to their end")
+	p.logged("stopping: waiting for running requests")
 	p.signal(syscall.SIGTERM)
 	if status := p.exitStatus(); status != 3 {
 		t.Errorf("%d; the log:\n%s", status, p.text())
@@ -267,17 +267,17 @@ func TestTheConfigurationIsReadAgainOnSighup(t *testing.T) {
 	model := fmt.Sprintf(`{"path": %q, "preload": true}`, modelPath(t))
 	write(`{"models": {"story": ` + model + `}}`)
 	p := start(t, "--config", file)
-	p.logged("a model is resident")
+	p.logged("a model was loaded")
 	response, lines := p.follow(1000)
 	write(`{"models": {"story": ` + model + `, "more": ` + model + `}, "aliases": {"gpt-4o": "story"}}`)
 	p.signal(syscall.SIGHUP)
-	p.logged("the configuration was read again")
+	p.logged("the configuration was reloaded")
 	if _, text := p.get("/v1/models"); !strings.Contains(text, `"gpt-4o"`) || !strings.Contains(text, `"more"`) {
 		t.Error(text)
 	}
 	write(`{"models": {}}`)
 	p.signal(syscall.SIGHUP)
-	p.logged("the configuration stays as it was")
+	p.logged("the configuration is invalid; the old one stays in use")
 	if status, _ := p.get("/v1/models/more"); status != http.StatusOK {
 		t.Error(status)
 	}

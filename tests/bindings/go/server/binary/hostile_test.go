@@ -28,7 +28,7 @@ func limited(t *testing.T, limits string) *process {
 		t.Fatal(err)
 	}
 	p := start(t, "--config", file)
-	p.logged("a model is resident")
+	p.logged("a model was loaded")
 	return p
 }
 

@@ -267,7 +267,7 @@ func TestManyClientsOfWhichAThirdGoesAwayLeaveNothingBehind(t *testing.T) {
 	}
 	configure(0)
 	p := start(t, "--config", file)
-	p.logged("a model is resident")
+	p.logged("a model was loaded")
 	seed := time.Now().UnixNano()
 	length := soakTime(t)
 	p.emptied(1 << 40)

@@ -33,7 +33,7 @@ func TestAModelIsLoadedOnceByItsFirstRequests(t *testing.T) {
 		}()
 	}
 	clients.Wait()
-	if loads := strings.Count(f.log.String(), "a model is resident"); loads != 1 {
+	if loads := strings.Count(f.log.String(), "a model was loaded"); loads != 1 {
 		t.Errorf("it was loaded %d times", loads)
 	}
 }
@@ -104,7 +104,7 @@ func TestAModelThatIsGivenUpFinishesWhatRunsAndThenGoes(t *testing.T) {
 	f.eventually("it is gone", func() bool { return f.engine.States()["story"] == "on disk" })
 	var got answer
 	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)
-	if loads := strings.Count(f.log.String(), "a model is resident"); loads != 2 {
+	if loads := strings.Count(f.log.String(), "a model was loaded"); loads != 2 {
 		t.Errorf("it was loaded %d times", loads)
 	}
 }
@@ -121,7 +121,7 @@ func TestAModelThatIsGivenUpStaysWhereAnotherRequestComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)
-	if loads := strings.Count(f.log.String(), "a model is resident"); loads != 1 {
+	if loads := strings.Count(f.log.String(), "a model was loaded"); loads != 1 {
 		t.Errorf("it was loaded %d times", loads)
 	}
 }
