@@ -10,8 +10,8 @@ namespace Quire
             new QueueHandle(
                 Call.Get((out IntPtr e) => QuireNative.quire_cache_create_queue(Handle, out e)));
 
-        /// <summary>Hands over so many copies of a request, all or none: completions of one prompt, which is
-        /// computed once. Their seeds count up from that of the request.</summary>
+        /// <summary>Submits several copies of a request, all or none, as completions of one prompt, which is
+        /// computed once. Their seeds count up from the seed of the request.</summary>
         public Job[] SubmitMany(Request request, int count)
         {
             var jobs = new IntPtr[Math.Max(0, count)];

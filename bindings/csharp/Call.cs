@@ -11,7 +11,7 @@ namespace Quire.Native
     internal unsafe delegate byte* Borrower(UIntPtr* length, out IntPtr error);
     internal unsafe delegate long Fetcher(void* values, UIntPtr capacity, out IntPtr error);
 
-    /// <summary>An array that stays in its place for the calls that read or write it.</summary>
+    /// <summary>An array that is pinned for native calls that read or write it.</summary>
     internal sealed unsafe class Pinned : IDisposable
     {
         private GCHandle pin;
@@ -28,7 +28,7 @@ namespace Quire.Native
         public void Dispose() => pin.Free();
     }
 
-    /// <summary>Native calls whose error object is thrown.</summary>
+    /// <summary>Helpers for native calls, which throw the error object of a failed call.</summary>
     internal static unsafe class Call
     {
         public static T Get<T>(Caller<T> call)
@@ -39,7 +39,7 @@ namespace Quire.Native
             return result;
         }
 
-        /// <summary>A setter, where there is something to set.</summary>
+        /// <summary>Calls a setter if there is a value.</summary>
         public static void Set<T>(T? value, Func<T, Caller<int>> setter) where T : struct
         {
             if (value.HasValue) Get(setter(value.Value));
@@ -63,8 +63,8 @@ namespace Quire.Native
             }
         }
 
-        /// <summary>Fetches a result whose size the library tells: asks for it, makes room, and asks again where it
-        /// grew meanwhile.</summary>
+        /// <summary>Fetches a result of any size: queries the size, allocates memory, and queries again if
+        /// the result has grown.</summary>
         public static T[] Fetch<T>(Fetcher call) where T : struct
         {
             var values = new T[0];
@@ -86,7 +86,7 @@ namespace Quire.Native
 
         public static string FetchText(Fetcher call) => System.Text.Encoding.UTF8.GetString(Fetch<byte>(call));
 
-        /// <summary>Copies text that is borrowed.</summary>
+        /// <summary>Copies a borrowed text.</summary>
         public static string Borrow(Borrower call)
         {
             UIntPtr length;
@@ -96,7 +96,7 @@ namespace Quire.Native
             return Utf8.String(text, length);
         }
 
-        /// <summary>As many as a call counts.</summary>
+        /// <summary>Reads a list with the length that a call returns.</summary>
         public static IList<T> All<T>(Caller<int> count, Func<int, T> read)
         {
             int n = Get(count);
@@ -105,7 +105,8 @@ namespace Quire.Native
             return all;
         }
 
-        /// <summary>The one value of all keys, where there are several.</summary>
+        /// <summary>Returns the common value if there are several keys and all values are equal, otherwise
+        /// null.</summary>
         public static T? Shared<K, T>(IDictionary<K, T> values) where T : struct
         {
             return values.Count > 1 && values.Values.Distinct().Count() == 1 ? values.Values.First() : (T?)null;
@@ -113,8 +114,8 @@ namespace Quire.Native
 
         public static int? UnlessNegative(int token) => token < 0 ? (int?)null : token;
 
-        /// <summary>Nanoseconds, of which a TimeSpan has hundreds; what is longer than the library can count is as long
-        /// as it can. A negative time is a wait without limit.</summary>
+        /// <summary>Converts a TimeSpan, which counts hundreds of nanoseconds, to nanoseconds. A time too
+        /// long for the library becomes its maximum. A negative time means a wait without limit.</summary>
         public static long Nanoseconds(TimeSpan time)
         {
             if (time.Ticks > long.MaxValue / 100) return long.MaxValue;

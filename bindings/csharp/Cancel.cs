@@ -5,8 +5,8 @@ using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>Ends a native call that waits when a token is cancelled, and when the process is to end: Mono waits for
-    /// threads that are in native code, background ones too.</summary>
+    /// <summary>Ends a waiting native call when a token is cancelled, and when the process exits: Mono waits
+    /// for threads in native code, even for background threads.</summary>
     internal sealed class Cancel : IDisposable
     {
         private static readonly HashSet<Cancel> Live = new HashSet<Cancel>();
@@ -36,7 +36,7 @@ namespace Quire
 
         private void Trigger() => Call.Get((out IntPtr e) => QuireNative.quire_cancel_trigger(handle, out e));
 
-        /// <summary>Makes the call. What the token ended is an OperationCanceledException.</summary>
+        /// <summary>Makes the call. Throws OperationCanceledException if the token has ended it.</summary>
         public T During<T>(Func<CancelHandle, T> call)
         {
             try
@@ -53,7 +53,7 @@ namespace Quire
         public void Dispose()
         {
             lock (Live) Live.Remove(this);
-            registration.Dispose(); // after a Trigger that is under way
+            registration.Dispose(); // waits for a running Trigger
             handle.Dispose();
         }
     }

@@ -5,20 +5,20 @@ using System.Threading.Tasks;
 
 namespace Quire.Native
 {
-    /// <summary>Waits in one place for the jobs of a runtime: one thread sits in the library, in a private queue, as
-    /// long as there are jobs, and wakes those that wait for one of them. It takes no event: what nobody reads stays
-    /// with its job and under its EventPolicy.</summary>
+    /// <summary>Waits for all jobs of a runtime. While there are jobs, one thread waits in the library on a
+    /// private queue, and wakes the threads and tasks that wait for one of the jobs. It takes no event:
+    /// events that are not read stay with their job, subject to its EventPolicy.</summary>
     internal sealed unsafe class Dispatcher
     {
-        /// <summary>Jobs that are told at once.</summary>
+        /// <summary>Number of jobs that one call can report.</summary>
         private const int MaxReady = 256;
 
         private readonly Dictionary<long, Waiter> waiting = new Dictionary<long, Waiter>();
-        private QueueHandle queue; // null while there is nothing that uses it
-        private int users; // jobs, submits under way, and aliases
+        private QueueHandle queue; // null while it has no users
+        private int users; // jobs, running submits, and aliases
 
-        /// <summary>Makes a native call with a request, whose events come to the dispatcher unless it names a
-        /// queue.</summary>
+        /// <summary>Makes a native call with a request. Its events go to the dispatcher, unless the request
+        /// names a queue.</summary>
         public T Submit<T>(Request request, Func<QueueHandle> create, Func<JobRequestHandle, T> call)
         {
             using (JobRequestHandle filled = request.ToNative())
@@ -37,15 +37,15 @@ namespace Quire.Native
             }
         }
 
-        /// <summary>The queue, for what releases it later; without one create makes it, which is null where the queue is
-        /// there as long as what is submitted to is in use.</summary>
+        /// <summary>Returns the queue; the caller must release it later. If there is no queue, create makes
+        /// one. create is null if the queue exists as long as the target of the submit is in use.</summary>
         public QueueHandle Acquire(Func<QueueHandle> create)
         {
             lock (waiting)
             {
                 if (queue == null)
                 {
-                    if (create == null) throw QuireException.Of(ErrorCode.Closed, "it is over");
+                    if (create == null) throw QuireException.Of(ErrorCode.Closed, "the job is closed or has ended");
                     QueueHandle made = create();
                     new Thread(() => Run(made)) { IsBackground = true, Name = "quire-dispatcher" }.Start();
                     queue = made;
@@ -60,12 +60,12 @@ namespace Quire.Native
             lock (waiting)
             {
                 if (--users > 0) return;
-                queue.Dispose(); // which ends the wait in it
+                queue.Dispose(); // ends the thread's wait
                 queue = null;
             }
         }
 
-        /// <summary>The waiter of a job that was submitted just now.</summary>
+        /// <summary>Creates the waiter of a job that was just submitted.</summary>
         public Waiter Add(long id)
         {
             lock (waiting)
@@ -96,7 +96,7 @@ namespace Quire.Native
             }
         }
 
-        /// <summary>How many jobs have news; 0 or less with the last job.</summary>
+        /// <summary>Returns the number of jobs with events; 0 or less after the last job.</summary>
         private static long Ready(QueueHandle from, Cancel exit, Pinned ids)
         {
             try
@@ -122,12 +122,12 @@ namespace Quire.Native
         }
     }
 
-    /// <summary>Lets any number of threads and tasks wait for news of one job.</summary>
+    /// <summary>Lets any number of threads and tasks wait for events of one job.</summary>
     internal sealed class Waiter
     {
         private readonly Dispatcher dispatcher;
         private readonly long id;
-        private TaskCompletionSource<bool> news; // done with the next news; null where nobody waits
+        private TaskCompletionSource<bool> news; // completed at the next event; null if there is no waiting task
 
         public Waiter(Dispatcher dispatcher, long id)
         {
@@ -135,8 +135,8 @@ namespace Quire.Native
             this.id = id;
         }
 
-        /// <summary>Done when there is news after this call. Whoever waits asks the job once more before it
-        /// does.</summary>
+        /// <summary>Returns a task that completes at an event after this call. The caller must check the job
+        /// once more before it waits.</summary>
         public Task Next()
         {
             lock (this)
@@ -158,7 +158,7 @@ namespace Quire.Native
             if (told != null) told.TrySetResult(true);
         }
 
-        /// <summary>The last news.</summary>
+        /// <summary>Removes the waiter from the dispatcher and wakes all waiting threads and tasks.</summary>
         public void End()
         {
             dispatcher.Remove(id);

@@ -8,15 +8,15 @@ namespace Quire
 {
     public sealed unsafe partial class EventQueue
     {
-        /// <summary>The most that one call of Drain takes.</summary>
+        /// <summary>Maximum number of events that one call of Drain takes.</summary>
         private const int MaxDrained = 1024;
 
-        /// <summary>Takes the next event. The failure of a job is its Event.Error; what is thrown is of the queue
-        /// itself: ErrorCode.Closed once it is shut down and nothing is left in it. The token ends the
+        /// <summary>Takes the next event. The failure of a job is in Event.Error. Exceptions are those of the
+        /// queue itself: ErrorCode.Closed once it is shut down and empty. Cancelling the token ends the
         /// wait.</summary>
         public Event Next(CancellationToken cancel = default(CancellationToken)) => Drain(1, cancel)[0];
 
-        /// <summary>Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as
+        /// <summary>Waits for an event and takes up to maxEvents that are there, otherwise like
         /// Next.</summary>
         public IList<Event> Drain(int maxEvents, CancellationToken cancel = default(CancellationToken))
         {
@@ -50,7 +50,7 @@ namespace Quire
             if (error != IntPtr.Zero) QuireNative.quire_error_free(error);
         }
 
-        /// <summary>Copies events and frees all of them, also where one cannot be read.</summary>
+        /// <summary>Copies events and frees all of them, even if one cannot be read.</summary>
         private static IList<Event> Take(IntPtr[] taken, int count)
         {
             var events = new List<Event>(count);
@@ -69,10 +69,10 @@ namespace Quire
 
     public sealed partial class EventQueue
     {
-        private readonly SemaphoreSlim turn = new SemaphoreSlim(1, 1); // of the tasks that wait
+        private readonly SemaphoreSlim turn = new SemaphoreSlim(1, 1); // serializes the waiting tasks
 
-        /// <summary>As Next, without holding the thread that calls: however many tasks wait, one thread of the pool does
-        /// it for them.</summary>
+        /// <summary>Does the same as Next without blocking the calling thread. One thread of the pool waits
+        /// for all tasks.</summary>
         public Task<Event> NextAsync(CancellationToken cancel = default(CancellationToken))
         {
             RequireOpen();
@@ -82,7 +82,7 @@ namespace Quire
         private async Task<Event> First(CancellationToken cancel) =>
             (await DrainAsync(1, cancel).ConfigureAwait(false))[0];
 
-        /// <summary>As Drain, likewise.</summary>
+        /// <summary>Does the same as Drain without blocking the calling thread.</summary>
         public Task<IList<Event>> DrainAsync(int maxEvents, CancellationToken cancel = default(CancellationToken))
         {
             RequireOpen();
@@ -107,7 +107,7 @@ namespace Quire
             }
         }
 
-        /// <summary>The events as NextAsync gives them, for `await foreach`, until the queue is shut down and
+        /// <summary>Returns the events of NextAsync for `await foreach`, until the queue is shut down and
         /// empty.</summary>
         public IAsyncEnumerable<Event> Events()
         {

@@ -4,15 +4,14 @@ using System.Threading;
 
 namespace Quire.Native
 {
-    /// <summary>
-    /// A native object. The marshaller keeps it alive across each call; it is freed once, by Dispose or by the
-    /// finalizer. The library checks every handle, so that a call which races with Dispose fails cleanly.
-    /// </summary>
+    /// <summary>A native object. The marshaller keeps it alive during each call. Dispose or the finalizer
+    /// frees it once. The library checks every handle, so a call that races with Dispose fails
+    /// cleanly.</summary>
     internal abstract class NativeHandle : SafeHandle
     {
         private int freed;
 
-        /// <summary>Called once it is freed; set before anybody else sees the object.</summary>
+        /// <summary>Called after the object is freed; set it before the object is shared.</summary>
         public Action Freed { get; set; }
 
         protected NativeHandle(IntPtr value) : base(IntPtr.Zero, true)
@@ -24,8 +23,9 @@ namespace Quire.Native
 
         protected abstract int Free(IntPtr value, out IntPtr error);
 
-        /// <summary>Frees at once, also while others are in a call: the library ends their waits. A SafeHandle alone
-        /// is released in the first moment in which nobody is, which threads that take turns never leave.</summary>
+        /// <summary>Frees the object at once, even during calls of other threads, whose waits the library
+        /// ends. A SafeHandle alone is released only when no call is running, which may never happen if
+        /// threads call it in turn.</summary>
         protected override void Dispose(bool disposing)
         {
             if (disposing && !IsInvalid) FreeOnce();

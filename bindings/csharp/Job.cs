@@ -7,14 +7,14 @@ using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>One generation. Any thread may use it at any time; each event is given to one of those that
-    /// ask.</summary>
+    /// <summary>One submitted piece of work. Safe for concurrent use; each event is delivered to one of the
+    /// callers.</summary>
     public sealed unsafe partial class Job
     {
-        private readonly Waiter waiter; // null where its events go to a queue of the program
+        private readonly Waiter waiter; // null if its events go to a queue of the program
         private volatile bool over;
 
-        /// <summary>Takes over a native job. The token cancels the job.</summary>
+        /// <summary>Takes ownership of a native job. Cancelling the token cancels the job.</summary>
         internal Job(IntPtr job, Dispatcher dispatcher, Request request,
             CancellationToken cancel = default(CancellationToken))
         {
@@ -22,7 +22,7 @@ namespace Quire
             Handle = new JobHandle(job);
             long id = Id;
             if (request.Queue == null) waiter = dispatcher.Add(id);
-            var held = new WeakReference<JobHandle>(Handle); // a job that nobody disposes ends with the garbage
+            var held = new WeakReference<JobHandle>(Handle); // a job that is never disposed is freed by the garbage collector
             CancellationTokenRegistration ending = cancel.Register(() => CancelHeld(held));
             Handle.Freed = () =>
             {
@@ -39,25 +39,27 @@ namespace Quire
             {
                 Call.Get((out IntPtr e) => QuireNative.quire_job_cancel(job, out e));
             }
-            catch (ObjectDisposedException) { } // meanwhile
-            catch (QuireBadHandleException) { } // between the look and the call
+            catch (ObjectDisposedException) { } // disposed meanwhile
+            catch (QuireBadHandleException) { } // freed between the check and the call
         }
 
-        /// <summary>Waits for the next event but a start, or the last one; null once that was taken. Throws what the
-        /// job failed with. The token ends the wait and not the job.</summary>
+        /// <summary>Waits for the next event other than Started, or the final one; returns null after that.
+        /// Throws the failure of the job. Cancelling the token ends the wait but not the job.</summary>
         [return: Nullable(2)]
         public Event Next(CancellationToken cancel = default(CancellationToken)) =>
             NextAsync(cancel).GetAwaiter().GetResult();
 
-        /// <summary>Waits for the job to end, taking no event. The token ends the wait and not the job.</summary>
+        /// <summary>Waits for the job to end, without taking events. Cancelling the token ends the wait but
+        /// not the job.</summary>
         public void Wait(CancellationToken cancel = default(CancellationToken)) =>
             WaitAsync(cancel).GetAwaiter().GetResult();
 
-        /// <summary>Done when there is news of the job; where its events go to a queue of the program, after a
-        /// while.</summary>
+        /// <summary>Returns a task that completes at an event of the job. If the events go to a queue of the
+        /// program, it completes after a short time.</summary>
         private Task News() => waiter == null ? Task.Delay(10) : waiter.Next();
 
-        /// <summary>Whether there was an event or the end, which is null, without waiting.</summary>
+        /// <summary>Takes an event without waiting. Returns true with the event, or with null at the
+        /// end.</summary>
         private bool TryTake(out Event taken)
         {
             taken = null;
@@ -91,7 +93,7 @@ namespace Quire
 
     public sealed partial class Job
     {
-        /// <summary>As Next, without holding a thread.</summary>
+        /// <summary>Does the same as Next without blocking a thread.</summary>
         [return: Nullable(new byte[] { 1, 2 })]
         public Task<Event> NextAsync(CancellationToken cancel = default(CancellationToken))
         {
@@ -111,7 +113,7 @@ namespace Quire
             }
         }
 
-        /// <summary>As Wait, without holding a thread.</summary>
+        /// <summary>Does the same as Wait without blocking a thread.</summary>
         public Task WaitAsync(CancellationToken cancel = default(CancellationToken))
         {
             RequireOpen();
@@ -129,8 +131,8 @@ namespace Quire
             }
         }
 
-        /// <summary>The events as NextAsync gives them, for `await foreach`. Leaving the loop leaves the job
-        /// running.</summary>
+        /// <summary>Returns the events of NextAsync for `await foreach`. Leaving the loop does not end the
+        /// job.</summary>
         public IAsyncEnumerable<Event> Events()
         {
             RequireOpen();

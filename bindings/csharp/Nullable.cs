@@ -1,7 +1,8 @@
 using System;
 
-// What compilers that know nullable references write for them, and read (docs/adr/0008): mcs does not know them, and lets
-// us write it. 1 is never null, 2 may be; of a generic type the bytes go from the outside to the inside.
+// Attributes that compilers with nullable references write and read (docs/adr/0008). mcs does not support
+// them, so they are written by hand. 1 means never null, 2 may be null; for generic types the bytes go from
+// the outside to the inside.
 namespace System.Runtime.CompilerServices
 {
     internal sealed class NullableContextAttribute : Attribute

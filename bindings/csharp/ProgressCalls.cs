@@ -4,7 +4,7 @@ using System.Runtime.InteropServices;
 
 namespace Quire.Native
 {
-    /// <summary>Hands what the library tells of a load to the program, on the thread that loads.</summary>
+    /// <summary>Passes the progress of a load to the program, on the thread that loads.</summary>
     internal sealed class ProgressCalls
     {
         [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
@@ -18,8 +18,8 @@ namespace Quire.Native
             this.progress = progress;
         }
 
-        /// <summary>Makes a load. What progress throws is thrown once the load is over: it cannot pass through the
-        /// library.</summary>
+        /// <summary>Makes a load. An exception of progress is thrown after the load, since it cannot pass
+        /// through the library.</summary>
         public static Model During(Action<long, long> progress, ModelOptionsHandle options, Func<Model> load)
         {
             if (progress == null) return load();

@@ -4,19 +4,19 @@ using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>A call that failed: a code for programs, one line of text for a person. Each code has a class of its
-    /// own, such as QuireQuotaException.</summary>
+    /// <summary>A failed call: a code for programs, and one line of text for a person. Each code has a class
+    /// of its own, such as QuireQuotaException.</summary>
     public partial class QuireException : Exception
     {
         public ErrorCode Code { get; private set; }
 
-        /// <summary>Whether the same call may succeed later though the caller changes nothing.</summary>
+        /// <summary>True if the same call may succeed later without any change by the caller.</summary>
         public bool IsRetryable { get; private set; }
 
-        /// <summary>After how long another try is worth it; null where nobody can tell.</summary>
+        /// <summary>The time to wait before another try; null if unknown.</summary>
         public TimeSpan? RetryAfter { get; private set; }
 
-        /// <summary>The name of the code that a script can match, such as "invalid_argument".</summary>
+        /// <summary>The name of the code for scripts, such as "invalid_argument".</summary>
         public unsafe string CodeName
         {
             get { return Utf8.String(QuireNative.quire_error_code_name((int)Code)); }
@@ -27,7 +27,7 @@ namespace Quire
             Code = code;
         }
 
-        /// <summary>Throws where a call left an error object, and frees it.</summary>
+        /// <summary>Throws if a call has returned an error object, and frees it.</summary>
         internal static unsafe void ThrowIf(IntPtr error)
         {
             if (error == IntPtr.Zero) return;
@@ -42,14 +42,14 @@ namespace Quire
             throw exception;
         }
 
-        /// <summary>What a job failed with, as its last event says.</summary>
+        /// <summary>Creates the exception for the failure of a job, from its final event.</summary>
         internal static unsafe QuireException OfEvent(IntPtr taken) =>
             Of((ErrorCode)Call.Get((out IntPtr e) => QuireNative.quire_event_error_code(taken, out e)),
                 Call.Borrow((UIntPtr* size, out IntPtr e) =>
                     QuireNative.quire_event_error_message(taken, size, out e)));
     }
 
-    /// <summary>Text crosses the native boundary as UTF-8; what is no Unicode is refused, never
+    /// <summary>Converts text between .NET and UTF-8. Text that is not valid Unicode is refused, never
     /// replaced.</summary>
     internal static unsafe class Utf8
     {
@@ -63,11 +63,11 @@ namespace Quire
             }
             catch (EncoderFallbackException)
             {
-                throw QuireException.Of(ErrorCode.Encoding, "text: a lone surrogate, which no UTF-8 has");
+                throw QuireException.Of(ErrorCode.Encoding, "text: has a lone surrogate, which UTF-8 cannot encode");
             }
         }
 
-        /// <summary>Text that ends with a zero byte.</summary>
+        /// <summary>Converts text that ends with a zero byte.</summary>
         public static string String(byte* bytes)
         {
             int length = 0;

@@ -9,7 +9,8 @@ namespace Quire
         {
             FillPrompt(request);
             if (Queue == null) return;
-            // Mono does not give back the request where its queue's handle is closed.
+            // Check this first: Mono does not release the request handle if the call throws because its queue
+            // is closed.
             if (Queue.Handle.IsClosed) throw new ObjectDisposedException("Queue");
             Call.Get((out IntPtr e) => QuireNative.quire_job_request_set_queue(request, Queue.Handle, out e));
         }

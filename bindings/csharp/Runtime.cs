@@ -7,7 +7,8 @@ namespace Quire
 {
     public sealed unsafe partial class Runtime
     {
-        /// <summary>Makes a runtime that computes with so many threads; 0 is one per core.</summary>
+        /// <summary>Creates a runtime that computes with the given number of threads; 0 means one per
+        /// core.</summary>
         public Runtime(int numThreads = 0) : this(new RuntimeOptions { NumThreads = numThreads }) { }
 
         public Runtime(RuntimeOptions options)
@@ -22,13 +23,14 @@ namespace Quire
             }
         }
 
-        /// <summary>The version of the library that is loaded, such as "0.1.0".</summary>
+        /// <summary>The version of the loaded library, such as "0.1.0".</summary>
         public static string LibraryVersion
         {
             get { return Utf8.String(QuireNative.quire_version_string()); }
         }
 
-        /// <summary>Loads a model directory. The token ends the load, which leaves nothing behind then.</summary>
+        /// <summary>Loads a model directory. Cancelling the token ends the load, which then leaves nothing
+        /// behind.</summary>
         public Model LoadModel(string path, [Nullable(2)] ModelOptions options = null,
             CancellationToken cancel = default(CancellationToken))
         {
@@ -43,7 +45,7 @@ namespace Quire
             }
         }
 
-        /// <summary>The same on a thread of the pool.</summary>
+        /// <summary>Does the same on a thread of the pool.</summary>
         public System.Threading.Tasks.Task<Model> LoadModelAsync(string path, [Nullable(2)] ModelOptions options = null,
             CancellationToken cancel = default(CancellationToken))
         {
@@ -51,7 +53,7 @@ namespace Quire
             return System.Threading.Tasks.Task.Run(() => LoadModel(path, options, cancel), cancel);
         }
 
-        /// <summary>An alias without a cache; messages and lines of the log call it by the name.</summary>
+        /// <summary>Creates an alias without a cache; messages and log lines use its name.</summary>
         public Alias CreateAlias(string name)
         {
             dispatcher.Acquire(() => new QueueHandle(

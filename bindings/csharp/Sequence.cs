@@ -5,7 +5,7 @@ using System.Threading.Tasks;
 
 namespace Quire.Native
 {
-    /// <summary>What `await foreach` goes through: results of a function, up to null.</summary>
+    /// <summary>A sequence for `await foreach`: the results of a function until it returns null.</summary>
     internal sealed class Sequence<T> : IAsyncEnumerable<T>, IAsyncEnumerator<T> where T : class
     {
         private readonly Func<CancellationToken, Task<T>> next;

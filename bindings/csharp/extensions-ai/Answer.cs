@@ -6,7 +6,8 @@ using Microsoft.Extensions.AI;
 
 namespace Quire.Extensions.AI
 {
-    /// <summary>The events of one job in the form of Microsoft.Extensions.AI. For one thread at a time.</summary>
+    /// <summary>Converts the events of one job to Microsoft.Extensions.AI. For one thread at a
+    /// time.</summary>
     internal sealed class Answer
     {
         private readonly StringBuilder arguments = new StringBuilder();
@@ -23,7 +24,7 @@ namespace Quire.Extensions.AI
             this.modelId = modelId;
         }
 
-        /// <summary>What an event says, or null where it says nothing by itself.</summary>
+        /// <summary>Converts an event; returns null if it has no content of its own.</summary>
         public ChatResponseUpdate? Take(Event taken)
         {
             AIContent? content = Content(taken);
@@ -54,7 +55,8 @@ namespace Quire.Extensions.AI
             }
         }
 
-        /// <summary>A call has the model's own id where it comes first, or one that is made here.</summary>
+        /// <summary>Begins a call with the model's own id if it is known by then, otherwise with a new
+        /// one.</summary>
         private void Begin(Event taken)
         {
             callId = string.IsNullOrEmpty(taken.CallId) ? "call_" + Guid.NewGuid().ToString("N") : taken.CallId;
@@ -62,7 +64,8 @@ namespace Quire.Extensions.AI
             arguments.Clear();
         }
 
-        /// <summary>What is no object of JSON becomes the call's Exception.</summary>
+        /// <summary>Parses arguments. Anything but a JSON object throws, which sets the call's
+        /// Exception.</summary>
         private static IDictionary<string, object?> Parsed(string text)
         {
             using JsonDocument document = JsonDocument.Parse(text);

@@ -5,18 +5,18 @@ using Microsoft.Extensions.AI;
 
 namespace Quire.Extensions.AI
 {
-    /// <summary>A model that conversations are answered by: its cache, and how it writes reasoning and calls. What the
-    /// clients of this package stand on. Settings belong to one thread while they are filled; any thread may use the
-    /// clients at any time.</summary>
+    /// <summary>A model for conversations: its cache, and its format of reasoning and calls. The clients of
+    /// this package use it. Settings are not safe for concurrent use; the clients are.</summary>
     public sealed class ChatEngine : IDisposable
     {
         private const string Auto = "auto";
 
-        private readonly Runtime? owned; // null where model and cache are the program's
+        private readonly Runtime? owned; // null if the program owns model and cache
         private readonly bool recommendsSampling;
         private ChatTemplate? ownedTemplate;
 
-        /// <summary>Answers by a model of the program, which disposes both; a cache may serve other jobs too.</summary>
+        /// <summary>Creates an engine for a model and cache of the program, which disposes both. The cache
+        /// may serve other jobs too.</summary>
         public ChatEngine(Model model, Cache cache) : this(model, cache, null) { }
 
         private ChatEngine(Model model, Cache cache, Runtime? owned)
@@ -27,8 +27,8 @@ namespace Quire.Extensions.AI
             recommendsSampling = RecommendsSampling();
         }
 
-        /// <summary>Loads the model of a directory, and takes its cache; both go when this is disposed. The token ends the
-        /// load.</summary>
+        /// <summary>Loads the model of a directory and creates its cache; Dispose frees both. Cancelling the
+        /// token ends the load.</summary>
         public static ChatEngine Load(string path, ModelOptions? modelOptions = null, CacheOptions? cacheOptions = null,
             CancellationToken cancel = default)
         {
@@ -50,15 +50,15 @@ namespace Quire.Extensions.AI
             }
         }
 
-        /// <summary>The same on a thread of the pool.</summary>
+        /// <summary>Does the same on a thread of the pool.</summary>
         public static Task<ChatEngine> LoadAsync(string path, ModelOptions? modelOptions = null,
             CacheOptions? cacheOptions = null, CancellationToken cancel = default) =>
             Task.Run(() => Load(path, modelOptions, cacheOptions, cancel), cancel);
 
-        /// <summary>Every model can be a chat client; this one answers by the engine.</summary>
+        /// <summary>Creates a chat client that uses this engine.</summary>
         public IChatClient AsChatClient() => new QuireChatClient(this);
 
-        /// <summary>Vectors of length 1 of the engine's model.</summary>
+        /// <summary>Creates a generator of embeddings of length 1 that uses the engine's model.</summary>
         public IEmbeddingGenerator<string, Embedding<float>> AsEmbeddingGenerator(Pooling pooling = Pooling.Mean) =>
             new QuireEmbeddingGenerator(this, pooling);
 
@@ -66,21 +66,22 @@ namespace Quire.Extensions.AI
 
         public Cache Cache { get; }
 
-        /// <summary>What answers call the model; by default the name of its directory.</summary>
+        /// <summary>The model name in answers; by default the name of its directory.</summary>
         public string? Name { get; set; }
 
-        /// <summary>The template of all conversations; by default that of the model's directory. It stays the
-        /// caller's.</summary>
+        /// <summary>The template of all conversations; by default that of the model's directory. The caller
+        /// owns it.</summary>
         public ChatTemplate? ChatTemplate { get; set; }
 
-        /// <summary>The dialect that the model writes calls in; by default the one that its template tells.</summary>
+        /// <summary>The dialect of calls; by default that of the template.</summary>
         public string Dialect { get; set; } = Auto;
 
-        /// <summary>False: the model never reasons before it answers, and marks of reasoning are text.</summary>
+        /// <summary>If false, the model never reasons before it answers, and reasoning markers are
+        /// text.</summary>
         public bool Thinks { get; set; } = true;
 
-        /// <summary>A request that samples as the model's authors recommend, where they do, with a seed of its own for each
-        /// submit.</summary>
+        /// <summary>Creates a request with the sampling that the model's authors recommend, if any, and a
+        /// random seed for each submit.</summary>
         internal Request CreateRequest()
         {
             var request = new Request { RandomSeed = true };
@@ -88,7 +89,7 @@ namespace Quire.Extensions.AI
             return request;
         }
 
-        /// <summary>Hands a conversation over. The token cancels the job.</summary>
+        /// <summary>Submits a conversation. Cancelling the token cancels the job.</summary>
         internal Job Submit(Conversation conversation, Request request, CancellationToken cancel)
         {
             request.Parts.Add(PromptPart.OfMessages(conversation.Messages));
@@ -118,7 +119,8 @@ namespace Quire.Extensions.AI
             }
         }
 
-        /// <summary>A directory without a template is no failure: one may be set, and embeddings need none.</summary>
+        /// <summary>Opens the template. A directory without one is no failure: one may be set later, and
+        /// embeddings need none.</summary>
         private void OpenTemplate(string path)
         {
             try
@@ -128,7 +130,7 @@ namespace Quire.Extensions.AI
             catch (QuireNotFoundException) { }
         }
 
-        /// <summary>Frees what Load made; its jobs end with ErrorCode.Closed.</summary>
+        /// <summary>Frees the objects of Load; its jobs end with ErrorCode.Closed.</summary>
         public void Dispose()
         {
             if (owned == null) return;

@@ -1,21 +1,20 @@
 namespace Quire.Extensions.AI
 {
-    /// <summary>What calls keep to though none is required.</summary>
+    /// <summary>Constraint on calls if none is required.</summary>
     internal enum Calls
     {
-        /// <summary>What the model has learned.</summary>
+        /// <summary>No constraint: the model calls as it was trained to.</summary>
         Free,
 
-        /// <summary>The schemas of their tools.</summary>
+        /// <summary>Calls must match the schemas of their tools.</summary>
         Strict,
 
-        /// <summary>The schema of its tool, and there is at most one; with a choice that requires a call, exactly
-        /// one.</summary>
+        /// <summary>At most one call, which must match its schema; exactly one if the choice requires a
+        /// call.</summary>
         Single,
     }
 
-    /// <summary>What a model is to answer: texts in JSON as OpenAI has them, each null where there is none but the
-    /// messages.</summary>
+    /// <summary>A conversation as JSON texts in OpenAI's format. All but the messages may be null.</summary>
     internal sealed class Conversation
     {
         private const string None = "\"none\"";
@@ -27,10 +26,10 @@ namespace Quire.Extensions.AI
         /// <summary>A list of tools.</summary>
         public string? Tools { get; set; }
 
-        /// <summary>A text in quotes, or an object that names a function; null is "auto".</summary>
+        /// <summary>A text in quotes, or an object that names a function; null means "auto".</summary>
         public string? ToolChoice { get; set; }
 
-        /// <summary>What the text has to be, an object with its type.</summary>
+        /// <summary>The format of the text, an object with its type.</summary>
         public string? ResponseFormat { get; set; }
 
         public Calls Calls { get; set; }
@@ -40,15 +39,17 @@ namespace Quire.Extensions.AI
             Messages = messages;
         }
 
-        /// <summary>Whether the model learns of tools: with "none" it does not.</summary>
+        /// <summary>True if the prompt contains the tools; with "none" it does not.</summary>
         public bool HasTools => Tools != null && ToolChoice != None;
 
         private bool RequiresCall => ToolChoice != null && ToolChoice != None && ToolChoice != Auto;
 
-        /// <summary>Tools alone ask for no constraint: a model calls them as it has learned to.</summary>
+        /// <summary>True if the answer needs a constraint. Tools alone need none: a model calls them as it
+        /// was trained to.</summary>
         public bool IsConstrained => ResponseFormat != null || RequiresCall || (Calls != Calls.Free && HasTools);
 
-        /// <summary>The rules of a response constraint, which leave it to the request where reasoning begins.</summary>
+        /// <summary>Returns the rules of a response constraint. The request decides where reasoning
+        /// begins.</summary>
         public string Rules(string dialect)
         {
             string rules = "{\"dialect\": \"" + dialect + "\"";

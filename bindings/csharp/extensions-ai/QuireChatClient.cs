@@ -7,13 +7,13 @@ using Microsoft.Extensions.AI;
 
 namespace Quire.Extensions.AI
 {
-    /// <summary>A chat client over a model in this process. Any number of answers at the same time, from any thread; none
-    /// holds a thread. Cancelling an answer, or leaving its stream, ends the job within a step.</summary>
+    /// <summary>A chat client that uses a model in this process. Safe for concurrent use; answers block no
+    /// thread. Cancelling an answer, or leaving its stream, ends the job within a step.</summary>
     public sealed class QuireChatClient : IChatClient
     {
         private readonly ChatClientMetadata metadata;
 
-        /// <summary>The engine stays the caller's.</summary>
+        /// <summary>Creates a client. The caller owns the engine.</summary>
         public QuireChatClient(ChatEngine engine)
         {
             Engine = engine ?? throw new ArgumentNullException(nameof(engine));
@@ -48,7 +48,7 @@ namespace Quire.Extensions.AI
             }
         }
 
-        /// <summary>ChatClientMetadata, this, its ChatEngine, Model and Cache.</summary>
+        /// <summary>Returns ChatClientMetadata, this, its ChatEngine, Model or Cache.</summary>
         public object? GetService(Type serviceType, object? serviceKey = null)
         {
             if (serviceType == null) throw new ArgumentNullException(nameof(serviceType));
@@ -58,7 +58,7 @@ namespace Quire.Extensions.AI
             return null;
         }
 
-        /// <summary>Does nothing: the engine stays the caller's.</summary>
+        /// <summary>Does nothing: the caller owns the engine.</summary>
         public void Dispose() { }
     }
 }

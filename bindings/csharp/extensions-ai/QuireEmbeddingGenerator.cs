@@ -7,15 +7,16 @@ using Microsoft.Extensions.AI;
 
 namespace Quire.Extensions.AI
 {
-    /// <summary>Vectors of length 1 by a model in this process; the texts of a call are computed together.</summary>
+    /// <summary>A generator of vectors of length 1 that uses a model in this process. The texts of a call are
+    /// computed together.</summary>
     public sealed class QuireEmbeddingGenerator : IEmbeddingGenerator<string, Embedding<float>>
     {
         private readonly ChatEngine engine;
         private readonly Pooling pooling;
         private readonly int dimensions;
 
-        /// <summary>The engine stays the caller's; pooling is how the states of a text become one vector, as the model's
-        /// authors say.</summary>
+        /// <summary>Creates a generator. The caller owns the engine. pooling is the way to compute one vector
+        /// from the hidden states of a text; the model's authors define it.</summary>
         public QuireEmbeddingGenerator(ChatEngine engine, Pooling pooling = Pooling.Mean)
         {
             this.engine = engine ?? throw new ArgumentNullException(nameof(engine));
@@ -29,8 +30,8 @@ namespace Quire.Extensions.AI
         {
             if (values == null) throw new ArgumentNullException(nameof(values));
             if (options?.Dimensions is int wanted && wanted != dimensions)
-                throw new NotSupportedException("EmbeddingGenerationOptions.Dimensions: " + wanted + "; vectors of this " +
-                    "model have " + dimensions);
+                throw new NotSupportedException("EmbeddingGenerationOptions.Dimensions: " + wanted + " is not supported; vectors of this " +
+                    "model have " + dimensions + " dimensions");
             var jobs = new List<Job>();
             try
             {
@@ -41,7 +42,7 @@ namespace Quire.Extensions.AI
             }
             finally
             {
-                jobs.ForEach(job => job.Dispose()); // what is not over ends
+                jobs.ForEach(job => job.Dispose()); // cancels unfinished jobs
             }
         }
 
@@ -60,7 +61,7 @@ namespace Quire.Extensions.AI
             return made;
         }
 
-        /// <summary>EmbeddingGeneratorMetadata, this, its ChatEngine, Model and Cache.</summary>
+        /// <summary>Returns EmbeddingGeneratorMetadata, this, its ChatEngine, Model or Cache.</summary>
         public object? GetService(Type serviceType, object? serviceKey = null)
         {
             if (serviceType == null) throw new ArgumentNullException(nameof(serviceType));
@@ -70,7 +71,7 @@ namespace Quire.Extensions.AI
                 .FirstOrDefault(serviceType.IsInstanceOfType);
         }
 
-        /// <summary>Does nothing: the engine stays the caller's.</summary>
+        /// <summary>Does nothing: the caller owns the engine.</summary>
         public void Dispose() { }
     }
 }

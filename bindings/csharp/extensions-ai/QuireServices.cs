@@ -5,15 +5,17 @@ using Microsoft.Extensions.DependencyInjection.Extensions;
 
 namespace Quire.Extensions.AI
 {
-    /// <summary>The engine, its chat client and its embedding generator as services of a program.</summary>
+    /// <summary>Registers the engine, its chat client and its embedding generator as services of a
+    /// program.</summary>
     public static class QuireServices
     {
-        /// <summary>Loads the model of a directory when it is needed first; the container disposes it.</summary>
+        /// <summary>Adds an engine that loads the model of a directory on first use; the container disposes
+        /// it.</summary>
         public static IServiceCollection AddQuire(this IServiceCollection services, string path,
             ModelOptions? modelOptions = null, CacheOptions? cacheOptions = null) =>
             services.AddQuire(provider => ChatEngine.Load(path, modelOptions, cacheOptions));
 
-        /// <summary>The same with an engine that the program makes; the container disposes it.</summary>
+        /// <summary>Adds an engine that the program creates; the container disposes it.</summary>
         public static IServiceCollection AddQuire(this IServiceCollection services,
             Func<IServiceProvider, ChatEngine> create)
         {

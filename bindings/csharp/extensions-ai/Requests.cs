@@ -9,24 +9,25 @@ using Microsoft.Extensions.AI;
 
 namespace Quire.Extensions.AI
 {
-    /// <summary>Conversations and options of Microsoft.Extensions.AI as jobs.</summary>
+    /// <summary>Converts conversations and options of Microsoft.Extensions.AI to jobs.</summary>
     internal static class Requests
     {
-        /// <summary>Hands a conversation over. Without a number of tokens an answer may fill what the cache leaves to one
-        /// job.</summary>
+        /// <summary>Submits a conversation. Without a maximum number of tokens, an answer may use all that
+        /// the cache allows one job.</summary>
         public static Job Submit(QuireChatClient client, IEnumerable<ChatMessage> messages, ChatOptions? options,
             CancellationToken cancel)
         {
             options ??= new ChatOptions();
             if (options.ConversationId != null)
-                throw new NotSupportedException("ChatOptions.ConversationId: no conversation is kept here; leave it null " +
+                throw new NotSupportedException("ChatOptions.ConversationId: conversations are not stored; leave it null " +
                     "and send all messages");
             Request request = Base(client, options);
             Sample(request, options);
             return client.Engine.Submit(ToConversation(messages, options), request, cancel);
         }
 
-        /// <summary>The program may give a request of its own, which the options are set over.</summary>
+        /// <summary>Returns the request to set the options on: that of the program, if it provides one,
+        /// otherwise a new one.</summary>
         private static Request Base(QuireChatClient client, ChatOptions options)
         {
             object? raw = options.RawRepresentationFactory?.Invoke(client);
@@ -34,8 +35,8 @@ namespace Quire.Extensions.AI
             {
                 null => client.Engine.CreateRequest(),
                 Request request => request,
-                _ => throw new NotSupportedException("ChatOptions.RawRepresentationFactory: makes a " + raw.GetType() +
-                    "; it has to make a Quire.Request"),
+                _ => throw new NotSupportedException("ChatOptions.RawRepresentationFactory: creates a " + raw.GetType() +
+                    "; it must create a Quire.Request"),
             };
         }
 
@@ -100,8 +101,8 @@ namespace Quire.Extensions.AI
             });
         }
 
-        /// <summary>As other clients have it: a function says by "strict" that its calls are to keep to its
-        /// schema.</summary>
+        /// <summary>Returns true if calls of the function must match its schema. As in other clients, the
+        /// property "strict" requests this.</summary>
         private static bool IsStrict(AITool tool) =>
             tool.AdditionalProperties.TryGetValue("strict", out object? strict) && strict is true;
 
@@ -112,7 +113,7 @@ namespace Quire.Extensions.AI
             {
                 if (!(tool is AIFunction function))
                     throw new NotSupportedException("ChatOptions.Tools: " + tool.GetType().Name + " " + tool.Name +
-                        " runs at a provider; give functions that this program runs");
+                        " would run at a provider; only functions of this program are supported");
                 json.WriteStartObject();
                 json.WriteString("type", "function");
                 json.WriteStartObject("function");
@@ -128,7 +129,7 @@ namespace Quire.Extensions.AI
 
         private static void WriteMessages(Utf8JsonWriter json, IEnumerable<ChatMessage> messages, string? instructions)
         {
-            var names = new Dictionary<string, string>(); // of the functions, by the ids of their calls
+            var names = new Dictionary<string, string>(); // names of functions by the ids of their calls
             json.WriteStartArray();
             if (!string.IsNullOrEmpty(instructions))
                 WriteMessage(json, new ChatMessage(ChatRole.System, instructions), names);
@@ -136,7 +137,7 @@ namespace Quire.Extensions.AI
             json.WriteEndArray();
         }
 
-        /// <summary>One message, or one for each result of a call.</summary>
+        /// <summary>Writes one message, or one for each result of a call.</summary>
         private static void WriteMessage(Utf8JsonWriter json, ChatMessage message, IDictionary<string, string> names)
         {
             foreach (AIContent content in message.Contents) RequireReadable(content);
@@ -154,8 +155,8 @@ namespace Quire.Extensions.AI
 
         private static string Joined(IEnumerable<string?> texts) => string.Concat(texts);
 
-        /// <summary>What an answer says beside its text comes back in the next conversation, and is passed
-        /// over.</summary>
+        /// <summary>Checks that the content can be converted. Usage and errors of earlier answers are
+        /// skipped.</summary>
         private static void RequireReadable(AIContent content)
         {
             switch (content)
@@ -169,7 +170,7 @@ namespace Quire.Extensions.AI
                     return;
                 default:
                     throw new NotSupportedException("messages: content of the type " + content.GetType().Name +
-                        "; models here read text");
+                        " is not supported; only text is");
             }
         }
 

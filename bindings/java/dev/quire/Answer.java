@@ -4,9 +4,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 
-/** What the events of a job with a dialect come to: text, reasoning and calls. For one thread at a time. */
+/** Collects the events of a job with a dialect: text, reasoning and calls. For one thread at a time. */
 public final class Answer {
-  /** A call of a tool: its place among the calls of the answer, and its arguments as JSON. */
+  /** A tool call: its index among the calls of the answer, and its arguments as JSON. */
   public record Call(int index, String id, String name, String arguments) {}
 
   private final StringBuilder text = new StringBuilder();
@@ -17,7 +17,7 @@ public final class Answer {
   private long reasoningTokens;
   private Event last;
 
-  /** Of a job whose events are all to come. */
+  /** Creates an answer for a job whose events were not yet taken. */
   public Answer() {}
 
   /** Takes the next event of the job. */
@@ -38,14 +38,16 @@ public final class Answer {
     }
   }
 
-  /** A call has one id from its beginning on: the model's own where it comes first, or one that is made here. */
+  /**
+   * Begins a call. Its id does not change: it is the model's own if that comes first, otherwise a new one.
+   */
   private void begin(Event event) {
     String id = event.callId().isEmpty() ? "call_" + UUID.randomUUID().toString().replace("-", "") : event.callId();
     begun = new Call((int) event.callIndex(), id, event.callName(), "");
     arguments.setLength(0);
   }
 
-  /** The call that events of calls are of, with the arguments that have come; null before the first. */
+  /** Returns the current call with the arguments so far; null before the first call. */
   public Call current() {
     return begun == null ? null : new Call(begun.index(), begun.id(), begun.name(), arguments.toString());
   }
@@ -58,22 +60,22 @@ public final class Answer {
     return reasoning.toString();
   }
 
-  /** The calls that are whole: one that was cut off is none. */
+  /** Returns the complete calls, without one that was cut off. */
   public List<Call> calls() {
     return List.copyOf(calls);
   }
 
-  /** Tokens of the reasoning, its marks left out. */
+  /** Returns the number of reasoning tokens, without markers. */
   public long reasoningTokens() {
     return reasoningTokens;
   }
 
-  /** Why the job ended; NONE before that. */
+  /** Returns why the job ended; NONE before the end. */
   public FinishReason finishReason() {
     return last == null ? FinishReason.NONE : last.finishReason();
   }
 
-  /** What the job took; null before its end. */
+  /** Returns the usage of the job; null before the end. */
   public Usage usage() {
     return last == null ? null : last.usage();
   }

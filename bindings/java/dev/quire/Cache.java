@@ -3,15 +3,15 @@ package dev.quire;
 import java.util.Arrays;
 import java.util.List;
 
-/** The key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at any time. */
+/** The KV cache of a model with the scheduler that batches its jobs. Safe for concurrent use. */
 public final class Cache extends CacheCalls {
   Cache(long value, Dispatcher dispatcher) {
     super(value, QuireNative::quire_cache_free, dispatcher);
   }
 
   /**
-   * Hands over so many copies of a request, all or none: completions of one prompt, which is computed once. Their
-   * seeds count up from that of the request.
+   * Submits several copies of a request, all or none, as completions of one prompt, which is computed once.
+   * Their seeds count up from the seed of the request.
    */
   public List<Job> submitMany(Request request, int count) {
     long[] jobs = new long[Math.max(0, count)];

@@ -1,8 +1,8 @@
 package dev.quire;
 
 /**
- * Stops a call in which another thread waits: a load, or a score. It is triggered once and stays triggered; any
- * number of threads and calls may share one.
+ * A switch that ends a call in which another thread waits: a load, or a score. It is triggered once and stays
+ * triggered. Any number of threads and calls may share one.
  */
 public final class Cancel extends NativeHandle {
   public Cancel() {
@@ -14,7 +14,7 @@ public final class Cancel extends NativeHandle {
     return QuireNative.quire_cancel_create();
   }
 
-  /** Ends the calls that use it soon, with QUIRE_ERROR_CANCELLED; they leave nothing behind. */
+  /** Ends the calls that use the switch soon, with QUIRE_ERROR_CANCELLED and no partial result. */
   public void trigger() {
     with(cancel -> QuireNative.quire_cancel_trigger(cancel));
   }

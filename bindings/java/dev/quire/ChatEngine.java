@@ -4,15 +4,15 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * A model that conversations are answered by: its cache, and how it writes reasoning and calls. What the adapters of chat
- * frameworks stand on. Settings belong to one thread while they are filled; any thread may submit at any time.
+ * A model for conversations: its cache, and its format of reasoning and calls. The adapters of chat
+ * frameworks use it. Settings are not safe for concurrent use; submit is.
  */
 public final class ChatEngine implements AutoCloseable {
   private static final String AUTO = "auto";
 
   private final Model model;
   private final Cache cache;
-  /** Null where model and cache are the program's. */
+  /** Null if the program owns model and cache. */
   private final QuireRuntime owned;
   private final boolean recommendsSampling;
   private ChatTemplate ownedTemplate;
@@ -38,12 +38,15 @@ public final class ChatEngine implements AutoCloseable {
     }
   }
 
-  /** Answers by a model of the program, which closes both; a cache may serve other jobs too. */
+  /**
+   * Creates an engine for a model and cache of the program, which closes both. The cache may serve other jobs
+   * too.
+   */
   public static ChatEngine of(Model model, Cache cache) {
     return new ChatEngine(model, cache, null);
   }
 
-  /** Loads the model of a directory, and takes its cache; both go when this is closed. */
+  /** Loads the model of a directory and creates its cache; close frees both. */
   public static ChatEngine load(String path, ModelOptions modelOptions, CacheOptions cacheOptions) {
     QuireRuntime runtime = QuireRuntime.create();
     Model model = null;
@@ -65,7 +68,10 @@ public final class ChatEngine implements AutoCloseable {
     return load(path, new ModelOptions(), new CacheOptions());
   }
 
-  /** A directory without a template is no failure: one may be set, and embeddings need none. */
+  /**
+   * Opens the template. A directory without one is no failure: one may be set later, and embeddings need
+   * none.
+   */
   private ChatEngine openTemplate(String path) {
     try {
       ownedTemplate = ChatTemplate.open(path);
@@ -79,19 +85,21 @@ public final class ChatEngine implements AutoCloseable {
     }
   }
 
-  /** The template of all conversations, in place of that of the model's directory. It stays the caller's. */
+  /** Sets the template of all conversations, instead of that of the model's directory. The caller owns it. */
   public ChatEngine chatTemplate(ChatTemplate chosen) {
     template = chosen;
     return this;
   }
 
-  /** The dialect that the model writes calls in; by default the one that its template tells. */
+  /** Sets the dialect of calls; by default that of the template. */
   public ChatEngine dialect(String name) {
     dialect = name;
     return this;
   }
 
-  /** False: the model never reasons before it answers, and marks of reasoning are text. True by default. */
+  /**
+   * Sets whether the model may reason before it answers. If false, reasoning markers are text. Default: true.
+   */
   public ChatEngine thinks(boolean reasons) {
     thinks = reasons;
     return this;
@@ -105,13 +113,16 @@ public final class ChatEngine implements AutoCloseable {
     return cache;
   }
 
-  /** A request that samples as the model's authors recommend, where they do, with a seed of its own for each submit. */
+  /**
+   * Returns a request with the sampling that the model's authors recommend, if any, and a random seed for
+   * each submit.
+   */
   public Request request() {
     Request made = new Request();
     return (recommendsSampling ? made.samplingOfModel(model) : made).randomSeed(true);
   }
 
-  /** The same with what is not null, stops beside those that there are. */
+  /** Does the same with the values that are not null; stop texts are added to the existing ones. */
   public Request request(Double temperature, Double topP, Integer topK, Double frequencyPenalty, Double presencePenalty,
       List<String> stopTexts) {
     Request made = request();
@@ -131,8 +142,9 @@ public final class ChatEngine implements AutoCloseable {
   }
 
   /**
-   * Hands over a conversation. The request has what else is to be set, sampling and lengths; without a number of tokens an
-   * answer may fill what the cache leaves to one job. Read the events with an {@link Answer}.
+   * Submits a conversation. The request has the other settings, such as sampling and lengths. Without a
+   * maximum number of tokens, an answer may use all that the cache allows one job. Read the events with an
+   * {@link Answer}.
    */
   public Job submit(Conversation conversation, Request request, Integer maxNewTokens) {
     fill(conversation, request);
@@ -162,7 +174,7 @@ public final class ChatEngine implements AutoCloseable {
     return dialect.equals(AUTO) && template != null ? template.dialect(model) : dialect;
   }
 
-  /** Frees what {@link #load} made; its jobs end with QUIRE_ERROR_CLOSED. */
+  /** Frees the objects of {@link #load}; its jobs end with QUIRE_ERROR_CLOSED. */
   @Override
   public void close() {
     if (owned == null) {

@@ -5,22 +5,22 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * What a model is to answer: texts in JSON as OpenAI has them, each null where there is none but the messages.
+ * A conversation as JSON texts in OpenAI's format. All but the messages may be null.
  *
  * @param messages a list of messages
  * @param tools a list of tools
- * @param toolChoice "auto", "none" or "required" in quotes, or an object that names a function; null is "auto"
- * @param responseFormat what the text has to be, an object with its type
- * @param calls what calls keep to
+ * @param toolChoice "auto", "none" or "required" in quotes, or an object that names a function; null means "auto"
+ * @param responseFormat the format of the text, an object with its type
+ * @param calls the constraint on calls
  */
 public record Conversation(String messages, String tools, String toolChoice, String responseFormat, Calls calls) {
-  /** What calls keep to though none is required. */
+  /** Constraint on calls if none is required. */
   public enum Calls {
-    /** What the model has learned. */
+    /** No constraint: the model calls as it was trained to. */
     FREE,
-    /** The schemas of their tools. */
+    /** Calls must match the schemas of their tools. */
     STRICT,
-    /** The schema of its tool, and there is at most one; with a choice that requires a call, exactly one. */
+    /** At most one call, which must match its schema; exactly one if the choice requires a call. */
     SINGLE
   }
 
@@ -31,12 +31,15 @@ public record Conversation(String messages, String tools, String toolChoice, Str
     Objects.requireNonNull(messages, "messages");
   }
 
-  /** Messages alone. */
+  /** Creates a conversation with messages only. */
   public static Conversation of(String messages) {
     return new Conversation(messages, null, null, null, Calls.FREE);
   }
 
-  /** An object of JSON with its members in order, so that the same conversation has the same tokens; null values are left out. */
+  /**
+   * Creates a JSON object whose members keep their order, so that the same conversation has the same tokens.
+   * Null values are left out.
+   */
   public static Map<String, Object> object(Object... namesAndValues) {
     Map<String, Object> made = new LinkedHashMap<>();
     for (int i = 0; i < namesAndValues.length; i += 2) {
@@ -47,7 +50,7 @@ public record Conversation(String messages, String tools, String toolChoice, Str
     return made;
   }
 
-  /** Whether the model learns of tools: with "none" it does not. */
+  /** Returns true if the prompt contains the tools; with "none" it does not. */
   boolean hasTools() {
     return tools != null && !NONE.equals(toolChoice);
   }
@@ -56,12 +59,15 @@ public record Conversation(String messages, String tools, String toolChoice, Str
     return toolChoice != null && !toolChoice.equals(NONE) && !toolChoice.equals(AUTO);
   }
 
-  /** Tools alone ask for no constraint: a model calls them as it has learned to. */
+  /**
+   * Returns true if the answer needs a constraint. Tools alone need none: a model calls them as it was
+   * trained to.
+   */
   boolean isConstrained() {
     return responseFormat != null || requiresCall() || (calls != Calls.FREE && hasTools());
   }
 
-  /** The rules of a response constraint, which leave it to the request where reasoning begins. */
+  /** Returns the rules of a response constraint. The request decides where reasoning begins. */
   String rules(String dialect) {
     StringBuilder rules = new StringBuilder("{\"dialect\": \"").append(dialect).append('"');
     if (hasTools()) {

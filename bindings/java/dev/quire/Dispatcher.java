@@ -6,21 +6,24 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 
 /**
- * Waits in one place for the jobs of a runtime: as long as there are jobs one thread sits in the library, in a private
- * queue, and wakes those that wait for one of them. It takes no event: what nobody reads stays with its job and under
- * its {@link Request#eventPolicy}. Nobody parks while it is locked, so that virtual threads may come here too.
+ * Waits for all jobs of a runtime. While there are jobs, one thread waits in the library on a private queue,
+ * and wakes the threads that wait for one of the jobs. It takes no event: events that are not read stay with
+ * their job, subject to its {@link Request#eventPolicy}. No thread blocks while holding its lock, so virtual
+ * threads may use it.
  */
 final class Dispatcher {
-  /** Jobs that are told at once. */
+  /** Number of jobs that one call can report. */
   private static final int MAX_READY = 256;
 
   private final Map<Long, Waiter> waiting = new HashMap<>();
-  /** Null while there is nothing that uses it. */
+  /** Null while it has no users. */
   private EventQueue queue;
-  /** Jobs, submits under way, and aliases. */
+  /** Jobs, running submits, and aliases. */
   private int users;
 
-  /** Makes a native call with a request, whose events come to the dispatcher unless it names a queue. */
+  /**
+   * Makes a native call with a request. Its events go to the dispatcher, unless the request names a queue.
+   */
   <T> T submit(Request request, Supplier<EventQueue> create, LongFunction<T> call) {
     if (request.hasQueue()) {
       return request.with(call);
@@ -37,13 +40,13 @@ final class Dispatcher {
   }
 
   /**
-   * The queue, for what releases it later; without one create makes it, which is null where the queue is there as long as
-   * what is submitted to is in use.
+   * Returns the queue; the caller must release it later. If there is no queue, create makes one. create is
+   * null if the queue exists as long as the target of the submit is in use.
    */
   synchronized EventQueue acquire(Supplier<EventQueue> create) {
     if (queue == null) {
       if (create == null) {
-        throw QuireException.of(ErrorCode.CLOSED, "it is over");
+        throw QuireException.of(ErrorCode.CLOSED, "the job is closed or has ended");
       }
       EventQueue made = create.get();
       Thread thread = new Thread(() -> run(made), "quire-dispatcher");
@@ -57,12 +60,12 @@ final class Dispatcher {
 
   synchronized void release() {
     if (--users == 0) {
-      queue.close(); // which ends the wait in it
+      queue.close(); // ends the thread's wait
       queue = null;
     }
   }
 
-  /** The waiter of a job that was submitted just now. */
+  /** Creates the waiter of a job that was just submitted. */
   synchronized Waiter add(long id) {
     Waiter waiter = new Waiter(this, id);
     users++;
@@ -88,7 +91,7 @@ final class Dispatcher {
         }
       }
     } catch (IllegalStateException | QuireException closed) {
-      // with the last job
+      // the queue was closed with the last job
     }
   }
 

@@ -6,11 +6,11 @@ import java.util.List;
 /**
  * Vectors of texts.
  *
- * @param vectors one a text, in order
- * @param promptTokens of all texts together
+ * @param vectors one vector per text, in order
+ * @param promptTokens number of tokens of all texts together
  */
 public record Embeddings(List<float[]> vectors, long promptTokens) {
-  /** Computes the vectors of all texts together, each of length 1. Throws what the first that failed failed with. */
+  /** Computes the vectors of all texts together, each of length 1. Throws the first failure. */
   public static Embeddings of(Cache cache, List<String> texts, Pooling pooling) {
     List<Job> jobs = new ArrayList<>();
     try {
@@ -27,7 +27,7 @@ public record Embeddings(List<float[]> vectors, long promptTokens) {
       }
       return new Embeddings(vectors, promptTokens);
     } finally {
-      jobs.forEach(Job::close); // what is not over ends
+      jobs.forEach(Job::close); // cancels unfinished jobs
     }
   }
 }

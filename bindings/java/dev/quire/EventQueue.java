@@ -7,26 +7,26 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * One stream of the events of many jobs, those whose {@link Request#queue} it is: a service waits in one place and
- * tells its jobs apart by {@link Event#userData} or {@link Event#jobId}. Any thread may use it at any time; each
- * event is given to one of those that wait. It keeps no job alive.
+ * A stream of the events of many jobs, those whose {@link Request#queue} it is. A service waits in one place
+ * and distinguishes its jobs by {@link Event#userData} or {@link Event#jobId}. Safe for concurrent use; each
+ * event is delivered to one waiting thread. It keeps no job alive.
  */
 public final class EventQueue extends EventQueueCalls {
-  /** The most that one call of drain takes. */
+  /** Maximum number of events that one call of drain takes. */
   private static final int MAX_DRAINED = 1024;
   EventQueue(long value) {
     super(value, QuireNative::quire_queue_free);
   }
 
   /**
-   * Takes the next event; empty where the time passed. The failure of a job is its {@link Event#error}; what is
-   * thrown is of the queue itself: QUIRE_ERROR_CLOSED once it is shut down and nothing is left in it.
+   * Takes the next event; empty if the time has passed. The failure of a job is in {@link Event#error}.
+   * Exceptions are those of the queue itself: QUIRE_ERROR_CLOSED once it is shut down and empty.
    */
   public Optional<Event> poll(Duration timeout) {
     return drain(1, timeout).stream().findFirst();
   }
 
-  /** Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as {@link #poll}. */
+  /** Waits for an event and takes up to maxEvents that are there, otherwise like {@link #poll}. */
   public List<Event> drain(int maxEvents, Duration timeout) {
     long[] taken = new long[Math.max(0, Math.min(maxEvents, MAX_DRAINED))];
     long nanoseconds = timeout.isNegative() ? QuireNativeConstants.QUIRE_WAIT_FOREVER : Settings.nanoseconds(timeout);
@@ -38,7 +38,7 @@ public final class EventQueue extends EventQueueCalls {
     return take(Arrays.copyOf(taken, (int) Math.max(0, count)));
   }
 
-  /** Copies events and frees all of them, also where one cannot be read. */
+  /** Copies events and frees all of them, even if one cannot be read. */
   private static List<Event> take(long[] taken) {
     List<Event> events = new ArrayList<>(taken.length);
     int next = 0;

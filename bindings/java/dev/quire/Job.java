@@ -13,12 +13,12 @@ import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
 /**
- * One generation. Any thread may use it at any time; each event is given to one of those that ask. Waiting holds no
- * thread of the system where the thread that waits is a virtual one. An interrupt ends the wait and not the job: the
+ * One submitted piece of work. Safe for concurrent use; each event is delivered to one of the callers.
+ * Waiting virtual threads occupy no thread of the system. An interrupt ends the wait but not the job: the
  * call throws QUIRE_ERROR_CANCELLED and the thread stays interrupted.
  */
 public final class Job extends JobCalls implements Iterable<Event> {
-  /** Null where the events go to a queue of the program. */
+  /** Null if the events go to a queue of the program. */
   private final Waiter waiter;
   private volatile boolean over;
 
@@ -32,19 +32,19 @@ public final class Job extends JobCalls implements Iterable<Event> {
     this.waiter = waiter;
   }
 
-  /** Takes over a native job that was made from this request. */
+  /** Takes ownership of a native job that was created from this request. */
   static Job of(long value, Dispatcher dispatcher, Request request) {
     return new Job(value, dispatcher, request.hasQueue() ? null : dispatcher.add(QuireNative.quire_job_id(value)));
   }
 
-  /** Waits for the next event; empty once the last one was taken. Throws what the job failed with. */
+  /** Waits for the next event; empty after the final one was taken. Throws the failure of the job. */
   public Optional<Event> next() {
     return poll(Duration.ofNanos(QuireNativeConstants.QUIRE_WAIT_FOREVER));
   }
 
   /**
-   * Takes the next event but a start, or the last one; empty where the time passed or none is left. A negative time,
-   * here and below, does not pass.
+   * Takes the next event other than STARTED, or the final one; empty if the time has passed or none is left.
+   * A negative time, also for the other methods, means no limit.
    */
   public Optional<Event> poll(Duration timeout) {
     long[] taken = new long[1];
@@ -65,7 +65,7 @@ public final class Job extends JobCalls implements Iterable<Event> {
     return Optional.empty();
   }
 
-  /** Waits for the job to end, taking no event; false where the time passed. */
+  /** Waits for the job to end, without taking events; returns false if the time has passed. */
   public boolean waitFor(Duration timeout) {
     return await(new Deadline(timeout), (nanoseconds, cancel) ->
         with(job -> QuireNative.quire_job_wait(job, nanoseconds, cancel))) == 1;
@@ -84,7 +84,10 @@ public final class Job extends JobCalls implements Iterable<Event> {
     }
   }
 
-  /** Asks until there is an answer or the time is over, waiting for news where the dispatcher tells of it. */
+  /**
+   * Polls until there is a result or the time has passed. If there is a dispatcher, it waits for the
+   * dispatcher between polls.
+   */
   private long await(Deadline deadline, NativeWait.Call ask) {
     while (true) {
       NativeWait.requireNoInterrupt();
@@ -131,16 +134,16 @@ public final class Job extends JobCalls implements Iterable<Event> {
   private void requireDispatcher() {
     requireOpen();
     if (waiter == null) {
-      throw new IllegalStateException("the events of this job go to a queue: take them there");
+      throw new IllegalStateException("the events of this job go to a queue; take them from the queue");
     }
   }
 
-  /** Whether the last event was taken. */
+  /** Returns true if the final event was taken. */
   boolean isDrained() {
     return over;
   }
 
-  /** The events as {@link #next} gives them. */
+  /** Returns the events of {@link #next}. */
   @Override
   public Spliterator<Event> spliterator() {
     requireOpen();
@@ -159,18 +162,21 @@ public final class Job extends JobCalls implements Iterable<Event> {
     return Spliterators.iterator(spliterator());
   }
 
-  /** The same as a stream; closing it frees the job, which cancels it where it is not over. */
+  /** Returns the same as a stream. Closing it frees the job, and cancels it if it has not ended. */
   public Stream<Event> stream() {
     return StreamSupport.stream(spliterator(), false).onClose(this::close);
   }
 
-  /** The same by demand. Cancelling the subscription cancels the job. */
+  /** Returns the same as a publisher with demand. Cancelling the subscription cancels the job. */
   public Flow.Publisher<Event> publisher() {
     requireDispatcher();
     return subscriber -> subscriber.onSubscribe(new JobSubscription(this, subscriber));
   }
 
-  /** What the job has come to once it is over, whoever takes its events. Cancelling the future cancels the job. */
+  /**
+   * Returns a future with the result of the job, regardless of which thread takes its events. Cancelling the future cancels the
+   * job.
+   */
   public CompletableFuture<JobInfo> future() {
     requireDispatcher();
     CompletableFuture<JobInfo> future = new CompletableFuture<>() {

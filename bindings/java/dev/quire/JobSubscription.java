@@ -5,7 +5,10 @@ import java.util.concurrent.Flow;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** The events of a job by demand: as many as its one subscriber asks for, on the common pool, one after another. */
+/**
+ * Delivers the events of a job to one subscriber, as many as it requests, one after another on the common
+ * pool.
+ */
 final class JobSubscription implements Flow.Subscription {
   private final Job job;
   private final Flow.Subscriber<? super Event> subscriber;
@@ -41,7 +44,7 @@ final class JobSubscription implements Flow.Subscription {
     over = true;
   }
 
-  /** One thread at a time; another one leaves its turn to that. */
+  /** Delivers events on one thread at a time; a second thread leaves the work to the first. */
   private void pump() {
     if (turns.getAndIncrement() != 0) {
       return;

@@ -1,20 +1,22 @@
 package dev.quire;
 
-/** Settings of a {@link Model}. Untouched ones have their defaults. Not for several threads at once. */
+/**
+ * Settings of a {@link Model}. Settings that are not set have their defaults. Not safe for concurrent use.
+ */
 public final class ModelOptions extends ModelOptionsSettings {
-  /** Nothing set: each option has its default. */
+  /** Creates options with every default. */
   public ModelOptions() {}
 
   private Progress progress;
   private Cancel cancel;
 
-  /** Told how far the load is. */
+  /** Sets the function that receives the progress of the load. */
   public ModelOptions progress(Progress progress) {
     this.progress = progress;
     return this;
   }
 
-  /** Loads what is filled in, and tells how far it is. */
+  /** Loads the model of filled options, with its progress. */
   Model load(long runtime, long filled, Dispatcher dispatcher) {
     return ProgressCalls.during(progress, number -> {
       QuireNative.quire_model_options_set_progress(filled, number);
@@ -23,7 +25,7 @@ public final class ModelOptions extends ModelOptionsSettings {
     });
   }
 
-  /** Stops the load when triggered. */
+  /** Sets a switch that ends the load. */
   public ModelOptions cancel(Cancel cancel) {
     this.cancel = cancel;
     return this;

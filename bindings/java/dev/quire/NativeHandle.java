@@ -7,13 +7,13 @@ import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 
 /**
- * Owns a native object. The library checks every handle that it is given, so that a call which races with close
- * fails cleanly; what is left to do here is to free once, and to free what was forgotten.
+ * Owner of a native object. The library checks every handle, so a call that races with close fails cleanly.
+ * This class only ensures that the object is freed once, and also if it is never closed.
  */
 abstract class NativeHandle implements AutoCloseable {
   private static final Cleaner CLEANER = Cleaner.create();
 
-  /** What outlives the owner; holds no reference to it. */
+  /** State that outlives the owner; it holds no reference to the owner. */
   private static final class State implements Runnable {
     final AtomicLong value;
     final LongConsumer free;
@@ -40,7 +40,7 @@ abstract class NativeHandle implements AutoCloseable {
     cleanable = CLEANER.register(this, state);
   }
 
-  /** Makes a call on the object, which stays alive until the call is over. */
+  /** Makes a call on the object, which is kept alive until the call has returned. */
   final <T> T with(LongFunction<T> call) {
     try {
       long value = state.value.get();
@@ -53,12 +53,15 @@ abstract class NativeHandle implements AutoCloseable {
     }
   }
 
-  /** The same for an object that may be null, for which the call gets 0. */
+  /** Does the same for an object that may be null; the call then gets 0. */
   static <T> T withOrNone(NativeHandle handle, LongFunction<T> call) {
     return handle == null ? call.apply(0) : handle.with(call);
   }
 
-  /** Frees the object; any order, any thread, any number of times. What was made from it stays usable. */
+  /**
+   * Frees the object; allowed in any order, from any thread, any number of times. Objects created from it
+   * stay usable.
+   */
   @Override
   public void close() {
     cleanable.clean();

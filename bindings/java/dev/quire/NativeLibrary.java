@@ -5,11 +5,15 @@ import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Loads the native library once: from -Dquire.native.dir, else from this jar, else by java.library.path. */
+/**
+ * Loads the native library once: from -Dquire.native.dir, otherwise from this jar, otherwise from
+ * java.library.path.
+ */
 final class NativeLibrary {
   private NativeLibrary() {}
 
-  // Where a jar that is shipped carries them (packaging/dist/jar.py). The second looks for the first beside itself.
+  // Paths of the libraries in a shipped jar (packaging/dist/jar.py). The second library finds the first in
+  // its own folder.
   private static final String FOLDER = "native/linux-x86_64/";
   private static final String[] CARRIED = {
     "libquire.so." + libraryAbi(), System.mapLibraryName("quire_java")
@@ -17,7 +21,7 @@ final class NativeLibrary {
 
   private static boolean loaded;
 
-  /** Fails where the library is missing or does not fit this package, each time for the reason. */
+  /** Fails with the reason, on each call, if the library is missing or does not fit this package. */
   static synchronized void load() {
     if (loaded) {
       return;
@@ -39,7 +43,10 @@ final class NativeLibrary {
     return major == 0 ? "0." + QuireNativeConstants.QUIRE_ABI_MINOR : Integer.toString(major);
   }
 
-  /** The linker wants files: they lie in a new folder of the user alone, and are gone once they are loaded. */
+  /**
+   * Unpacks and loads the libraries. The linker needs files, so they are written to a new folder that only
+   * the user can read, and removed after loading.
+   */
   private static void loadCarried() {
     try {
       Path folder = Files.createTempDirectory("quire-");
@@ -58,8 +65,8 @@ final class NativeLibrary {
       }
     } catch (IOException e) {
       throw new UnsatisfiedLinkError(
-          "cannot unpack the native library of the jar: " + e + "; name a folder with -Djava.io.tmpdir, or one that"
-              + " has the library with -Dquire.native.dir");
+          "cannot unpack the native library of the jar: " + e + "; set -Djava.io.tmpdir to a writable folder, or"
+              + " -Dquire.native.dir to a folder with the library");
     }
   }
 }

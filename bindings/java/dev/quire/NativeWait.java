@@ -3,9 +3,12 @@ package dev.quire;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
 
-/** A wait in the library that an interrupt ends: the JVM closes a channel whose thread is interrupted. */
+/**
+ * A wait in the library that an interrupt ends. It uses that the JVM closes a channel whose thread is
+ * interrupted.
+ */
 final class NativeWait extends AbstractInterruptibleChannel {
-  /** Waits in the library for so many nanoseconds, or until the cancel is triggered. */
+  /** Waits in the library for the given nanoseconds, or until the cancel is triggered. */
   interface Call {
     long ask(long nanoseconds, long cancel);
   }
@@ -14,7 +17,10 @@ final class NativeWait extends AbstractInterruptibleChannel {
 
   private NativeWait() {}
 
-  /** Asks without waiting first; what the call answers, or a QuireException where the thread is interrupted. */
+  /**
+   * Polls first, then waits. Returns the result of the call; throws a QuireException if the thread is
+   * interrupted.
+   */
   static long until(long nanoseconds, Call call) {
     requireNoInterrupt();
     long answer = call.ask(0, 0);
@@ -43,7 +49,7 @@ final class NativeWait extends AbstractInterruptibleChannel {
         requireNoInterrupt();
       }
     } catch (java.nio.channels.AsynchronousCloseException closed) {
-      throw new AssertionError(closed); // nobody else has the channel
+      throw new AssertionError(closed); // no other thread has the channel
     }
     return answer[0];
   }

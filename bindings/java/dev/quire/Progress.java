@@ -1,12 +1,13 @@
 package dev.quire;
 
-/** Is told how far a load is. */
+/** Receives the progress of a load. */
 @FunctionalInterface
 public interface Progress {
   /**
-   * Called by the thread that loads, in bytes of the files, the last time with doneBytes == totalBytes. Calls that wait,
-   * load, create or close a runtime, model or cache fail with QUIRE_ERROR_REENTRANT here; {@link Cancel#trigger} ends
-   * the load. Where this throws it is called no more, and the load throws the same once it is over.
+   * Called on the thread that loads, in bytes of the files; in the last call doneBytes == totalBytes. Inside
+   * it, calls that wait, load, create or close a runtime, model or cache fail with QUIRE_ERROR_REENTRANT.
+   * {@link Cancel#trigger} ends the load. If this throws, it is not called again, and the load throws the
+   * same once it has ended.
    */
   void tell(long doneBytes, long totalBytes);
 }

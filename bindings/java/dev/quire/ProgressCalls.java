@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongFunction;
 
-/** Hands what the library tells of a load to its {@link Progress}. */
+/** Passes the progress of loads to their {@link Progress}. */
 final class ProgressCalls {
   private static final Map<Long, ProgressCalls> UNDER_WAY = new ConcurrentHashMap<>();
   private static final AtomicLong LAST = new AtomicLong();
@@ -18,7 +18,7 @@ final class ProgressCalls {
     this.progress = progress;
   }
 
-  /** Makes a load with the number that stands for progress, 0 where that is null. */
+  /** Makes a load with the number of the progress, or 0 if that is null. */
   static Model during(Progress progress, LongFunction<Model> load) {
     if (progress == null) {
       return load.apply(0);
@@ -44,7 +44,7 @@ final class ProgressCalls {
     throw exception;
   }
 
-  /** Called by the native layer; throws nothing, since that could not pass through the library. */
+  /** Called by the native layer. Throws nothing, since an exception could not pass through the library. */
   static void tell(long number, long doneBytes, long totalBytes) {
     UNDER_WAY.get(number).tell(doneBytes, totalBytes);
   }

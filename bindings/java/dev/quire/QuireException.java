@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Optional;
 
-/** A call that failed: a code that a program can act on, and one line of text for a person. */
+/** A failed call: a code that a program can act on, and one line of text for a person. */
 public final class QuireException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
@@ -21,7 +21,7 @@ public final class QuireException extends RuntimeException {
     this.retryAfter = retryAfter;
   }
 
-  /** Called by the native layer with its error object, which it frees. */
+  /** Creates the exception for an error object; called by the native layer, which frees that object. */
   static QuireException of(long error, byte[] utf8) {
     return new QuireException(QuireNative.quire_error_code(error), Utf8.string(utf8),
         QuireNative.quire_error_is_retryable(error) == 1, QuireNative.quire_error_retry_after_ns(error));
@@ -31,7 +31,7 @@ public final class QuireException extends RuntimeException {
     return new QuireException(code.value, message, false, -1);
   }
 
-  /** What a job failed with, as its last event says. */
+  /** Creates the exception for the failure of a job, from its final event. */
   static QuireException ofEvent(long event) {
     return new QuireException(QuireNative.quire_event_error_code(event),
         Utf8.string(QuireNative.quire_event_error_message(event)), false, -1);
@@ -41,17 +41,17 @@ public final class QuireException extends RuntimeException {
     return code;
   }
 
-  /** Whether the same call may succeed later though the caller changes nothing. */
+  /** Returns true if the same call may succeed later without any change by the caller. */
   public boolean isRetryable() {
     return retryable;
   }
 
-  /** After how long another try is worth it; empty where nobody can tell. */
+  /** Returns the time to wait before another try; empty if unknown. */
   public Optional<Duration> retryAfter() {
     return retryAfter < 0 ? Optional.empty() : Optional.of(Duration.ofNanos(retryAfter));
   }
 
-  /** The name of the code that a script can match, such as "invalid_argument". */
+  /** Returns the name of the code for scripts, such as "invalid_argument". */
   public String codeName() {
     return new String(QuireNative.quire_error_code_name(number), StandardCharsets.UTF_8);
   }

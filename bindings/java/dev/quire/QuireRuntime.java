@@ -1,17 +1,17 @@
 package dev.quire;
 
-/** The devices that models are loaded on. Any thread may use it at any time. */
+/** The owner of the devices that models are loaded on. Safe for concurrent use. */
 public final class QuireRuntime extends RuntimeCalls {
   private QuireRuntime(long value) {
     super(value, QuireNative::quire_runtime_free, new Dispatcher());
   }
 
-  /** A runtime with one thread per core. */
+  /** Creates a runtime with one thread per core. */
   public static QuireRuntime create() {
     return create(new RuntimeOptions());
   }
 
-  /** A runtime that computes with so many threads; 0 is one per core. */
+  /** Creates a runtime that computes with the given number of threads; 0 means one per core. */
   public static QuireRuntime create(int numThreads) {
     return create(new RuntimeOptions().numThreads(numThreads));
   }
@@ -31,7 +31,7 @@ public final class QuireRuntime extends RuntimeCalls {
     return options.with(path, filled -> with(runtime -> options.load(runtime, filled, dispatcher)));
   }
 
-  /** An alias without a cache; messages and lines of the log call it by the name. */
+  /** Creates an alias without a cache; messages and log lines use its name. */
   public Alias createAlias(String name) {
     dispatcher.acquire(this::createQueue);
     try {
@@ -42,7 +42,7 @@ public final class QuireRuntime extends RuntimeCalls {
     }
   }
 
-  /** The version of the library that is loaded, such as "0.1.0". */
+  /** Returns the version of the loaded library, such as "0.1.0". */
   public static String libraryVersion() {
     NativeLibrary.load();
     return Utf8.string(QuireNative.quire_version_string());

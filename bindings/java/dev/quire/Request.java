@@ -1,18 +1,18 @@
 package dev.quire;
 
-/** What a job does. Untouched settings have their defaults. Not for several threads at once. */
+/** Description of a job. Settings that are not set have their defaults. Not safe for concurrent use. */
 public final class Request extends RequestSettings {
   private boolean hasQueue;
 
-  /** A request without a prompt: for a fork, or one whose prompt is made of parts. */
+  /** Creates a request without a prompt: for a fork, or for a prompt made of parts. */
   public Request() {}
 
-  /** A request to go on after this text. */
+  /** Creates a request to continue this text. */
   public Request(String prompt) {
     promptText(prompt);
   }
 
-  /** A request to go on after these tokens. */
+  /** Creates a request to continue these tokens. */
   public Request(int[] prompt) {
     promptTokens(prompt);
   }
@@ -21,7 +21,7 @@ public final class Request extends RequestSettings {
     return hasQueue;
   }
 
-  /** Events of the job come to this queue. */
+  /** Sets the queue that receives the events of the job. */
   public Request queue(EventQueue queue) {
     hasQueue = true;
     return set(request -> queue.with(value -> QuireNative.quire_job_request_set_queue(request, value)));

@@ -9,7 +9,9 @@ import java.util.function.Function;
 import java.util.function.IntFunction;
 import java.util.function.ToLongFunction;
 
-/** Fetches results whose size the library tells: asks for it, makes room, and asks again where it grew meanwhile. */
+/**
+ * Fetches results of any size: queries the size, allocates memory, and queries again if the result has grown.
+ */
 final class Results {
   private Results() {}
 

@@ -7,7 +7,9 @@ import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 import java.util.function.LongSupplier;
 
-/** Settings, kept as calls that are made on a native object when it is used. Not for several threads at once. */
+/**
+ * Settings, stored as calls that are made on a native object when it is used. Not safe for concurrent use.
+ */
 abstract class Settings<S extends Settings<S>> {
   private final List<LongConsumer> setters = new ArrayList<>();
   private final LongSupplier create;
@@ -24,7 +26,7 @@ abstract class Settings<S extends Settings<S>> {
     return (S) this;
   }
 
-  /** Makes a native object for one call, fills it and frees it. */
+  /** Creates a native object for one call, fills it and frees it. */
   final <T> T with(LongFunction<T> call) {
     long filled = create.getAsLong();
     try {
@@ -35,7 +37,7 @@ abstract class Settings<S extends Settings<S>> {
     }
   }
 
-  /** Nanoseconds; what is longer than the library can count is as long as it can. */
+  /** Converts to nanoseconds; a time too long for the library becomes its maximum. */
   static long nanoseconds(Duration duration) {
     try {
       return duration.toNanos();

@@ -5,7 +5,7 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
-/** Text crosses the native boundary as UTF-8 bytes; what is no Unicode is refused, never replaced. */
+/** Converts text to and from UTF-8. Text that is not valid Unicode is refused, never replaced. */
 final class Utf8 {
   private Utf8() {}
 
@@ -16,7 +16,7 @@ final class Utf8 {
       encoded.get(bytes);
       return bytes;
     } catch (CharacterCodingException loneSurrogate) {
-      throw QuireException.of(ErrorCode.ENCODING, "text: a lone surrogate, which no UTF-8 has");
+      throw QuireException.of(ErrorCode.ENCODING, "text: has a lone surrogate, which UTF-8 cannot encode");
     }
   }
 

@@ -7,8 +7,9 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Lets any number of threads wait for news of one job, virtual ones without a thread of the system. News is counted:
- * whoever waits names the count that was there when the job was last asked.
+ * Lets any number of threads wait for events of one job; waiting virtual threads occupy no thread of the
+ * system. Wakes are counted: a thread waits for a count other than the one it read before it last polled the
+ * job.
  */
 final class Waiter {
   private final Dispatcher dispatcher;
@@ -32,7 +33,7 @@ final class Waiter {
     }
   }
 
-  /** Waits for more news than that, so many nanoseconds at most. */
+  /** Waits for another count than `seen`, at most for the given nanoseconds. */
   void await(long seen, long nanoseconds) {
     long left = nanoseconds;
     lock.lock();
@@ -41,13 +42,13 @@ final class Waiter {
         left = changed.awaitNanos(left);
       }
     } catch (InterruptedException interrupted) {
-      Thread.currentThread().interrupt(); // whoever waits looks at that
+      Thread.currentThread().interrupt(); // the caller checks this
     } finally {
       lock.unlock();
     }
   }
 
-  /** Runs once, on the common pool, when there is more news than that. */
+  /** Runs the listener once, on the common pool, when the count differs from `seen`. */
   void onNews(long seen, Runnable listener) {
     lock.lock();
     try {
@@ -75,7 +76,7 @@ final class Waiter {
     told.forEach(ForkJoinPool.commonPool()::execute);
   }
 
-  /** The last news. */
+  /** Removes the waiter from the dispatcher and wakes all threads. */
   void end() {
     dispatcher.remove(id);
     wake();

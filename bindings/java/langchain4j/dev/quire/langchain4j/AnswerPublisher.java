@@ -12,7 +12,10 @@ import java.util.concurrent.Flow;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** A request as a stream of langchain4j's events: each subscription is a job, which does not run ahead of its demand. */
+/**
+ * A request as a stream of langchain4j's events. Each subscription is a job, which does not run ahead of its
+ * demand.
+ */
 final class AnswerPublisher implements Flow.Publisher<ChatModelStreamingEvent> {
   private final ChatModelSettings settings;
   private final ChatRequest request;
@@ -35,26 +38,26 @@ final class AnswerPublisher implements Flow.Publisher<ChatModelStreamingEvent> {
     job.publisher().subscribe(new Relay(job, request, subscriber));
   }
 
-  /** The subscription of a stream that has failed before it began. */
+  /** Subscription of a stream that failed before it began. */
   private static final class Nothing implements Flow.Subscription {
     @Override
     public void request(long count) {
-      // there is nothing to give
+      // there are no events
     }
 
     @Override
     public void cancel() {
-      // it is over
+      // it has already ended
     }
   }
 
-  /** Between the events of a job and a subscriber: of one event of the job come none, one or several. */
+  /** Converts the events of a job for a subscriber; an event of the job becomes none, one or several. */
   private static final class Relay implements Flow.Subscriber<Event>, Flow.Subscription {
     private final Job job;
     private final ChatRequest request;
     private final Flow.Subscriber<? super ChatModelStreamingEvent> subscriber;
     private final Answer answer = new Answer();
-    /** Touched by the thread that has the turn. */
+    /** Used only by the thread that runs pump. */
     private final Queue<ChatModelStreamingEvent> ready = new ArrayDeque<>();
     private final AtomicLong demand = new AtomicLong();
     private final AtomicInteger turns = new AtomicInteger();
@@ -87,7 +90,7 @@ final class AnswerPublisher implements Flow.Publisher<ChatModelStreamingEvent> {
       pump();
     }
 
-    /** Frees the job, which ends it within a step where it is not over. */
+    /** Frees the job, which ends within a step if it is still running. */
     @Override
     public void cancel() {
       over = true;
@@ -113,7 +116,7 @@ final class AnswerPublisher implements Flow.Publisher<ChatModelStreamingEvent> {
       pump();
     }
 
-    /** One thread at a time; another one leaves its turn to that. */
+    /** Delivers events on one thread at a time; a second thread leaves the work to the first. */
     private void pump() {
       if (turns.getAndIncrement() != 0) {
         return;

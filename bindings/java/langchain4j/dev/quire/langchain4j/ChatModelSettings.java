@@ -7,10 +7,10 @@ import dev.quire.ChatEngine;
 import java.util.List;
 import java.util.Objects;
 
-/** What answers the requests of a chat model, and what it adds to each of them. */
+/** Settings of a chat model: its engine, and defaults for each request. */
 record ChatModelSettings(ChatEngine engine, ChatRequestParameters parameters, List<ChatModelListener> listeners,
     boolean parallelCalls) {
-  /** What the builders of both chat models have. */
+  /** Builder methods common to both chat models. */
   @SuppressWarnings("unchecked")
   public abstract static class Builder<T extends Builder<T>> {
     private ChatEngine engine;
@@ -20,13 +20,13 @@ record ChatModelSettings(ChatEngine engine, ChatRequestParameters parameters, Li
 
     Builder() {}
 
-    /** The model that answers; it stays the caller's, and may serve any number of these. */
+    /** Sets the engine. The caller owns it; it may serve any number of models. */
     public T engine(ChatEngine chosen) {
       engine = chosen;
       return (T) this;
     }
 
-    /** What a request does not say. */
+    /** Sets the defaults for requests. */
     public T defaultRequestParameters(ChatRequestParameters defaults) {
       parameters = Objects.requireNonNull(defaults, "parameters");
       return (T) this;
@@ -37,7 +37,10 @@ record ChatModelSettings(ChatEngine engine, ChatRequestParameters parameters, Li
       return (T) this;
     }
 
-    /** False: an answer has one call at most, which keeps to the schema of its tool. True by default. */
+    /**
+     * Sets whether an answer may have several calls. If false, it has at most one, which must match the
+     * schema of its tool. Default: true.
+     */
     public T parallelToolCalls(boolean parallel) {
       parallelCalls = parallel;
       return (T) this;

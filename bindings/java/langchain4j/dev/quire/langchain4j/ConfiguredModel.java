@@ -6,7 +6,7 @@ import dev.langchain4j.model.chat.request.ChatRequestParameters;
 import java.util.List;
 import java.util.Set;
 
-/** What langchain4j asks of every chat model before a request, as the settings say. */
+/** Properties of a chat model that langchain4j reads before a request, from the settings. */
 abstract class ConfiguredModel {
   final ChatModelSettings settings;
 

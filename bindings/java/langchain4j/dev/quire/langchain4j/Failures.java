@@ -8,7 +8,10 @@ import dev.langchain4j.exception.TimeoutException;
 import dev.langchain4j.exception.UnsupportedFeatureException;
 import dev.quire.QuireException;
 
-/** Failures of the library as langchain4j's exceptions: the code and the line, and the failure itself as the cause. */
+/**
+ * Converts failures of the library to langchain4j's exceptions, with code and message, and the failure as the
+ * cause.
+ */
 final class Failures {
   private Failures() {}
 

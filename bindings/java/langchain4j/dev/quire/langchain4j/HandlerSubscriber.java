@@ -14,8 +14,8 @@ import dev.langchain4j.model.chat.response.StreamingHandle;
 import java.util.concurrent.Flow;
 
 /**
- * Tells a handler the events of a stream. What a handler throws is told to its onError, and the stream goes on, as
- * langchain4j has it.
+ * Passes the events of a stream to a handler. An exception of the handler is passed to its onError, and the
+ * stream continues, as langchain4j requires.
  */
 final class HandlerSubscriber implements Flow.Subscriber<ChatModelStreamingEvent>, StreamingHandle {
   private final StreamingChatResponseHandler handler;
@@ -64,13 +64,13 @@ final class HandlerSubscriber implements Flow.Subscriber<ChatModelStreamingEvent
       handler.onError(failure);
     } catch (RuntimeException thrown) {
       System.getLogger(HandlerSubscriber.class.getName())
-          .log(System.Logger.Level.WARNING, "onError of a handler has thrown", thrown);
+          .log(System.Logger.Level.WARNING, "onError of a handler has thrown an exception", thrown);
     }
   }
 
   @Override
   public void onComplete() {
-    // the last event has told it
+    // the last event was the end
   }
 
   @Override

@@ -13,15 +13,15 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Flow;
 
 /**
- * langchain4j's chat model over a model in this process. A wait parks the thread that calls, which may be a virtual one;
- * {@code chatAsync} holds none, and cancelling its future ends the job within a step.
+ * langchain4j's chat model with a model in this process. A call blocks its thread, which may be virtual.
+ * {@code chatAsync} blocks none, and cancelling its future ends the job within a step.
  */
 public final class QuireChatModel extends ConfiguredModel implements ChatModel {
   private QuireChatModel(ChatModelSettings.Builder<?> builder) {
     super(builder.settings());
   }
 
-  /** A model with every default. */
+  /** Creates a model with every default. */
   public static QuireChatModel of(ChatEngine engine) {
     return builder().engine(engine).build();
   }

@@ -11,7 +11,7 @@ import dev.quire.Pooling;
 import dev.quire.QuireException;
 import java.util.List;
 
-/** langchain4j's embedding model over a model in this process: the texts of a call are computed together. */
+/** langchain4j's embedding model with a model in this process. The texts of a call are computed together. */
 public final class QuireEmbeddingModel extends DimensionAwareEmbeddingModel {
   private final ChatEngine engine;
   private final Pooling pooling;
@@ -21,12 +21,12 @@ public final class QuireEmbeddingModel extends DimensionAwareEmbeddingModel {
     this.pooling = pooling;
   }
 
-  /** Vectors of length 1, the mean of the states of a text. */
+  /** Creates a model for vectors of length 1, the mean of the hidden states of a text. */
   public static QuireEmbeddingModel of(ChatEngine engine) {
     return of(engine, Pooling.MEAN);
   }
 
-  /** Vectors of length 1, made of the states of a text as the model's authors say. */
+  /** Creates a model for vectors of length 1 with the given pooling, which the model's authors define. */
   public static QuireEmbeddingModel of(ChatEngine engine, Pooling pooling) {
     return new QuireEmbeddingModel(engine, pooling);
   }
@@ -42,7 +42,7 @@ public final class QuireEmbeddingModel extends DimensionAwareEmbeddingModel {
     }
   }
 
-  /** The width of the model's states, without computing one. */
+  /** Returns the hidden size of the model, without computing a vector. */
   @Override
   protected Integer knownDimension() {
     return engine.model().info().hiddenSize();

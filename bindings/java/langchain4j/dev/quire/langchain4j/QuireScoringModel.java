@@ -17,8 +17,9 @@ import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
 
 /**
- * langchain4j's scoring model by the likelihood of the query: a text is as relevant as the query is likely after it, the
- * mean of the logarithms of its tokens' probabilities. So any model that generates can order texts; scores are at most 0.
+ * langchain4j's scoring model, based on the likelihood of the query. The score of a text is the mean
+ * log-probability of the query's tokens after the text. So any generating model can rank texts; scores are at
+ * most 0.
  */
 public final class QuireScoringModel implements ScoringModel {
   private final ChatEngine engine;
@@ -29,12 +30,15 @@ public final class QuireScoringModel implements ScoringModel {
     this.prompt = prompt;
   }
 
-  /** The query follows the text on a line of its own. */
+  /** Creates a model that puts the query after the text, on a line of its own. */
   public static QuireScoringModel of(ChatEngine engine) {
     return of(engine, text -> text + "\n");
   }
 
-  /** The query follows what the prompt makes of the text, such as an instruction to ask a question about it. */
+  /**
+   * Creates a model that puts the query after the result of `prompt` for the text, such as an instruction to
+   * ask a question about it.
+   */
   public static QuireScoringModel of(ChatEngine engine, UnaryOperator<String> prompt) {
     return new QuireScoringModel(engine, Objects.requireNonNull(prompt, "prompt"));
   }
@@ -58,7 +62,7 @@ public final class QuireScoringModel implements ScoringModel {
     } catch (QuireException failure) {
       throw Failures.of(failure);
     } finally {
-      jobs.forEach(Job::close); // what is not over ends
+      jobs.forEach(Job::close); // cancels unfinished jobs
     }
   }
 

@@ -8,16 +8,16 @@ import dev.quire.ChatEngine;
 import java.util.concurrent.Flow;
 
 /**
- * langchain4j's streaming chat model over a model in this process. Handlers and subscribers are called on the common pool,
- * and no thread waits meanwhile. Cancelling, by the handle that a handler is given or by the subscription, ends the job
- * within a step; nothing is told afterwards.
+ * langchain4j's streaming chat model with a model in this process. Handlers and subscribers are called on the
+ * common pool, and no thread blocks meanwhile. Cancelling, by the handle of a handler or by the subscription,
+ * ends the job within a step; no events follow.
  */
 public final class QuireStreamingChatModel extends ConfiguredModel implements StreamingChatModel {
   private QuireStreamingChatModel(ChatModelSettings.Builder<?> builder) {
     super(builder.settings());
   }
 
-  /** A model with every default. */
+  /** Creates a model with every default. */
   public static QuireStreamingChatModel of(ChatEngine engine) {
     return builder().engine(engine).build();
   }

@@ -30,7 +30,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
-/** langchain4j's requests as jobs. */
+/** Converts langchain4j's requests to jobs. */
 final class Requests {
   private Requests() {}
 
@@ -82,7 +82,7 @@ final class Requests {
             object("schema", closed(JsonSchemaElementJsonUtils.toMap(schema.rootElement())))));
   }
 
-  /** A schema made of a class names all members that there may be, and does not say so. */
+  /** Closes a schema that was derived from a class: such a schema lists all members but allows others. */
   private static Object closed(Object schema) {
     if (schema instanceof List<?> list) {
       return list.stream().map(Requests::closed).toList();
@@ -111,10 +111,10 @@ final class Requests {
     } else if (message instanceof CustomMessage custom) {
       return custom.attributes();
     }
-    throw new UnsupportedFeatureException("messages: a message of the type " + message.type() + " is not known");
+    throw new UnsupportedFeatureException("messages: a message of the type " + message.type() + " is not supported");
   }
 
-  /** A single text as such, several as parts. */
+  /** Returns a single text as a string, several as parts. */
   private static Object content(List<Content> contents) {
     List<String> texts = contents.stream().map(Requests::text).toList();
     return texts.size() == 1 ? texts.get(0) : texts.stream().map(text -> object("type", "text", "text", text)).toList();
@@ -124,7 +124,7 @@ final class Requests {
     if (content instanceof TextContent text) {
       return text.text();
     }
-    throw new UnsupportedFeatureException("messages: content of the type " + content.type() + "; models here read text");
+    throw new UnsupportedFeatureException("messages: content of the type " + content.type() + " is not supported; only text is");
   }
 
   private static Map<String, Object> answerMessage(AiMessage answer) {

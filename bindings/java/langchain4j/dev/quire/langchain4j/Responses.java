@@ -19,11 +19,11 @@ import dev.quire.Job;
 import dev.quire.Usage;
 import java.util.Collection;
 
-/** Events and answers of jobs in langchain4j's form. */
+/** Converts events and answers of jobs to langchain4j. */
 final class Responses {
   private Responses() {}
 
-  /** Adds what an event says that the answer has just taken. */
+  /** Adds the events for an event that the answer has just taken. */
   static void addTo(Collection<ChatModelStreamingEvent> said, Event event, Answer answer) {
     String text = event.responseText();
     switch (event.responseKind()) {

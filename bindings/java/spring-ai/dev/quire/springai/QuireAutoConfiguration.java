@@ -10,14 +10,17 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
 
-/** The models of an application that names a directory in spring.ai.quire.path; each bean may be the application's own. */
+/**
+ * Models of an application that sets spring.ai.quire.path to a directory. The application can replace each
+ * bean.
+ */
 @AutoConfiguration
 @EnableConfigurationProperties(QuireProperties.class)
 @ConditionalOnProperty("spring.ai.quire.path")
 public class QuireAutoConfiguration {
   private static final String NAME = "quire";
 
-  /** Loaded once; it goes with the application. */
+  /** Loads the engine once; it is closed with the application. */
   @Bean(destroyMethod = "close")
   @ConditionalOnMissingBean
   public ChatEngine quireChatEngine(QuireProperties properties) {

@@ -14,21 +14,21 @@ import reactor.adapter.JdkFlowAdapter;
 import reactor.core.publisher.Flux;
 
 /**
- * Spring AI's chat model, whole and streamed, over a model in this process. A call parks the thread that calls; a Flux holds
- * none, and its job does not run ahead of the demand. Calls of tools come out as such: whoever has registered the tools
- * runs them. What fails is a {@link dev.quire.QuireException}, with its code and the library's line.
+ * Spring AI's chat model, whole and streamed, with a model in this process. A call blocks its thread. A Flux
+ * blocks none, and its job does not run ahead of the demand. Tool calls are returned as such; the application
+ * runs its tools. Failures are a {@link dev.quire.QuireException} with code and message of the library.
  */
 public final class QuireChatModel implements ChatModel {
   private final ChatEngine engine;
   private final QuireChatOptions options;
 
-  /** The options are what a prompt does not say. The engine stays the caller's. */
+  /** Creates a model with default options for prompts. The caller owns the engine. */
   public QuireChatModel(ChatEngine engine, QuireChatOptions options) {
     this.engine = Objects.requireNonNull(engine, "engine");
     this.options = Objects.requireNonNull(options, "options");
   }
 
-  /** A model with every default. */
+  /** Creates a model with every default. */
   public QuireChatModel(ChatEngine engine) {
     this(engine, QuireChatOptions.builder().build());
   }
@@ -43,7 +43,7 @@ public final class QuireChatModel implements ChatModel {
     }
   }
 
-  /** Cancelling ends the job within a step. Each subscription is a request. */
+  /** Streams an answer. Cancelling ends the job within a step. Each subscription is a request. */
   @Override
   public Flux<ChatResponse> stream(Prompt prompt) {
     QuireChatOptions merged = merged(prompt);

@@ -6,7 +6,7 @@ import org.springframework.ai.chat.prompt.ChatOptions;
 import org.springframework.ai.model.tool.DefaultToolCallingChatOptions;
 import org.springframework.ai.model.tool.StructuredOutputChatOptions;
 
-/** Spring AI's portable options, tools and schemas, and what is the library's own. */
+/** Spring AI's portable options, tools and schemas, and options of the library. */
 public final class QuireChatOptions extends DefaultToolCallingChatOptions implements StructuredOutputChatOptions {
   private final @Nullable String outputSchema;
   private final @Nullable String toolChoice;
@@ -23,23 +23,23 @@ public final class QuireChatOptions extends DefaultToolCallingChatOptions implem
     seed = from.seed;
   }
 
-  /** The JSON schema that the text of the answer keeps to, by constraint. */
+  /** Returns the JSON schema that the text of the answer must match; a constraint enforces it. */
   @Override
   public @Nullable String getOutputSchema() {
     return outputSchema;
   }
 
-  /** "auto", "none", "required", or the name of the tool that is to be called. */
+  /** Returns "auto", "none", "required", or the name of the tool to call. */
   public @Nullable String getToolChoice() {
     return toolChoice;
   }
 
-  /** False: an answer has one call at most, which keeps to the schema of its tool. */
+  /** Returns false if an answer has at most one call, which must match the schema of its tool. */
   public @Nullable Boolean getParallelToolCalls() {
     return parallelToolCalls;
   }
 
-  /** Of the draw; without one each request draws its own. */
+  /** Returns the seed of sampling; without one each request gets a random seed. */
   public @Nullable Long getSeed() {
     return seed;
   }

@@ -14,28 +14,31 @@ import org.springframework.ai.embedding.EmbeddingRequest;
 import org.springframework.ai.embedding.EmbeddingResponse;
 import org.springframework.ai.embedding.EmbeddingResponseMetadata;
 
-/** Spring AI's embedding model over a model in this process: the texts of a call are computed together. */
+/** Spring AI's embedding model with a model in this process. The texts of a call are computed together. */
 public final class QuireEmbeddingModel implements EmbeddingModel {
   private final ChatEngine engine;
   private final Pooling pooling;
 
-  /** Vectors of length 1, the mean of the states of a text. */
+  /** Creates a model for vectors of length 1, the mean of the hidden states of a text. */
   public QuireEmbeddingModel(ChatEngine engine) {
     this(engine, Pooling.MEAN);
   }
 
-  /** Vectors of length 1, made of the states of a text as the model's authors say. */
+  /** Creates a model for vectors of length 1 with the given pooling, which the model's authors define. */
   public QuireEmbeddingModel(ChatEngine engine, Pooling pooling) {
     this.engine = Objects.requireNonNull(engine, "engine");
     this.pooling = Objects.requireNonNull(pooling, "pooling");
   }
 
-  /** Refuses a number of dimensions that is not the model's own: vectors are not cut. */
+  /**
+   * Computes vectors. Refuses a number of dimensions other than the model's own, since vectors are not
+   * shortened.
+   */
   @Override
   public EmbeddingResponse call(EmbeddingRequest request) {
     Integer asked = request.getOptions() == null ? null : request.getOptions().getDimensions();
     if (asked != null && asked != dimensions()) {
-      throw new IllegalArgumentException("dimensions: " + asked + " are asked for, and the model has " + dimensions());
+      throw new IllegalArgumentException("dimensions: " + asked + " is not supported; the model has " + dimensions());
     }
     Embeddings made = Embeddings.of(engine.cache(), request.getInstructions(), pooling);
     List<Embedding> vectors = IntStream.range(0, made.vectors().size())
@@ -50,7 +53,7 @@ public final class QuireEmbeddingModel implements EmbeddingModel {
     return embed(Objects.requireNonNull(getEmbeddingContent(document), "the document has no text"));
   }
 
-  /** The width of the model's states, without computing one. */
+  /** Returns the hidden size of the model, without computing a vector. */
   @Override
   public int dimensions() {
     return engine.model().info().hiddenSize();

@@ -4,15 +4,15 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.ConfigurationProperties;
 
 /**
- * What an application says of its model.
+ * Properties of an application for its model.
  *
  * @param path the directory of the model
- * @param device where it computes; by default the best there is
- * @param cacheTokens room for so many tokens of all requests together; by default one request of full length
- * @param dialect in which it writes calls; by default as its template tells
- * @param thinks whether it may reason before it answers
- * @param temperature of requests that do not say
- * @param maxTokens of an answer, of requests that do not say
+ * @param device the device that computes; by default that of the library
+ * @param cacheTokens number of tokens of all requests together; by default one request of full length
+ * @param dialect the format of calls; by default that of the template
+ * @param thinks whether the model may reason before it answers
+ * @param temperature the default for requests
+ * @param maxTokens the default maximum tokens of an answer
  */
 @ConfigurationProperties("spring.ai.quire")
 public record QuireProperties(String path, @Nullable String device, @Nullable Long cacheTokens, @Nullable String dialect,

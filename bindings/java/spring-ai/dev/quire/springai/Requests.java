@@ -18,7 +18,7 @@ import org.springframework.ai.tool.ToolCallback;
 import org.springframework.ai.tool.definition.ToolDefinition;
 import tools.jackson.databind.json.JsonMapper;
 
-/** Spring AI's prompts as jobs. */
+/** Converts Spring AI's prompts to jobs. */
 final class Requests {
   private static final JsonMapper JSON = JsonMapper.shared();
 
@@ -66,7 +66,7 @@ final class Requests {
   private static void add(List<Object> messages, Message message) {
     if (message instanceof MediaContent media && !media.getMedia().isEmpty()) {
       throw new UnsupportedOperationException("messages: media of the type " + media.getMedia().iterator().next().getMimeType()
-          + "; models here read text");
+          + " is not supported; only text is");
     }
     String text = message.getText() == null ? "" : message.getText();
     switch (message.getMessageType()) {

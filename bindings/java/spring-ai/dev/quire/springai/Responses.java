@@ -14,9 +14,9 @@ import org.springframework.ai.chat.metadata.DefaultUsage;
 import org.springframework.ai.chat.model.ChatResponse;
 import org.springframework.ai.chat.model.Generation;
 
-/** Events and answers of jobs in Spring AI's form. */
+/** Converts events and answers of jobs to Spring AI. */
 final class Responses {
-  /** The metadata of a message that has the reasoning, as Spring AI's other models name it. */
+  /** Key of the metadata with the reasoning of a message, as in Spring AI's other models. */
   static final String REASONING = "reasoningContent";
 
   private Responses() {}
@@ -30,7 +30,10 @@ final class Responses {
     return response(message, metadata(job, options).usage(usage(answer.usage())).build(), finishReason(answer));
   }
 
-  /** What an event says that the answer has just taken: no piece, one, or the last one with reason and usage. */
+  /**
+   * Returns the pieces for an event that the answer has just taken: none, one, or the last one with reason
+   * and usage.
+   */
   static List<ChatResponse> said(Job job, Answer answer, Event event, QuireChatOptions options) {
     List<ChatResponse> said = new ArrayList<>();
     String text = event.responseText();
