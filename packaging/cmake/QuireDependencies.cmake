@@ -1,19 +1,19 @@
-# Third-party packages, all from Debian. Of them libquire needs none at run time but libc and libstdc++: GSL, the JSON
-# and the command-line library are headers, {fmt} is compiled in core/base, PCRE2 and utf8proc are linked statically
-# where their archives are.
+# Third-party packages, all from Debian. At run time libquire needs only libc and libstdc++: GSL, the JSON library and
+# the command-line library are headers, {fmt} is compiled in core/base, and PCRE2 and utf8proc are linked statically
+# if their archives exist.
 find_package(Threads REQUIRED)
 find_package(Microsoft.GSL REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt REQUIRED)
 
-# quire_find_static_first(TARGET ARCHIVE LIBRARY HEADER STATIC_DEFINITION): PCRE2 and utf8proc are linked statically
-# where there is an archive, so that the shipped library needs neither at run time; else they are shared libraries.
+# quire_find_static_first(TARGET ARCHIVE LIBRARY HEADER STATIC_DEFINITION): links a library statically if there is an
+# archive, so that the shipped library does not need it at run time; otherwise links the shared library.
 function(quire_find_static_first target archive library header static_definition)
   string(TOUPPER "${target}" variable)
   find_library(${variable}_LIBRARY NAMES ${archive} ${library})
   find_path(${variable}_INCLUDE_DIR ${header})
   if(NOT ${variable}_LIBRARY OR NOT ${variable}_INCLUDE_DIR)
-    message(FATAL_ERROR "There is no ${archive} and no shared ${library} with ${header}: install the development "
+    message(FATAL_ERROR "${archive}, or shared ${library}, with ${header} was not found: install the development "
             "package (packaging/debian-packages.txt), or set ${variable}_LIBRARY and ${variable}_INCLUDE_DIR")
   endif()
   add_library(${target} INTERFACE)
@@ -22,7 +22,7 @@ function(quire_find_static_first target archive library header static_definition
   if("${${variable}_LIBRARY}" MATCHES "\\.a$")
     target_compile_definitions(${target} INTERFACE ${static_definition})
   else()
-    message(STATUS "${library} is linked as a shared library: what is built here needs it at run time")
+    message(STATUS "${library} is linked as a shared library: the built files need it at run time")
   endif()
 endfunction()
 

@@ -1,7 +1,7 @@
-# Where everything lies once installed, in five components: runtime, cli, dev, cuda (where its backend is built) and
-# server (where there is a Go). There are three layouts of one build: that of an archive or of `cmake --install`, with
-# the components' own names, and those of Debian and of RPM, whose components have `deb_` or `rpm_` before the name.
-# Every path is relative to the prefix, so that an unpacked archive works wherever it lies.
+# Install paths, in five components: runtime, cli, dev, cuda (if its backend is built) and server (if Go is
+# installed). One build has three layouts: that of an archive or of `cmake --install`, with the plain component names,
+# and those of Debian and RPM, whose component names have the prefix `deb_` or `rpm_`. Every path is relative to the
+# prefix, so that an unpacked archive works in any folder.
 include(CMakePackageConfigHelpers)
 
 set(QUIRE_COMPONENTS runtime dev)
@@ -26,7 +26,7 @@ set(QUIRE_RPM_PACKAGE_dev quire-devel)
 set(QUIRE_RPM_PACKAGE_cuda quire-cuda)
 set(QUIRE_RPM_PACKAGE_server quire-server)
 
-# What find_package and pkg-config need: they go from their own folders back to the prefix.
+# Installs the files of find_package and pkg-config, which find the prefix relative to their own folders.
 function(quire_install_dev component libdir extra)
   set(config_dir "${libdir}/cmake/quire")
   set(written "${CMAKE_CURRENT_BINARY_DIR}/${component}")
@@ -50,8 +50,8 @@ function(quire_install_dev component libdir extra)
     FILES_MATCHING PATTERN "*.h")
 endfunction()
 
-# The embedded model belongs to the command, which runs it when none is named. Debian's own folder of completions is
-# another one for zsh.
+# Installs the command and the embedded model, which the command runs if no model is given. Debian has another folder
+# for zsh completions.
 function(quire_install_cli prefix extra)
   set(component ${prefix}cli)
   set(zsh_dir zsh/site-functions)
@@ -83,7 +83,7 @@ function(quire_install_server component extra)
   install(FILES server/quire-server.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT ${component} ${extra})
 endfunction()
 
-# quire_install(PREFIX LIBDIR NAMES): one layout; what is no archive is installed by cpack alone.
+# quire_install(PREFIX LIBDIR NAMES): installs one layout. Only cpack installs the layouts of Debian and RPM.
 function(quire_install prefix libdir names)
   set(extra "")
   if(prefix)
@@ -96,7 +96,7 @@ function(quire_install prefix libdir names)
   endif()
   quire_install_dev(${prefix}dev "${libdir}" "${extra}")
   if(TARGET quire_cuda)
-    # Beside the library, which opens it at run time where there is a driver.
+    # Install it next to the library, which opens it at run time if there is a driver.
     install(TARGETS quire_cuda LIBRARY DESTINATION "${libdir}" COMPONENT ${prefix}cuda ${extra})
   endif()
   if(TARGET quire_server)

@@ -1,7 +1,7 @@
-# What is linked into the things that are shipped, and under which licence: packaging/notices/parts.json says which
-# part is within which component, and a text of the same name is its notice.
+# Licences of the parts that are linked into shipped files. packaging/notices/parts.json lists the components that
+# contain each part; a text file of the same name is its notice.
 
-# quire_write_notices(COMPONENT FILE): the notices of the parts within the component, one after the other.
+# quire_write_notices(COMPONENT FILE): writes the notices of the parts in the component, one after the other.
 function(quire_write_notices component file)
   set(folder "${PROJECT_SOURCE_DIR}/packaging/notices")
   file(READ "${folder}/parts.json" parts)
@@ -24,8 +24,8 @@ function(quire_write_notices component file)
   file(CONFIGURE OUTPUT "${file}" CONTENT "${text}" @ONLY)
 endfunction()
 
-# quire_write_copyright(COMPONENT FILE): what Debian has as the copyright of a package; it names the Apache licence
-# by the copy that every Debian machine has.
+# quire_write_copyright(COMPONENT FILE): writes the copyright file of a Debian package. It refers to the copy of the
+# Apache licence that every Debian machine has.
 function(quire_write_copyright component file)
   quire_write_notices(${component} "${file}.notices")
   file(READ "${file}.notices" notices)

@@ -1,15 +1,15 @@
-# What a builder may choose. Consumers of the installed package see none of it.
+# Options for builders. They do not affect users of the installed package.
 option(QUIRE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(QUIRE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(QUIRE_BUILD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 option(QUIRE_BUILD_BINDINGS "Build the Go, Java and C# bindings (needs swig and their tools)" OFF)
-option(QUIRE_BUILD_SERVER "Build quire-server, where there is a Go" OFF)
+option(QUIRE_BUILD_SERVER "Build quire-server, if Go is installed" OFF)
 option(QUIRE_CUDA "Build the CUDA backend" OFF)
 option(QUIRE_WERROR "Treat compiler warnings as errors (the presets do)" OFF)
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers to build with: empty, address;undefined, or thread")
 set(QUIRE_CUDA_EMULATION "" CACHE STRING
-    "Build the CUDA backend for the processor, as of a card of this compute capability (80 or 90), to test its kernels")
-set(QUIRE_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Where the tests look for the larger models")
+    "Build the CUDA backend for the CPU, emulating a card of this compute capability (80 or 90), to test its kernels")
+set(QUIRE_SHARED_DIR "${PROJECT_SOURCE_DIR}/../shared" CACHE PATH "Folder with the larger models for tests")
 set(QUIRE_CUDA_ARCHITECTURES "80-real;90a-real" CACHE STRING "Device architectures of the CUDA backend")
 
 set(CMAKE_CXX_STANDARD 20)

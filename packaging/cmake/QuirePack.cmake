@@ -1,5 +1,5 @@
 # CPack: one .tar.gz with everything, and a .deb and an .rpm package for each component. QuirePackGenerator.cmake
-# picks a layout for each of the three, QuireStage.cmake goes over what was laid out.
+# selects the layout of each kind, and QuireStage.cmake adjusts the files before packing.
 set(CPACK_PACKAGE_NAME quire)
 set(CPACK_PACKAGE_VENDOR "The Quire authors")
 set(CPACK_PACKAGE_CONTACT "The Quire authors <quire@quire.dev>")
@@ -19,21 +19,21 @@ set(CPACK_QUIRE_VERSION "${PROJECT_VERSION}")
 
 set(titles_runtime "shared library")
 set(titles_cli "command and a small model for it")
-set(titles_dev "headers, and what CMake and pkg-config need")
+set(titles_dev "headers, and files for CMake and pkg-config")
 set(titles_cuda "CUDA backend")
 set(titles_server "server with common HTTP interfaces")
 set(texts_runtime "The engine as a shared library with a C interface.")
 set(texts_cli "The quire command, which generates, chats, scores and inspects, and a small\nmodel for it.")
-set(texts_dev "The headers of libquire, and what CMake and pkg-config need to find it.")
-set(texts_cuda "What the library opens where there is an NVIDIA driver.")
-set(texts_server "quire-server answers the HTTP interfaces of OpenAI and Anthropic from models\nof this machine.")
+set(texts_dev "The headers of libquire, and the files with which CMake and pkg-config find it.")
+set(texts_cuda "The backend that the library opens if there is an NVIDIA driver.")
+set(texts_server "quire-server serves the HTTP interfaces of OpenAI and Anthropic with models\non this machine.")
 set(sections_runtime libs)
 set(sections_cli utils)
 set(sections_dev libdevel)
 set(sections_cuda libs)
 set(sections_server net)
-# What was built against one library runs with every later one of the same binary interface; headers and the CUDA
-# backend belong to their very library.
+# A program built against one library runs with every later one of the same binary interface. Headers and the CUDA
+# backend need exactly their library.
 set(relation_cli ">=")
 set(relation_dev "=")
 set(relation_cuda "=")
@@ -41,7 +41,7 @@ set(relation_server ">=")
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-# dpkg-shlibdeps knows what the files need of the system, and must be told where libquire itself lies.
+# dpkg-shlibdeps finds the system libraries that files need, but has to be told the folder of libquire.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/lib")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
@@ -53,7 +53,7 @@ set(CPACK_RPM_COMPONENT_INSTALL ON)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE "Apache-2.0")
 set(CPACK_RPM_PACKAGE_GROUP "unknown")
-# Two packings of one build are the same bytes; and no folders are owned that the system owns.
+# Make two packings of one build identical, and do not own folders that the system owns.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost localhost
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1

@@ -1,5 +1,5 @@
-# Read by cpack for each kind of package: an archive is one file with one folder, Debian and RPM packages are one for
-# each component, in their own layouts.
+# Read by cpack for each kind of package. An archive is one file with one folder. Debian and RPM have one package per
+# component, in layouts of their own.
 if(CPACK_GENERATOR STREQUAL "TGZ")
   set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
 else()

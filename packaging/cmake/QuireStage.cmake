@@ -1,17 +1,18 @@
-# Run by cpack when everything is laid out and nothing is packed: what only a package of a system has, and one time
-# for every file, which is SOURCE_DATE_EPOCH where that is set; folders have one mode, whatever the mask is.
+# Run by cpack after the files are installed and before they are packed. It adds files that only system packages have.
+# It sets one time for every file, SOURCE_DATE_EPOCH if that is set, and one mode for folders, independent of the
+# umask.
 set(epoch "$ENV{SOURCE_DATE_EPOCH}")
 if(epoch STREQUAL "")
   string(TIMESTAMP epoch "%s" UTC)
 endif()
 set(staged "${CPACK_TEMPORARY_DIRECTORY}")
 
-# stage_run(COMMAND...): which fails aloud.
+# stage_run(COMMAND...): runs a command and stops with an error if it fails.
 function(stage_run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# stage_find(VARIABLE PATTERN): the files and folders that were laid out at such a place.
+# stage_find(VARIABLE PATTERN): finds installed files and folders by a path pattern.
 function(stage_find variable pattern)
   execute_process(COMMAND find "${staged}" -path "${staged}/*/usr/${pattern}" -prune OUTPUT_VARIABLE found
     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
@@ -19,7 +20,7 @@ function(stage_find variable pattern)
   set(${variable} "${found}" PARENT_SCOPE)
 endfunction()
 
-# The system's linker finds the library, so programs need not say where it lies.
+# Removes run paths, since the system's linker finds the library.
 function(stage_remove_run_paths)
   stage_find(programs "bin/*")
   foreach(program IN LISTS programs)

@@ -1,6 +1,6 @@
-# quire_write_symbols(MAP FILE): the symbols file of Debian's package of the library, by which a program that needs
-# no newer function depends on no newer package: each function with the first version that has it, which is the one
-# that its node in the list of exports is named for.
+# quire_write_symbols(MAP FILE): writes the symbols file of the Debian package. It lists each function with the first
+# version that has it, which is the version in the name of its node in the export map. So a program depends on a newer
+# package only if it needs a newer function.
 function(quire_write_symbols map file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${map}")
   file(STRINGS "${map}" lines)
@@ -11,7 +11,7 @@ function(quire_write_symbols map file)
       set(version "${CMAKE_MATCH_2}.0")
       list(APPEND symbols " ${node}@${node} ${version}")
     elseif(line MATCHES "^(QUIRE_[A-Z_]+) {")
-      # No promise was made for these: what uses them needs this very version.
+      # These symbols have no stability promise, so their users need exactly this version.
       set(node "${CMAKE_MATCH_1}")
       set(version "${PROJECT_VERSION}")
       list(APPEND symbols " ${node}@${node} ${version}")

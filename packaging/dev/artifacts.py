@@ -45,7 +45,7 @@ def download(path, sha512):
     with urllib.request.urlopen(f"{REGISTRY}/{path}", timeout=600) as answer:
         packed = answer.read()
     if base64.b64encode(hashlib.sha512(packed).digest()).decode() != sha512:
-        sys.exit(f"{REGISTRY}/{path}: not the file that is expected (sha512)")
+        sys.exit(f"{REGISTRY}/{path}: the sha512 differs from the expected one")
     return packed
 
 

@@ -46,7 +46,7 @@ summarise_tests() {
 
 # Reports missing inputs, without which tests are skipped, before the tests run.
 note_absent_inputs() {
-  [[ -d ../shared/models ]] || say "there is no ../shared/models: tests on larger models are skipped"
+  [[ -d ../shared/models ]] || say "../shared/models does not exist: tests on larger models are skipped"
 }
 
 has_nvcc() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }
@@ -56,7 +56,7 @@ build_cuda() {
   local compiler
   if ! has_nvcc; then
     require_packages cuda
-    step "bring NVIDIA's compiler" packaging/dev/nvcc.sh
+    step "install NVIDIA's compiler" packaging/dev/nvcc.sh
   fi
   compiler=$(packaging/dev/nvcc.sh)
   configure cuda -DCMAKE_CUDA_COMPILER="$compiler"

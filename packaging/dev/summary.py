@@ -9,7 +9,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 
-MAX_WORDS = 500  # characters of one failure
+MAX_WORDS = 500  # maximum characters of one failure
 
 
 def gtest_cases(path):

@@ -36,7 +36,7 @@ def _make_one(context, adapter, jars):
     artifact, folder = f"quire-{adapter.folder}", shared.ROOT / "bindings/java" / adapter.folder
     pom = (folder / "pom.xml").read_text(encoding="utf-8")
     if f"<version>{context.version}</version>" not in pom:
-        raise SystemExit(f"dist: {folder}/pom.xml has not the version {context.version}")
+        raise SystemExit(f"dist: {folder}/pom.xml does not have the version {context.version}; change it")
     resources = _files(folder / "resources") if (folder / "resources").is_dir() else {}
     both = {"META-INF/LICENSE": shared.licence(), **resources,
             "META-INF/MANIFEST.MF": maven.manifest(context, artifact, f"Automatic-Module-Name: {adapter.module}\r\n")}
@@ -51,4 +51,4 @@ def make(context):
         if jars:
             _make_one(context, adapter, jars)
         else:
-            print(f"dist: quire-{adapter.folder} is left out: {artifacts / adapter.jars} has no jars; ./dev artifacts brings them")
+            print(f"dist: quire-{adapter.folder} is skipped: {artifacts / adapter.jars} has no jars; run ./dev artifacts")

@@ -1,11 +1,11 @@
-"""Zip files that are the same bytes whenever the same things are packed: sorted, with one time and one mode."""
+"""Reproducible zip files: sorted entries with one time and one mode."""
 import time
 import zipfile
 
 
 def write_zip(path, entries, epoch, first=()):
-    """`entries` has the bytes of each name; the names in `first` come before the others."""
-    # A zip knows no time before 1980.
+    """Writes `entries`, which maps names to bytes; the names in `first` come before the others."""
+    # Zip files cannot store times before 1980.
     stamp = time.gmtime(max(epoch, 315532800))[:6]
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:

@@ -1,4 +1,4 @@
-"""What all packages of a distribution share: one build, one version, one commit, one time."""
+"""Values common to all packages of a distribution: build, version, commit and time."""
 import dataclasses
 import json
 import pathlib
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*command, **options):
-    """What a command prints; a failure ends the program with all that it said."""
+    """Runs a command and returns its output. A failure ends the program with that output."""
     result = subprocess.run([str(part) for part in command], text=True, capture_output=True, check=False, **options)
     if result.returncode != 0:
         raise SystemExit(f"dist: {' '.join(map(str, command))}\n{result.stdout}{result.stderr}")
@@ -19,15 +19,15 @@ def run(*command, **options):
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    build: pathlib.Path  # a build tree with the command, the server and the bindings
-    out: pathlib.Path    # made anew
+    build: pathlib.Path  # build tree with the command, the server and the bindings
+    out: pathlib.Path    # output folder, created anew
     version: str
     commit: str
-    epoch: int           # seconds since 1970 that every file of every package has as its time
+    epoch: int           # time of every file in every package, in seconds since 1970
 
     @property
     def time(self):
-        """That time as text."""
+        """Returns the time as text."""
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.epoch))
 
 
@@ -37,7 +37,7 @@ def version():
 
 
 def commit():
-    """That of the checkout, and whether the checkout differs from it; sources without git have none."""
+    """Returns the commit of the checkout, with a mark if the checkout is changed; "unknown" without git."""
     try:
         name = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True, check=True)
         changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT, text=True,
@@ -56,7 +56,7 @@ def commit_time():
 
 
 def parts_within(*components):
-    """The parts of others that are linked into these components (packaging/notices/parts.json)."""
+    """Returns the third-party parts that are linked into these components (packaging/notices/parts.json)."""
     parts = json.loads((ROOT / "packaging/notices/parts.json").read_text(encoding="utf-8"))
     return [part for part in parts if set(part["within"]) & set(components)]
 
@@ -66,5 +66,5 @@ def licence():
 
 
 def notices(context):
-    """The text that CMake wrote for the library."""
+    """Returns the notices that CMake wrote for the library."""
     return (context.build / "packaging/notices/runtime/NOTICES").read_bytes()

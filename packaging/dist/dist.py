@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes a distribution from one build: every package, their checksums and the bill of materials.
+"""Creates a distribution from one build: every package, checksums and the bill of materials.
 
   dist.py --build FOLDER --out FOLDER [--only KIND...]
 
-Every file has the time SOURCE_DATE_EPOCH, or else that of the commit, so that two runs make the same bytes.
+Every file has the time SOURCE_DATE_EPOCH, or otherwise that of the commit, so that two runs give the same bytes.
 """
 import argparse
 import hashlib
@@ -21,7 +21,7 @@ import nuget
 
 
 def _cpack(kind):
-    """A function that packs with cpack, which works in a folder of its own."""
+    """Returns a function that packs with cpack in a folder of its own."""
     def make(context):
         work = context.out / f"cpack-{kind}"
         environment = os.environ | {"SOURCE_DATE_EPOCH": str(context.epoch)}
@@ -39,7 +39,7 @@ KINDS = {"tgz": _cpack("TGZ"), "deb": _cpack("DEB"), "rpm": _cpack("RPM"), "jar"
 
 
 def write_checksums(out):
-    """In the form that sha256sum -c reads."""
+    """Writes checksums in the format of sha256sum -c."""
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out)}\n"
              for path in sorted(out.rglob("*")) if path.is_file()]
     (out / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The Go modules as a module proxy serves them: GOPROXY=file://FOLDER finds each by its path."""
+"""The Go modules in the layout of a module proxy: GOPROXY=file://FOLDER finds each by its path."""
 import json
 
 import archive

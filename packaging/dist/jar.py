@@ -1,4 +1,4 @@
-"""The Java package: one jar with classes and natives, and its pom, laid out as a Maven repository is."""
+"""The Java package: one jar with classes and native libraries, and its pom, in the layout of a Maven repository."""
 import zipfile
 
 import context as shared
@@ -28,7 +28,7 @@ POM = """<?xml version="1.0" encoding="UTF-8"?>
 </project>
 """
 
-# Where NativeLibrary.java looks.
+# Folder that NativeLibrary.java reads.
 NATIVE_FOLDER = "dev/quire/native/linux-x86_64"
 
 

@@ -1,5 +1,5 @@
-"""What a distribution may not exceed (limits.json): the size of each file, and the versions of libc and libstdc++ that
-its programs and libraries ask for."""
+"""Limits of a distribution (limits.json): the size of each file, and the versions of libc and libstdc++ that its
+programs and libraries need."""
 import fnmatch
 import json
 import pathlib
@@ -16,7 +16,7 @@ def _numbers(version):
 
 
 def newest_symbols(path):
-    """The newest version of each library's symbols that a program or library needs."""
+    """Returns the newest symbol version of each library that a program or library needs."""
     needs = run("readelf", "-V", path).partition(".gnu.version_r")[2]
     newest = {}
     for library, version in NEEDED.findall(needs):
@@ -29,22 +29,22 @@ def symbol_breaches(path):
     for library, version in newest_symbols(path).items():
         allowed = LIMITS["symbols"][library]
         if _numbers(version) > _numbers(allowed):
-            yield f"{path.name} needs {library}_{version}, and {library}_{allowed} is the limit"
+            yield f"{path.name} needs {library}_{version}, but the limit is {library}_{allowed}"
 
 
 def size_breaches(out):
-    """Every file must have a limit and keep it."""
+    """Yields files that exceed their limit or have none."""
     for path in sorted(path for path in out.rglob("*") if path.is_file()):
         name = str(path.relative_to(out))
         limit = next((kib for pattern, kib in LIMITS["kibibytes"].items() if fnmatch.fnmatch(name, pattern)), None)
         if limit is None:
-            yield f"{name} has no limit in limits.json"
+            yield f"{name} has no limit in limits.json; add one"
         elif path.stat().st_size > limit * 1024:
-            yield f"{name} has {path.stat().st_size // 1024} KiB, and {limit} is the limit"
+            yield f"{name} has {path.stat().st_size // 1024} KiB, but the limit is {limit}"
 
 
 def built(build):
-    """The programs and libraries of a build that are shipped."""
+    """Returns the shipped programs and libraries of a build."""
     names = ("lib/libquire.so", "lib/libquire_java.so", "lib/libquire_csharp.so", "lib/libquire_cuda.so", "bin/quire",
              "bin/quire-server")
     return [build / name for name in names if (build / name).exists()]

@@ -1,4 +1,4 @@
-"""The bill of materials (SPDX 2.3): the files of a distribution, and the parts of others that are linked in."""
+"""The bill of materials (SPDX 2.3): the files of a distribution, and the third-party parts that are linked in."""
 import hashlib
 import json
 import subprocess
@@ -7,7 +7,7 @@ import context as shared
 
 
 def _version_of(part):
-    """Of what this machine built with; the package of Debian knows, or the tool itself."""
+    """Returns the version of a part on this machine, from its Debian package or its program."""
     command = part.get("program") or ["dpkg-query", "-W", "-f", "${Version}", part["debian"]]
     try:
         shown = subprocess.run(command, text=True, capture_output=True, check=True)

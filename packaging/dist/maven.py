@@ -1,4 +1,4 @@
-"""Artifacts laid out as a Maven repository is, with the checksums that it asks for."""
+"""Artifacts in the layout of a Maven repository, with its checksums."""
 import hashlib
 
 import archive
@@ -15,7 +15,7 @@ def manifest(context, title, more=""):
 
 
 def write(context, artifact, pom, jars):
-    """A pom, and jars by what stands behind the version in their names: their entries."""
+    """Writes a pom and jars. `jars` maps the suffix after the version in the name to the entries."""
     folder = context.out / "maven/dev/quire" / artifact / context.version
     stem = f"{artifact}-{context.version}"
     for classifier, entries in jars.items():

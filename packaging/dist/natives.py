@@ -1,4 +1,4 @@
-"""The shared libraries that packages of languages carry."""
+"""Shared libraries inside the packages of languages."""
 import pathlib
 import tempfile
 
@@ -6,7 +6,7 @@ from context import run
 
 
 def stripped(path):
-    """The bytes of a library without what only a debugger reads."""
+    """Returns the bytes of a library without symbols that only a debugger needs."""
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "library"
         run("strip", "--strip-unneeded", "-o", copy, path)
@@ -14,7 +14,7 @@ def stripped(path):
 
 
 def libquire(build):
-    """The name under which others look for the library, and its bytes."""
+    """Returns the name under which other libraries find libquire, and its bytes."""
     links = [path for path in (build / "lib").glob("libquire.so.*") if path.is_symlink()]
     if len(links) != 1:
         raise SystemExit(f"dist: {build}/lib has no libquire.so.MAJOR.MINOR: build the target quire")
@@ -22,8 +22,8 @@ def libquire(build):
 
 
 def binding(build, language):
-    """The half of a binding that is native, which looks for libquire beside itself."""
+    """Returns name and bytes of the native library of a binding, which must find libquire in its own folder."""
     path = build / "lib" / f"libquire_{language}.so"
     if "$ORIGIN]" not in run("readelf", "-d", path):
-        raise SystemExit(f"dist: {path} does not look for libquire beside itself")
+        raise SystemExit(f"dist: {path} does not search its own folder for libquire: its run path must be $ORIGIN")
     return path.name, stripped(path)

@@ -1,4 +1,4 @@
-"""The NuGet package: the assembly, and the native libraries where .NET looks for those of a platform."""
+"""The NuGet package: the assembly, and the native libraries in the folder where .NET expects those of a platform."""
 import hashlib
 
 import archive
@@ -49,9 +49,9 @@ PROPERTIES = """<?xml version="1.0" encoding="utf-8"?>
 
 
 def contents(context):
-    """What the package carries, without what describes it."""
+    """Returns the contents of the package without its metadata."""
     found = {"LICENSE": shared.licence(), "NOTICES": shared.notices(context)}
-    for framework in ("net472", "net8.0"):  # one assembly: the tests run it under Mono and under CoreCLR
+    for framework in ("net472", "net8.0"):  # one assembly for both: the tests run it under Mono and under CoreCLR
         found[f"lib/{framework}/Quire.dll"] = (context.build / "lib/Quire.dll").read_bytes()
     for name, content in (natives.libquire(context.build), natives.binding(context.build, "csharp")):
         found[f"runtimes/linux-x64/native/{name}"] = content
@@ -60,7 +60,7 @@ def contents(context):
 
 def make(context):
     found = contents(context)
-    # A part of the package needs a type; those whose ending says none are named.
+    # Every part of the package needs a type; name those whose extension has none.
     unnamed = sorted(name for name in found if not name.endswith((".dll", ".so")))
     overrides = "".join(f'  <Override PartName="/{name}" ContentType="application/octet" />\n' for name in unnamed)
     identity = hashlib.sha256(context.version.encode() + context.commit.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Completions of bash, zsh and fish: subcommands, options, the values that an option names, and files."""
+"""Completions for bash, zsh and fish: subcommands, options, option values, and files."""
 
 
 def _quoted(text):
@@ -6,7 +6,7 @@ def _quoted(text):
 
 
 def _values(option):
-    """What may follow: None where the option takes nothing, else words to choose from, which may be none."""
+    """Returns the possible values: None if the option takes no value, otherwise a list, which may be empty."""
     return option.choices if option.value else None
 
 

@@ -1,4 +1,4 @@
-# The headers have one form of comment; doxygen wants its own marks on those that are no function's.
+# Adds doxygen's marks to the comments of the headers that are not on a function.
 1s,^/\*.*$,/** @file,
 s,^/\*$,/**,
 s,^/\* ,/** ,

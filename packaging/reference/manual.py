@@ -2,7 +2,7 @@
 
 
 def _escaped(text):
-    """Text as roff takes it: a hyphen is a minus, and no line begins with a command."""
+    """Escapes text for roff: a hyphen is a minus, and no line begins with a command."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
@@ -28,7 +28,7 @@ def _command(page):
 
 
 def _pairs(lines):
-    """A list of names and what they mean; the text after it stands alone."""
+    """Formats a list of names with meanings; other lines become paragraphs."""
     found = []
     for line in lines:
         name, _, words = line.strip().partition("  ")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Manual page and shell completions of the quire command, from what its --help prints.
+"""Generates the manual page and the shell completions of the quire command from its --help.
 
   reference.py --command QUIRE --version VERSION --out FOLDER
 """
@@ -20,7 +20,7 @@ CHOICES = re.compile(r":?\{([^}]*)\}")
 @dataclasses.dataclass
 class Option:
     names: list       # "-m", "--model"
-    value: str        # what it takes, as help shows it; empty where it takes nothing
+    value: str        # value as shown in the help; empty if it takes none
     text: str
     section: str
 
@@ -43,12 +43,12 @@ class Help:
     name: str         # empty for the command itself
     summary: str
     options: list
-    commands: dict    # the subcommands, each with its line
-    sections: dict    # other text, by its heading
+    commands: dict    # subcommands with their descriptions
+    sections: dict    # other text by heading
 
 
 def parse(name, text):
-    """Reads one page of help; text that fits no form is text of its section."""
+    """Parses one page of help; lines of no known form become text of their section."""
     lines = text.splitlines()
     help_page, section = Help(name, lines[0], [], {}, {}), ""
     for line in lines[1:]:
@@ -69,17 +69,17 @@ def parse(name, text):
 
 
 def read(command):
-    """The pages of the command and of each subcommand."""
+    """Reads the pages of the command and of each subcommand."""
     def shown(*arguments):
         return subprocess.run([command, *arguments, "--help"], text=True, capture_output=True, check=True).stdout
 
     main = parse("", shown())
     if not main.commands:
-        raise SystemExit(f"reference: {command} --help names no subcommands")
+        raise SystemExit(f"reference: {command} --help lists no subcommands")
     pages = [parse(name, shown(name)) for name in main.commands]
     for page in pages:
         if len(page.options) < 2:
-            raise SystemExit(f"reference: {command} {page.name} --help names no options")
+            raise SystemExit(f"reference: {command} {page.name} --help lists no options")
     return main, pages
 
 

@@ -1,9 +1,10 @@
-"""Quire under Ray Serve: each replica runs a quire-server of its own on a loopback port and passes requests through, streams
-as they come. A server that ends is started anew, and requests that nothing had come of are sent to it again.
+"""Quire with Ray Serve. Each replica runs a quire-server of its own on a loopback port and forwards requests, with
+streamed answers. A server that has ended is restarted, and requests without any answer yet are sent to it again.
 
     serve run quire_serve:app config=/etc/quire/server.json replicas=3
 
-The file is quire-server's own (docs/server.md); its `listen` does not count here. Needs ray[serve]."""
+The configuration file is that of quire-server (docs/server.md); its `listen` is ignored. Needs ray[serve].
+"""
 import asyncio
 import json
 import logging
@@ -23,7 +24,7 @@ def passed_on(headers):
 
 
 class Process:
-    """One quire-server: started when it is needed, and again when it has ended."""
+    """One quire-server, started on first use, and again after it has ended."""
 
     def __init__(self, command, config):
         self.command, self.config = command, config
@@ -45,7 +46,7 @@ class Process:
                 self.address = "http://" + entry["address"]
                 self.drain = asyncio.create_task(self.read_log())
                 return
-        raise RuntimeError("quire-server did not start: see its log")
+        raise RuntimeError("quire-server did not start; its log above has the reason")
 
     async def read_log(self):
         async for _ in self.process.stderr:
@@ -68,7 +69,7 @@ class QuireServer:
         return self.session
 
     async def check_health(self):
-        """A step that has hung for a minute makes the replica unhealthy, and Serve replaces it."""
+        """Fails if a step hangs for a minute; Serve then replaces the replica."""
         async with (await self.http()).get(await self.server.url() + "/health/live") as answer:
             answer.raise_for_status()
 
@@ -77,7 +78,7 @@ class QuireServer:
         return StreamingResponse(self.pieces(answer), status_code=answer.status, headers=passed_on(answer.headers))
 
     async def send(self, request, body):
-        """The head of the answer. Until it is there nothing has come of the request, and it may be sent again."""
+        """Returns the head of the answer. Until it has arrived, the request may be sent again."""
         for attempt in range(ATTEMPTS):
             try:
                 return await (await self.http()).request(
@@ -86,11 +87,11 @@ class QuireServer:
             except aiohttp.ClientConnectionError:
                 if attempt + 1 == ATTEMPTS:
                     raise
-                await asyncio.sleep(0.2)  # until it is known that the process has ended
+                await asyncio.sleep(0.2)  # until the end of the process is noticed
         return None
 
     async def pieces(self, answer):
-        """A client that goes away closes this, and the server cancels its job."""
+        """Yields the body. If the client disconnects, the generator is closed, and the server cancels its job."""
         try:
             async for piece in answer.content.iter_any():
                 yield piece
