@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The examples of Go, Java and C# in README.md and docs/ compile: each is a piece of a function that has the
-objects below at hand, those left out that it makes itself.
+"""Checks that the examples of Go, Java and C# in README.md and docs/ compile. Each is the body of a function whose
+parameters are the objects below, without those that it creates itself.
 
-doc_examples.py LANGUAGE FOLDER COMMAND...: writes each example into FOLDER as a whole file, EXAMPLE.go and so on, and
-runs the command there; prints what the compiler says of one that does not compile."""
+doc_examples.py LANGUAGE FOLDER COMMAND...: writes each example into FOLDER as a whole file (EXAMPLE.go and so on),
+runs the command there, and prints the compiler's output for those that do not compile.
+"""
 import pathlib
 import re
 import subprocess
@@ -43,7 +44,7 @@ static class Example
     }
 }
 """
-# The name of the block, the file, its text, and what is at hand: (name, parameter).
+# Language of the block, file name, template of the file, and the parameters: (name, declaration).
 LANGUAGES = {
     "go": ("go", "example.go", GO, [
         ("ctx", "ctx context.Context"), ("path", "path, prompt string"), ("runtime", "runtime *quire.Runtime"),
@@ -62,7 +63,7 @@ GO_PACKAGES = ("context", "errors", "fmt", "io", "net/http", "time", "quire.dev/
 
 
 def made_by(code):
-    """The variables that a piece makes at its outermost level."""
+    """Returns the variables that an example declares at its outermost level."""
     made = re.findall(r"^(\w+)(?:, (\w+))? :=", code, re.MULTILINE)
     made += re.findall(r"^(?:try \(|using \(| +)?(?:var|[A-Z]\w*) (\w+)(?:, (\w+))? =", code, re.MULTILINE)
     return {name for names in made for name in names if name}

@@ -1,4 +1,4 @@
-# Writes what the command generates for PROMPT, greedily, to OUTPUT, without the line break that it ends with.
+# Writes the greedy text of the command for PROMPT to OUTPUT, without the final line break.
 file(READ "${PROMPT}" prompt)
 execute_process(
   COMMAND "${QUIRE}" generate --model "${MODEL}" --prompt "${prompt}" --temperature 0 --max-new-tokens 48 --quiet

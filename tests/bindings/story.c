@@ -1,6 +1,6 @@
 /*
  * The C interface on the embedded model, as a user writes it: streams greedy text, cancels a second job,
- * reads an error, frees in a wrong order. Arguments: the model, a file with the prompt, a file with the
+ * reads an error, and frees in the wrong order. Arguments: the model, a file with the prompt, a file with the
  * expected text.
  */
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void fail(const char* what, const char* detail) {
   exit(1);
 }
 
-/* Ends the program with the message of an error. */
+/* Exits with the message if there is an error. */
 static void check(quire_error* error, const char* what) {
   if (error != NULL) fail(what, quire_error_message(error, NULL));
 }
@@ -51,7 +51,7 @@ static quire_job* submit(quire_cache* cache, const char* prompt, int32_t max_new
   return job;
 }
 
-/* Takes all events of a job; returns why it ended. */
+/* Takes all events of a job and returns its finish reason. */
 static int32_t drain(quire_job* job, char* text) {
   quire_error* error = NULL;
   quire_event* event = NULL;

@@ -6,7 +6,7 @@ using System.Threading.Tasks;
 using Quire;
 using static Fixture;
 
-/// <summary>What ends a job or a wait ends it at every stage, and leaves nothing.</summary>
+/// <summary>Each way to end a job or a wait works at every stage and leaves nothing behind.</summary>
 internal static class CancelsTest
 {
     private enum Stage { Queued, Prompt, Generating, LastEvent, AfterTheEnd }
@@ -29,7 +29,8 @@ internal static class CancelsTest
         return request;
     }
 
-    /// <summary>A job that has come to a stage; at Queued the one before it has the only place.</summary>
+    /// <summary>Returns a job at the stage. At Queued, another job runs first in a cache for one
+    /// job.</summary>
     private static Job JobAt(Stage stage, Cache cache, List<Job> before, CancellationToken token)
     {
         if (stage == Stage.Queued)
@@ -85,7 +86,7 @@ internal static class CancelsTest
     {
         for (Stats stats = cache.Stats(); stats.JobsRunning + stats.JobsQueued + stats.PagesReferenced > 0;
             stats = cache.Stats())
-            Thread.Sleep(1); // the end of a step
+            Thread.Sleep(1); // until the step ends
     }
 
     private static void ACancelEndsTheJobWithinAStep(Fixture with)
@@ -132,8 +133,8 @@ internal static class CancelsTest
             }
             catch (OperationCanceledException) { }
             catch (ObjectDisposedException) { }
-            catch (QuireClosedException) { } // disposed while the call was under way
-            catch (QuireBadHandleException) { } // disposed between the look at the job and the call
+            catch (QuireClosedException) { } // disposed during the call
+            catch (QuireBadHandleException) { } // disposed between reading the job and the call
             await ending;
             job.Dispose();
         }

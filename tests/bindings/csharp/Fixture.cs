@@ -4,7 +4,7 @@ using System.Text;
 using System.Text.RegularExpressions;
 using Quire;
 
-/// <summary>What the tests of the C# binding share: the arguments, a cache for each case, and what is expected of
+/// <summary>Shared by the tests of the C# binding: the arguments, a cache for each case, and checks of
 /// jobs.</summary>
 internal sealed class Fixture
 {
@@ -25,7 +25,7 @@ internal sealed class Fixture
         Cache = Model.CreateCache(2048);
     }
 
-    /// <summary>Runs cases, each with a cache of its own, up to the first that fails; the exit code of the
+    /// <summary>Runs cases until one fails, each with its own cache. Returns the exit code of the
     /// program.</summary>
     public static int Run(string[] arguments, params Action<Fixture>[] cases)
     {
@@ -35,7 +35,7 @@ internal sealed class Fixture
             {
                 var with = new Fixture(arguments);
                 body(with);
-                with.Runtime.Dispose(); // from the root to the leaf, the wrong way round
+                with.Runtime.Dispose(); // from the root to the leaf, the wrong order
                 with.Model.Dispose();
                 with.Cache.Dispose();
                 with.Runtime.Dispose();
@@ -51,8 +51,8 @@ internal sealed class Fixture
         return 0;
     }
 
-    /// <summary>Every handle was freed: what a case made, and what the layer made for a call. The dispatcher gives back
-    /// its own when it has seen that there are no more jobs.</summary>
+    /// <summary>Checks that every handle was freed: those of a case, and those that the layer makes for a
+    /// call. The dispatcher frees its own after it has noticed that no jobs are left.</summary>
     private static void CheckNothingIsLeft()
     {
         string handles = Handles();
@@ -112,7 +112,7 @@ internal sealed class Fixture
         throw new Exception("no " + typeof(T).Name);
     }
 
-    /// <summary>Expects a code, and what the one line of the message says.</summary>
+    /// <summary>Checks the error code and that the message is one line that contains the text.</summary>
     public static void Refused(ErrorCode code, string says, Action call)
     {
         try

@@ -7,7 +7,7 @@ using System.Threading;
 using Quire;
 using static Fixture;
 
-/// <summary>Jobs, queues, figures and descriptions.</summary>
+/// <summary>Jobs, queues, statistics and descriptions.</summary>
 public static class JobsTest
 {
     public static int Main(string[] arguments)
@@ -19,7 +19,7 @@ public static class JobsTest
             ScoresAndEmbeddings, FiguresAddUp, ModelsAndDevicesAreDescribed);
     }
 
-    /// <summary>A job that does not end by itself while a test runs.</summary>
+    /// <summary>Returns a request for a job that does not end by itself during a test.</summary>
     private static Request Endless()
     {
         Request request = Greedy("Once upon a time", 1500);
@@ -123,7 +123,7 @@ public static class JobsTest
         {
             Request late = Endless();
             late.Queue = queue;
-            late.Deadline = TimeSpan.FromTicks(1); // the cache cannot know yet that it is too little
+            late.Deadline = TimeSpan.FromTicks(1); // the cache cannot detect yet that this is too short
             using (Job job = with.Cache.Submit(late))
             {
                 Event piece;
@@ -258,7 +258,7 @@ public static class JobsTest
                     Check(piece.ProgressDone > done && piece.ProgressDone <= piece.ProgressTotal, piece.ProgressDone);
                     done = piece.ProgressDone;
                 }
-                for (int i = 0; i < piece.Tokens.Length; i++, tokens++) // greedy: what was drawn is the likeliest
+                for (int i = 0; i < piece.Tokens.Length; i++, tokens++) // greedy: the chosen token is the likeliest
                 {
                     Check(piece.TopTokens[2 * i] == piece.Tokens[i], piece.Tokens[i]);
                     Check(piece.TopLogProbs[2 * i] == piece.LogProbs[i] && piece.LogProbs[i] <= 0, piece.LogProbs[i]);
@@ -339,7 +339,7 @@ public static class JobsTest
             float[] vector = job.Embedding();
             double length = vector.Sum(value => (double)value * value);
             Check(vector.Length == with.Model.Info().HiddenSize, vector.Length);
-            Check(Math.Abs(length - 1) < 1e-5, length); // f32 sums of some hundred squares
+            Check(Math.Abs(length - 1) < 1e-5, length); // sums of a few hundred squares in f32
         }
     }
 

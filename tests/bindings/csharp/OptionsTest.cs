@@ -6,7 +6,8 @@ using System.Threading;
 using Quire;
 using static Fixture;
 
-/// <summary>Options and plans: each arrives where it belongs, and what is refused is refused by its name.</summary>
+/// <summary>Options and plans: each value reaches its field, and an invalid one is refused by its
+/// name.</summary>
 public static class OptionsTest
 {
     public static int Main(string[] arguments)
@@ -18,8 +19,8 @@ public static class OptionsTest
             ReferencesThatMayBeNullSaySo);
     }
 
-    /// <summary>What compilers of C# 8 read of an attribute that says what may be null: the outermost byte last; 1 is
-    /// never, 2 may be, 0 nobody says.</summary>
+    /// <summary>Returns the flag that a C# 8 compiler reads from a nullability attribute, for the innermost
+    /// type: 1 is never null, 2 may be null, 0 unspecified.</summary>
     private static int MayBeNull(ICustomAttributeProvider what, string attribute)
     {
         object found = what.GetCustomAttributes(false).FirstOrDefault(one => one.GetType().FullName ==
@@ -71,7 +72,7 @@ public static class OptionsTest
             Check(model.State() == ModelState.Resident, model.State());
             using (Job job = cache.Submit(Greedy("a", 400)))
             {
-                job.Next(); // it computes
+                job.Next(); // the job computes now
                 using (var source = new CancellationTokenSource(1))
                     Throws<OperationCanceledException>(() => model.Evict(ModelState.OnDisk, source.Token));
             }
@@ -168,7 +169,7 @@ public static class OptionsTest
         {
             var warm = new Request { Tokens = tokens, Kind = JobKind.Warm, Namespace = "books" };
             using (Job job = cache.Submit(warm)) Drain(job, FinishReason.Completed);
-            for (int round = 0; round < 2; round++) // the second begins anew
+            for (int round = 0; round < 2; round++) // the second round starts again
             {
                 cache.FollowPages(queue, 7);
                 ulong parent = 0;
@@ -209,7 +210,7 @@ public static class OptionsTest
             Check(cache.Stats().PagesPinned == 1, "pinned");
             cache.Unpin(pin);
             cache.Unpin(pin);
-            cache.Query(first); // behind a step
+            cache.Query(first); // queued after a step
             Check(cache.Stats().PagesPinned == 0, "unpinned");
         }
     }
@@ -294,7 +295,7 @@ public static class OptionsTest
         using (var source = new CancellationTokenSource())
         {
             with.Runtime.LoadModel(with.Path, null, source.Token).Dispose();
-            source.Cancel(); // behind the load, it does no harm
+            source.Cancel(); // after the load, cancelling does no harm
             Throws<OperationCanceledException>(() => with.Runtime.LoadModel(with.Path, null, source.Token));
         }
     }

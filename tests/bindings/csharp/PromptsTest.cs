@@ -4,7 +4,7 @@ using System.Text;
 using Quire;
 using static Fixture;
 
-/// <summary>Chat templates, constraints, prompts made of parts, and what a last event tells.</summary>
+/// <summary>Chat templates, constraints, prompts made of parts, and the usage in a last event.</summary>
 public static class PromptsTest
 {
     private const string Conversation =

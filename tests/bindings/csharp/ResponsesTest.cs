@@ -7,7 +7,7 @@ using System.Threading;
 using Quire;
 using static Fixture;
 
-/// <summary>Answers read as text and calls, and models exchanged after a name.</summary>
+/// <summary>Answers parsed into text and calls, and models exchanged through an alias.</summary>
 public static class ResponsesTest
 {
     private const string Tools = "[{\"type\": \"function\", \"function\": {\"name\": \"say\", \"parameters\": " +
@@ -33,7 +33,7 @@ public static class ResponsesTest
         return events;
     }
 
-    /// <summary>The joined text of the events of a kind.</summary>
+    /// <summary>Returns the joined text of the events of a kind.</summary>
     private static string Texts(List<ResponseEvent> events, ResponseKind kind)
     {
         return string.Concat(events.Where(piece => piece.Kind == kind).Select(piece => piece.Text));
@@ -81,7 +81,8 @@ public static class ResponsesTest
         }
     }
 
-    /// <summary>What a constraint lets through is what a parser of the same dialect reads back, and the job itself.</summary>
+    /// <summary>Checks that a parser of the same dialect reads the output of a constraint, and that the job
+    /// itself does too.</summary>
     private static void AJobIsConstrainedToACall(Fixture with)
     {
         string rules = "{\"dialect\": \"hermes\", \"tools\": " + Tools +
@@ -203,7 +204,7 @@ public static class ResponsesTest
         using (Cache cache = with.Model.CreateCache(2048)) alias.AddFallback(cache);
         with.Model.Dispose();
         with.Runtime.Dispose();
-        Job job = alias.Submit(Greedy(with.Prompt, 48)); // the alias keeps what it needs
+        Job job = alias.Submit(Greedy(with.Prompt, 48)); // the alias keeps the objects that it needs
         Check(alias.NumFallbacks == 1 && alias.Reason() != "", alias.Reason());
         alias.ClearFallbacks();
         Refused(ErrorCode.NotFound, "", () => alias.Submit(Greedy("a", 1)));

@@ -4,9 +4,9 @@ using Quire;
 using static Fixture;
 
 /// <summary>
-/// The C# binding on the embedded model: the same greedy text as the command, an emoji on the way in and out, a
-/// cancelled job, an error that can be read, and handles closed in a wrong order. Arguments: the model, a file
-/// with the prompt, a file with the expected text.
+/// The C# binding on the embedded model: the same greedy text as the command, an emoji in input and output, a
+/// cancelled job, an error message, and handles closed in the wrong order. Arguments: the model, a file with the
+/// prompt, a file with the expected text.
 /// </summary>
 public static class StoryTest
 {

@@ -7,7 +7,7 @@ using System.Threading;
 using System.Threading.Tasks;
 using Quire;
 
-/// <summary>What waiting costs, and what ends it.</summary>
+/// <summary>The cost of waiting, and the ways to end a wait.</summary>
 internal static class WaitsTest
 {
     private static int Main(string[] arguments)
@@ -21,8 +21,8 @@ internal static class WaitsTest
         return Directory.GetDirectories("/proc/self/task").Length;
     }
 
-    /// <summary>How often the threads of the library and of this layer were woken so far; the run time's own are no
-    /// matter of ours.</summary>
+    /// <summary>Returns how often the threads of the library and of this layer were woken so far. Threads of
+    /// the .NET runtime do not count.</summary>
     private static long Wakeups()
     {
         long sum = 0;
@@ -36,7 +36,7 @@ internal static class WaitsTest
         return sum;
     }
 
-    /// <summary>Empty for a thread that has ended meanwhile.</summary>
+    /// <summary>Returns an empty array for a thread that has ended in the meantime.</summary>
     private static string[] Status(string task)
     {
         try
@@ -57,7 +57,7 @@ internal static class WaitsTest
         int before = NumThreads();
         using (Cache cache = with.Model.CreateCache(new CacheOptions { MaxTokens = 2048, MaxQueue = 2 * count }))
         {
-            // A paused job gives its place to others: nothing happens only where all are paused.
+            // A paused job yields its turn to others, so the cache is idle only if all jobs are paused.
             Job[] jobs = Enumerable.Range(0, count).Select(i => cache.Submit(endless)).ToArray();
             foreach (Job job in jobs) job.Pause();
             Task[] waits = jobs.Select(job => job.WaitAsync()).ToArray();
@@ -87,7 +87,7 @@ internal static class WaitsTest
             request.Queue = queue;
             var text = new StringBuilder();
             Task reader = Read(queue, text);
-            using (Job job = with.Cache.Submit(request)) // whose events go with it
+            using (Job job = with.Cache.Submit(request)) // its events end with it
             {
                 job.Wait();
                 queue.Shutdown();

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Programs of .NET under CoreCLR, without a machine-wide installation.
+"""Runs programs of .NET under CoreCLR, without a machine-wide installation.
 
 usage: coreclr.py run PROGRAM LIB_DIR ARGUMENTS...     a program for Mono, with Quire.dll and its native library in LIB_DIR
        coreclr.py adapter LIB_DIR FOLDER ARGUMENTS...  Quire.Extensions.AI compiled, its tests, and the examples of
                                                        docs/integrations.md
 
-The folder dotnet of QUIRE_ARTIFACTS, by default build/artifacts, has `runtime` (the assemblies of a self-contained application:
-libcoreclr.so, System.*.dll, Microsoft.Extensions.*.dll) and `roslyn` (csc.dll and what it needs): `./dev artifacts` brings them.
-Exit status 77 with a word where they are absent. Nothing is fetched."""
+The folder dotnet in QUIRE_ARTIFACTS (default: build/artifacts) contains `runtime` (the assemblies of a self-contained
+application: libcoreclr.so, System.*.dll, Microsoft.Extensions.*.dll) and `roslyn` (csc.dll and its dependencies).
+`./dev artifacts` downloads them. Exits with status 77 and a message if they are absent. Downloads nothing.
+"""
 import ctypes
 import os
 import pathlib
@@ -35,7 +36,8 @@ def texts(values):
 
 
 def execute(program, assemblies, native, arguments):
-    """Runs a program in this process, as a host does; returns its exit code. `assemblies` go before those of the runtime."""
+    """Runs a program in this process, as a host does, and returns its exit code. `assemblies` come before those of
+    the runtime."""
     trusted = {path.stem: path for path in RUNTIME.glob("*.dll")}
     trusted.update({path.stem: path for path in (*assemblies, program)})
     properties = {"TRUSTED_PLATFORM_ASSEMBLIES": ":".join(map(str, trusted.values())),
@@ -56,7 +58,7 @@ def execute(program, assemblies, native, arguments):
 
 
 def run(program, lib, arguments):
-    """The same in a process of its own."""
+    """Does the same in a new process."""
     subprocess.run([sys.executable, __file__, "run", str(program), str(lib), *map(str, arguments)], check=True, timeout=600)
 
 
@@ -71,7 +73,7 @@ def compiled(output, sources, references, *options):
 
 
 def example(code, number):
-    """A piece of a program with the path of a model at hand."""
+    """Returns a whole program from an example, which has the path of a model as an argument."""
     imports = "".join(f"using {name};\n" for name in IMPORTS)
     return (f"{imports}internal static class Example{number}\n{{\n    public static async Task Main(string[] arguments)\n    {{\n"
             f"        string path = arguments[0];\n{code}\n        await Task.Yield();\n    }}\n}}\n")

@@ -1,4 +1,4 @@
-// What ends a job or a wait ends it at every stage, and leaves nothing.
+// Each way to end a job or a wait works at every stage and leaves nothing behind.
 package story
 
 import (
@@ -21,7 +21,7 @@ const (
 	numStages
 )
 
-// jobAt is a job that has come to a stage; at queued the one before it has the only place.
+// jobAt returns a job at the stage. At queued, another job runs first in a cache for one job.
 func jobAt(t *testing.T, ctx context.Context, stage int) (*quire.Cache, *quire.Job) {
 	t.Helper()
 	model, _ := open(t)
@@ -61,7 +61,7 @@ func jobAt(t *testing.T, ctx context.Context, stage int) (*quire.Cache, *quire.J
 	return cache, job
 }
 
-// expectEnd waits for a job that was cancelled when it had so many tokens.
+// expectEnd waits for a job that was cancelled after the given number of tokens.
 func expectEnd(t *testing.T, job *quire.Job, stage int, tokens int64) {
 	t.Helper()
 	if err := job.Wait(context.Background()); err != nil {
@@ -97,7 +97,8 @@ func TestACancelEndsTheJobWithinAStep(t *testing.T) {
 	}
 }
 
-// A context is watched by a goroutine, which may come late: what is told of tokens holds from then on.
+// A goroutine watches the context and may react late. The token counts are checked from the moment of its
+// reaction on.
 func TestACancelledContextOfASubmitEndsTheJob(t *testing.T) {
 	for stage := 0; stage < numStages; stage++ {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -131,7 +132,7 @@ func TestACancelledContextOfAWaitLeavesTheJob(t *testing.T) {
 
 func awaitIdle(cache *quire.Cache) {
 	for stats := must(cache.Stats()); stats.JobsRunning+stats.JobsQueued+stats.PagesReferenced > 0; stats = must(cache.Stats()) {
-		time.Sleep(time.Millisecond) // the end of a step
+		time.Sleep(time.Millisecond) // until the step ends
 	}
 }
 

@@ -1,4 +1,4 @@
-// Jobs, queues, figures and descriptions.
+// Jobs, queues, statistics and descriptions.
 package story
 
 import (
@@ -15,7 +15,7 @@ import (
 	"quire.dev/quire"
 )
 
-// endless is a job that does not end by itself while a test runs.
+// endless returns a request for a job that does not end by itself during a test.
 func endless() quire.Request {
 	request := greedy("Once upon a time", 1500)
 	request.IgnoreEOS = true
@@ -140,7 +140,7 @@ func TestManyGoroutinesShareAQueue(t *testing.T) {
 			last[event.JobID]++
 		}
 	}
-	// The last event of a job may overtake its last text, which another goroutine has in its hands.
+	// The last event of a job may overtake its last text, which another goroutine still holds.
 	for tokens < 6*40 {
 		tokens += len((<-taken).Tokens)
 	}
@@ -164,7 +164,7 @@ func TestManyGoroutinesShareAQueue(t *testing.T) {
 func TestAFailureOfAJobIsAnEventOfItsQueue(t *testing.T) {
 	cache, queue := newCacheAndQueue(t, 2048)
 	late := greedy("Once upon a time", 100)
-	late.Queue, late.Deadline = queue, 1 // nanosecond; the cache cannot know yet that it is too little
+	late.Queue, late.Deadline = queue, 1 // nanosecond; the cache cannot detect yet that this is too short
 	job := must(cache.Submit(late))
 	defer job.Close()
 	for {
@@ -212,7 +212,7 @@ func TestAShutQueueWakesItsWaiterAndRefuses(t *testing.T) {
 	expectRefused(t, err, quire.Closed, "")
 }
 
-// Every method of every closed object says so, whatever it is given.
+// Every method of a closed object returns Closed, whatever its arguments are.
 func TestEveryMethodOfAClosedObjectRefuses(t *testing.T) {
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModel(modelPath()))
@@ -228,7 +228,7 @@ func TestEveryMethodOfAClosedObjectRefuses(t *testing.T) {
 		value := reflect.ValueOf(object)
 		for i := 0; i < value.NumMethod(); i++ {
 			name, method := value.Type().Method(i).Name, value.Method(i)
-			if name == "Close" || name == "Stream" { // a sequence that tells when it is read
+			if name == "Close" || name == "Stream" { // Stream returns a sequence, which reports the error when it is read
 				continue
 			}
 			results := method.Call(argumentsFor(method.Type()))
@@ -305,7 +305,7 @@ func TestAJobIsPausedResumedAndForked(t *testing.T) {
 	expectRefused(t, job.Rewind(-1), quire.InvalidArgument, "num_new_tokens")
 }
 
-func TestEventsTellProgressAndProbabilities(t *testing.T) {
+func TestEventsReportProgressAndProbabilities(t *testing.T) {
 	model, _ := open(t)
 	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 512, MaxChunkTokens: 4}))
 	defer cache.Close()
@@ -339,7 +339,7 @@ func TestEventsTellProgressAndProbabilities(t *testing.T) {
 	if len(tokens) != 6 || len(logProbs) != 6 || len(top) != 12 || len(topLogProbs) != 12 {
 		t.Fatalf("%d tokens, %d, %d, %d", len(tokens), len(logProbs), len(top), len(topLogProbs))
 	}
-	for i := range tokens { // greedy: what was drawn is the likeliest
+	for i := range tokens { // greedy: the chosen token is the likeliest
 		if top[2*i] != tokens[i] || topLogProbs[2*i] != logProbs[i] || logProbs[i] > 0 {
 			t.Errorf("token %d: %v %v", i, top[2*i:2*i+2], topLogProbs[2*i:2*i+2])
 		}
@@ -435,12 +435,12 @@ func TestScoresAndEmbeddings(t *testing.T) {
 	for _, value := range vector {
 		length += float64(value) * float64(value)
 	}
-	if len(vector) != must(model.Info()).HiddenSize || math.Abs(length-1) > 1e-5 { // f32 sums of some hundred squares
+	if len(vector) != must(model.Info()).HiddenSize || math.Abs(length-1) > 1e-5 { // sums of a few hundred squares in f32
 		t.Errorf("%d values of length %g", len(vector), length)
 	}
 }
 
-func TestFiguresAddUp(t *testing.T) {
+func TestStatisticsAddUp(t *testing.T) {
 	_, cache := open(t)
 	request := greedy("Once upon a time", 4)
 	request.Namespace = "tenant"

@@ -1,4 +1,4 @@
-// Options and plans: each arrives where it belongs, and what is refused is refused by its name.
+// Options and plans: each value reaches its field, and an invalid one is refused by its name.
 package story
 
 import (
@@ -15,7 +15,7 @@ import (
 	"quire.dev/quire"
 )
 
-const hugeInt = math.MaxInt64 // more than the C interface has bits for: refused, not wrapped around
+const hugeInt = math.MaxInt64 // too large for the C interface: must be refused, not wrapped around
 
 func modelPath() string { return os.Getenv("QUIRE_TEST_MODEL") }
 
@@ -26,7 +26,7 @@ func newRuntime(t *testing.T) *quire.Runtime {
 	return runtime
 }
 
-// expectRefused looks for a code and for what the one line of the message says.
+// expectRefused checks the error code and that the message is one line that contains the text.
 func expectRefused(t *testing.T, err error, code quire.Code, says string) {
 	t.Helper()
 	var failure *quire.Error
@@ -114,7 +114,7 @@ func TestShardsAreNamed(t *testing.T) {
 	}
 }
 
-func TestWeightsLeaveAndComeBack(t *testing.T) {
+func TestWeightsAreEvictedAndReloaded(t *testing.T) {
 	model, cache := open(t)
 	ctx := context.Background()
 	if err := model.Evict(ctx, quire.ModelStandingBy); err != nil || must(model.State()) != quire.ModelStandingBy {
@@ -125,7 +125,7 @@ func TestWeightsLeaveAndComeBack(t *testing.T) {
 	}
 	job := must(cache.Submit(endless()))
 	defer job.Close()
-	must(job.Next(ctx)) // it computes
+	must(job.Next(ctx)) // the job computes now
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	if err := model.Evict(short, quire.ModelOnDisk); !errors.Is(err, context.DeadlineExceeded) {
@@ -134,7 +134,7 @@ func TestWeightsLeaveAndComeBack(t *testing.T) {
 	expectRefused(t, model.Evict(ctx, quire.ModelResident), quire.InvalidArgument, "state")
 }
 
-func TestAContextThatIsDoneEndsTheWaitOfAShutdownAlone(t *testing.T) {
+func TestADoneContextEndsOnlyTheWaitOfAShutdown(t *testing.T) {
 	_, cache := open(t)
 	job := must(cache.Submit(endless()))
 	defer job.Close()
@@ -147,11 +147,11 @@ func TestAContextThatIsDoneEndsTheWaitOfAShutdownAlone(t *testing.T) {
 	expectRefused(t, err, quire.Closed, "")
 }
 
-func TestAgeingIsWhatTheOptionSays(t *testing.T) {
+func TestAgeingFollowsItsOption(t *testing.T) {
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModel(modelPath()))
 	defer model.Close()
-	for ageing, first := range map[time.Duration]uint64{-1: 2, 100 * time.Microsecond: 1} { // -1 is never
+	for ageing, first := range map[time.Duration]uint64{-1: 2, 100 * time.Microsecond: 1} { // -1 disables ageing
 		for judged := false; !judged; {
 			var begun uint64
 			if begun, judged = firstToBegin(runtime, model, ageing); judged && begun != first {
@@ -161,8 +161,8 @@ func TestAgeingIsWhatTheOptionSays(t *testing.T) {
 	}
 }
 
-// firstToBegin tells which of two jobs begins first that wait for a third: 1, which waits longer by at least a
-// millisecond, or 2, which has the priority 1. Not judged where the third was over too soon.
+// firstToBegin returns which of two jobs starts first after a third: job 1 has waited at least a millisecond
+// longer, job 2 has priority 1. The result is not judged if the third job ended too early.
 func firstToBegin(runtime *quire.Runtime, model *quire.Model, ageing time.Duration) (first uint64, judged bool) {
 	queue := must(runtime.NewQueue())
 	defer queue.Close()
@@ -186,7 +186,7 @@ func firstToBegin(runtime *quire.Runtime, model *quire.Model, ageing time.Durati
 	return must(queue.Next(context.Background())).UserData, judged
 }
 
-func TestQuotasHoldForAllNamespacesButThoseWithTheirOwn(t *testing.T) {
+func TestQuotasHoldForNamespacesWithoutTheirOwn(t *testing.T) {
 	model, _ := open(t)
 	cache := must(model.NewCache(quire.CacheOptions{
 		MaxTokens: 1024, PageTokens: 16,
@@ -241,13 +241,13 @@ func TestPinsKeepPagesWithinTheirQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(cache.Query(context.Background(), short)) // behind a step
+	must(cache.Query(context.Background(), short)) // queued after a step
 	if stats := must(cache.Stats()); stats.PagesPinned != 0 {
 		t.Errorf("%+v", stats)
 	}
 }
 
-func TestPlanTellsBytesByKindAndDevice(t *testing.T) {
+func TestPlanReportsBytesByKindAndDevice(t *testing.T) {
 	runtime := newRuntime(t)
 	small := quire.CacheOptions{MaxTokens: 500, MaxChunkTokens: 32, MaxBatchSize: 4}
 	whole := must(runtime.Plan(modelPath(), quire.ModelOptions{}, small))
@@ -275,7 +275,7 @@ func TestPlanTellsBytesByKindAndDevice(t *testing.T) {
 	expectRefused(t, err, quire.InvalidArgument, "page_tokens")
 }
 
-func TestAModelSplitByBytesTellsTheSameStory(t *testing.T) {
+func TestAModelSplitByBytesGeneratesTheSameText(t *testing.T) {
 	runtime := newRuntime(t)
 	planned := quire.CacheOptions{MaxTokens: 512, MaxChunkTokens: 32, MaxBatchSize: 4}
 	whole := must(runtime.Plan(modelPath(), quire.ModelOptions{}, planned)).TotalBytes
@@ -317,7 +317,7 @@ func TestTheContextEndsALoad(t *testing.T) {
 	model := must(runtime.LoadModelContext(over, modelPath(), quire.ModelOptions{}))
 	cancel()
 	if _, err := model.Encode("a", true, false); err != nil {
-		t.Error(err) // the load was over
+		t.Error(err) // the load was complete
 	}
 	model.Close()
 	if _, err := runtime.LoadModelContext(over, modelPath(), quire.ModelOptions{}); !errors.Is(err, context.Canceled) {
@@ -325,7 +325,7 @@ func TestTheContextEndsALoad(t *testing.T) {
 	}
 }
 
-func TestALoadTellsItsProgress(t *testing.T) {
+func TestALoadReportsItsProgress(t *testing.T) {
 	runtime := newRuntime(t)
 	load := func(ctx context.Context, progress func(done, total int64)) (*quire.Model, error) {
 		return runtime.LoadModelContext(ctx, modelPath(), quire.ModelOptions{Progress: progress})
@@ -347,7 +347,7 @@ func TestALoadTellsItsProgress(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	model, err := load(ctx, func(done, total int64) { cancel() })
 	if err == nil {
-		model.Close() // it was over before the cancel arrived
+		model.Close() // the load was complete before the cancel arrived
 	} else if !errors.Is(err, context.Canceled) {
 		t.Errorf("expected context.Canceled, got %v", err)
 	}
@@ -366,7 +366,7 @@ func TestALoadTellsItsProgress(t *testing.T) {
 	t.Errorf("the panic was lost, and %v", err)
 }
 
-func TestAScopeLoadsNoMoreThanItSays(t *testing.T) {
+func TestAScopeLoadsOnlyItsParts(t *testing.T) {
 	runtime := newRuntime(t)
 	load := func(scope quire.ModelScope) *quire.Model {
 		return must(runtime.LoadModelContext(context.Background(), modelPath(), quire.ModelOptions{Scope: scope}))
@@ -396,7 +396,7 @@ func TestAMemoryBudgetIsKept(t *testing.T) {
 	expectRefused(t, runtime.SetMemoryBudget("pinned:0", 1), quire.NotFound, "pinned:0")
 }
 
-func TestAQueueFollowsWhatBecomesOfPages(t *testing.T) {
+func TestAQueueGetsPageEvents(t *testing.T) {
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModel(modelPath()))
 	defer model.Close()
@@ -407,7 +407,7 @@ func TestAQueueFollowsWhatBecomesOfPages(t *testing.T) {
 	job := must(cache.Submit(quire.Request{Tokens: tokens, Kind: quire.KindWarm, Namespace: "books"}))
 	drain(t, job)
 	job.Close()
-	for round := 0; round < 2; round++ { // the second begins anew
+	for round := 0; round < 2; round++ { // the second round starts again
 		if err := cache.FollowPages(queue, 7); err != nil {
 			t.Fatal(err)
 		}

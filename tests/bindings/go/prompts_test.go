@@ -45,7 +45,7 @@ func TestAChatTemplateRendersAConversation(t *testing.T) {
 	}
 }
 
-func TestANegativePromptLeadsAwayByItsScale(t *testing.T) {
+func TestANegativePromptWorksByItsScale(t *testing.T) {
 	model, cache := open(t)
 	run := func(request quire.Request) string {
 		job := must(cache.Submit(request))
@@ -74,7 +74,7 @@ func TestANegativePromptLeadsAwayByItsScale(t *testing.T) {
 	expectRefused(t, err, quire.InvalidArgument, "negative_prompt")
 }
 
-func TestAChatTemplateIsToldWhatItReads(t *testing.T) {
+func TestAChatTemplateGetsItsVariables(t *testing.T) {
 	template := must(quire.NewChatTemplate("{{ bos_token }}{{ strftime_now('%Y') }}"))
 	defer template.Close()
 	for _, err := range []error{template.SetToken(quire.TokenBOS, "<é>"), template.SetNow("2025-07-26")} {
@@ -213,7 +213,7 @@ func TestALastEventHasItsUsage(t *testing.T) {
 	}
 }
 
-func TestTheLogComesAsEventsOfAQueue(t *testing.T) {
+func TestTheLogArrivesAsEventsOfAQueue(t *testing.T) {
 	cache, queue := newCacheAndQueue(t, 2048)
 	if err := queue.SetLogLevel(quire.LogDebug); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Answers read as text and calls, and models exchanged after a name.
+// Answers parsed into text and calls, and models exchanged through an alias.
 package story
 
 import (
@@ -17,7 +17,7 @@ import (
 const tools = `[{"type": "function", "function": {"name": "say", "parameters": {"type": "object",
   "properties": {"word": {"enum": ["once", "upon"]}}, "required": ["word"], "additionalProperties": false}}}]`
 
-// events feeds an answer in pieces and takes all that it tells.
+// events feeds an answer in pieces and returns all events.
 func events(t *testing.T, parser *quire.ResponseParser, pieces ...string) (all []quire.ResponseEvent) {
 	t.Helper()
 	take := func() {
@@ -38,7 +38,7 @@ func events(t *testing.T, parser *quire.ResponseParser, pieces ...string) (all [
 	return all
 }
 
-func TestAnAnswerIsReadAsTextAndCalls(t *testing.T) {
+func TestAnAnswerIsParsedIntoTextAndCalls(t *testing.T) {
 	parser := must(quire.NewResponseParser("hermes"))
 	defer parser.Close()
 	if err := parser.SetTools(tools); err != nil {
@@ -80,7 +80,7 @@ func TestAnAnswerIsReadAsTextAndCalls(t *testing.T) {
 	}
 }
 
-func TestReasoningThatThePromptHasOpenedIsReasoning(t *testing.T) {
+func TestReasoningOpenedByThePromptIsReasoning(t *testing.T) {
 	for name, open := range map[string]func(*quire.ResponseParser) error{
 		"by the setting": func(p *quire.ResponseParser) error { return p.SetReasoning(quire.ReasoningOpen) },
 		"by the prompt":  func(p *quire.ResponseParser) error { return p.SetPrompt("<|im_start|>assistant\n<think>\n") },
@@ -96,7 +96,7 @@ func TestReasoningThatThePromptHasOpenedIsReasoning(t *testing.T) {
 	}
 }
 
-func TestTheDialectIsToldByTheTemplate(t *testing.T) {
+func TestTheDialectFollowsFromTheTemplate(t *testing.T) {
 	model, _ := open(t)
 	for source, dialect := range map[string]string{
 		"{{ '<tool_call>{\"name\": ' }}": "hermes", "{{ messages }}": "plain"} {
@@ -114,7 +114,7 @@ func TestTheDialectIsToldByTheTemplate(t *testing.T) {
 	expectRefused(t, err, quire.Closed, "")
 }
 
-// What a constraint lets through is what a parser of the same dialect reads back, and the job itself.
+// A parser of the same dialect reads the output of a constraint, and so does the job itself.
 func TestAJobIsConstrainedToACall(t *testing.T) {
 	model, cache := open(t)
 	rules := fmt.Sprintf(`{"dialect": "hermes", "tools": %s, "tool_choice": "required", "parallel_tool_calls": false, "reasoning": "off"}`, tools)
@@ -149,7 +149,7 @@ func TestAJobIsConstrainedToACall(t *testing.T) {
 	expectRefused(t, err, quire.Unsupported, "plain")
 }
 
-// expectRead runs a job whose answer is a call and whose events say so.
+// expectRead runs a job whose answer is a call and checks that its events report the call.
 func expectRead(t *testing.T, cache *quire.Cache, request quire.Request, answer string) {
 	t.Helper()
 	request.ResponseDialect, request.Reasoning = "hermes", quire.ReasoningOff
@@ -181,7 +181,7 @@ func expectRead(t *testing.T, cache *quire.Cache, request quire.Request, answer 
 	expectRefused(t, err, quire.NotFound, "hermes")
 }
 
-// expectShortThought runs jobs that think as long as they may, which is not at all or three tokens.
+// expectShortThought runs jobs with a reasoning budget of zero and of three tokens.
 func expectShortThought(t *testing.T, cache *quire.Cache) {
 	t.Helper()
 	for _, budget := range []int{-1, 3} {
@@ -270,7 +270,7 @@ func TestAModelIsExchangedWhileJobsRun(t *testing.T) {
 	expectRefused(t, alias.SetCache(cache), quire.Closed, "")
 }
 
-func TestAnAliasGoesToItsFallbackAndSaysWhy(t *testing.T) {
+func TestAnAliasUsesItsFallbackAndReportsWhy(t *testing.T) {
 	_, cache := open(t)
 	_, other := open(t)
 	runtime := newRuntime(t)
@@ -281,7 +281,7 @@ func TestAnAliasGoesToItsFallbackAndSaysWhy(t *testing.T) {
 	if err := alias.AddFallback(cache); err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range []io.Closer{cache, model, runtime} { // the alias keeps what it needs
+	for _, object := range []io.Closer{cache, model, runtime} { // the alias keeps the objects that it needs
 		if err := object.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func TestAnAliasGoesToItsFallbackAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAnAliasSaysWhyAndForgetsItsFallbacks(t *testing.T) {
+func TestAnAliasReportsWhyAndRemovesItsFallbacks(t *testing.T) {
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModel(modelPath()))
 	defer model.Close()

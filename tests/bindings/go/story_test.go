@@ -1,5 +1,5 @@
-// The Go binding on the embedded model: the same greedy text as the command, an emoji on the way in and out,
-// a cancelled job, an error that can be read, and handles closed in a wrong order.
+// The Go binding on the embedded model: the same greedy text as the command, an emoji in input and output, a
+// cancelled job, an error message, and handles closed in the wrong order.
 package story
 
 import (
@@ -16,8 +16,8 @@ import (
 	"quire.dev/quire"
 )
 
-// Every handle is freed in the end: what a test made, and what the package made for a call. The dispatcher's queue goes
-// with the wait in it, on a thread of its own.
+// All handles must be freed at the end: those of the tests, and those that the package makes for a call. A
+// thread of its own frees the dispatcher's queue together with the wait on it.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	left := liveHandles()
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// liveHandles counts the handles of each type that has any.
+// liveHandles returns the number of live handles of each type that has any.
 func liveHandles() map[string]int {
 	var report struct {
 		LiveHandles map[string]int `json:"live_handles"`
@@ -75,7 +75,7 @@ func open(t *testing.T) (*quire.Model, *quire.Cache) {
 	runtime := must(quire.NewRuntime(quire.RuntimeOptions{NumThreads: 2}))
 	model := must(runtime.LoadModel(os.Getenv("QUIRE_TEST_MODEL")))
 	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
-	t.Cleanup(func() { // from the root to the leaf, the wrong way round
+	t.Cleanup(func() { // from the root to the leaf, the wrong order
 		for _, closer := range []io.Closer{runtime, model, cache, runtime} {
 			if err := closer.Close(); err != nil {
 				t.Error(err)
@@ -90,7 +90,7 @@ func greedy(prompt string, maxNewTokens int) quire.Request {
 	return quire.Request{Prompt: prompt, MaxNewTokens: maxNewTokens, Temperature: &zero}
 }
 
-// drain takes all events of a job and returns its text and why it ended.
+// drain takes all events of a job and returns its text and its finish reason.
 func drain(t *testing.T, job *quire.Job) (string, quire.FinishReason) {
 	t.Helper()
 	var text strings.Builder
@@ -131,7 +131,7 @@ func TestTextSurvivesTheTokenizer(t *testing.T) {
 	}
 }
 
-func TestCancelEndsAJobAndLeavesItsNeighbour(t *testing.T) {
+func TestCancelEndsOneJobAndNoOther(t *testing.T) {
 	_, cache := open(t)
 	cancelled := must(cache.Submit(greedy("Once upon a time", 1000)))
 	defer cancelled.Close()
@@ -151,7 +151,7 @@ func TestCancelEndsAJobAndLeavesItsNeighbour(t *testing.T) {
 	}
 }
 
-func TestErrorsNameWhatIsAtFault(t *testing.T) {
+func TestErrorsNameTheFault(t *testing.T) {
 	runtime := must(quire.NewRuntime(quire.RuntimeOptions{}))
 	defer runtime.Close()
 	_, err := runtime.LoadModel("/no/such/model")
@@ -176,7 +176,7 @@ func TestAForgottenPromptIsRefused(t *testing.T) {
 	expectRefused(t, err, quire.InvalidArgument, "prompt")
 }
 
-func TestANamespaceIsUTF8WhereverItIsNamed(t *testing.T) {
+func TestANamespaceIsUTF8InEveryCall(t *testing.T) {
 	model, cache := open(t)
 	const broken = "caf\xc3"
 	request := greedy("a", 1)
@@ -210,7 +210,7 @@ func TestClosedObjectsRefuse(t *testing.T) {
 	}
 }
 
-func TestCloseWhileAnotherGoroutineWaits(t *testing.T) {
+func TestCloseEndsTheWaitOfAnotherGoroutine(t *testing.T) {
 	_, cache := open(t)
 	job := must(cache.Submit(greedy("Once upon a time", 1000)))
 	ended := make(chan error)

@@ -15,8 +15,8 @@ import (
 	"quire.dev/quire"
 )
 
-// crowd has many jobs, all paused and each waited for by a goroutine of its own. A paused job gives its place to
-// others: nothing happens only where all are paused.
+// crowd starts many jobs, pauses them all, and waits for each in its own goroutine. A paused job yields its
+// turn to others, so the cache is idle only if all jobs are paused.
 func crowd(t *testing.T, n int) (cache *quire.Cache, end func()) {
 	t.Helper()
 	model, _ := open(t)
@@ -55,7 +55,7 @@ func crowd(t *testing.T, n int) (cache *quire.Cache, end func()) {
 	}
 }
 
-// wakeups is how often all threads together were woken so far.
+// wakeups returns how often all threads together were woken so far.
 func wakeups() int {
 	sum := 0
 	for _, path := range must(filepath.Glob("/proc/self/task/*/status")) {
@@ -81,7 +81,7 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-func TestAThousandWaitsHoldNoThreads(t *testing.T) {
+func TestAThousandWaitsBlockNoThreads(t *testing.T) {
 	before := numThreads()
 	alone := collection()
 	cache, end := crowd(t, 1000)
@@ -90,7 +90,7 @@ func TestAThousandWaitsHoldNoThreads(t *testing.T) {
 		t.Errorf("%d threads more", more)
 	}
 	steps, woken, used := must(cache.Stats()).Steps, 0, 0.0
-	for second := 0; second < 10; second++ { // Go's own run time may still tidy up in the first ones
+	for second := 0; second < 10; second++ { // Go's runtime may still do cleanup in the first seconds
 		before, start, cpu := wakeups(), time.Now(), cpuTime()
 		time.Sleep(time.Second)
 		used = float64(cpuTime()-cpu) / float64(time.Since(start))
@@ -106,7 +106,7 @@ func TestAThousandWaitsHoldNoThreads(t *testing.T) {
 	end()
 }
 
-// collection is how long the collector takes, the least of twenty: other programs only make it longer.
+// collection returns the shortest time of twenty garbage collections. Other programs only make one longer.
 func collection() time.Duration {
 	least := time.Hour
 	for i := 0; i < 20; i++ {
@@ -119,7 +119,8 @@ func collection() time.Duration {
 	return least
 }
 
-// A queue is told once for each step: a reader that takes all there is drains as often as the engine steps.
+// A queue is signalled once for each step, so a reader that takes all events drains as often as the engine
+// steps.
 func TestAQueueIsDrainedOncePerStep(t *testing.T) {
 	const numJobs, numTokens = 32, 256
 	cache, queue := newCacheAndQueue(t, numJobs*512)
@@ -144,7 +145,7 @@ func TestAQueueIsDrainedOncePerStep(t *testing.T) {
 	}
 }
 
-func TestErrorsSayTheirPrefixOnce(t *testing.T) {
+func TestErrorsHaveTheirPrefixOnce(t *testing.T) {
 	_, cache := open(t)
 	if err := cache.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)

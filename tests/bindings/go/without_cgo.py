@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The Go tests as a program without cgo runs them: CGO_ENABLED=0, and the library is found at run time.
+"""Runs the Go tests as a program without cgo: CGO_ENABLED=0, and the library is found at run time.
 
-usage: without_cgo.py GO. Exit status 77 with a word where github.com/ebitengine/purego is not in the cache of modules
-(go mod download -modfile=without_cgo.mod in this folder). Nothing is fetched."""
+usage: without_cgo.py GO. Exits with status 77 and a message if github.com/ebitengine/purego is not in the module
+cache (go mod download -modfile=without_cgo.mod in this folder). Downloads nothing.
+"""
 import os
 import pathlib
 import subprocess
@@ -21,7 +22,7 @@ def main(go):
         sys.exit(77 if "purego" in known.stderr else 1)
     subprocess.run([go, "test", "-modfile=without_cgo.mod", "-count=1", *PACKAGES], cwd=HERE, env=environment, check=True)
     missing = {**environment, "QUIRE_LIBRARY": "/nowhere/libquire.so"}
-    subprocess.run([go, "test", "-modfile=without_cgo.mod", "-count=1", "-run=^TestWithoutTheLibrary", "./without_cgo"],
+    subprocess.run([go, "test", "-modfile=without_cgo.mod", "-count=1", "-run=^TestARuntimeWithoutTheLibrary", "./without_cgo"],
                    cwd=HERE, env=missing, check=True)
 
 

@@ -29,7 +29,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
-/** What ends a job or a wait ends it at every stage, and leaves nothing. */
+/** Each way to end a job or a wait works at every stage and leaves nothing behind. */
 public final class CancelsTest {
   private static final Duration FOREVER = Duration.ofSeconds(-1);
 
@@ -49,7 +49,7 @@ public final class CancelsTest {
     return with.model.createCache(new CacheOptions().maxTokens(2048).maxBatchSize(1).maxChunkTokens(4));
   }
 
-  /** A job that has come to a stage; at QUEUED the one before it has the only place. */
+  /** Returns a job at the stage. At QUEUED, another job runs first in a cache for one job. */
   private static Job jobAt(Stage stage, Cache cache, List<Job> before) {
     if (stage == Stage.QUEUED) {
       Job holder = cache.submit(greedy("Once", 1900).ignoreEos(true));
@@ -116,7 +116,7 @@ public final class CancelsTest {
   private static void awaitIdle(Cache cache) throws InterruptedException {
     for (Stats stats = cache.stats(); stats.jobsRunning() + stats.jobsQueued() + stats.pagesReferenced() > 0;
         stats = cache.stats()) {
-      Thread.sleep(1); // the end of a step
+      Thread.sleep(1); // until the step ends
     }
   }
 
@@ -128,7 +128,7 @@ public final class CancelsTest {
         AtomicReference<QuireException> thrown = new AtomicReference<>();
         Thread waiter = new Thread(() -> {
           try {
-            while (true) { // at the last stages nothing is waited for
+            while (true) { // a wait returns at once in the last stages
               job.waitFor(FOREVER);
             }
           } catch (QuireException ended) {
@@ -149,7 +149,7 @@ public final class CancelsTest {
     }
   }
 
-  /** What ends one job of the random ones, after a while. */
+  /** Returns an action that ends a job or its reader, chosen by `kind`. */
   private static Runnable ending(int kind, Job job, Thread reader) {
     return switch (kind) {
       case 0 -> () -> job.future().cancel(true);
@@ -173,9 +173,9 @@ public final class CancelsTest {
         cancelled.get();
         break;
       } catch (InterruptedException interrupted) {
-        // that was it
+        // the reader was interrupted, as intended
       } catch (ExecutionException closed) {
-        check(closed.getCause() instanceof IllegalStateException, closed); // by the reader, before its end came
+        check(closed.getCause() instanceof IllegalStateException, closed); // the reader closed the job before the action ran
         break;
       }
     }

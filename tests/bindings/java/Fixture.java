@@ -13,7 +13,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
 
-/** What the tests of the Java binding share: the arguments, a cache for each case, and what is expected of jobs. */
+/** Shared by the tests of the Java binding: the arguments, a cache for each case, and checks of jobs. */
 final class Fixture {
   final QuireRuntime runtime;
   final Model model;
@@ -35,7 +35,7 @@ final class Fixture {
     void run(Fixture with) throws Exception;
   }
 
-  /** A failure ends the program at once, whatever threads the case has left. */
+  /** Runs a case. A failure ends the program at once, even if the case has left threads running. */
   static void run(String[] arguments, String name, Body body) {
     try {
       runCase(arguments, name, body);
@@ -48,7 +48,7 @@ final class Fixture {
   private static void runCase(String[] arguments, String name, Body body) throws Exception {
     Fixture made = new Fixture(arguments);
     body.run(made);
-    made.runtime.close(); // from the root to the leaf, the wrong way round
+    made.runtime.close(); // from the root to the leaf, the wrong order
     made.model.close();
     made.cache.close();
     made.runtime.close();
@@ -57,8 +57,8 @@ final class Fixture {
   }
 
   /**
-   * Every handle was freed: what a case made, and what the layer made for a call. The dispatcher gives back its own when
-   * it has seen that there are no more jobs.
+   * Checks that every handle was freed: those of a case, and those that the layer makes for a call. The
+   * dispatcher frees its own after it has noticed that no jobs are left.
    */
   private static void checkNothingIsLeft() throws InterruptedException {
     String handles = handles();
@@ -88,7 +88,7 @@ final class Fixture {
     return new Request(text).temperature(0).maxNewTokens(maxNewTokens);
   }
 
-  /** Takes all events; returns the text, and leaves why the job ended in the last one. */
+  /** Takes all events and returns the text. Checks the finish reason in the last event. */
   static String drain(Job job, FinishReason finishReason) {
     StringBuilder text = new StringBuilder();
     FinishReason last = FinishReason.NONE;
@@ -109,7 +109,7 @@ final class Fixture {
     throw new AssertionError("it was not refused");
   }
 
-  /** Expects a code by its name, and what the one line of the message says. */
+  /** Checks the name of the error code and that the message is one line that contains the text. */
   static void checkRefused(String codeName, String says, Runnable call) {
     QuireException refusal = refused(call);
     String message = refusal.getMessage();

@@ -48,7 +48,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Jobs, queues, figures and descriptions. */
+/** Jobs, queues, statistics and descriptions. */
 public final class JobsTest {
   private static final Duration LONG = Duration.ofSeconds(Long.MAX_VALUE);
 
@@ -70,7 +70,7 @@ public final class JobsTest {
     Fixture.run(arguments, "models and devices are described", JobsTest::descriptions);
   }
 
-  /** A job that does not end by itself while a test runs. */
+  /** Returns a request for a job that does not end by itself during a test. */
   private static Request endless() {
     return greedy("Once upon a time", 1500).ignoreEos(true);
   }
@@ -138,7 +138,7 @@ public final class JobsTest {
             }
           }
         } catch (QuireException | IllegalStateException closed) {
-          // it was closed while, or before, this thread asked for more
+          // closed during or before the read of this thread
         }
       });
       readers[i].setDaemon(true);
@@ -157,7 +157,7 @@ public final class JobsTest {
   private static void failures(Fixture with) {
     try (EventQueue queue = with.runtime.createQueue()) {
       Request late = endless().queue(queue).deadline(Duration.ofNanos(1));
-      Job job = with.cache.submit(late); // the cache cannot know yet that a nanosecond is too little
+      Job job = with.cache.submit(late); // the cache cannot detect yet that a nanosecond is too short
       Event event;
       do {
         event = queue.poll(LONG).orElseThrow();
@@ -182,7 +182,7 @@ public final class JobsTest {
         call.run();
         throw new AssertionError("a closed queue is taken");
       } catch (IllegalStateException closed) {
-        // as it should be
+        // expected
       }
     }
   }
@@ -257,7 +257,7 @@ public final class JobsTest {
           check(event.progressDone() > done && event.progressDone() <= event.progressTotal(), event);
           done = event.progressDone();
         }
-        for (int i = 0; i < event.tokens().length; i++, tokens++) { // greedy: what was drawn is the likeliest
+        for (int i = 0; i < event.tokens().length; i++, tokens++) { // greedy: the chosen token is the likeliest
           check(event.topTokens()[2 * i] == event.tokens()[i], event);
           check(event.topLogProbs()[2 * i] == event.logProbs()[i] && event.logProbs()[i] <= 0, event);
         }
@@ -326,7 +326,7 @@ public final class JobsTest {
         length += (double) value * value;
       }
       check(embed.embedding().length == with.model.info().hiddenSize(), "width");
-      check(Math.abs(length - 1) < 1e-5, length); // f32 sums of some hundred squares
+      check(Math.abs(length - 1) < 1e-5, length); // sums of a few hundred squares in f32
     }
   }
 

@@ -2,7 +2,9 @@ package story;
 
 import dev.quire.QuireRuntime;
 
-/** Each try without the native library fails for the reason, the second as the first. */
+/**
+ * Every attempt to use the binding without its native library fails with the reason, also after the first.
+ */
 public final class MissingLibraryTest {
   private MissingLibraryTest() {}
 

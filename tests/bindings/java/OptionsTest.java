@@ -34,7 +34,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Map;
 
-/** Options and plans: each arrives where it belongs, and what is refused is refused by its name. */
+/** Options and plans: each value reaches its field, and an invalid one is refused by its name. */
 public final class OptionsTest {
   private static final Duration FOREVER = Duration.ofNanos(-1);
 
@@ -74,7 +74,7 @@ public final class OptionsTest {
       model.wake();
       check(model.state() == ModelState.RESIDENT, model.state());
       try (Job job = cache.submit(greedy("a", 400)); Cancel never = new Cancel()) {
-        job.next(); // it computes
+        job.next(); // the job computes now
         check(!model.evict(ModelState.ON_DISK, Duration.ofMillis(1), never), "a model with jobs left");
         job.cancel();
       }
@@ -144,7 +144,7 @@ public final class OptionsTest {
       try (Job job = cache.submit(new Request(tokens).kind(JobKind.WARM).namespace("books"))) {
         drain(job, FinishReason.COMPLETED);
       }
-      for (int round = 0; round < 2; round++) { // the second begins anew
+      for (int round = 0; round < 2; round++) { // the second round starts again
         cache.followPages(queue, 7);
         long parent = 0;
         for (int number = 0; number < 3; number++) {
@@ -182,7 +182,7 @@ public final class OptionsTest {
       check(cache.stats().pagesPinned() == 1, cache.stats());
       cache.unpin(pin);
       cache.unpin(pin);
-      cache.query(first); // behind a step
+      cache.query(first); // queued after a step
       check(cache.stats().pagesPinned() == 0, cache.stats());
     }
   }

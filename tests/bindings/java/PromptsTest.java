@@ -22,7 +22,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Optional;
 
-/** Chat templates, constraints, prompts made of parts, and what a last event tells. */
+/** Chat templates, constraints, prompts made of parts, and the usage in a last event. */
 public final class PromptsTest {
   private static final String CONVERSATION =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a <|im_end|> b\"}], \"add_generation_prompt\": true}";

@@ -25,7 +25,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 
-/** Answers read as text and calls, and models exchanged after a name. */
+/** Answers parsed into text and calls, and models exchanged through an alias. */
 public final class ResponsesTest {
   private static final String TOOLS = "[{\"type\": \"function\", \"function\": {\"name\": \"say\", \"parameters\": "
       + "{\"type\": \"object\", \"properties\": {\"word\": {\"enum\": [\"once\", \"upon\"]}}, \"required\": [\"word\"], "
@@ -56,7 +56,7 @@ public final class ResponsesTest {
     return events;
   }
 
-  /** The joined text of the events of a kind. */
+  /** Returns the joined text of the events of a kind. */
   private static String texts(List<ResponseEvent> events, ResponseKind kind) {
     StringBuilder text = new StringBuilder();
     events.stream().filter(event -> event.kind() == kind).forEach(event -> text.append(event.text()));
@@ -100,7 +100,10 @@ public final class ResponsesTest {
     }
   }
 
-  /** What a constraint lets through is what a parser of the same dialect reads back, and the job itself. */
+  /**
+   * Checks that a parser of the same dialect reads the output of a constraint, and that the job itself does
+   * too.
+   */
   private static void constrains(Fixture with) {
     String rules = "{\"dialect\": \"hermes\", \"tools\": " + TOOLS
         + ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false, \"reasoning\": \"off\"}";
@@ -197,7 +200,7 @@ public final class ResponsesTest {
         alias.setCache(closed);
         throw new AssertionError("a closed cache is taken");
       } catch (IllegalStateException refused) {
-        // as it should be
+        // expected
       }
     }
   }
@@ -209,7 +212,7 @@ public final class ResponsesTest {
     }
     with.model.close();
     with.runtime.close();
-    Job job = alias.submit(greedy(with.prompt, 48)); // the alias keeps what it needs
+    Job job = alias.submit(greedy(with.prompt, 48)); // the alias keeps the objects that it needs
     check(alias.numFallbacks() == 1 && !alias.reason().isEmpty(), alias.reason());
     alias.clearFallbacks();
     checkRefused("not_found", "", () -> alias.submit(greedy("a", 1)));

@@ -18,9 +18,9 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The Java binding on the embedded model: the same greedy text as the command, an emoji on the way in and out, a
- * cancelled job, an error that can be read, and handles closed in a wrong order. Arguments: the model, a file
- * with the prompt, a file with the expected text.
+ * The Java binding on the embedded model: the same greedy text as the command, an emoji in input and output,
+ * a cancelled job, an error message, and handles closed in the wrong order. Arguments: the model, a file with
+ * the prompt, a file with the expected text.
  */
 public final class StoryTest {
   private StoryTest() {}

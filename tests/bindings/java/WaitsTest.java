@@ -24,7 +24,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 
-/** What waiting costs, and what ends it. */
+/** The cost of waiting, and the ways to end a wait. */
 public final class WaitsTest {
   private WaitsTest() {}
 
@@ -39,7 +39,7 @@ public final class WaitsTest {
     return new File("/proc/self/task").list().length;
   }
 
-  /** A virtual thread where this JVM has them. */
+  /** Starts a virtual thread if this JVM has them, otherwise a platform thread. */
   private static Thread start(Runnable body) throws Exception {
     try {
       return (Thread) Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, body);
@@ -50,7 +50,10 @@ public final class WaitsTest {
     }
   }
 
-  /** How often the threads of the library and of this layer were woken so far; the machine's own are no matter of ours. */
+  /**
+   * Returns how often the threads of the library and of this layer were woken so far. Threads of the JVM do
+   * not count.
+   */
   private static long wakeups() throws Exception {
     long sum = 0;
     for (File task : new File("/proc/self/task").listFiles()) {
@@ -67,7 +70,7 @@ public final class WaitsTest {
     return sum;
   }
 
-  /** Empty for a thread that has ended meanwhile. */
+  /** Returns an empty list for a thread that has ended in the meantime. */
   private static List<String> status(File task) {
     try {
       return Files.readAllLines(task.toPath().resolve("status"));
@@ -80,7 +83,10 @@ public final class WaitsTest {
     return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
   }
 
-  /** Milliseconds of a full collection, the least of twenty: other programs only make it longer. */
+  /**
+   * Returns the shortest time of twenty full collections, in milliseconds. Other programs only make one
+   * longer.
+   */
   private static double collection() {
     double least = Double.MAX_VALUE;
     for (int i = 0; i < 20; i++) {
@@ -91,7 +97,7 @@ public final class WaitsTest {
     return least;
   }
 
-  /** The same beside as many threads that wait for nothing of the library: what their stacks cost. */
+  /** Does the same while as many threads wait for a Java latch: the cost of their stacks. */
   private static double collectionBeside(int count) throws Exception {
     CountDownLatch over = new CountDownLatch(1);
     List<Thread> threads = new ArrayList<>();
@@ -119,7 +125,7 @@ public final class WaitsTest {
     int before = numThreads();
     double beside = collectionBeside(count);
     try (Cache cache = with.model.createCache(new CacheOptions().maxTokens(2048).maxQueue(2 * count))) {
-      // A paused job gives its place to others: nothing happens only where all are paused.
+      // A paused job yields its turn to others, so the cache is idle only if all jobs are paused.
       List<Job> jobs = new ArrayList<>();
       List<Thread> threads = new ArrayList<>();
       while (jobs.size() < count) {
@@ -150,7 +156,10 @@ public final class WaitsTest {
     }
   }
 
-  /** How late a thread that sleeps for 5 ms at a time wakes at most, in milliseconds, until something is over. */
+  /**
+   * Returns in milliseconds how late a thread that sleeps for 5 ms at a time wakes at most, until `over` is
+   * true.
+   */
   private static double lateness(BooleanSupplier over) throws Exception {
     long[] latest = new long[1];
     Thread ticker = start(() -> {
@@ -164,7 +173,7 @@ public final class WaitsTest {
     return latest[0] / 1e6;
   }
 
-  /** How late it is beside 32 threads that stream, and without them; told, not judged. */
+  /** Prints that lateness while 32 threads stream, and without them. It is not checked. */
   private static void ticks(Fixture with) throws Exception {
     long second = System.nanoTime() + 1_000_000_000L;
     double alone = lateness(() -> System.nanoTime() > second);
@@ -207,7 +216,7 @@ public final class WaitsTest {
       future.join();
       check(false, "no exception");
     } catch (CancellationException expected) {
-      // as every cancelled future
+      // as with every cancelled future
     }
     job.close();
     try (Job short_ = with.cache.submit(greedy("Once", 3))) {

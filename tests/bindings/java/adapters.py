@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""An adapter of Java compiled against the real artifacts of its framework, with its tests and the examples of docs/integrations.md.
+"""Compiles a Java adapter against the real artifacts of its framework, with its tests and the examples of
+docs/integrations.md.
 
-usage: adapters.py (langchain4j | spring-ai) LIB_DIR TEST_CLASSES FOLDER MODEL PROMPT EXPECTED. The artifacts are in folders of
-QUIRE_ARTIFACTS, by default build/artifacts (./dev artifacts); exit status 77 with a word where they are not. Nothing is fetched."""
+usage: adapters.py (langchain4j | spring-ai) LIB_DIR TEST_CLASSES FOLDER MODEL PROMPT EXPECTED. The artifacts are in
+folders of QUIRE_ARTIFACTS (default: build/artifacts; ./dev artifacts downloads them). Exits with status 77 and a
+message if they are absent. Downloads nothing.
+"""
 import os
 import pathlib
 import re
@@ -15,7 +18,7 @@ ARTIFACTS = pathlib.Path(os.environ.get("QUIRE_ARTIFACTS", ROOT / "build/artifac
 
 
 class Adapter:
-    """A folder of bindings/java, its jar, the artifact that it stands on, and what its examples have at hand."""
+    """A folder of bindings/java, its jar, the artifact that it extends, and the parameters of its examples."""
 
     def __init__(self, name, needs, artifact, test, imports):
         self.name, self.needs, self.artifact, self.test, self.imports = name, needs, artifact, test, imports
@@ -57,7 +60,7 @@ def example(code, adapter, number):
 
 
 def run_examples(adapter, folder, classpath, options, model):
-    """Each is a piece of a function with the path of a model at hand; all are run."""
+    """Compiles and runs all examples. Each is the body of a function that has the path of a model as parameter."""
     pages = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
     codes = re.findall(rf"^```java {adapter.name}\n(.*?)^```", pages, re.DOTALL | re.MULTILINE)
     assert codes, f"docs/integrations.md has no example of {adapter.name}"
@@ -73,7 +76,7 @@ def run_examples(adapter, folder, classpath, options, model):
 
 
 def check_version(adapter):
-    """The adapter's pom has the version of the whole."""
+    """Checks that the adapter's pom has the version of the project."""
     header = (ROOT / "capi" / "include" / "quire" / "version.h").read_text()
     version = re.search(r'QUIRE_VERSION_STRING "([^"]+)"', header).group(1)
     pom = (ROOT / "bindings" / "java" / adapter.name / "pom.xml").read_text()

@@ -10,11 +10,11 @@ using Microsoft.Extensions.DependencyInjection;
 using Quire;
 using Quire.Extensions.AI;
 
-/// <summary>The interfaces of Microsoft.Extensions.AI over the embedded model, held against jobs of the layer
-/// below.</summary>
+/// <summary>The interfaces of Microsoft.Extensions.AI on the embedded model, compared with jobs of the C#
+/// layer.</summary>
 internal static class ExtensionsAITest
 {
-    /// <summary>As families have it that write calls as hermes does.</summary>
+    /// <summary>A template of a model family that writes calls in the hermes dialect.</summary>
     private const string Template = "{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>\n{% endfor %}"
         + "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content or '' }}"
         + "{% for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}<|im_end|>\n{% endfor %}"
@@ -73,7 +73,7 @@ internal static class ExtensionsAITest
         return All().GetAwaiter().GetResult();
     }
 
-    /// <summary>An engine of a family that calls tools.</summary>
+    /// <summary>Runs the body with an engine of a family that calls tools.</summary>
     private static void WithCalls(Fixture with, string template, Action<ChatEngine> body)
     {
         using var chat = ChatTemplate.Create(template);
@@ -273,7 +273,7 @@ internal static class ExtensionsAITest
         Fixture.Check(answers.All(answer => answer.Result.Text == answers[0].Result.Text), "another answer");
     }
 
-    /// <summary>A job that was cancelled draws the token of the step that was under way, and no more.</summary>
+    /// <summary>Checks that a cancelled job produces at most the token of the running step.</summary>
     private static void EndsWithinStep(Fixture with, long newTokens)
     {
         SpinWait.SpinUntil(() => with.Cache.Stats().JobsRunning == 0);

@@ -9,7 +9,8 @@ import (
 	"quire.dev/quire/server"
 )
 
-// routed starts a server that sends requests which fit to a model that cannot be opened, so that they fail.
+// routed starts a server whose route sends matching requests to a model that cannot be opened, so that they
+// fail.
 func routed(t *testing.T, route server.Route) *fixture {
 	route.To = "other"
 	f := start(t, func(c *server.Config) { c.Routes = []server.Route{route} })
@@ -22,7 +23,7 @@ func (f *fixture) goesElsewhere(text string) bool {
 	return response.StatusCode != http.StatusOK
 }
 
-func TestARouteTakesItsShareOfWhatFits(t *testing.T) {
+func TestARouteTakesItsShareOfMatchingRequests(t *testing.T) {
 	f := routed(t, server.Route{Model: "m", Share: 0.25})
 	taken := 0
 	for i := 0; i < 40; i++ {
@@ -42,7 +43,7 @@ func TestARouteOfShortPromptsLeavesLongOnes(t *testing.T) {
 	expect(t, f.goesElsewhere(strings.Repeat("x", 2000)), false)
 }
 
-func TestARouteUnderLoadTakesWhatComesThen(t *testing.T) {
+func TestALoadRouteTakesRequestsUnderLoad(t *testing.T) {
 	f := routed(t, server.Route{MinRequests: 2})
 	expect(t, f.goesElsewhere("x"), false)
 	held, leave := context.WithCancel(context.Background())

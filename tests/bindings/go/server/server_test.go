@@ -88,7 +88,7 @@ func (f *fixture) object(text string) map[string]interface{} {
 	return value
 }
 
-// stream gives the data of each event.
+// stream returns the data of each event.
 func (f *fixture) stream(path, body string) []string {
 	f.t.Helper()
 	response, text := f.do("POST", path, body)
@@ -200,7 +200,7 @@ func TestSeveralAnswersHaveIndicesAndSeedsOfTheirOwn(t *testing.T) {
 	expect(t, len(at(body, "choices", 1, "logprobs", "content", 0, "top_logprobs").([]interface{})), 2)
 }
 
-func TestWhateverIsInATextComesWhole(t *testing.T) {
+func TestEveryTextArrivesWhole(t *testing.T) {
 	f := start(t, nil)
 	text := "say \"a\" \\n <b>&amp; \x01\u2028 \u00e9\U0001F600 text_ \"content\":\"x\" \t end"
 	quoted, _ := json.Marshal(text)
@@ -295,7 +295,7 @@ func digest(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func TestKeysAreAskedForAndCounted(t *testing.T) {
+func TestKeysAreRequiredAndCounted(t *testing.T) {
 	f := start(t, func(c *server.Config) {
 		c.Keys = []server.Key{{SHA256: digest("k1"), Owner: "a", RequestsPerMinute: 2, Models: []string{"m"}},
 			{SHA256: digest("k2"), Owner: "b", TokensPerMinute: 5}}
@@ -378,7 +378,7 @@ func TestADeadlineOfTheClientEndsTheRequest(t *testing.T) {
 	expect(t, response.StatusCode, 504)
 }
 
-func TestDrainWaitsForWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
+func TestDrainWaitsForRunningRequestsAndRefusesNewOnes(t *testing.T) {
 	f := start(t, nil)
 	f.engine.Delay = 50 * time.Millisecond
 	done := make(chan string)
@@ -507,7 +507,7 @@ func TestTheAdminInterfaceNeedsItsKey(t *testing.T) {
 	expect(t, response.StatusCode, 403)
 }
 
-func TestFiguresAndThePage(t *testing.T) {
+func TestMetricsAndThePageAreServed(t *testing.T) {
 	f := start(t, nil)
 	f.post("/v1/chat/completions", chat("x", ""))
 	_, text := f.do("GET", "/metrics", "")
@@ -523,7 +523,7 @@ func TestFiguresAndThePage(t *testing.T) {
 	expect(t, response.StatusCode, 404)
 }
 
-func TestAConfigurationThatCannotBeNamesTheField(t *testing.T) {
+func TestAnInvalidConfigurationNamesTheField(t *testing.T) {
 	for field, config := range map[string]server.Config{
 		"models":      {},
 		"models.a":    {Models: map[string]server.ModelConfig{"a": {}}},

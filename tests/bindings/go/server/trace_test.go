@@ -15,7 +15,7 @@ import (
 	"quire.dev/quire/server/otlp"
 )
 
-// collector keeps what is sent to it as a collector of OpenTelemetry reads it.
+// collector records the spans that it receives, decoded as an OpenTelemetry collector decodes them.
 type collector struct {
 	*httptest.Server
 	mutex  sync.Mutex
@@ -23,7 +23,7 @@ type collector struct {
 	spans  []collected
 	seen   http.Header
 	path   string
-	names  map[string]string // of the resource
+	names  map[string]string // attributes of the resource
 }
 
 type value struct {
@@ -88,7 +88,7 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// traced serves with spans sent to the collector; the function it returns gives them all.
+// traced starts a server that sends spans to the collector. The returned function returns all spans.
 func traced(t *testing.T, variables map[string]string) (*fixture, func() []collected) {
 	c := newCollector(t)
 	if variables["OTEL_EXPORTER_OTLP_ENDPOINT"] == "" {
@@ -187,7 +187,7 @@ func TestASpanContinuesTheClientsTraceAndCountsTokens(t *testing.T) {
 	}
 }
 
-func TestATraceBeginsWhereTheClientsIsNone(t *testing.T) {
+func TestATraceBeginsIfTheClientSendsNone(t *testing.T) {
 	parents := []string{"", "nonsense", "00-" + traceID + "-" + parentID, "ff-" + traceID + "-" + parentID + "-01",
 		"00-" + strings.ToUpper(traceID) + "-" + parentID + "-01", "00-" + strings.Repeat("0", 32) + "-" + parentID + "-01",
 		"00-" + traceID + "-" + strings.Repeat("0", 16) + "-01", "00-" + traceID + "-" + parentID + "-01-more"}
@@ -211,7 +211,7 @@ func TestATraceBeginsWhereTheClientsIsNone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoGenerationOrNotSampledMakesNoSpan(t *testing.T) {
+func TestUnsampledRequestsAndOtherRoutesMakeNoSpan(t *testing.T) {
 	f, spans := traced(t, map[string]string{})
 	f.send("/v1/completions", `{"model":"m","prompt":"say a"}`, "00-"+traceID+"-"+parentID+"-00")
 	f.send("/v1/tokenize", `{"model":"m","prompt":"say a"}`, "")
@@ -223,7 +223,7 @@ func TestWhatIsNoGenerationOrNotSampledMakesNoSpan(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsGoneHoldsNobodyUp(t *testing.T) {
+func TestAnUnreachableCollectorDelaysNoRequest(t *testing.T) {
 	told := 0
 	exporter := otlp.New(otlp.Options{URL: "http://127.0.0.1:1/v1/traces", Interval: time.Millisecond, Failed: func(error) { told++ }})
 	for i := 0; i < 100000; i++ {
@@ -237,10 +237,10 @@ func TestACollectorThatIsGoneHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentSaysWhereSpansGo(t *testing.T) {
+func TestTheEnvironmentConfiguresTheCollector(t *testing.T) {
 	for _, one := range []struct {
 		variables map[string]string
-		url       string // "": nowhere
+		url       string // "" sends no spans
 		refused   string
 	}{
 		{map[string]string{}, "", ""},

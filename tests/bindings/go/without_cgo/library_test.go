@@ -9,8 +9,8 @@ import (
 	"quire.dev/quire"
 )
 
-// Run by without_cgo.py, with QUIRE_LIBRARY=/nowhere/libquire.so.
-func TestWithoutTheLibraryARuntimeFailsByItsName(t *testing.T) {
+// without_cgo.py runs this with QUIRE_LIBRARY=/nowhere/libquire.so.
+func TestARuntimeWithoutTheLibraryNamesTheLibrary(t *testing.T) {
 	_, err := quire.NewRuntime(quire.RuntimeOptions{})
 	if err == nil || !strings.Contains(err.Error(), "/nowhere/libquire.so") {
 		t.Fatal(err)

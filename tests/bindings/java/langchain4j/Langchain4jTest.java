@@ -55,9 +55,9 @@ import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
-/** langchain4j's interfaces over the embedded model, held against jobs of the layer below. */
+/** The interfaces of langchain4j on the embedded model, compared with jobs of the Java layer. */
 public final class Langchain4jTest {
-  /** As families have it that write calls as hermes does. */
+  /** A template of a model family that writes calls in the hermes dialect. */
   private static final String TEMPLATE = "{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>\n{% endfor %}"
       + "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content or '' }}"
       + "{% for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}<|im_end|>\n{% endfor %}"
@@ -92,7 +92,7 @@ public final class Langchain4jTest {
     void run(ChatEngine engine) throws Exception;
   }
 
-  /** An engine of a family that calls tools. */
+  /** Runs the body with an engine of a family that calls tools. */
   private static void withCalls(Fixture with, String template, Body body) throws Exception {
     try (ChatTemplate chat = ChatTemplate.create(template);
         ChatEngine engine = ChatEngine.of(with.model, with.cache).chatTemplate(chat).thinks(false)) {
@@ -104,7 +104,7 @@ public final class Langchain4jTest {
     return ChatRequest.builder().messages(QUESTION).temperature(0.0).maxOutputTokens(maxOutputTokens);
   }
 
-  /** What a stream tells, in order. */
+  /** The events of a stream, in order. */
   private static final class Told implements StreamingChatResponseHandler {
     final StringBuilder text = new StringBuilder();
     final StringBuilder thoughts = new StringBuilder();
@@ -240,7 +240,7 @@ public final class Langchain4jTest {
     }
   }
 
-  /** As langchain4j makes one of a class: it does not say that there is nothing else. */
+  /** Returns a schema like those that langchain4j derives from a class: without `additionalProperties`. */
   private static JsonObjectSchema place() {
     return JsonObjectSchema.builder().addProperties(CITY.properties()).required("city").build();
   }
@@ -271,7 +271,7 @@ public final class Langchain4jTest {
     });
   }
 
-  /** Asks for one event after another. */
+  /** A subscriber that requests one event at a time. */
   private static final class OneByOne implements Flow.Subscriber<ChatModelStreamingEvent> {
     final List<ChatModelStreamingEvent> events = new ArrayList<>();
     final CompletableFuture<Void> over = new CompletableFuture<>();
@@ -344,7 +344,7 @@ public final class Langchain4jTest {
     }
   }
 
-  /** A job that was cancelled draws the token of the step that was under way, and no more. */
+  /** Checks that a cancelled job produces at most the token of the running step. */
   private static void checkEndsWithinStep(Fixture with, long newTokens) {
     while (with.cache.stats().jobsRunning() > 0) {
       Thread.onSpinWait();

@@ -45,9 +45,9 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.util.MimeTypeUtils;
 import reactor.core.Disposable;
 
-/** Spring AI's interfaces over the embedded model, held against jobs of the layer below. */
+/** The interfaces of Spring AI on the embedded model, compared with jobs of the Java layer. */
 public final class SpringAiTest {
-  /** As families have it that write calls as hermes does. */
+  /** A template of a model family that writes calls in the hermes dialect. */
   private static final String TEMPLATE = "{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>\n{% endfor %}"
       + "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content or '' }}"
       + "{% for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}<|im_end|>\n{% endfor %}"
@@ -70,7 +70,7 @@ public final class SpringAiTest {
     Fixture.run(arguments, "failures have code and line", SpringAiTest::failures);
     Fixture.run(arguments, "vectors are those of the jobs", SpringAiTest::embeds);
     Fixture.run(arguments, "an application has the models that its properties name", SpringAiTest::configures);
-    System.exit(0); // Reactor's threads would keep the program for a while
+    System.exit(0); // otherwise Reactor's threads would keep the program alive
   }
 
   private static QuireChatOptions.Builder greedy(int maxTokens) {
@@ -91,7 +91,7 @@ public final class SpringAiTest {
     };
   }
 
-  /** A stream as Spring AI's own aggregator joins it. */
+  /** Returns a stream as Spring AI's own aggregator joins it. */
   private static ChatResponse joined(ChatModel model, Prompt prompt) {
     List<ChatResponse> whole = new ArrayList<>();
     new MessageAggregator().aggregate(model.stream(prompt), whole::add).blockLast(Duration.ofMinutes(2));

@@ -1,4 +1,4 @@
-// The command quire-server as operators see it: its options, signals and limits, over loopback.
+// The command quire-server as operators use it: options, signals and limits, over loopback.
 package binary_test
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// command is the server of the build, or one that is built now.
+// command returns the path of the server in the build, or builds one.
 func command(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() {
@@ -97,14 +97,14 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// serve runs the embedded model under the name "story".
+// serve starts a server with the embedded model under the name "story".
 func serve(t *testing.T) *process {
 	p := start(t, "--model", "story="+modelPath(t))
 	p.logged("a model was loaded")
 	return p
 }
 
-// logged waits for a line of the log with a message.
+// logged waits for a log line with the message.
 func (p *process) logged(message string) map[string]interface{} {
 	p.t.Helper()
 	var found map[string]interface{}
@@ -171,7 +171,7 @@ func (p *process) get(path string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// follow begins a stream of so many tokens and gives it once its first piece has come.
+// follow starts a stream of the given number of tokens and returns after its first piece has arrived.
 func (p *process) follow(tokens int) (*http.Response, *bufio.Reader) {
 	p.t.Helper()
 	response, err := http.Post(p.url+"/v1/completions", "application/json", strings.NewReader(fmt.Sprintf(
@@ -193,7 +193,7 @@ func output(t *testing.T, args ...string) (string, int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
+func TestTheCommandLineReportsMistakes(t *testing.T) {
 	if text, status := output(t, "--help"); status != 0 || !strings.Contains(text, "--config FILE") {
 		t.Error(status, text)
 	}
@@ -219,7 +219,7 @@ func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestRequestsUnderWayComeToTheirEndBeforeTheServerStops(t *testing.T) {
+func TestRunningRequestsFinishBeforeTheServerStops(t *testing.T) {
 	p := serve(t)
 	_, lines := p.follow(1500)
 	p.signal(syscall.SIGTERM)

@@ -16,9 +16,10 @@ import (
 	"time"
 )
 
-// Clients that mean harm: each gets its code or its connection closed, memory stays bounded, others are served.
+// Hostile clients: each gets its status or has its connection closed, memory stays bounded, and others are
+// served.
 
-// limited runs the embedded model with limits that tests can reach.
+// limited starts a server with the embedded model and limits low enough for tests to reach.
 func limited(t *testing.T, limits string) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.json")
@@ -42,7 +43,7 @@ func (p *process) dial() net.Conn {
 	return conn
 }
 
-// served expects that the server answers others as ever.
+// served checks that the server still answers other clients.
 func (p *process) served() {
 	p.t.Helper()
 	response, err := http.Post(p.url+"/v1/completions", "application/json",
@@ -56,7 +57,7 @@ func (p *process) served() {
 	}
 }
 
-// residentBytes is the memory that the server takes now.
+// residentBytes returns the resident memory of the server.
 func (p *process) residentBytes() int64 {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.command.Process.Pid))
@@ -79,7 +80,7 @@ func (p *process) descriptors() int {
 	return len(entries)
 }
 
-// figure reads one sample of /metrics.
+// figure returns one sample of /metrics.
 func (p *process) figure(sample string) float64 {
 	p.t.Helper()
 	_, text := p.get("/metrics")
@@ -106,7 +107,7 @@ func (p *process) nothingRuns() {
 	}
 }
 
-// status sends bytes as they are and gives the status of the answer; 0 where the connection is closed without one.
+// status sends raw bytes and returns the status of the answer, or 0 if the connection is closed without one.
 func (p *process) status(request []byte) int {
 	p.t.Helper()
 	conn := p.dial()
@@ -121,14 +122,14 @@ func (p *process) status(request []byte) int {
 	return status
 }
 
-func TestConnectionsThatSendNothingAreClosedAndOthersServed(t *testing.T) {
+func TestIdleConnectionsAreClosedAndOthersServed(t *testing.T) {
 	p := limited(t, `{"body_seconds": 1, "max_connections": 1000}`)
 	before := p.descriptors()
 	var slow []net.Conn
 	for i := 0; i < 300; i++ {
 		conn := p.dial()
 		text := "POST /v1/completions HTTP/1.1\r\nHost: a\r\nX-Slow: "
-		if i%2 == 1 { // headers whole, and a body that does not come
+		if i%2 == 1 { // complete headers, and a body that never comes
 			text += "1\r\nContent-Length: 1000\r\n\r\n{\"model\""
 		}
 		if _, err := conn.Write([]byte(text)); err != nil {
@@ -138,7 +139,7 @@ func TestConnectionsThatSendNothingAreClosedAndOthersServed(t *testing.T) {
 	}
 	p.served()
 	for i, conn := range slow {
-		answer, _ := io.ReadAll(conn) // until the server closes it
+		answer, _ := io.ReadAll(conn) // until the server closes the connection
 		if i%2 == 1 && !strings.HasPrefix(string(answer), "HTTP/1.1 408") {
 			t.Fatalf("%q", answer)
 		}
@@ -147,7 +148,7 @@ func TestConnectionsThatSendNothingAreClosedAndOthersServed(t *testing.T) {
 	p.served()
 }
 
-func TestWhatIsTooLargeIsRefusedInBoundedMemory(t *testing.T) {
+func TestTooLargeRequestsAreRefusedInBoundedMemory(t *testing.T) {
 	p := limited(t, `{"max_body_bytes": 1000000}`)
 	p.served()
 	before := p.residentBytes()
@@ -178,7 +179,7 @@ func TestWhatIsTooLargeIsRefusedInBoundedMemory(t *testing.T) {
 	p.served()
 }
 
-func TestBodiesThatAreNoRequestsAreRefused(t *testing.T) {
+func TestInvalidBodiesAreRefused(t *testing.T) {
 	p := limited(t, `{}`)
 	p.served()
 	before := p.residentBytes()
@@ -216,7 +217,7 @@ func TestBodiesThatAreNoRequestsAreRefused(t *testing.T) {
 		}
 		text, _ := io.ReadAll(response.Body)
 		response.Body.Close()
-		// A schema that can be obeyed after all may be.
+		// A schema that we can satisfy may succeed.
 		if response.StatusCode != http.StatusBadRequest && !((strings.Contains(name, "schema") || strings.Contains(name, "pattern")) && response.StatusCode == 200) {
 			t.Errorf("%s: %d %.300s", name, response.StatusCode, text)
 		}
@@ -230,7 +231,7 @@ func TestBodiesThatAreNoRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// mutated changes a few bytes of a text, or takes or doubles a part of it.
+// mutated changes a few bytes of a text, or removes or doubles a part of it.
 func mutated(random *rand.Rand, text string) string {
 	bytes := []byte(text)
 	for i := random.Intn(4); i >= 0; i-- {
@@ -298,7 +299,7 @@ func TestFuzzedBodiesNeverFailInsideTheServer(t *testing.T) {
 	p.nothingRuns()
 }
 
-func TestAClientThatReadsNothingEndsItsRequest(t *testing.T) {
+func TestAClientThatStopsReadingEndsItsRequest(t *testing.T) {
 	p := limited(t, `{"write_seconds": 1}`)
 	body := `{"model":"story","messages":[{"role":"user","content":"a"}],"stream":true,"n":16,"logprobs":true,
 		"top_logprobs":20,"max_tokens":1500,"logit_bias":{"1":-1000}}`

@@ -20,7 +20,7 @@ import (
 
 const soakClients = 64
 
-// soakTime is five seconds, or QUIRE_SERVER_SOAK_SECONDS.
+// soakTime returns QUIRE_SERVER_SOAK_SECONDS, by default five seconds.
 func soakTime(t *testing.T) time.Duration {
 	text := os.Getenv("QUIRE_SERVER_SOAK_SECONDS")
 	if text == "" {
@@ -33,7 +33,7 @@ func soakTime(t *testing.T) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// soak is what all clients together have seen.
+// soak counts the requests of all clients: complete, abandoned by the client, and failed.
 type soak struct {
 	whole, left, failed atomic.Int64
 	firstFailure        atomic.Value
@@ -44,7 +44,7 @@ func (s *soak) fail(format string, args ...interface{}) {
 	s.firstFailure.CompareAndSwap(nil, fmt.Sprintf(format, args...))
 }
 
-// stream sends one request. Where it leaves, it goes away in the middle.
+// stream sends one request. If `leaves`, it disconnects in the middle of the stream.
 func (s *soak) stream(p *process, random *rand.Rand, leaves bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -75,8 +75,7 @@ func (s *soak) stream(p *process, random *rand.Rand, leaves bool) {
 	s.whole.Add(1)
 }
 
-// swap has the model given up, and read anew as another configuration describes it, now and then while requests run on
-// it.
+// swap evicts the model, or reloads it with another configuration, once a second while requests use it.
 func swap(p *process, configure func(round int), over <-chan struct{}) {
 	for round := 0; ; round++ {
 		select {
@@ -93,7 +92,7 @@ func swap(p *process, configure func(round int), over <-chan struct{}) {
 	}
 }
 
-// administer gives the answer of the admin interface.
+// administer returns the answer of the admin interface.
 func (p *process) administer(method, path string) string {
 	request, _ := http.NewRequest(method, p.url+path, nil)
 	request.Header.Set("Authorization", "Bearer root")
@@ -110,22 +109,23 @@ func (p *process) administer(method, path string) string {
 	return string(text)
 }
 
-// emptied gives up the model; what it took is the system's again.
+// emptied evicts the model and checks that its memory returns to the system.
 func (p *process) emptied(limit int64) {
 	p.t.Helper()
 	http.DefaultClient.CloseIdleConnections()
 	p.served()
 	p.nothingRuns()
 	if _, text := p.get("/metrics"); strings.Count(text, "\nquire_pages{") != 1 {
-		p.t.Error("caches are left of models that were given up")
+		p.t.Error("evicted models have left caches")
 	}
-	p.eventually(fmt.Sprintf("the model is given up, and no more than %d bytes are resident", limit), func() bool {
-		p.administer("POST", "/admin/models/story/evict") // again, where a new configuration has loaded it meanwhile
+	p.eventually(fmt.Sprintf("the model is evicted, and at most %d bytes are resident", limit), func() bool {
+		p.administer("POST", "/admin/models/story/evict") // again, because a new configuration may have loaded it in the meantime
 		return strings.Contains(p.administer("GET", "/admin/models"), "on disk") && p.residentBytes() <= limit
 	})
 }
 
-// run has all clients at work for a time; a third of them goes away in the middle of each of its streams.
+// run keeps all clients busy for the given time. A third of them disconnect in the middle of each of their
+// streams.
 func (s *soak) run(p *process, configure func(round int), seed int64, length time.Duration) {
 	over := make(chan struct{})
 	var clients sync.WaitGroup
@@ -156,14 +156,14 @@ func (s *soak) run(p *process, configure func(round int), seed int64, length tim
 
 // Kinds of memory of a process.
 const (
-	goMemory    = "of Go"    // its heap and what it knows of it
-	heapMemory  = "of heaps" // what the library takes piece by piece
-	bigMemory   = "large"    // weights, pages and what else is taken whole
-	codeMemory  = "files"    // programs, libraries and models
-	otherMemory = "else"
+	goMemory    = "Go heap" // the heap of Go and its bookkeeping
+	heapMemory  = "C heap"  // small allocations of the library
+	bigMemory   = "large"   // large allocations: weights and pages
+	codeMemory  = "files"   // programs, libraries and models
+	otherMemory = "other"
 )
 
-// memory is what of the process is resident, by kind.
+// memory returns the resident memory of the process, by kind.
 func (p *process) memory() map[string]int64 {
 	found := map[string]int64{}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", p.command.Process.Pid))
@@ -184,8 +184,8 @@ func (p *process) memory() map[string]int64 {
 	return found
 }
 
-// kindOfMapping tells by a mapping's line: Go takes its heap below what the system places, the allocator takes arenas at
-// multiples of 64 MiB.
+// kindOfMapping returns the kind of one line of smaps. Go places its heap at addresses below those that the
+// kernel chooses. The allocator places arenas at multiples of 64 MiB.
 func kindOfMapping(fields []string) string {
 	from, to, _ := strings.Cut(fields[0], "-")
 	begin, _ := strconv.ParseUint(from, 16, 64)
@@ -205,7 +205,7 @@ func kindOfMapping(fields []string) string {
 	return otherMemory
 }
 
-// watchMemory takes the least that was resident within each minute: model and caches come and go.
+// watchMemory records the least resident memory of each minute, because models and caches come and go.
 func (p *process) watchMemory(over <-chan struct{}) (minutes []int64) {
 	least, began := int64(1<<62), time.Now()
 	for {
@@ -223,10 +223,10 @@ func (p *process) watchMemory(over <-chan struct{}) (minutes []int64) {
 	}
 }
 
-// What a minute's least may lie above another's: where the model is read anew as the minute ends.
+// Allowed difference between the minima of two minutes, for a model that is loaded at the end of a minute.
 const minuteBytes = 16 << 20
 
-// requireFlat compares the last minutes with the second and third.
+// requireFlat compares the last two minutes with the second and third.
 func requireFlat(t *testing.T, minutes []int64) {
 	t.Helper()
 	if len(minutes) < 5 {
@@ -247,13 +247,14 @@ func requireFlat(t *testing.T, minutes []int64) {
 	}
 }
 
-// What a server without a model may keep of its work: its own heap, threads, and what is free between small pieces.
+// Memory that a server may keep after its model was evicted: its own heap, threads, and free space between
+// small allocations.
 const keptBytes = 64 << 20
 
 // SHA-256 of "root".
 const rootDigest = "4813494d137e1631bba301d5acab6e7bb7aa74ce1185d456565ef51d737677b2"
 
-func TestManyClientsOfWhichAThirdGoesAwayLeaveNothingBehind(t *testing.T) {
+func TestManyClientsWithDisconnectsLeaveNothingBehind(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.json")
 	configure := func(round int) {
 		text := fmt.Sprintf(`{"models": {"story": {"path": %q, "preload": true, "max_jobs": 32, "cache_tokens": %d}},

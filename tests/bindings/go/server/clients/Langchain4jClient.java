@@ -1,4 +1,4 @@
-// Drives a server with langchain4j's models of OpenAI's interface. usage: java -cp JARS/* Langchain4jClient.java BASE_URL
+// Drives a server with langchain4j's OpenAI models. usage: java -cp JARS/* Langchain4jClient.java BASE_URL
 
 import dev.langchain4j.agent.tool.ToolExecutionRequest;
 import dev.langchain4j.agent.tool.ToolSpecification;
@@ -45,7 +45,7 @@ public class Langchain4jClient {
     if (!holds) throw new AssertionError(String.format("%.500s", about));
   }
 
-  /** What a stream came to; the pieces that came before have to be its text. */
+  /** Returns the result of a stream. Checks that the pieces before it join to its text. */
   private ChatResponse stream(String name, ChatRequest request) throws Exception {
     CompletableFuture<ChatResponse> over = new CompletableFuture<>();
     StringBuilder pieces = new StringBuilder();
@@ -121,6 +121,6 @@ public class Langchain4jClient {
     client.calls();
     client.failures();
     System.out.println("texts, calls, failures passed");
-    System.exit(0); // langchain4j's threads would keep the program for a while
+    System.exit(0); // otherwise langchain4j's threads would keep the program alive
   }
 }

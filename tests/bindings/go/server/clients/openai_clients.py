@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Drives a server with the official Python clients of OpenAI and Anthropic, and holds its answers against the schemas
-of both. usage: openai_clients.py BASE_URL SHARED_DIR; the server answers as tests/bindings/go/server/fake scripts."""
+"""Drives a server with the official Python clients of OpenAI and Anthropic, and checks its answers against the
+schemas of both. usage: openai_clients.py BASE_URL SHARED_DIR. The server answers as scripted in
+tests/bindings/go/server/fake."""
 import json
 import sys
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""quire-server driven by OpenAI's official clients of Go and Node, and by langchain4j.
+"""Drives quire-server with OpenAI's official clients of Go and Node, and with langchain4j.
 
-usage: other_clients.py go GO MODEL_DIR | other_clients.py (node | langchain4j) SERVER MODEL_DIR. Exit status 77 with a word where
-the client is not there: for Go in the cache of modules, for Node in NODE_PATH, for langchain4j in the folder langchain4j of
-QUIRE_ARTIFACTS, by default build/artifacts. ./dev artifacts brings them; here nothing is fetched."""
+usage: other_clients.py go GO MODEL_DIR | other_clients.py (node | langchain4j) SERVER MODEL_DIR. Exits with status 77
+and a message if the client is absent. It is looked up in the module cache for Go, in NODE_PATH for Node, and in the
+folder langchain4j of QUIRE_ARTIFACTS (default: build/artifacts). ./dev artifacts downloads them; this script
+downloads nothing.
+"""
 import os
 import pathlib
 import shutil
@@ -23,7 +25,7 @@ def skip(reason):
 
 
 def go_client(go, model):
-    """A program in whose process the server runs, without a socket."""
+    """Runs a program that has the server in its own process, without a socket."""
     environment = {**os.environ, "GOPROXY": "off", "GOFLAGS": "-mod=readonly"}
     known = subprocess.run([go, "list", "-deps", "."], cwd=HERE / "openai_go", env=environment, capture_output=True, text=True)
     if known.returncode != 0:

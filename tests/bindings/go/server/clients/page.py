@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The page at / in Chromium: a streamed answer, stop, an error, and nothing asked of other hosts.
+"""Tests the page at / in Chromium: a streamed answer, stop, an error, and no requests to other hosts.
 
-usage: page.py SERVER MODEL_DIR [FOLDER]; FOLDER takes screenshots. Exit status 77 with a word where Chromium or the Python
-package playwright is not installed: nothing is fetched."""
+usage: page.py SERVER MODEL_DIR [FOLDER]. Screenshots are written to FOLDER. Exits with status 77 and a message if
+Chromium or the Python package playwright is not installed. Downloads nothing.
+"""
 import json
 import pathlib
 import shutil
@@ -33,7 +34,7 @@ def start():
 
 
 def stop_an_answer(page, answer):
-    """Some answers of the embedded model are short: the first that is not is stopped."""
+    """Stops the first answer that is long enough; some answers of the embedded model are short."""
     for _ in range(20):
         page.fill("#text", "Tell me of a king.")
         page.click("#send")

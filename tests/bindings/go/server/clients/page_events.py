@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Page events of quire-server, read by ZeroMQ's own socket and decoded by the structs that vLLM declares for them.
+"""Reads the page events of quire-server through ZeroMQ's own socket and decodes them with the structs that vLLM
+declares for them.
 
-usage: page_events.py SERVER MODEL_DIR. Exit status 77 with a word where pyzmq or msgspec is not installed."""
+usage: page_events.py SERVER MODEL_DIR. Exits with status 77 and a message if pyzmq or msgspec is not installed.
+"""
 import json
 import pathlib
 import subprocess
@@ -94,7 +96,7 @@ def check(base, at):
     context = zmq.Context()
     subscriber = context.socket(zmq.SUB)
     subscriber.setsockopt(zmq.RCVTIMEO, WAIT_MS)
-    subscriber.setsockopt(zmq.HEARTBEAT_IVL, 100)  # the publisher has to answer
+    subscriber.setsockopt(zmq.HEARTBEAT_IVL, 100)  # the publisher must answer heartbeats
     subscriber.connect("tcp://" + at["events"])
     subscriber.subscribe(b"kv@")
     replay = context.socket(zmq.DEALER)

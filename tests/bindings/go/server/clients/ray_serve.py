@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""quire-server under Ray Serve, started for real on loopback: three replicas by packaging/server/ray/quire_serve.py. One of the
-servers is killed under load: no request is lost that had not begun to stream, and the server comes back.
+"""Runs quire-server under Ray Serve on loopback: three replicas by packaging/server/ray/quire_serve.py. One of the
+servers is killed under load. No request that had not begun to stream is lost, and the server comes back.
 
-usage: ray_serve.py SERVER MODEL_DIR. Exit status 77 with a word where ray[serve] is not installed."""
+usage: ray_serve.py SERVER MODEL_DIR. Exits with status 77 and a message if ray[serve] is not installed.
+"""
 import collections
 import concurrent.futures
 import functools

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""quire-server on a real model, driven by the official Python clients of OpenAI and Anthropic.
+"""Drives quire-server on a real model with the official Python clients of OpenAI and Anthropic.
 
-usage: real_clients.py SERVER MODEL_DIR SHARED_DIR. Exit status 77 with a word where a client is not installed (pip install
-openai anthropic jsonschema) or SHARED_DIR has no schemas: nothing is fetched."""
+usage: real_clients.py SERVER MODEL_DIR SHARED_DIR. Exits with status 77 and a message if a client is not installed
+(pip install openai anthropic jsonschema) or SHARED_DIR has no schemas. Downloads nothing.
+"""
 import json
 import pathlib
 import sys
@@ -20,7 +21,7 @@ except ImportError as absent:
 
 SERVER, MODEL, SHARED = sys.argv[1:]
 if not (pathlib.Path(SHARED) / "golden" / "openai").is_dir():
-    print(f"skipped: {SHARED}/golden/openai is not there")
+    print(f"skipped: {SHARED}/golden/openai is missing")
     sys.exit(77)
 
 
@@ -32,7 +33,7 @@ WEATHER = {"name": "weather", "description": "The weather of a city.",
            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
 CITY = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"],
         "additionalProperties": False}
-ENDLESS = {"logit_bias": {"1": -1000, "2": -1000}, "max_tokens": 1500}  # no end token is drawn
+ENDLESS = {"logit_bias": {"1": -1000, "2": -1000}, "max_tokens": 1500}  # no end token is chosen
 
 
 def figure(checker, name):
@@ -74,7 +75,7 @@ def openai_client(checker):
     seeded = [client.completions.create(model="m", prompt="Once", max_tokens=16, seed=3).choices[0].text
               for _ in range(2)]
     assert seeded[0] == seeded[1], seeded
-    vectors = client.embeddings.create(model="m", input=["a king", "a queen"])  # the client asks for base64
+    vectors = client.embeddings.create(model="m", input=["a king", "a queen"])  # the client requests base64
     assert abs(sum(x * x for x in vectors.data[0].embedding) - 1) < 1e-3
     response = client.responses.create(model="m", input="hello", max_output_tokens=16)
     assert client.responses.retrieve(response.id).output_text == response.output_text
@@ -125,7 +126,7 @@ def is_call(name, arguments):
 
 
 def calls(checker):
-    """The model is made to call; what comes of it is valid, and a client of each interface reads it."""
+    """Forces the model to call a tool. The call is valid, and a client of each interface reads it."""
     client = openai.OpenAI(base_url=checker.base + "/v1", api_key="k", max_retries=0)
     tool = {"type": "function", "function": {"name": "weather", "parameters": CITY, "strict": True}}
     asked = {"model": "calls", "messages": user("How warm is it?"), "tools": [tool], "tool_choice": "required",

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Three replicas of quire-server on loopback. Behind vllm-router, started for real, one is killed: no request is lost that had not
-begun to stream; and by page events it sends prompts to the replica that has their beginnings. Prompts that are sent to where
-page events say that most of them is, without a router, find more than at random.
+"""Runs three replicas of quire-server on loopback. Behind a real vllm-router, one is killed: no request that had not
+begun to stream is lost. With page events, the router sends prompts to the replica that has their beginnings cached.
+Without a router, prompts that are sent to the replica with the most cached tokens, as page events report them, find
+more tokens than at random.
 
-usage: router.py SERVER MODEL_DIR. Exit status 77 with a word where vllm-router (else QUIRE_ROUTER, the path of the command),
-pyzmq or msgspec is not installed."""
+usage: router.py SERVER MODEL_DIR. Exits with status 77 and a message if vllm-router (or the command at QUIRE_ROUTER),
+pyzmq or msgspec is not installed.
+"""
 import concurrent.futures
 import contextlib
 import http.client
@@ -24,7 +26,7 @@ REPLICAS = 3
 PREFIXES = 9
 ROUNDS = 6
 PAGE_TOKENS = 256
-CACHE_TOKENS = 16 * PAGE_TOKENS  # of one replica: a third of the prefixes and some
+CACHE_TOKENS = 16 * PAGE_TOKENS  # of one replica: a little more than a third of the prefixes
 WANTED_RATIO = 1.5
 
 try:
@@ -66,7 +68,7 @@ class Replica:
 
 @contextlib.contextmanager
 def replicated(server, model):
-    """Fresh replicas, and the folder of their files."""
+    """Yields new replicas, and the folder of their files."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         replicas = []
@@ -80,7 +82,7 @@ def replicated(server, model):
 
 @contextlib.contextmanager
 def routed(replicas, folder, policy):
-    """A router before the replicas: its port, and the path of its log."""
+    """Yields the port and the path of the log of a router for the replicas."""
     port = free_port()
     command = [ROUTER, "--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(free_port()), "--policy",
                policy, "--health-check-interval-secs", "1", "--cb-failure-threshold", "2", "--retry-max-retries", "5",
@@ -101,7 +103,7 @@ def prefix(number):
 
 
 class Pages:
-    """What a subscriber knows of one replica: what each page continues, and the prefixes that end with one."""
+    """The cached pages of one replica, as its subscriber sees them: the tokens of each prefix by its last page."""
 
     def __init__(self, context, replica):
         self.socket = context.socket(zmq.SUB)
@@ -130,7 +132,7 @@ def rendered(port, prompt):
 
 
 def found_tokens(server, model, by_events):
-    """Tokens that prompts find which share their beginnings, sent at random or by what page events tell."""
+    """Returns how many cached tokens prompts with common beginnings find, sent at random or by page events."""
     order = [number for _ in range(ROUNDS) for number in random.Random(7).sample(range(PREFIXES), PREFIXES)]
     chance, found = random.Random(11), 0
     with replicated(server, model) as (replicas, _), zmq.Context() as context:
@@ -141,7 +143,7 @@ def found_tokens(server, model, by_events):
                 for one in pages:
                     one.read()
                 lengths = [one.longest(rendered(replicas[0].port, prompt)) for one in pages]
-                # What nobody has goes to the replica that has least.
+                # A prompt that no replica has goes to the replica with the fewest pages.
                 chosen = lengths.index(max(lengths)) if max(lengths) > 0 else min(
                     range(REPLICAS), key=lambda replica: len(pages[replica].prefixes))
             status, cached = complete(replicas[chosen].port, prompt, 4)
@@ -155,20 +157,21 @@ def found_tokens(server, model, by_events):
 def wait_until_followed(log):
     for _ in range(100):
         if log.read_text(encoding="utf-8").count("kv_index subscriber for") == REPLICAS:
-            time.sleep(1)  # until the wishes of its sockets have come
+            time.sleep(1)  # until the subscriptions of its sockets have arrived
             return
         time.sleep(0.1)
     raise AssertionError("the router does not follow page events:\n" + log.read_text(encoding="utf-8"))
 
 
 def found_behind_router(server, model):
-    """Tokens that each prompt finds behind the router. Its beginning was given to one of the replicas before, past the router."""
+    """Returns the cached tokens that each prompt finds through the router. Its beginning was sent to one of the
+    replicas before, without the router."""
     found = []
     with replicated(server, model) as (replicas, folder), routed(replicas, folder, "kv_aware") as (port, log):
         wait_until_followed(log)
         for number in range(2 * REPLICAS):
             assert complete(replicas[number % REPLICAS].port, prefix(number), 1)[0] == 200
-        time.sleep(1)  # until the router has read of it
+        time.sleep(1)  # until the router has read the events
         for number in range(2 * REPLICAS):
             status, cached = complete(port, f"{prefix(number)} Question.", 4)
             assert status == 200, status
@@ -177,7 +180,7 @@ def found_behind_router(server, model):
 
 
 def kill_one(server, model):
-    """How many requests ended how, where one of the replicas is killed among them."""
+    """Returns how many requests ended in which way when one of the replicas is killed during them."""
     with replicated(server, model) as (replicas, folder), routed(replicas, folder, "round_robin") as (port, _):
         with concurrent.futures.ThreadPoolExecutor(24) as clients:
             asked = [clients.submit(stream, port, number) for number in range(240)]

@@ -1,4 +1,4 @@
-"""Requests by hand, and their answers held against the schemas of OpenAI and Anthropic."""
+"""Sends requests without a client library and checks the answers against the schemas of OpenAI and Anthropic."""
 import json
 import urllib.request
 from pathlib import Path
@@ -7,7 +7,7 @@ import jsonschema
 
 
 def nullable(node):
-    """OpenAPI's `nullable`, which JSON Schema does not know."""
+    """Translates OpenAPI's `nullable`, which JSON Schema does not have."""
     if isinstance(node, list):
         return [nullable(item) for item in node]
     if not isinstance(node, dict):
@@ -17,7 +17,7 @@ def nullable(node):
 
 
 class Checker:
-    """Sends requests to a server and holds its answers against the schemas in SHARED/golden."""
+    """Sends requests to a server and checks its answers against the schemas in SHARED/golden."""
 
     def __init__(self, base, shared):
         self.base, self.golden = base, Path(shared) / "golden"
@@ -41,7 +41,7 @@ class Checker:
         jsonschema.Draft202012Validator(schema).validate(value)
 
     def chat(self, body):
-        """Whole and streamed; the whole answer."""
+        """Sends the request whole and streamed, and returns the whole answer."""
         answer = json.loads(self.post("/v1/chat/completions", body))
         self.check("openai", "CreateChatCompletionResponse", answer)
         for event in self.events("/v1/chat/completions", {**body, "stream_options": {"include_usage": True}}):
@@ -67,7 +67,7 @@ class Checker:
         answer = json.loads(self.post("/v1/completions", body))
         self.check("openai", "CreateCompletionResponse", answer)
         for event in self.events("/v1/completions", {**body, "stream_options": {"include_usage": True}}):
-            for choice in event["choices"]:  # null until the end, which the service does and its schema does not say
+            for choice in event["choices"]:  # null until the end: the real service does so, but its schema does not allow it
                 choice["finish_reason"] = choice["finish_reason"] or "stop"
             self.check("openai", "CreateCompletionResponse", event)
         return answer

@@ -1,11 +1,11 @@
-"""A server on the embedded model, for the tests of clients: as "m", and as "calls", of a family that calls tools."""
+"""A server on the embedded model for client tests: named "m", and named "calls" with a template that calls tools."""
 import contextlib
 import json
 import pathlib
 import subprocess
 import tempfile
 
-# A template as families have it that write calls as hermes does.
+# A template of a model family that writes calls in the hermes dialect.
 TEMPLATE = """{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>
 {% endfor %}{% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content or '' }}<|im_end|>
@@ -15,7 +15,7 @@ TEMPLATE = """{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_
 
 @contextlib.contextmanager
 def template():
-    """The path of the template."""
+    """Yields the path of the template."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, "template.jinja")
         path.write_text(TEMPLATE)
@@ -24,7 +24,7 @@ def template():
 
 @contextlib.contextmanager
 def served(server, model):
-    """Gives the server's address; it has to end well."""
+    """Yields the server's address and checks that it ends without error."""
     with template() as path:
         config = path.with_name("config.json")
         config.write_text(json.dumps({"models": {"m": {"path": model}, "calls": {

@@ -1,4 +1,4 @@
-"""Requests to servers on loopback ports, and how their streams end: for the tests that kill a server under load."""
+"""Requests to servers on loopback ports, and the ways their streams end, for the tests that kill a server under load."""
 import contextlib
 import http.client
 import json
@@ -20,7 +20,7 @@ def request(port, prompt, tokens, stream):
 
 
 def complete(port, prompt, tokens):
-    """The status, and how many tokens of the prompt were found."""
+    """Returns the status, and how many tokens of the prompt were cached."""
     answer = request(port, prompt, tokens, False)
     text = answer.read()
     if answer.status != 200:
@@ -39,7 +39,7 @@ def wait_until_served(port, has_ended=lambda: False):
 
 
 def stream(port, number):
-    """What came of one request: whole, cut after its stream had begun, or lost before."""
+    """Returns the end of one request: whole, cut after its stream had begun, or lost before."""
     begun = False
     try:
         answer = request(port, f"Once upon a time {number}", 64, True)

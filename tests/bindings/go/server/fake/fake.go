@@ -1,4 +1,4 @@
-// Package fake is an engine for tests of the server: its answers are scripted by the last user message.
+// Package fake is an engine for tests of the server. The last user message scripts its answer.
 package fake
 
 import (
@@ -14,25 +14,25 @@ import (
 	"quire.dev/quire/server"
 )
 
-// Engine answers every configured name with one model. Any goroutine.
+// Engine answers every configured name with one model. Safe for concurrent use.
 type Engine struct {
 	Broken  map[string]bool // names that cannot be opened
 	Delay   time.Duration   // before each piece
-	Open_   atomic.Int64    // streams that are not closed
-	Models_ atomic.Int64    // models that are not closed
+	Open_   atomic.Int64    // number of open streams
+	Models_ atomic.Int64    // number of open models
 
 	mu   sync.Mutex
 	last *server.Generation
 }
 
-// Last is the generation that was submitted last.
+// Last returns the generation that was submitted last.
 func (e *Engine) Last() *server.Generation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last
 }
 
-// Open gives the model.
+// Open returns the model.
 func (e *Engine) Open(_ context.Context, name string) (server.Model, error) {
 	if e.Broken[name] {
 		return nil, fmt.Errorf("%s does not load", name)
@@ -46,8 +46,8 @@ type model struct {
 	name   string
 }
 
-// Submit scripts the answer: "say TEXT", "think A|B" (reasoning and answer), "call NAME ARGUMENTS", "fail", "wait" (for
-// ever); anything else is echoed word by word.
+// Submit answers as the message scripts it: "say TEXT", "think A|B" (reasoning and answer), "call NAME
+// ARGUMENTS", "fail", "wait" (for ever). Any other message is echoed word by word.
 func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, error) {
 	m.engine.mu.Lock()
 	m.engine.last = g

@@ -15,14 +15,14 @@ import (
 // SHA-256 of "root".
 const rootDigest = "4813494d137e1631bba301d5acab6e7bb7aa74ce1185d456565ef51d737677b2"
 
-// administer gives the status and the answer of the admin interface.
+// administer returns the status and the answer of the admin interface.
 func (f *fixture) administer(method, path, body string) (int, string) {
 	f.t.Helper()
 	response, text := f.sendAs("root", method, path, body)
 	return response.StatusCode, string(text)
 }
 
-// startAliased has the alias "chat" name one of two models, which differ in the length of their context.
+// startAliased starts a server whose alias "chat" names one of two models with different context lengths.
 func startAliased(t *testing.T) *fixture {
 	return start(t, func(c *server.Config) {
 		model := server.ModelConfig{Path: modelPath(t), CacheTokens: 4096, ContextTokens: 512}
@@ -36,7 +36,7 @@ func startAliased(t *testing.T) *fixture {
 	})
 }
 
-// context is how much the model after a name sees.
+// context returns the context length of the model that a name refers to.
 func (f *fixture) context(name string) int {
 	var got struct {
 		Context int `json:"max_model_len"`

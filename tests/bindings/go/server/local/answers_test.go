@@ -31,7 +31,7 @@ func TestACompletionIsTheTextOfTheLibrary(t *testing.T) {
 	}
 }
 
-func TestANegativePromptLeadsTheTextAway(t *testing.T) {
+func TestANegativePromptChangesTheText(t *testing.T) {
 	f := start(t, nil)
 	_, cache := direct(t)
 	greedy, scale := 0.0, 3.0
@@ -74,7 +74,7 @@ func TestAStreamIsTheSameTextInPieces(t *testing.T) {
 	}
 }
 
-// rendered is what the embedded model's template makes of a conversation, written by hand.
+// rendered returns the tokens of a conversation as the embedded model's template renders it, written by hand.
 func rendered(t *testing.T, model *quire.Model, turns ...string) []int32 {
 	t.Helper()
 	var tokens []int32
@@ -148,7 +148,7 @@ func TestSeveralAnswersComputeTheirPromptOnce(t *testing.T) {
 	}
 }
 
-func TestAPromptThatWasSeenIsCached(t *testing.T) {
+func TestARepeatedPromptIsCached(t *testing.T) {
 	f := start(t, nil)
 	body := `{"model":"story","max_tokens":4,"messages":[{"role":"user","content":"` + strings.Repeat("a word and ", 200) + `"}]}`
 	var first, second answer
@@ -159,7 +159,7 @@ func TestAPromptThatWasSeenIsCached(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIsRefusedAndTheRestIsCutOff(t *testing.T) {
+func TestTooLongPromptsAreRefusedAndAnswersCutOff(t *testing.T) {
 	f := start(t, func(c *server.Config) {
 		c.Models["story"] = server.ModelConfig{Path: modelPath(t), CacheTokens: 512, ContextTokens: 256}
 	})
@@ -176,7 +176,7 @@ func TestWhatDoesNotFitIsRefusedAndTheRestIsCutOff(t *testing.T) {
 	}
 }
 
-func TestWhatTheLibraryRefusesNamesTheField(t *testing.T) {
+func TestRefusalsOfTheLibraryNameTheField(t *testing.T) {
 	f := start(t, nil)
 	for body, param := range map[string]string{
 		`"prompt":"a","top_k":-5`:                "top_k",
@@ -247,7 +247,7 @@ func TestEmbeddingsAndScoresAreThoseOfTheLibrary(t *testing.T) {
 	}
 }
 
-func TestTokensGoThereAndBack(t *testing.T) {
+func TestTokensRoundTrip(t *testing.T) {
 	f := start(t, nil)
 	var tokens struct{ Tokens []int32 }
 	f.post("/v1/tokenize", `{"model":"story","prompt":"über <|im_end|> 東京","add_special_tokens":false}`, &tokens)
@@ -264,7 +264,7 @@ func TestTokensGoThereAndBack(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsWhatItsFormatSays(t *testing.T) {
+func TestAnAnswerFollowsItsFormat(t *testing.T) {
 	f := start(t, nil)
 	for i := 0; i < 8; i++ {
 		var got answer
@@ -274,7 +274,7 @@ func TestAnAnswerIsWhatItsFormatSays(t *testing.T) {
 			"minimum":0,"maximum":130}},"required":["name","age"],"additionalProperties":false}}}}`, i), &got)
 		var person struct {
 			Name *string
-			Age  *float64 // 7.0 is an integer of JSON Schema too
+			Age  *float64 // 7.0 is an integer in JSON Schema too
 		}
 		decoder := json.NewDecoder(strings.NewReader(got.Choices[0].Message.Content))
 		decoder.DisallowUnknownFields()

@@ -12,7 +12,7 @@ import (
 	"quire.dev/quire/server"
 )
 
-// A template as families have it that write calls as hermes does.
+// A template of a model family that writes calls in the hermes dialect.
 const callingTemplate = `{% for tool in tools or [] %}{{ tool | tojson }}
 {% endfor %}{% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content or '' -}}
@@ -21,7 +21,7 @@ const callingTemplate = `{% for tool in tools or [] %}{{ tool | tojson }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// With `enable_thinking` it begins the reasoning.
+// With `enable_thinking` the template begins the reasoning.
 const thinkingTemplate = callingTemplate + `{% if enable_thinking %}<think>
 {% endif %}`
 
@@ -36,7 +36,7 @@ var callingTools = func() string {
 	return "[" + strings.Join(tools, ",") + "]"
 }()
 
-// startCalling serves the embedded model as one of a family that calls tools.
+// startCalling starts a server with the embedded model, as one of a family that calls tools.
 func startCalling(t *testing.T, template string) *fixture {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "template.jinja")
@@ -78,7 +78,7 @@ type callingAnswer struct {
 
 const asksForCall = `{"model":"story","messages":[{"role":"user","content":"How warm is it?"}],"max_tokens":400,"tools":`
 
-// isCall tells what is wrong with a call.
+// isCall returns the error in a call, or nil.
 func isCall(c called, names string) error {
 	var arguments struct{ City *string }
 	decoder := json.NewDecoder(strings.NewReader(c.Function.Arguments))
@@ -93,7 +93,7 @@ func isCall(c called, names string) error {
 	return nil
 }
 
-func TestACallThatIsAskedForIsGivenAsACall(t *testing.T) {
+func TestARequiredCallIsReturnedAsACall(t *testing.T) {
 	f := startCalling(t, callingTemplate)
 	for seed := 0; seed < 6; seed++ {
 		for choice, names := range map[string]string{`"required"`: toolNames,
@@ -112,7 +112,7 @@ func TestACallThatIsAskedForIsGivenAsACall(t *testing.T) {
 	}
 }
 
-// chunks are the data of a stream's events.
+// chunks returns the decoded data of a stream's events.
 func chunks[T any](t *testing.T, stream []byte) (all []T) {
 	t.Helper()
 	for _, line := range strings.Split(string(stream), "\n") {
@@ -127,7 +127,7 @@ func chunks[T any](t *testing.T, stream []byte) (all []T) {
 	return all
 }
 
-func TestACallIsStreamedAsItIsWritten(t *testing.T) {
+func TestACallIsStreamedWhileItIsGenerated(t *testing.T) {
 	f := startCalling(t, callingTemplate)
 	body := asksForCall + callingTools + `,"temperature":0,"parallel_tool_calls":false,"tool_choice":"required"`
 	var whole callingAnswer
@@ -156,7 +156,7 @@ func TestACallIsStreamedAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestToolsThatAreNotToBeCalledAreNotInThePrompt(t *testing.T) {
+func TestForbiddenToolsAreNotInThePrompt(t *testing.T) {
 	f := startCalling(t, callingTemplate)
 	var none, without, auto callingAnswer
 	f.post("/v1/chat/completions", asksForCall+callingTools+`,"temperature":0,"tool_choice":"none"}`, &none)
@@ -171,7 +171,7 @@ func TestToolsThatAreNotToBeCalledAreNotInThePrompt(t *testing.T) {
 	}
 }
 
-func TestCallsAreGivenInTheFormOfTheResponsesInterface(t *testing.T) {
+func TestCallsHaveTheFormOfTheResponsesInterface(t *testing.T) {
 	f := startCalling(t, callingTemplate)
 	body := `{"model":"story","input":"How warm is it?","temperature":0,"max_output_tokens":400,"parallel_tool_calls":false,
 		"tool_choice":{"type":"function","name":"weather"},"tools":[{"type":"function","name":"weather","parameters":
@@ -249,7 +249,7 @@ func TestACallThatIsCutOffIsIncomplete(t *testing.T) {
 	}
 }
 
-func TestCallsAreGivenInAnthropicsForm(t *testing.T) {
+func TestCallsHaveAnthropicsForm(t *testing.T) {
 	f := startCalling(t, callingTemplate)
 	body := `{"model":"story","max_tokens":400,"temperature":0,"messages":[{"role":"user","content":"How warm is it?"}],
 		"tool_choice":{"type":"any","disable_parallel_tool_use":true},"tools":[{"name":"weather","input_schema":
@@ -281,7 +281,7 @@ func TestCallsAreGivenInAnthropicsForm(t *testing.T) {
 	}
 }
 
-func TestReasoningThatThePromptBeginsIsReasoning(t *testing.T) {
+func TestReasoningBegunByThePromptIsReasoning(t *testing.T) {
 	f := startCalling(t, thinkingTemplate)
 	body := `{"model":"story","messages":[{"role":"user","content":"Why?"}],"temperature":0,"max_tokens":12,`
 	var told, off callingAnswer
@@ -346,7 +346,7 @@ func TestReasoningEndsAfterItsBudget(t *testing.T) {
 	f.refused("/v1/messages", body+`"thinking":{"type":"enabled","budget_tokens":-1}}`, http.StatusBadRequest)
 }
 
-func TestAFormatHoldsBesideTools(t *testing.T) {
+func TestAResponseFormatHoldsTogetherWithTools(t *testing.T) {
 	f := startCalling(t, thinkingTemplate)
 	for seed := 0; seed < 6; seed++ {
 		var got callingAnswer
@@ -355,7 +355,7 @@ func TestAFormatHoldsBesideTools(t *testing.T) {
 			asksForCall, callingTools, seed), &got)
 		choice := got.Choices[0]
 		if choice.FinishReason == "length" {
-			continue // it thinks, or calls without end
+			continue // it reasons, or calls without end
 		}
 		for _, call := range choice.Message.ToolCalls {
 			if err := isCall(call, toolNames); err != nil {
@@ -369,7 +369,7 @@ func TestAFormatHoldsBesideTools(t *testing.T) {
 	}
 }
 
-func TestChoicesThatCannotBeObeyedAreRefusedByName(t *testing.T) {
+func TestImpossibleToolChoicesAreRefusedByName(t *testing.T) {
 	f := startCalling(t, callingTemplate)
 	for body, param := range map[string]string{
 		`null,"tool_choice":"required"}`:                                                "tool_choice",

@@ -32,7 +32,7 @@ func modelPath(t *testing.T) string {
 	return path
 }
 
-// lockedBuffer takes the log of a server while a test reads it.
+// lockedBuffer receives the log of a server while a test reads it.
 type lockedBuffer struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -50,8 +50,8 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// Every handle is freed in the end; goroutines of requests without a socket, for which no server waits, may take a
-// moment.
+// All handles must be freed at the end. Goroutines of requests without a socket may take a moment, because no
+// server waits for them.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	left := liveHandles()
@@ -121,7 +121,7 @@ func (f *fixture) send(path, body string) (*http.Response, []byte) {
 	return f.sendAs("", "POST", path, body)
 }
 
-// sendAs shows a key, unless it is "".
+// sendAs sends a request with the key, or without one if it is "".
 func (f *fixture) sendAs(key, method, path, body string) (*http.Response, []byte) {
 	f.t.Helper()
 	request, err := http.NewRequest(method, f.URL+path, strings.NewReader(body))
@@ -144,7 +144,7 @@ func (f *fixture) sendAs(key, method, path, body string) (*http.Response, []byte
 	return response, text
 }
 
-// post expects success and reads the answer.
+// post checks that the request succeeds and decodes the answer.
 func (f *fixture) post(path, body string, into interface{}) {
 	f.t.Helper()
 	response, text := f.send(path, body)
@@ -162,7 +162,7 @@ func (f *fixture) get(path string) (status int, body []byte) {
 	return response.StatusCode, body
 }
 
-// refused expects a status and gives the field at fault and the code.
+// refused checks the status and returns the field at fault and the error code.
 func (f *fixture) refused(path, body string, status int) (param, code string) {
 	f.t.Helper()
 	response, text := f.send(path, body)
@@ -175,7 +175,7 @@ func (f *fixture) refused(path, body string, status int) (param, code string) {
 	return failure.Error.Param, failure.Error.Code
 }
 
-// figure reads one sample of /metrics.
+// figure returns one sample of /metrics.
 func (f *fixture) figure(sample string) float64 {
 	f.t.Helper()
 	response, err := http.Get(f.URL + "/metrics")
@@ -229,7 +229,7 @@ type answer struct {
 	}
 }
 
-// direct is the library without a server: what answers are compared with.
+// direct returns the library without a server, for comparison with the server's answers.
 func direct(t *testing.T) (*quire.Model, *quire.Cache) {
 	t.Helper()
 	runtime, err := quire.NewRuntime(quire.RuntimeOptions{})

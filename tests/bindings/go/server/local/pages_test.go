@@ -1,4 +1,5 @@
-// Page events as a subscriber of ZeroMQ gets them, which is written here by the letter of ZMTP 3 and of msgpack.
+// Page events as a ZeroMQ subscriber receives them. The subscriber is written here after the specifications
+// of ZMTP 3 and msgpack.
 package local_test
 
 import (
@@ -55,7 +56,7 @@ func (p *zmtpPeer) write(pieces ...[]byte) {
 	}
 }
 
-// frame reads one; whether another one of the same message follows.
+// frame reads one frame; more is true if another frame of the same message follows.
 func (p *zmtpPeer) frame() (body []byte, more bool) {
 	p.t.Helper()
 	flags, err := p.in.ReadByte()
@@ -134,7 +135,7 @@ func unpack(t *testing.T, in []byte) (value interface{}, rest []byte) {
 	return nil, nil
 }
 
-// knownPages are those that a router would know of.
+// knownPages are the pages that a router would find in its index.
 type knownPages struct {
 	t      *testing.T
 	tokens map[uint64][]interface{}
@@ -174,7 +175,7 @@ func (k *knownPages) take(number, batch []byte) {
 	}
 }
 
-// catchUp asks for all batches.
+// catchUp requests all batches.
 func (k *knownPages) catchUp(replay string) {
 	k.t.Helper()
 	asking := dial(k.t, replay, "DEALER")
@@ -187,14 +188,14 @@ func (k *knownPages) catchUp(replay string) {
 	}
 }
 
-// published is how many batches there are.
+// published returns the number of batches.
 func published(t *testing.T, replay string) uint64 {
 	all := &knownPages{t: t, tokens: map[uint64][]interface{}{}}
 	all.catchUp(replay)
 	return all.next
 }
 
-// publishedAt are the addresses that the log tells.
+// publishedAt returns the addresses in the log.
 func (f *fixture) publishedAt() (events, replay string) {
 	f.t.Helper()
 	for _, line := range strings.Split(f.log.String(), "\n") {
@@ -227,7 +228,7 @@ func (f *fixture) complete(first int) {
 	f.post("/v1/completions", string(body), &read)
 }
 
-func TestASubscriberKnowsThePagesThatTheCacheHas(t *testing.T) {
+func TestASubscriberFollowsThePagesOfTheCache(t *testing.T) {
 	f := start(t, withPageEvents())
 	events, replay := f.publishedAt()
 	f.complete(0) // loads the model
@@ -240,7 +241,7 @@ func TestASubscriberKnowsThePagesThatTheCacheHas(t *testing.T) {
 	subscriber.write([]byte{0, 4, 1}, []byte("kv@"))
 	other := dial(t, events, "SUB")
 	other.write([]byte{0, 2, 1}, []byte("x"))
-	time.Sleep(100 * time.Millisecond) // until the wishes have come
+	time.Sleep(100 * time.Millisecond) // until the subscriptions have arrived
 	for i := 1; i < 6; i++ {
 		f.complete(i)
 	}
@@ -261,8 +262,8 @@ func TestASubscriberKnowsThePagesThatTheCacheHas(t *testing.T) {
 	}
 }
 
-// A router looks a prompt up by the tokens that a replica renders it to.
-func TestARenderedPromptHasTheTokensThatPageEventsTell(t *testing.T) {
+// A router looks up a prompt by the tokens to which a replica renders it.
+func TestARenderedPromptHasTheTokensOfPageEvents(t *testing.T) {
 	f := start(t, withPageEvents())
 	_, replay := f.publishedAt()
 	text := strings.Repeat("It was a day and nothing came. ", 50)
@@ -289,7 +290,7 @@ func TestARenderedPromptHasTheTokensThatPageEventsTell(t *testing.T) {
 	})
 }
 
-func TestRoutersAreToldWhosePagesArePublishedAndWhere(t *testing.T) {
+func TestTheLogNamesPublishedOwnersAndAddresses(t *testing.T) {
 	f := start(t, withPageEvents())
 	events, replay := f.publishedAt()
 	if status, _ := f.get("/get_server_info"); status != 503 {
@@ -312,7 +313,7 @@ func TestRoutersAreToldWhosePagesArePublishedAndWhere(t *testing.T) {
 	}
 }
 
-func TestAHostThatIsEveryInterfaceIsLeftToTheRouter(t *testing.T) {
+func TestAWildcardHostIsLeftToTheRouter(t *testing.T) {
 	f := start(t, func(config *server.Config) {
 		withPageEvents()(config)
 		config.Models["story"].PageEvents.Listen = ":0"
@@ -322,7 +323,7 @@ func TestAHostThatIsEveryInterfaceIsLeftToTheRouter(t *testing.T) {
 	}
 }
 
-func TestWithoutPageEventsRoutersAreToldSo(t *testing.T) {
+func TestDisabledPageEventsAreReported(t *testing.T) {
 	f := start(t, func(*server.Config) {})
 	for _, path := range []string{"/get_server_info", "/kv_event_sources"} {
 		if status, body := f.get(path); status != 404 || !strings.Contains(string(body), "page_events") {
@@ -331,7 +332,7 @@ func TestWithoutPageEventsRoutersAreToldSo(t *testing.T) {
 	}
 }
 
-func TestOwnersWhosePagesAreNotToldAreNot(t *testing.T) {
+func TestUnpublishedOwnersEmitNoPageEvents(t *testing.T) {
 	f := start(t, withPageEvents("somebody else"))
 	_, replay := f.publishedAt()
 	f.complete(0)
@@ -343,7 +344,7 @@ func TestOwnersWhosePagesAreNotToldAreNot(t *testing.T) {
 	}
 }
 
-func TestAPeerThatSpeaksSomethingElseIsShutOut(t *testing.T) {
+func TestAPeerOfAnotherProtocolIsDisconnected(t *testing.T) {
 	f := start(t, withPageEvents())
 	events, _ := f.publishedAt()
 	for _, hello := range []string{"GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 64), strings.Repeat("\xff", 200)} {

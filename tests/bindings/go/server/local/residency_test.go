@@ -38,7 +38,7 @@ func TestAModelIsLoadedOnceByItsFirstRequests(t *testing.T) {
 	}
 }
 
-func TestAModelThatDoesNotLoadSaysSoAndHarmsNoOther(t *testing.T) {
+func TestAModelThatFailsToLoadReportsItAndHarmsNoOther(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Models["broken"] = server.ModelConfig{Path: "/nowhere/at/all"} })
 	for i := 0; i < 3; i++ {
 		response, text := f.send("/v1/completions", `{"model":"broken","prompt":"a"}`)
@@ -54,7 +54,7 @@ func TestAModelThatDoesNotLoadSaysSoAndHarmsNoOther(t *testing.T) {
 	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)
 }
 
-// follow begins a long stream and gives the lines of it.
+// follow starts a long stream and returns a reader of its lines.
 func (f *fixture) follow(ctx context.Context, more string) (*http.Response, *bufio.Reader) {
 	f.t.Helper()
 	request, _ := http.NewRequestWithContext(ctx, "POST", f.URL+"/v1/completions", strings.NewReader(
@@ -88,7 +88,7 @@ func TestAClientThatGoesAwayEndsItsJob(t *testing.T) {
 	}
 }
 
-func TestAModelThatIsGivenUpFinishesWhatRunsAndThenGoes(t *testing.T) {
+func TestAnEvictedModelFinishesItsRequestsFirst(t *testing.T) {
 	f := start(t, nil)
 	_, lines := f.follow(context.Background(), `,"max_tokens":300`)
 	if err := f.engine.Evict("story"); err != nil {
@@ -109,7 +109,7 @@ func TestAModelThatIsGivenUpFinishesWhatRunsAndThenGoes(t *testing.T) {
 	}
 }
 
-func TestAModelThatIsGivenUpStaysWhereAnotherRequestComes(t *testing.T) {
+func TestAnEvictedModelStaysIfARequestComes(t *testing.T) {
 	f := start(t, nil)
 	_, lines := f.follow(context.Background(), `,"max_tokens":300`)
 	if err := f.engine.Evict("story"); err != nil {
@@ -126,7 +126,7 @@ func TestAModelThatIsGivenUpStaysWhereAnotherRequestComes(t *testing.T) {
 	}
 }
 
-func TestAModelThatNobodyUsesIsGivenUp(t *testing.T) {
+func TestAnUnusedModelIsEvicted(t *testing.T) {
 	f := start(t, func(c *server.Config) {
 		c.Models["story"] = server.ModelConfig{Path: modelPath(t), IdleSeconds: 1, Preload: true}
 	})
@@ -163,7 +163,7 @@ func TestModelsThatDoNotFitTogetherTakeTurns(t *testing.T) {
 	}
 }
 
-func TestANewConfigurationReplacesWhatIsDescribedOtherwise(t *testing.T) {
+func TestANewConfigurationReplacesChangedModels(t *testing.T) {
 	f := start(t, nil)
 	var got answer
 	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)
@@ -204,7 +204,7 @@ func TestADeadlineThatPassesIsAGatewayTimeout(t *testing.T) {
 
 var sample = regexp.MustCompile(`^([a-z_:]+)(\{[^{}]*\})? (-?[0-9.e+-]+|NaN|\+Inf)$`)
 
-func TestMetricsAreOnePageInWhichEachFamilyStandsOnce(t *testing.T) {
+func TestMetricsListEachFamilyOnce(t *testing.T) {
 	f := start(t, func(c *server.Config) { c.Models["second"] = c.Models["story"] })
 	var got answer
 	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)

@@ -15,7 +15,7 @@ import (
 	"quire.dev/quire/server/local"
 )
 
-// A program of an HTTP client runs in the process of its model, without a socket.
+// An HTTP client can use a model in its own process, without a socket.
 func ExampleOpen() {
 	models, err := local.Open(&server.Config{Models: map[string]server.ModelConfig{
 		"story": {Path: os.Getenv("QUIRE_TEST_MODEL")}}}, nil)
@@ -38,7 +38,7 @@ func ExampleOpen() {
 	// Output: " great deal of trouble in the country,"
 }
 
-func TestAnAnswerWithoutASocketHasTheStatusOfOne(t *testing.T) {
+func TestAnAnswerWithoutASocketHasAStatus(t *testing.T) {
 	f := start(t, nil)
 	client := &http.Client{Transport: server.Transport(f.Config.Handler)}
 	for path, status := range map[string]string{"/v1/models": "200 OK", "/v1/models/nobody": "404 Not Found"} {
@@ -53,7 +53,7 @@ func TestAnAnswerWithoutASocketHasTheStatusOfOne(t *testing.T) {
 	}
 }
 
-func TestAnOpenedConfigurationWithoutModelsIsRefused(t *testing.T) {
+func TestAConfigurationWithoutModelsIsRefused(t *testing.T) {
 	if models, err := local.Open(&server.Config{}, nil); err == nil {
 		models.Close()
 		t.Error("it was opened")

@@ -1,5 +1,5 @@
-// load measures a server as `quire bench --workload 128/128 --rate 0` measures the library: JOBS streams at once, each with
-// a prompt of its own of 128 tokens and 128 new ones. usage: load URL MODEL JOBS ROUNDS
+// load measures a server as `quire bench --workload 128/128 --rate 0` measures the library: JOBS streams at
+// once, each with its own prompt of 128 tokens and 128 new tokens. usage: load URL MODEL JOBS ROUNDS
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 
 const promptTokens, newTokens = 128, 128
 
-// job runs one stream and gives the time to its first piece.
+// job runs one stream and returns the time to its first piece.
 func job(client *http.Client, url, model string, seed int64) time.Duration {
 	random := rand.New(rand.NewSource(seed))
 	prompt := make([]int, promptTokens)
