@@ -1,4 +1,4 @@
-// Aliases: the cache behind a name is exchanged while jobs run.
+// Aliases: the cache of a name is exchanged while jobs run.
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -28,7 +28,7 @@ class AliasTest : public ::testing::Test {
   bool set(const OwnedCache& cache) {
     return quire_alias_set_cache(alias.get(), cache.get(), report.out()) == 1;
   }
-  // Whether models or caches of the runtime have any.
+  // Returns true if models or caches of the runtime hold memory.
   bool holds_memory() const {
     std::string page(1 << 18, '\0');
     const int64_t size = quire_runtime_metrics(world.runtime.get(), page.data(), page.size(), nullptr);
@@ -41,7 +41,7 @@ class AliasTest : public ::testing::Test {
   Report report;
 };
 
-TEST_F(AliasTest, GivesJobsToTheCacheBehindIt) {
+TEST_F(AliasTest, SubmitsJobsToItsCache) {
   const OwnedRequest request = make_request("Hello", 20);
   const OwnedJob direct(quire_job_submit(world.cache.get(), request.get(), nullptr));
   ASSERT_TRUE(set(world.cache)) << report.message();
@@ -51,7 +51,7 @@ TEST_F(AliasTest, GivesJobsToTheCacheBehindIt) {
   EXPECT_EQ(reason_of(alias.get()), "");
 }
 
-TEST_F(AliasTest, WithoutACacheSaysSoByName) {
+TEST_F(AliasTest, WithoutACacheFailsByName) {
   EXPECT_EQ(quire_alias_submit(alias.get(), make_request("Hello", 1).get(), report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
   EXPECT_EQ(report.message(), "there is no cache behind the alias \"chat\"");
@@ -67,7 +67,7 @@ TEST_F(AliasTest, NeedsAName) {
   EXPECT_FALSE(make_alias(world.runtime.get(), "\xff"));
 }
 
-TEST_F(AliasTest, StaysAsItWasWhereTheNewCacheIsRefused) {
+TEST_F(AliasTest, IsUnchangedIfTheNewCacheIsRefused) {
   ASSERT_TRUE(set(world.cache));
   const World other;
   EXPECT_FALSE(set(other.cache));
@@ -86,7 +86,7 @@ TEST_F(AliasTest, KeepsItsCacheAlive) {
   EXPECT_EQ(run(make_request("Hello", 5)).tokens.size(), 5U);
 }
 
-TEST_F(AliasTest, FallsBackInTurnAndTellsWhy) {
+TEST_F(AliasTest, FallsBackInOrderAndReportsWhy) {
   const OwnedCache second = make_cache(world.model.get());
   const OwnedCache third = make_cache(world.model.get());
   ASSERT_TRUE(set(world.cache));
@@ -102,7 +102,7 @@ TEST_F(AliasTest, FallsBackInTurnAndTellsWhy) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_CLOSED);
 }
 
-TEST_F(AliasTest, ARequestThatNobodyWouldTakeIsRefusedAtOnce) {
+TEST_F(AliasTest, ARequestThatNoCacheTakesIsRefusedAtOnce) {
   const OwnedCache second = make_cache(world.model.get());
   ASSERT_TRUE(set(world.cache));
   ASSERT_EQ(quire_alias_add_fallback(alias.get(), second.get(), nullptr), 1);
@@ -111,7 +111,7 @@ TEST_F(AliasTest, ARequestThatNobodyWouldTakeIsRefusedAtOnce) {
   EXPECT_EQ(quire_alias_num_fallbacks(alias.get(), nullptr), 0);
 }
 
-TEST_F(AliasTest, HasAsManyFallbacksAsTheHeaderSays) {
+TEST_F(AliasTest, AllowsAsManyFallbacksAsTheHeaderDeclares) {
   for (int i = 0; i < 16; ++i)
     EXPECT_EQ(quire_alias_add_fallback(alias.get(), world.cache.get(), nullptr), 1);
   EXPECT_EQ(quire_alias_add_fallback(alias.get(), world.cache.get(), report.out()), 0);
@@ -128,10 +128,10 @@ int num_swaps_to_do() {
 #endif
 }
 
-// Each swap loads the model anew and creates its cache, under a budget that holds a few of them: bytes that
-// stayed behind would make a later load fail. Some swaps close the old cache, whose running jobs end, and
-// some loads fail. Jobs that run on an exchanged cache come to their end.
-TEST_F(AliasTest, SwapsUnderLoadLoseNoJobAndNoByte) {
+// Each swap loads the model again and creates its cache, under a budget for a few of them. Leaked bytes would
+// make a later load fail. Some swaps close the old cache, which ends its running jobs, and some loads fail.
+// Jobs on an exchanged cache finish.
+TEST_F(AliasTest, SwapsUnderLoadLoseNoJobAndNoMemory) {
   constexpr int kNumCallers = 3;
   const OwnedRequest request = make_request("Once upon", 12);
   ASSERT_TRUE(set(world.cache));
@@ -180,11 +180,11 @@ TEST_F(AliasTest, SwapsUnderLoadLoseNoJobAndNoByte) {
   cache = {};
   model = {};
   world.model = {};
-  while (holds_memory()) std::this_thread::yield();  // a thread of the last cache may still be on its way
+  while (holds_memory()) std::this_thread::yield();  // a thread of the last cache may still be ending
 }
 
-// A close of the exchanged cache reaches only jobs that were on it already.
-TEST_F(AliasTest, ACacheThatIsExchangedAndClosedRefusesNobody) {
+// Closing the exchanged cache ends only jobs that were on it already.
+TEST_F(AliasTest, ClosingAnExchangedCacheRefusesNoNewJob) {
   ASSERT_TRUE(set(world.cache));
   std::atomic<bool> stops{false};
   std::atomic<int> num_refused{0};
@@ -193,7 +193,7 @@ TEST_F(AliasTest, ACacheThatIsExchangedAndClosedRefusesNobody) {
     Report why;
     while (!stops) {
       const OwnedJob job(quire_alias_submit(alias.get(), request.get(), why.out()));
-      // On a busy machine jobs come faster than an engine's thread takes them in.
+      // On a busy machine jobs may arrive faster than the engine thread accepts them.
       if (!job && why.code() != QUIRE_ERROR_CAPACITY) ++num_refused;
     }
   });

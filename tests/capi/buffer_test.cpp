@@ -1,5 +1,5 @@
-// Results in the caller's memory: nothing is written past the capacity, a buffer one too small gets nothing,
-// and the size that was returned is enough.
+// Results in caller memory: the library writes nothing past the capacity and nothing into a buffer that is
+// too small by one, and the returned size is sufficient.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -20,7 +20,7 @@ std::vector<T> sweep(const std::string& what, const std::function<int64_t(T*, si
   const auto needed = static_cast<size_t>(std::max<int64_t>(size, 0));
   constexpr T kUntouched = static_cast<T>(77);
   std::vector<T> result;
-  // All of a short result, the ends of a long one.
+  // Try every capacity of a short result, and both ends of a long one.
   for (size_t capacity = 0; capacity <= needed + 3;
        capacity += needed > 64 && capacity == 2 ? needed - 6 : 1) {
     std::vector<T> buffer(needed + 3, kUntouched);
@@ -38,7 +38,7 @@ std::string text_of(const std::vector<char>& buffer) {
   return {buffer.begin(), buffer.end()};
 }
 
-TEST(Buffers, OfARuntime) {
+TEST(Buffers, ARuntimeStaysWithinThem) {
   const OwnedRuntime runtime = make_runtime();
   quire_runtime* const of = runtime.get();
   EXPECT_EQ(
@@ -56,7 +56,7 @@ TEST(Buffers, OfARuntime) {
             "");
 }
 
-TEST(Buffers, OfAModel) {
+TEST(Buffers, AModelStaysWithinThem) {
   const OwnedRuntime runtime = make_runtime();
   const OwnedModel model = load_model(runtime.get());
   quire_model* const of = model.get();
@@ -98,7 +98,7 @@ TEST(Buffers, OfAModel) {
   }
 }
 
-TEST(Buffers, OfAnEvent) {
+TEST(Buffers, AnEventStaysWithinThem) {
   World world;
   const OwnedRequest request = make_request("abc", 8);
   quire_job_request_set_top_log_probs(request.get(), 3, nullptr);
@@ -133,7 +133,7 @@ TEST(Buffers, OfAnEvent) {
               [&](char* out, size_t n) { return quire_job_stop_text(job.get(), out, n, nullptr); });
 }
 
-TEST(Buffers, OfAScore) {
+TEST(Buffers, AScoreStaysWithinThem) {
   World world;
   const std::vector<int32_t> ids = {5, 6, 7, 8, 9};
   quire_cache* const of = world.cache.get();
@@ -154,7 +154,7 @@ TEST(Buffers, OfAScore) {
             ids.size() * static_cast<size_t>(quire_cache_vocab_size(of, nullptr)));
 }
 
-TEST(Buffers, OfADiagnosis) {
+TEST(Buffers, ADiagnosisStaysWithinThem) {
   std::string text(1 << 16, '\0');
   const int64_t size = quire_diagnose(QUIRE_DIAGNOSE_TEXT, text.data(), text.size(), nullptr);
   ASSERT_GT(size, 0);

@@ -1,6 +1,6 @@
 /*
- * A whole client in C99: load, generate, print, free. Run by the tests with the tiny model's directory.
- * Exit status 0 where everything worked.
+ * A whole client in C99: load, generate, print, free. The tests run it with the directory of the tiny model.
+ * Exits with 0 if everything worked.
  */
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   cache = quire_cache_create(model, NULL, &error);
   if (cache == NULL) return fail("cache", error);
   result = generate(cache, argv[2]);
-  /* Any order will do. */
+  /* In any order. */
   quire_runtime_free(runtime, NULL);
   quire_model_free(model, NULL);
   quire_cache_free(cache, NULL);

@@ -1,4 +1,4 @@
-// What is set on a quire_cache_options arrives at the engine.
+// Settings of a quire_cache_options reach the engine.
 #include "capi/src/cache_settings.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ ModelCacheOptions engine_options_of(quire_cache_options* options) {
   return engine_options(Pinned(options, "options")->read());
 }
 
-TEST(CacheSettings, AreTheEnginesDefaultsWhereNothingIsSet) {
+TEST(CacheSettings, AreTheEnginesDefaultsIfUnset) {
   const testing::OwnedCacheOptions options(quire_cache_options_create(nullptr));
   const EngineOptions set = engine_options_of(options.get()).engine;
   const EngineOptions untouched;
@@ -27,7 +27,7 @@ TEST(CacheSettings, AreTheEnginesDefaultsWhereNothingIsSet) {
   EXPECT_TRUE(set.namespaces.empty());
 }
 
-TEST(CacheSettings, ArriveAtTheEngine) {
+TEST(CacheSettings, ReachTheEngine) {
   const testing::OwnedCacheOptions options(quire_cache_options_create(nullptr));
   EXPECT_EQ(quire_cache_options_set_max_queue(options.get(), 11, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_max_overtakes(options.get(), 3, nullptr), 1);
@@ -57,9 +57,9 @@ TEST(CacheSettings, ArriveAtTheEngine) {
   EXPECT_EQ(set.value_format, kernels::KvFormat::q4);
 }
 
-TEST(CacheSettings, ANamespaceHasTheQuotasOfAllButItsOwn) {
+TEST(CacheSettings, ANamespaceInheritsAllQuotasButItsOwn) {
   const testing::OwnedCacheOptions options(quire_cache_options_create(nullptr));
-  // In any order: what is set for all counts for a namespace that was named before.
+  // The order of calls does not matter: a quota for all also applies to a namespace that was named before.
   quire_cache_options_set_namespace_quota(options.get(), "a\0b", 3, QUIRE_QUOTA_PAGES, 0, nullptr);
   quire_cache_options_set_namespace_weight(options.get(), "a\0b", 3, 2.5, nullptr);
   quire_cache_options_set_quota(options.get(), QUIRE_QUOTA_RUNNING_JOBS, 2, nullptr);

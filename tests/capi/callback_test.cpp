@@ -1,4 +1,5 @@
-// The two callbacks: what they may do, what happens when they misbehave, and when they are called no more.
+// The two callbacks: their allowed calls, the effects of misbehaviour, and the time after which they are not
+// called any more.
 #include <atomic>
 #include <mutex>
 #include <stdexcept>
@@ -78,7 +79,7 @@ TEST_F(ProgressTest, MayReadButNotWaitOrLoad) {
   for (const int32_t code : inside.refused) EXPECT_EQ(code, QUIRE_ERROR_REENTRANT);
 }
 
-TEST_F(ProgressTest, ACancelFromWithinEndsTheLoad) {
+TEST_F(ProgressTest, ACancelInTheCallbackEndsTheLoad) {
   const OwnedCancel cancel(quire_cancel_create(nullptr));
   const auto trigger = [](void* user_data, int64_t, int64_t) {
     quire_cancel_trigger(static_cast<quire_cancel*>(user_data), nullptr);
@@ -92,7 +93,7 @@ TEST_F(ProgressTest, ACancelFromWithinEndsTheLoad) {
   EXPECT_TRUE(load(nullptr, nullptr)) << "another load is not touched";
 }
 
-TEST_F(ProgressTest, WhatItThrowsEndsTheLoad) {
+TEST_F(ProgressTest, AnExceptionEndsTheLoad) {
   const auto fail = [](void*, int64_t, int64_t) { throw std::runtime_error("the host's own trouble"); };
   const int64_t handles = num_live_handles();
   EXPECT_FALSE(load(fail, nullptr));
@@ -101,7 +102,7 @@ TEST_F(ProgressTest, WhatItThrowsEndsTheLoad) {
   EXPECT_TRUE(load(nullptr, nullptr));
 }
 
-// A sink that keeps the lines and may be told to misbehave.
+// A log sink that keeps its lines and misbehaves on request.
 struct Sink {
   std::atomic<int> num_lines{0};
   std::atomic<bool> throws{false};
@@ -130,7 +131,7 @@ OwnedRuntime make_logging_runtime(Sink& sink, int32_t level = QUIRE_LOG_DEBUG) {
   return OwnedRuntime(quire_runtime_create(options.get(), nullptr));
 }
 
-TEST(LogSink, IsCalledNoMoreOnceTheRuntimeIsFreed) {
+TEST(LogSink, IsNotCalledAfterTheRuntimeIsFreed) {
   for (const bool throws : {false, true}) {
     Sink sink;
     sink.throws = throws;
@@ -145,7 +146,7 @@ TEST(LogSink, IsCalledNoMoreOnceTheRuntimeIsFreed) {
   }
 }
 
-TEST(LogSink, HearsWhichHandlesAreStillAlive) {
+TEST(LogSink, ReceivesTheLiveHandles) {
   Sink sink;
   OwnedRuntime runtime = make_logging_runtime(sink, QUIRE_LOG_WARNING);
   const OwnedModel model = load_model(runtime.get());
@@ -161,7 +162,7 @@ TEST(LogSink, HearsWhichHandlesAreStillAlive) {
       << sink.lines[0];
 }
 
-TEST(LogSink, HearsNothingWhereAllWasFreed) {
+TEST(LogSink, ReceivesNothingIfAllWasFreed) {
   Sink sink;
   {
     const OwnedRuntime runtime = make_logging_runtime(sink, QUIRE_LOG_WARNING);
@@ -173,9 +174,9 @@ TEST(LogSink, HearsNothingWhereAllWasFreed) {
   EXPECT_TRUE(sink.lines.empty()) << sink.lines[0];
 }
 
-// Whatever goes wrong, at the most detailed level: a word that only prompts, stop texts and results have is
-// in no line of the log, and in no error message either.
-TEST(LogSink, NeverSeesPromptText) {
+// Even for failures at the most detailed level, prompts, stop texts and results never appear in the log or in
+// error messages.
+TEST(LogSink, NeverReceivesPromptText) {
   const std::string secret = "xyzzyplugh";
   Sink sink;
   std::vector<std::string> messages;
@@ -196,7 +197,8 @@ TEST(LogSink, NeverSeesPromptText) {
     const OwnedRequest bad_stop = make_request(secret, 5);
     quire_job_request_add_stop_text(bad_stop.get(), (secret + "\xff").data(), secret.size() + 1, nullptr);
     EXPECT_FALSE(submit(bad_stop));
-    // Jobs that end in every way: stopped, cancelled, without any token allowed, behind its reader, too late.
+    // Jobs that end in every way: stopped, cancelled, without any allowed token, slowed by an idle reader,
+    // too late.
     const OwnedRequest stopped = make_request(secret, 50);
     quire_job_request_add_stop_text(stopped.get(), secret.data(), secret.size(), nullptr);
     const OwnedRequest masked = make_request(secret, 50);

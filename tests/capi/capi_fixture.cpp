@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kTokenizerSize = 3 + 256;
 
-// The letter that byte-level tokenizers write for a byte (GPT-2's alphabet), as UTF-8.
+// Returns the character, as UTF-8, with which byte-level tokenizers write a byte (GPT-2's alphabet).
 std::string letter_of(int byte) {
   const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
   int code_point = byte;

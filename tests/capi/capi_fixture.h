@@ -1,5 +1,5 @@
-// What the tests of the C interface share: owning handles, reports of failures, and a model so small that a
-// job takes milliseconds.
+// Shared by the tests of the C interface: owning handles, error reports, and a model so small that a job
+// takes milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace quire::testing {
 
-// Frees with its handle; what fails to free fails the test.
+// An owning handle. If freeing fails, the test fails.
 template <typename Handle, int32_t (*Free)(Handle*, quire_error**)>
 class Owned {
  public:
@@ -58,14 +58,14 @@ using OwnedAlias = Owned<quire_alias, quire_alias_free>;
 using OwnedChatTemplate = Owned<quire_chat_template, quire_chat_template_free>;
 using OwnedResponseParser = Owned<quire_response_parser, quire_response_parser_free>;
 
-// What one call wrote as its error. `call(..., report)` hands it to the call.
+// The error of one call. `call(..., report)` passes it to the call.
 class Report {
  public:
   Report() = default;
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
   ~Report() { quire_error_free(error_); }
-  // Of the next call.
+  // Clears the error and returns its address for the next call.
   quire_error** out() {
     quire_error_free(std::exchange(error_, nullptr));
     return &error_;
@@ -81,35 +81,36 @@ class Report {
   quire_error* error_ = nullptr;
 };
 
-// A model directory with random weights for 160 tokens, and a tokenizer of 259, of which the model has those
-// of ASCII. Made once, gone with the process.
+// Returns the path of a model directory with random weights for 160 tokens. Its tokenizer has 259 tokens, of
+// which the model covers those of ASCII. The directory is created once and removed when the process ends.
 const std::string& tiny_model_path();
 
-// The model that packages bring: 15 million weights, a tokenizer of 32000 tokens.
+// Returns the path of the packaged model: 15 million weights, a tokenizer of 32000 tokens.
 std::string embedded_model_path();
 
 OwnedRuntime make_runtime();
 OwnedModel load_model(quire_runtime* runtime, const std::string& path = tiny_model_path(),
                       int32_t scope = QUIRE_MODEL_SCOPE_FULL);
-// Pages of 4 tokens, 4096 tokens, 16 jobs at once.
+// Creates a cache with pages of 4 tokens, 4096 tokens, 16 jobs at once.
 OwnedCache make_cache(quire_model* model);
-// Greedy, without an end but max_new_tokens.
+// Creates a greedy request that ends only at max_new_tokens.
 OwnedRequest make_request(std::string_view prompt, int32_t max_new_tokens);
 
-// A prompt and nothing else: fit for every kind of job.
+// Creates a request with only a prompt, for every kind of job.
 OwnedRequest make_prompt(std::string_view prompt);
 
-// Everything that a job needs, and the job.
+// All objects that a job needs.
 struct World {
   OwnedRuntime runtime = make_runtime();
   OwnedModel model = load_model(runtime.get());
   OwnedCache cache = make_cache(model.get());
 };
 
-// The next event of a job or queue; nullptr where none came, and then `end`, where asked for, says why.
+// Returns the next event of a job or queue. Returns nullptr if none came; then `end`, if not null, receives
+// the reason.
 quire_event* next_event(quire_job* job, int64_t timeout_ns, quire_error** error, int32_t* end = nullptr);
 quire_event* next_event(quire_queue* queue, int64_t timeout_ns, quire_error** error, int32_t* end = nullptr);
-// A score of these tokens.
+// Creates a score request for these tokens.
 OwnedRequest request_of_tokens(const int32_t* tokens, size_t num_tokens);
 
 // All text and tokens of a job, taken with quire_job_poll until its last event.
@@ -124,7 +125,7 @@ struct Collected {
 Collected collect(quire_job* job);
 void add_event(Collected& collected, quire_event* event);
 
-// Live handles of all types but errors.
+// Returns the number of live handles of all types except errors.
 int64_t num_live_handles();
 
 }  // namespace quire::testing

@@ -1,5 +1,5 @@
-// Handles that go while weights are on their way, at any moment of it: nothing hangs, no thread and no byte
-// is left behind.
+// Handles that are freed at any moment while weights are loading: nothing hangs, and no thread and no byte is
+// left behind.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRounds = 24;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-// Threads of the library, by their names; those that compute belong to a runtime.
+// Returns the number of threads of the library, by their names. Compute threads belong to a runtime.
 int num_threads() {
   int count = 0;
   std::error_code gone;  // a thread may end while it is read
@@ -30,7 +30,7 @@ int num_threads() {
   return count;
 }
 
-// Whether it comes true in time.
+// Waits for a condition; returns false after kPatience.
 bool comes_true(const std::function<bool()>& is_true) {
   const auto end = Clock::now() + kPatience;
   while (!is_true()) {
@@ -40,7 +40,7 @@ bool comes_true(const std::function<bool()>& is_true) {
   return true;
 }
 
-// Bytes that models and caches hold of any device.
+// Returns the metric of memory that models and caches hold on any device, or "" if they hold none.
 std::string held_bytes(quire_runtime* runtime) {
   std::string page(1 << 18, '\0');
   const int64_t size = quire_runtime_metrics(runtime, page.data(), page.size(), nullptr);
@@ -57,7 +57,7 @@ OwnedModelOptions options_of(const std::string& path) {
 
 class ClosingTest : public ::testing::Test {
  protected:
-  // Somewhere within a time, by the processor: a sleep would wake between two moves of the others.
+  // Spins for a random time. A sleep is too coarse to hit every step of the other threads.
   void wait_within(Clock::duration longest) {
     std::uniform_int_distribution<Clock::rep> any(0, longest.count());
     const auto end = Clock::now() + Clock::duration(any(random_));
@@ -72,8 +72,8 @@ class ClosingTest : public ::testing::Test {
   std::mt19937_64 random_{20261123};
 };
 
-// The load goes on with the runtime that it has, or finds that it is gone, or is cancelled.
-TEST_F(ClosingTest, ARuntimeMayGoWhileAModelLoads) {
+// The load continues with the runtime, or finds that it is closed, or is cancelled.
+TEST_F(ClosingTest, ARuntimeMayBeFreedWhileAModelLoads) {
   const int64_t handles = num_live_handles();
   auto longest = Clock::duration::zero();
   for (int round = 0; round < kRounds && !HasFailure(); ++round) {
@@ -101,8 +101,8 @@ TEST_F(ClosingTest, ARuntimeMayGoWhileAModelLoads) {
   expect_nothing_left(handles);
 }
 
-// A job brings the weights, and the model and the cache go meanwhile, in either order.
-TEST_F(ClosingTest, AModelMayGoWhileItWakes) {
+// A job loads the weights, and the model and the cache are freed in the meantime, in either order.
+TEST_F(ClosingTest, AModelMayBeFreedWhileItWakes) {
   const int64_t handles = num_live_handles();
   {
     const OwnedRuntime runtime = make_runtime();

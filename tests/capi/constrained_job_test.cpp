@@ -1,4 +1,4 @@
-// Jobs whose text has to be what a constraint says.
+// Jobs whose text must match a constraint.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ OwnedConstraint constrain(quire_model* model, int32_t kind, const std::string& s
   return made;
 }
 
-// A job that is rewound: what it said before, and what it says in the end.
+// A rewound job: its text before the rewind, and its final text.
 struct Rewound {
   std::string before;
   Collected all;
@@ -64,7 +64,7 @@ class ConstrainedJob : public ::testing::Test {
   Report report;
 };
 
-TEST_F(ConstrainedJob, SaysWhatItsSchemaAsksForAndEnds) {
+TEST_F(ConstrainedJob, MatchesItsSchemaAndEnds) {
   std::vector<OwnedJob> jobs;
   for (uint64_t seed = 0; seed < 8; ++seed) {
     const OwnedRequest request = persons(seed);
@@ -79,7 +79,7 @@ TEST_F(ConstrainedJob, SaysWhatItsSchemaAsksForAndEnds) {
   }
 }
 
-TEST_F(ConstrainedJob, WithoutEndTokensItEndsWhereNothingMayFollow) {
+TEST_F(ConstrainedJob, EndsWithoutEndTokensWhenNothingMayFollow) {
   const OwnedRequest request = persons(3);
   quire_job_request_set_ignore_eos(request.get(), 1, nullptr);
   const OwnedJob job(quire_job_submit(cache.get(), request.get(), nullptr));
@@ -88,8 +88,8 @@ TEST_F(ConstrainedJob, WithoutEndTokensItEndsWhereNothingMayFollow) {
   EXPECT_EQ(said.finish_reason, QUIRE_FINISH_COMPLETED);
 }
 
-// Of one sentence the vocabulary of the model makes many tokens.
-TEST_F(ConstrainedJob, WhatIsForcedTakesNoStepsOfItsOwn) {
+// The model's vocabulary splits the sentence into many tokens.
+TEST_F(ConstrainedJob, ForcedTokensTakeNoStepsOfTheirOwn) {
   const std::string sentence = "The little girl was very happy and played with her friends all day long";
   const OwnedConstraint fixed = constrain(model.get(), QUIRE_CONSTRAINT_REGEX, sentence + "( Yes| No)!");
   const auto steps_for = [&](int32_t wants_log_probs) {
@@ -106,11 +106,11 @@ TEST_F(ConstrainedJob, WhatIsForcedTakesNoStepsOfItsOwn) {
   };
   const int64_t drawn = steps_for(1);
   const int64_t forced = steps_for(0);
-  std::cout << "steps: " << drawn << " where each token is drawn, " << forced << " where it may be forced\n";
+  std::cout << "steps: " << drawn << " if each token is sampled, " << forced << " if tokens may be forced\n";
   EXPECT_LT(2 * forced, drawn);
 }
 
-TEST_F(ConstrainedJob, AForkAndARewindGoOnWithinTheConstraint) {
+TEST_F(ConstrainedJob, AForkAndARewindKeepTheConstraint) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     const OwnedRequest request = persons(seed);
     const OwnedJob job(quire_job_submit(cache.get(), request.get(), nullptr));
@@ -138,8 +138,8 @@ TEST_F(ConstrainedJob, AForkAndARewindGoOnWithinTheConstraint) {
   }
 }
 
-// Each bracket leaves four things to come, and none of them may be left out.
-TEST_F(ConstrainedJob, OneThatIsAsDeepAsMayBeEndsWithTheNameOfTheLimit) {
+// Each bracket requires four more values, and none of them may be left out.
+TEST_F(ConstrainedJob, TooDeepNestingEndsWithTheNameOfTheLimit) {
   const OwnedConstraint endless =
       constrain(model.get(), QUIRE_CONSTRAINT_GBNF,
                 "root ::= \"(\" a \")\"\na ::= b \"1\"\nb ::= c \"2\"\nc ::= root \"3\"");
@@ -161,7 +161,7 @@ TEST_F(ConstrainedJob, OneThatIsAsDeepAsMayBeEndsWithTheNameOfTheLimit) {
   EXPECT_NE(message.find("max_depth = 600"), std::string::npos) << message;
 }
 
-TEST(ConstrainedTinyJob, OneThatCannotBeMetEndsWithAnError) {
+TEST(ConstrainedTinyJob, AnUnsatisfiableConstraintEndsWithAnError) {
   const World world;
   const OwnedConstraint beyond = constrain(world.model.get(), QUIRE_CONSTRAINT_REGEX, "ab\xC3\xA9");
   const OwnedRequest request = make_request("x", 8);
@@ -172,7 +172,7 @@ TEST(ConstrainedTinyJob, OneThatCannotBeMetEndsWithAnError) {
   EXPECT_EQ(said.text, "ab");
 }
 
-TEST(ConstrainedTinyJob, OneOfAnotherVocabularyIsRefusedByName) {
+TEST(ConstrainedTinyJob, AConstraintOfAnotherVocabularyIsRefusedByName) {
   const World world;
   const OwnedModel other =
       load_model(world.runtime.get(), embedded_model_path(), QUIRE_MODEL_SCOPE_TOKENIZER);
@@ -189,7 +189,7 @@ TEST(ConstrainedTinyJob, OneOfAnotherVocabularyIsRefusedByName) {
   EXPECT_TRUE(free) << report.message();
 }
 
-TEST(ConstrainedTinyJob, OneOfAnEqualVocabularyIsTaken) {
+TEST(ConstrainedTinyJob, AConstraintOfAnEqualVocabularyIsAccepted) {
   const World world;
   const OwnedModel twin = load_model(world.runtime.get(), tiny_model_path(), QUIRE_MODEL_SCOPE_METADATA);
   const OwnedConstraint made = constrain(twin.get(), QUIRE_CONSTRAINT_REGEX, "abcd");

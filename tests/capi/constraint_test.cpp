@@ -30,7 +30,7 @@ class CapiConstraintTest : public ::testing::Test {
   Report report;
 };
 
-TEST_F(CapiConstraintTest, EachKindTellsTextsApart) {
+TEST_F(CapiConstraintTest, EachKindAcceptsOnlyMatchingTexts) {
   const struct {
     int32_t kind;
     const char* source;
@@ -50,13 +50,13 @@ TEST_F(CapiConstraintTest, EachKindTellsTextsApart) {
   }
 }
 
-TEST_F(CapiConstraintTest, AKeywordThatIsNotSupportedIsRefusedByName) {
+TEST_F(CapiConstraintTest, AnUnsupportedKeywordIsRefusedByName) {
   EXPECT_FALSE(make(QUIRE_CONSTRAINT_JSON_SCHEMA, R"({"unevaluatedItems": false, "contains": {}})"));
   EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED);
   EXPECT_NE(report.message().find("unevaluatedItems"), std::string::npos);
 }
 
-TEST_F(CapiConstraintTest, TheMaskHasExactlyTheTokensThatAreAccepted) {
+TEST_F(CapiConstraintTest, TheMaskHasExactlyTheAcceptedTokens) {
   const OwnedConstraint constraint = make(QUIRE_CONSTRAINT_REGEX, "(the|a) [a-z]+");
   const OwnedMatcher matcher(quire_matcher_create(constraint.get(), nullptr));
   std::vector<uint8_t> mask(static_cast<size_t>(quire_matcher_mask(matcher.get(), nullptr, 0, nullptr)));
@@ -75,7 +75,7 @@ TEST_F(CapiConstraintTest, TheMaskHasExactlyTheTokensThatAreAccepted) {
   EXPECT_GT(num_allowed, 0);
 }
 
-TEST_F(CapiConstraintTest, WhatIsForcedIsTold) {
+TEST_F(CapiConstraintTest, ForcedTokensAreReturned) {
   const OwnedConstraint constraint = make(QUIRE_CONSTRAINT_REGEX, "once upon a time[.!]");
   const OwnedMatcher matcher(quire_matcher_create(constraint.get(), nullptr));
   std::string text(64, '\0');
@@ -84,7 +84,7 @@ TEST_F(CapiConstraintTest, WhatIsForcedIsTold) {
   EXPECT_EQ(text, "once upon a time");
 }
 
-TEST_F(CapiConstraintTest, MoreStepsThanWereTakenCannotBeTakenBack) {
+TEST_F(CapiConstraintTest, RollbackIsLimitedToTheStepsTaken) {
   const OwnedConstraint constraint = make(QUIRE_CONSTRAINT_REGEX, "a+");
   const OwnedMatcher matcher(quire_matcher_create(constraint.get(), nullptr));
   EXPECT_EQ(quire_matcher_rollback(matcher.get(), 1, report.out()), 0);

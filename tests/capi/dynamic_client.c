@@ -1,4 +1,4 @@
-/* A C99 program that loads the library by the table, and asks it for its version. */
+/* A C99 program that loads the library through the table and prints its version. */
 #include <stdio.h>
 
 #include <quire_dynamic.h>

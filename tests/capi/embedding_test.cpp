@@ -1,5 +1,4 @@
-// Embeddings through the C interface: the shape, the norm, and the same bits whatever the cache and the
-// company.
+// Embeddings through the C interface: the shape, the norm, and the same bits for every cache and batch.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -55,7 +54,7 @@ TEST(Embedding, HasTheSizeOfTheModelAndLengthOne) {
   EXPECT_NEAR(square, 1.0, 1e-5);
 }
 
-TEST(Embedding, NormalizedOrNotItPointsTheSameWay) {
+TEST(Embedding, HasTheSameDirectionWithAndWithoutNormalization) {
   World world;
   const std::vector<float> unit = embed(world.cache.get(), embedding_request(QUIRE_POOLING_LAST, 1));
   const std::vector<float> raw = embed(world.cache.get(), embedding_request(QUIRE_POOLING_LAST, 0));
@@ -64,9 +63,8 @@ TEST(Embedding, NormalizedOrNotItPointsTheSameWay) {
   for (size_t i = 0; i < unit.size(); ++i) EXPECT_NEAR(unit[i], raw[i] / std::sqrt(square), 1e-6);
 }
 
-// The last state does not change where more follows: the mean of a text is made of the last states of its
-// heads.
-TEST(Embedding, TheMeanIsThatOfTheLastStates) {
+// Later tokens do not change a state, so the mean of a text is the mean of the last states of its prefixes.
+TEST(Embedding, TheMeanIsTheMeanOfLastStates) {
   World world;
   const std::string text = "The quick brown fox";
   std::vector<double> sum;
@@ -83,7 +81,7 @@ TEST(Embedding, TheMeanIsThatOfTheLastStates) {
   }
 }
 
-TEST(Embedding, ChunksCompanyAndTheCacheChangeNoBit) {
+TEST(Embedding, ChunksBatchAndCacheChangeNoBit) {
   World world;
   for (const int32_t pooling : {QUIRE_POOLING_MEAN, QUIRE_POOLING_LAST}) {
     const OwnedRequest request = embedding_request(pooling, 1);
@@ -101,7 +99,7 @@ TEST(Embedding, ChunksCompanyAndTheCacheChangeNoBit) {
   }
 }
 
-TEST(Embedding, OtherJobsHaveNone) {
+TEST(Embedding, OtherJobsHaveNoEmbedding) {
   World world;
   const OwnedJob job(quire_job_submit(world.cache.get(), make_request("abc", 2).get(), nullptr));
   collect(job.get());

@@ -1,6 +1,6 @@
-// Every allocation of every call of the C interface fails, once and for ever: the call answers with
-// QUIRE_ERROR_OUT_OF_MEMORY or does what it says, freeing works, nothing is left behind, and a job that comes
-// afterwards says what it always says.
+// Every allocation of every call of the C interface fails, once and for ever. The call then fails with
+// QUIRE_ERROR_OUT_OF_MEMORY or succeeds, freeing works, nothing leaks, and a later job generates its usual
+// text.
 #include <array>
 #include <functional>
 #include <iostream>
@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kForEver = QUIRE_WAIT_FOREVER;
 constexpr std::string_view kPrompt = "a prompt of some length, for pages";
 
-// What a scenario has before the fault: made while memory is there, taken apart when it is there again.
+// Objects of a scenario, created before the fault and freed after it.
 struct Scene {
   World world;
   OwnedQueue queue{quire_queue_create(world.runtime.get(), nullptr)};
@@ -25,7 +25,7 @@ struct Scene {
   std::array<int32_t, 256> tokens{};
   Report report;
 
-  // A call may only fail for lack of memory. True where it did not.
+  // Checks that a call fails only for lack of memory. Returns true if it succeeded.
   bool worked(bool success) {
     EXPECT_TRUE(success || report.code() == QUIRE_ERROR_OUT_OF_MEMORY) << report.message();
     return success;
@@ -42,7 +42,7 @@ struct Scene {
     submit();
     collect(job.get());
   }
-  // Takes events until the last. A poll that finds no memory leaves the event to the next.
+  // Takes events until the last. A poll that finds no memory leaves the event to the next one.
   void poll_to_the_end(int max_failures) {
     int num_failures = 0;
     while (num_failures <= max_failures) {
@@ -69,7 +69,7 @@ void submit_and_finish(Scene& scene) {
 struct Scenario {
   const char* name;
   std::function<void(Scene&)> prepare;
-  std::function<void(Scene&)> act;  // while the fault is armed
+  std::function<void(Scene&)> act;  // runs while the fault is armed
 };
 
 void make_runtime_with_options(Scene& s) {
@@ -127,7 +127,7 @@ void take_events_of_a_queue(Scene& s) {
   }
 }
 
-// Eight events' room where there is one event or a few.
+// Offers space for eight events when there are one or a few.
 void drain_a_queue(Scene& s) {
   std::array<quire_event*, 8> events{};
   for (int num_failures = 0; num_failures < 3;) {
@@ -259,7 +259,7 @@ const std::vector<Scenario>& scenarios() {
 
 class CapiFaultLoops : public ::testing::Test {
  protected:
-  // True where the fault struck.
+  // Runs a scenario and returns true if the fault occurred.
   bool run(const Scenario& scenario, const FaultPoint& point, FaultScope scope) {
     SCOPED_TRACE(::testing::Message() << scenario.name << ", " << point);
     const int64_t live_before = num_live_allocations();
@@ -276,7 +276,7 @@ class CapiFaultLoops : public ::testing::Test {
       check_survivors(scene);
     }
     EXPECT_EQ(num_live_handles(), handles_before);
-    EXPECT_EQ(num_live_allocations(), live_before) << "blocks are left behind";
+    EXPECT_EQ(num_live_allocations(), live_before) << "blocks have leaked";
     return num_failed > 0 && !HasFailure();
   }
 
@@ -302,7 +302,7 @@ class CapiFaultLoops : public ::testing::Test {
 };
 
 TEST_F(CapiFaultLoops, EveryAllocationOfEveryCall) {
-  // What is made once and kept is made before counting.
+  // Run everything once, so that allocations that are kept for ever are not counted.
   for (const Scenario& scenario : scenarios())
     run(scenario, {1 << 30, FaultSpan::once}, FaultScope::this_thread);
   int64_t total = 0;

@@ -1,5 +1,5 @@
-// No handle's end waits for a step, but that of a cache by its own handle, which says so: a device that
-// stands still within a step until it is let go, and every free function meanwhile.
+// Freeing a handle never waits for a step, except freeing a cache whose handle is the last one, as its header
+// declares. A fake device blocks within a step, and every free function is called in the meantime.
 #include <chrono>
 #include <condition_variable>
 #include <future>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr auto kPatience = std::chrono::minutes(1);
 
-// A step that begins and does not end before it is let go. Who waits for it all the same does so for a
-// minute, and is found out.
+// A step that begins and blocks until it is released. After kPatience it gives up, so that a free that waits
+// for it is detected.
 class StandingStep {
  public:
   void stand() {
@@ -50,7 +50,7 @@ class StandingStep {
   bool given_up_ = false;
 };
 
-// A quire_cache on a fake device whose first step stands still, with one job in it.
+// A quire_cache with one job, on a fake device whose first step blocks.
 class FreeTest : public ::testing::Test {
  protected:
   FreeTest() {
@@ -58,7 +58,7 @@ class FreeTest : public ::testing::Test {
     options.cache.close_timeout = std::chrono::hours(1);
     options.cache.watchdog_timeout = std::chrono::hours(1);
     FakeEngine engine(options);
-    // Gone with the executor, the last that the engine gives up.
+    // Destroyed with the executor, which the engine destroys last.
     const std::shared_ptr<void> engine_end(nullptr, [this](void*) { engine_ended_.set_value(); });
     engine.executor->before_step = [this, engine_end](const Batch&) { step.stand(); };
     capi::CacheShare share{capi::Pinned(model.get(), "model")->share, engine.cache, QUIRE_KV_F16, {}};
@@ -94,7 +94,7 @@ TEST_F(FreeTest, NoFreeWaitsForAStepWhileAJobLives) {
   const OwnedRequest as_parent(quire_job_request_create(nullptr));
   quire_job_request_set_max_new_tokens(as_parent.get(), 4, nullptr);
   OwnedJob fork(quire_job_fork(job.get(), as_parent.get(), nullptr));
-  ASSERT_TRUE(fork) << "asking for a fork does not wait either";
+  ASSERT_TRUE(fork) << "the request for a fork does not wait either";
   OwnedStats stats(quire_cache_stats(cache.get(), nullptr));
   ASSERT_TRUE(stats);
   stats.reset();
@@ -105,13 +105,13 @@ TEST_F(FreeTest, NoFreeWaitsForAStepWhileAJobLives) {
   cache.reset();
   EXPECT_FALSE(engine_has_ended());
   job.reset();  // the last handle of the cache
-  EXPECT_FALSE(engine_has_ended()) << "the step stands: the engine ends behind it";
+  EXPECT_FALSE(engine_has_ended()) << "the step is blocked: the engine ends after it";
   EXPECT_FALSE(step.given_up()) << "a free waited for the step";
   step.let_go();
   EXPECT_TRUE(engine_ends());
 }
 
-// Whoever is in a call when the handle is freed destroys what is behind it, and does not wait either.
+// A caller inside a call while the handle is freed destroys the object, and does not wait either.
 TEST_F(FreeTest, ACallThatOutlivesTheLastHandleDoesNotWait) {
   ASSERT_TRUE(step.begins());
   cache.reset();
@@ -124,7 +124,7 @@ TEST_F(FreeTest, ACallThatOutlivesTheLastHandleDoesNotWait) {
   EXPECT_TRUE(engine_ends());
 }
 
-TEST_F(FreeTest, TheFreeOfACacheWaitsWhereItIsTheLastHandle) {
+TEST_F(FreeTest, FreeingACacheWaitsIfItIsTheLastHandle) {
   ASSERT_TRUE(step.begins());
   job.reset();
   std::future<void> freed = std::async(std::launch::async, [this] { cache.reset(); });

@@ -1,4 +1,4 @@
-// Nothing that an entry throws leaves it; an error can always be made; a cancelled thread dies outside the
+// No exception leaves an entry, an error can always be created, and a cancelled thread ends outside the
 // library.
 #include "capi/src/guard.h"
 
@@ -18,7 +18,7 @@
 
 namespace {
 
-// Makes each allocation of this thread fail.
+// If true, each allocation of this thread fails.
 constinit thread_local bool no_memory = false;
 
 }  // namespace
@@ -46,7 +46,7 @@ std::string message_of(quire_error* error) {
 
 class EntryHookTest : public ::testing::Test {
  protected:
-  // What a call reports whose entry throws what `hook` throws.
+  // Returns the error of a call whose entry throws the exception of `hook`.
   static std::pair<int32_t, std::string> report(EntryHook hook) {
     set_entry_hook(hook);
     quire_error* error = nullptr;
@@ -71,14 +71,14 @@ TEST_F(EntryHookTest, AFailedAllocationIsOutOfMemory) {
   EXPECT_EQ(report([] { throw std::length_error("vector"); }).first, QUIRE_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_F(EntryHookTest, EverythingElseIsADefect) {
+TEST_F(EntryHookTest, AnyOtherExceptionIsADefect) {
   const auto [code, message] = report([] { throw std::runtime_error("lost a page"); });
   EXPECT_EQ(code, QUIRE_ERROR_INTERNAL);
   EXPECT_EQ(message, "lost a page");
   EXPECT_EQ(report([] { throw 42; }).first, QUIRE_ERROR_INTERNAL);
 }
 
-TEST(Errors, CanBeMadeWithoutMemory) {
+TEST(Errors, CanBeCreatedWithoutMemory) {
   quire_error* error = nullptr;
   no_memory = true;
   const int32_t ok = quire_abi_check(-1, 0, &error);
@@ -103,7 +103,7 @@ TEST(Errors, FailedCreationLeavesNothing) {
   EXPECT_EQ(HandleTable::instance().num_live_objects(), before);
 }
 
-TEST(Errors, TellWhatTheyAre) {
+TEST(Errors, HaveCodeAndMessage) {
   EXPECT_EQ(quire_error_code(nullptr), QUIRE_ERROR_OK);
   EXPECT_EQ(message_of(nullptr), "");
   EXPECT_EQ(quire_error_free(nullptr), 1);
@@ -135,7 +135,7 @@ TEST(Errors, CodesHaveNames) {
   EXPECT_STREQ(quire_error_code_name(-1), "unknown");
 }
 
-TEST(Version, TheLibrarySaysWhatItIs) {
+TEST(Version, TheLibraryReportsItsVersion) {
   EXPECT_STREQ(quire_version_string(), QUIRE_VERSION_STRING);
   quire_error* error = nullptr;
   EXPECT_EQ(quire_abi_check(QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR - 1, &error), QUIRE_ABI_MAJOR == 0 ? 0 : 1)
@@ -145,7 +145,7 @@ TEST(Version, TheLibrarySaysWhatItIs) {
   EXPECT_EQ(quire_abi_check(QUIRE_ABI_MAJOR, -1, nullptr), 0);
 }
 
-// A cancellation that comes while a call runs takes effect after it, at a cancellation point of the host.
+// A cancellation during a call takes effect after it, at a cancellation point of the host.
 TEST(PthreadCancel, WaitsForTheCallToReturn) {
   static std::atomic<bool> inside;
   static std::atomic<bool> returned;

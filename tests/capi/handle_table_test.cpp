@@ -1,5 +1,5 @@
-// The table of tokens: every 64-bit number but a live handle of the right type is refused, and an object
-// lives exactly as long as somebody may use it.
+// The handle table: every 64-bit number that is not a live handle of the right type is refused, and an object
+// lives exactly as long as a caller may use it.
 #include "capi/src/handle_table.h"
 
 #include <atomic>
@@ -55,7 +55,7 @@ TEST_F(HandleTableTest, ATokenIsNoAddress) {
   free(token);
 }
 
-TEST_F(HandleTableTest, AFreedHandleIsRefusedEvenWhenItsSlotIsUsedAgain) {
+TEST_F(HandleTableTest, AFreedHandleIsRefusedAfterItsSlotIsReused) {
   std::vector<uint64_t> seen;
   for (int i = 0; i < 1000; ++i) {
     const uint64_t token = insert();
@@ -72,7 +72,7 @@ TEST_F(HandleTableTest, AnotherTypeIsRefused) {
     const auto type = static_cast<HandleType>(i);
     EXPECT_EQ(table.pin(token, type) != nullptr, type == HandleType::queue);
   }
-  // A token whose type was changed by hand, too.
+  // A token with a forged type is refused too.
   const uint64_t forged =
       (token & 0x00ffffffffffffffU) | uint64_t{0x40 | static_cast<unsigned>(HandleType::job)} << 56;
   EXPECT_EQ(table.pin(forged, HandleType::job), nullptr);
@@ -113,7 +113,7 @@ TEST_F(HandleTableTest, TheSecondCloseIsRefusedAndTheObjectIsClosedOnce) {
   EXPECT_EQ(alive, 0);
 }
 
-TEST_F(HandleTableTest, CountsWhatLives) {
+TEST_F(HandleTableTest, CountsLiveHandles) {
   const int64_t events = table.num_live(HandleType::event);
   const int64_t objects = table.num_live_objects();
   const uint64_t event = insert(HandleType::event);
@@ -125,7 +125,7 @@ TEST_F(HandleTableTest, CountsWhatLives) {
   EXPECT_EQ(table.num_live(HandleType::event), events);
 }
 
-// Some threads use and some free the same handles, while slots are used again all the time.
+// Some threads use and others free the same handles, while slots are reused all the time.
 TEST_F(HandleTableTest, UseAndFreeFromManyThreads) {
   constexpr int kNumHandles = 64;
   constexpr int kRounds = 2000;

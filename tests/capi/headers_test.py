@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The public headers: each compiles alone and twice, as C99 and C++20 and with the dialects between, without a
-warning; and each keeps the rules of the interface, so that it binds to other languages and never has to break."""
+"""The public headers: each compiles alone and twice without a warning, as C99, as C++20 and in the dialects between.
+Each obeys the rules of the interface, so that it can be bound to other languages and stays compatible."""
 import argparse
 import itertools
 import pathlib
@@ -11,12 +11,12 @@ import tempfile
 
 DIALECTS = [("c", "c99"), ("c", "c11"), ("c", "c17"), ("c++", "c++11"), ("c++", "c++17"), ("c++", "c++20")]
 DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?)\b(quire_\w+)\s*\(([^;]*)\);", re.DOTALL)
-# What may be passed and returned: handles, integers of fixed width, double, bytes, arrays of numbers, and where
-# handles go that a call makes: its error, events and jobs.
+# Types that may be passed and returned: handles, integers of fixed width, double, bytes, arrays of numbers, and
+# pointers for handles that a call creates: its error, events and jobs.
 SCALARS = {"int32_t", "int64_t", "uint64_t", "size_t", "double", "void"}
 POINTEES = {"char", "const char", "const int32_t", "int32_t", "int64_t", "uint8_t", "float", "size_t", "void"}
 CALLBACKS = {"quire_log_fn", "quire_progress_fn"}
-# Names that typemaps match on, with the name that must follow.
+# Parameter names that typemaps match on, with the name that must follow.
 PAIRS = {"text": "text_len", "tokens": "num_tokens", "out_text": "out_capacity", "out_tokens": "out_capacity",
          "out_values": "out_capacity", "out_bytes": "out_capacity", "out_sizes": "out_capacity",
          "out_events": "max_events", "out_jobs": "num_jobs"}
@@ -50,7 +50,7 @@ def is_allowed(type_text):
 
 
 def parameters_of(arguments):
-    """(type, name) of each parameter."""
+    """Returns (type, name) of each parameter."""
     text = " ".join(arguments.split())
     if text in ("", "void"):
         return []

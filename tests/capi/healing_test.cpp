@@ -1,4 +1,4 @@
-// Prompts that end inside of a word, and texts that must not appear, with a real tokenizer.
+// Prompts that end inside a word, and banned texts, with a real tokenizer.
 #include <gtest/gtest.h>
 
 #include "tests/capi/capi_fixture.h"
@@ -32,7 +32,7 @@ class Healing : public ::testing::Test {
   Report report;
 };
 
-TEST_F(Healing, TheFirstTokensBeginWithTheOneThatWasTakenOff) {
+TEST_F(Healing, TheFirstTokensBeginWithTheRemovedToken) {
   const char* const prompts[] = {"Once upon a ti", "The little gi", "She was very hap", "One day, a b",
                                  "\"Hello"};
   for (const std::string prompt : prompts) {
@@ -52,7 +52,7 @@ TEST_F(Healing, TheFirstTokensBeginWithTheOneThatWasTakenOff) {
   }
 }
 
-TEST_F(Healing, AWordIsGoneOnWith) {
+TEST_F(Healing, AWordIsContinued) {
   const OwnedRequest request = make_prompt("Once upon a ti");
   quire_job_request_set_max_new_tokens(request.get(), 1, nullptr);
   quire_job_request_set_temperature(request.get(), 0, nullptr);
@@ -60,7 +60,7 @@ TEST_F(Healing, AWordIsGoneOnWith) {
   EXPECT_EQ(run(request.get()).text, "ny") << "a tiny one";
 }
 
-TEST_F(Healing, AForkAndARewindKeepThePlace) {
+TEST_F(Healing, AForkAndARewindKeepThePosition) {
   const OwnedRequest request = make_prompt("Once upon a ti");
   quire_job_request_set_max_new_tokens(request.get(), 60, nullptr);
   quire_job_request_set_ignore_eos(request.get(), 1, nullptr);
@@ -80,7 +80,7 @@ TEST_F(Healing, AForkAndARewindKeepThePlace) {
   EXPECT_EQ(text, alone);
 }
 
-TEST_F(Healing, IsRefusedWithAConstraintAndIdleWhereThereIsNothingToHeal) {
+TEST_F(Healing, IsRefusedWithAConstraintAndOtherwiseHarmless) {
   const OwnedConstraint digits(
       quire_constraint_create(model.get(), QUIRE_CONSTRAINT_REGEX, "[0-9]+", 6, nullptr));
   const OwnedRequest request = make_request("Once upon a ti", 4);

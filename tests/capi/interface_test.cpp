@@ -1,4 +1,4 @@
-// What callers put together from events, codes and waits, without guessing: ids, places, seams, ends.
+// Results that callers combine from events, codes and waits without guessing: ids, positions, rewinds, ends.
 #include <chrono>
 #include <map>
 #include <set>
@@ -31,7 +31,7 @@ class InterfaceTest : public ::testing::Test {
   Report report;
 };
 
-TEST_F(InterfaceTest, AWaitTellsTimeoutEndAndCancelApart) {
+TEST_F(InterfaceTest, AWaitDistinguishesTimeoutEndAndCancel) {
   const OwnedCancel cancel(quire_cancel_create(nullptr));
   const OwnedQueue queue(quire_queue_create(world.runtime.get(), nullptr));
   quire_event* event = nullptr;
@@ -75,7 +75,7 @@ TEST_F(InterfaceTest, ALoadWaitsByTheSameRule) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED) << report.message();
 }
 
-TEST_F(InterfaceTest, AModelCutIntoShardsAnswersAsAWholeOneAndTakesWhatWasPlanned) {
+TEST_F(InterfaceTest, AShardedModelGivesTheSameAnswerAndTakesThePlannedBytes) {
   const OwnedModelOptions options(quire_model_options_create(nullptr));
   const std::string path = embedded_model_path();
   quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
@@ -100,7 +100,7 @@ TEST_F(InterfaceTest, AModelCutIntoShardsAnswersAsAWholeOneAndTakesWhatWasPlanne
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-TEST_F(InterfaceTest, IdsAreThoseOfTheProcessAndIndexTellsCompletions) {
+TEST_F(InterfaceTest, IdsAreUniqueInTheProcessAndIndexNumbersCompletions) {
   const OwnedCache second = make_cache(world.model.get());
   const OwnedQueue queue(quire_queue_create(world.runtime.get(), nullptr));
   const OwnedRequest request = make_request("Hello", 3);
@@ -129,7 +129,7 @@ TEST_F(InterfaceTest, IdsAreThoseOfTheProcessAndIndexTellsCompletions) {
   EXPECT_EQ(num_last, 6U);
 }
 
-TEST_F(InterfaceTest, TheLastEventHasAllThatTheJobCameTo) {
+TEST_F(InterfaceTest, TheLastEventHasTheUsageOfTheJob) {
   OwnedEvent last;
   {
     const OwnedJob job = submit(make_request("Hello", 5));
@@ -149,7 +149,7 @@ TEST_F(InterfaceTest, TheLastEventHasAllThatTheJobCameTo) {
   EXPECT_EQ(length, 0U);
 }
 
-// Text and tokens as a reader puts them together by the marks of the events alone.
+// Text and tokens, assembled from the fields of the events alone.
 struct Assembled {
   std::string text;
   std::vector<int32_t> tokens;
@@ -174,12 +174,12 @@ struct Assembled {
   }
 };
 
-TEST_F(InterfaceTest, ARewindLeavesASeamThatAReaderCanClose) {
+TEST_F(InterfaceTest, ARewindLeavesASeamThatReadersCanJoin) {
   const OwnedRequest request = make_request("Hello", 200);
   const Collected straight = collect(submit(request).get());
   quire_job_request_set_event_policy(request.get(), QUIRE_EVENTS_PAUSE, nullptr);
   quire_job_request_set_max_unread_events(request.get(), 2, nullptr);
-  const OwnedJob job = submit(request);  // never far ahead of its reader
+  const OwnedJob job = submit(request);  // stays close to its reader
   Assembled seen;
   bool rewound = false;
   while (const OwnedEvent event{next_event(job.get(), QUIRE_WAIT_FOREVER, nullptr)}) {
@@ -193,7 +193,7 @@ TEST_F(InterfaceTest, ARewindLeavesASeamThatAReaderCanClose) {
   EXPECT_EQ(seen.text, straight.text);
 }
 
-TEST_F(InterfaceTest, WhatNeverFitsHasACodeOfItsOwn) {
+TEST_F(InterfaceTest, ARequestThatNeverFitsHasItsOwnCode) {
   EXPECT_EQ(code_of_submit(make_request(std::string(5000, 'x'), 5)), QUIRE_ERROR_TOO_LARGE);
   const OwnedCacheOptions options(quire_cache_options_create(nullptr));
   quire_cache_options_set_max_batch_size(options.get(), 1, nullptr);
@@ -212,7 +212,7 @@ TEST_F(InterfaceTest, WhatNeverFitsHasACodeOfItsOwn) {
   EXPECT_EQ(quire_error_retry_after_ns(nullptr), -1);
 }
 
-TEST_F(InterfaceTest, WhatDoesNotCountIsRefusedByName) {
+TEST_F(InterfaceTest, AnUnusedSettingIsRefusedByName) {
   const OwnedJob job = submit(make_request("Hello", 500));
   for (const auto* const prompt : {"other"}) {
     const OwnedRequest request = make_prompt(prompt);
@@ -233,7 +233,7 @@ TEST_F(InterfaceTest, WhatDoesNotCountIsRefusedByName) {
   EXPECT_EQ(code_of_submit(nothing), QUIRE_ERROR_INVALID_ARGUMENT) << "a forgotten prompt";
 }
 
-TEST_F(InterfaceTest, APromptIsItsPartsInOrder) {
+TEST_F(InterfaceTest, APromptHasItsPartsInOrder) {
   const auto tokens_of = [&](const OwnedRequest& request) {
     const OwnedJob job = submit(request);
     return quire_job_prompt_tokens(job.get(), nullptr);
@@ -251,7 +251,7 @@ TEST_F(InterfaceTest, APromptIsItsPartsInOrder) {
   EXPECT_EQ(code_of_submit(parts), QUIRE_ERROR_NOT_FOUND) << report.message();
 }
 
-TEST_F(InterfaceTest, ANamespaceIsUtf8WhereverItIsNamed) {
+TEST_F(InterfaceTest, ANamespaceIsUtf8InEveryCall) {
   const OwnedRequest request = make_request("Hello", 1);
   const OwnedCacheOptions options(quire_cache_options_create(nullptr));
   quire_cache* const cache = world.cache.get();
@@ -277,7 +277,7 @@ TEST_F(InterfaceTest, ANamespaceIsUtf8WhereverItIsNamed) {
   EXPECT_STREQ(name, "caf\xc3\xa9");
 }
 
-TEST_F(InterfaceTest, ASeedMayBeLeftToChanceAndIsTold) {
+TEST_F(InterfaceTest, ARandomSeedIsReported) {
   const OwnedRequest request = make_prompt("Hello");
   quire_job_request_set_max_new_tokens(request.get(), 40, nullptr);
   quire_job_request_set_random_seed(request.get(), 1, nullptr);
@@ -317,13 +317,13 @@ TEST_F(InterfaceTest, ABudgetNamesItsDeviceAndMayChange) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
 }
 
-TEST_F(InterfaceTest, TheLogComesAsEventsOfAQueue) {
+TEST_F(InterfaceTest, TheLogArrivesAsEventsOfAQueue) {
   const OwnedQueue queue(quire_queue_create(world.runtime.get(), nullptr));
   EXPECT_EQ(quire_queue_set_log_level(queue.get(), QUIRE_LOG_DEBUG, report.out()), 1);
   const OwnedJob job = submit(make_request("Hello", 2000));
   quire_cache_close(world.cache.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr);
   const OwnedEvent line(next_event(queue.get(), 0, report.out()));
-  ASSERT_TRUE(line) << "closing a cache with live jobs is told";
+  ASSERT_TRUE(line) << "closing a cache with live jobs is logged";
   EXPECT_EQ(quire_event_type(line.get(), nullptr), QUIRE_EVENT_LOG);
   EXPECT_EQ(quire_event_log_level(line.get(), nullptr), QUIRE_LOG_INFO);
   EXPECT_EQ(quire_event_job_id(line.get(), nullptr), 0);
@@ -333,7 +333,7 @@ TEST_F(InterfaceTest, TheLogComesAsEventsOfAQueue) {
   EXPECT_EQ(quire_queue_set_log_level(queue.get(), QUIRE_LOG_OFF, report.out()), 1);
 }
 
-TEST_F(InterfaceTest, OnePageOfMetricsHasEachFamilyOnce) {
+TEST_F(InterfaceTest, MetricsListEachFamilyOnce) {
   const OwnedCacheOptions options(quire_cache_options_create(nullptr));
   quire_cache_options_set_name(options.get(), "second", 6, nullptr);
   const OwnedCache second(quire_cache_create(world.model.get(), options.get(), nullptr));
@@ -373,7 +373,7 @@ TEST_F(InterfaceTest, APageThatSeveralPinsKeepCountsOnce) {
   EXPECT_EQ(pinned(), 0);
 }
 
-TEST_F(InterfaceTest, AskingForTheSizeOfLogitsTakesNoCopy) {
+TEST_F(InterfaceTest, TheSizeOfLogitsNeedsNoCopy) {
   const OwnedRequest request = make_prompt(std::string(4000, 'z'));
   quire_job_request_set_kind(request.get(), QUIRE_JOB_KIND_SCORE, nullptr);
   quire_job_request_set_raw_logits(request.get(), 1, nullptr);
@@ -420,7 +420,7 @@ TEST_F(InterfaceTest, TheEventsOfAStepComeInOneDrain) {
   EXPECT_LE(static_cast<double>(num_drains), 1.2 * static_cast<double>(steps)) << steps;
 }
 
-TEST_F(InterfaceTest, AQueueTellsWhichJobsHaveEventsAndTakesNone) {
+TEST_F(InterfaceTest, AQueueListsJobsWithEventsAndTakesNone) {
   const OwnedQueue queue(quire_queue_create(world.runtime.get(), nullptr));
   const OwnedRequest request = make_request("Hello", 5);
   quire_job_request_set_queue(request.get(), queue.get(), nullptr);

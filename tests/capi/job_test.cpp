@@ -1,5 +1,5 @@
-// Jobs as seen through the C interface: what a request asks for is what comes, and what cannot be is refused
-// at submit by name.
+// Jobs through the C interface: each setting of a request takes effect, and an impossible one is refused by
+// name at submit.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -49,7 +49,7 @@ TEST_F(JobTest, GeneratesTextAndTokensThatAgree) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
 }
 
-TEST_F(JobTest, TellsItsFigures) {
+TEST_F(JobTest, ReportsItsCounters) {
   const OwnedJob job = submit(make_request("Hello", 10));
   EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
   EXPECT_EQ(quire_job_state(job.get(), nullptr), QUIRE_JOB_STATE_FINISHED);
@@ -94,7 +94,7 @@ TEST_F(JobTest, TheSeedDecides) {
   EXPECT_NE(draw(5), draw(6));
 }
 
-TEST_F(JobTest, ANegativePromptLeadsAwayByItsScale) {
+TEST_F(JobTest, ANegativePromptWorksByItsScale) {
   const auto guided = [&](double scale) {
     OwnedRequest request = make_request("Hello", 20);
     quire_job_request_set_negative_prompt_text(request.get(), "not this", 8, nullptr);
@@ -157,7 +157,7 @@ TEST_F(JobTest, CarriesTheCallersNumber) {
   }
 }
 
-TEST_F(JobTest, TellsHowFarThePromptIsWhenAsked) {
+TEST_F(JobTest, ReportsPromptProgressOnRequest) {
   const OwnedRequest request = make_request(std::string(100, 'x'), 1);
   quire_job_request_set_progress_events(request.get(), 1, nullptr);
   const OwnedJob job = submit(request);
@@ -171,7 +171,7 @@ TEST_F(JobTest, TellsHowFarThePromptIsWhenAsked) {
   EXPECT_GT(done, 0);
 }
 
-TEST_F(JobTest, CancelEndsItAndKeepsWhatThereIs) {
+TEST_F(JobTest, CancelEndsItAndKeepsItsText) {
   const OwnedJob job = submit(make_request("Hello", 3000));
   Collected collected;
   while (collected.tokens.empty()) {
@@ -215,7 +215,7 @@ TEST_F(JobTest, AQueueGivesSeveralEventsAtOnce) {
   }
   for (const OwnedJob& job : jobs)
     EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
-  // Every job has one event or more in the queue, so the first call finds room for no more.
+  // Every job has at least one event in the queue, so the first call fills the whole array.
   EXPECT_EQ(quire_queue_drain(queue.get(), 0, nullptr, events.data(), events.size(), report.out()), 3);
   std::vector<Collected> collected(kNumJobs);
   for (int64_t count = 3; count > 0;) {
@@ -236,7 +236,7 @@ TEST_F(JobTest, AQueueGivesSeveralEventsAtOnce) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
 }
 
-TEST_F(JobTest, RefusesWhatCannotBe) {
+TEST_F(JobTest, RefusesImpossibleRequests) {
   expect_refused(make_request("", 5), QUIRE_ERROR_INVALID_ARGUMENT, "prompt");
   expect_refused(make_request("ab\xff", 5), QUIRE_ERROR_ENCODING,
                  "prompt: text is not valid UTF-8 at byte 2");
@@ -257,7 +257,7 @@ TEST_F(JobTest, RefusesWhatCannotBe) {
   EXPECT_EQ(quire_stats_jobs_submitted(stats.get(), nullptr), 0) << "a refused job leaves nothing";
 }
 
-TEST_F(JobTest, SettersRefuseWhatNoModelTakes) {
+TEST_F(JobTest, SettersRefuseValuesThatNoModelTakes) {
   const OwnedRequest request = make_request("Hello", 5);
   quire_job_request* const of = request.get();
   EXPECT_EQ(quire_job_request_set_max_new_tokens(of, 0, nullptr), 0);
@@ -291,7 +291,7 @@ TEST_F(JobTest, SettersRefuseWhatNoModelTakes) {
   EXPECT_EQ(run(request).tokens.size(), 5u) << "and is as before";
 }
 
-TEST_F(JobTest, AsManyNewTokensAsTheHeaderNamesMayBeAskedFor) {
+TEST_F(JobTest, TheLargestNumberOfNewTokensIsAccepted) {
   const OwnedJob job = submit(make_request("Hello", INT32_MAX));
   EXPECT_EQ(quire_job_cancel(job.get(), report.out()), 1) << report.message();
 }
@@ -312,7 +312,7 @@ TEST_F(JobTest, AFullQueueRefuses) {
 }
 
 TEST_F(JobTest, ADeadlineThatCannotBeMetIsRefusedByName) {
-  run(make_request("Hello", 5));  // from here on the cache knows how long a step takes
+  run(make_request("Hello", 5));  // now the cache has an estimate of the time of a step
   const OwnedRequest whole = make_request("Hello", 100);
   quire_job_request_set_deadline_ns(whole.get(), 1, nullptr);
   expect_refused(whole, QUIRE_ERROR_DEADLINE_TOO_SHORT, "deadline_ns");
@@ -365,7 +365,7 @@ TEST_F(JobTest, AWarmPromptCanBePinned) {
   EXPECT_EQ(quire_stats_pages_pinned(after.get(), nullptr), 0);
 }
 
-TEST_F(JobTest, AForkGoesOnByItself) {
+TEST_F(JobTest, AForkContinuesByItself) {
   const OwnedRequest request = make_request("Hello", 60);
   const Collected whole = run(request);
   const OwnedJob parent = submit(request);

@@ -1,4 +1,4 @@
-// Handles may be freed in any order, by anybody, while others use them.
+// Handles may be freed in any order, by any thread, while others use them.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace quire::testing {
 namespace {
 
-// Waits for what ends on a thread of its own; false where it has not come true within a minute.
+// Waits for a condition that another thread makes true; returns false after a minute.
 bool comes_true(const std::function<bool()>& condition) {
   for (int i = 0; i < 6000; ++i) {
     if (condition()) return true;
@@ -28,8 +28,8 @@ ptrdiff_t num_threads() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-// Without any engine. Not counted when a test begins: threads of an earlier one may still be on their way
-// out.
+// Threads without any engine. This is a constant because threads of an earlier test may still be ending when
+// a test begins.
 #ifdef QUIRE_SANITIZED_THREADS
 constexpr ptrdiff_t kOwnThreads = 2;  // main, and the sanitizer's
 #else
@@ -104,7 +104,7 @@ TEST(Lifecycle, AnEventOutlivesEverything) {
   EXPECT_FALSE(collected.tokens.empty());
 }
 
-// The last handle of a busy cache is a job: freeing it hands the end of the engine to another thread.
+// The last handle of a busy cache is a job. Freeing it passes the end of the engine to another thread.
 TEST(Lifecycle, FreeingTheLastJobStopsTheEngine) {
   ASSERT_TRUE(comes_true(no_engine_threads));
   OwnedJob job;
@@ -133,7 +133,7 @@ TEST(Lifecycle, AClosedCacheEndsItsJobsAndRefusesNewOnes) {
   EXPECT_EQ(quire_stats_pages_referenced(stats.get(), nullptr), 0);
 }
 
-TEST(Lifecycle, TwoRuntimesDoNotKnowEachOther) {
+TEST(Lifecycle, TwoRuntimesAreIndependent) {
   World world;
   const OwnedRuntime other = make_runtime();
   const OwnedQueue queue(quire_queue_create(other.get(), nullptr));
@@ -156,7 +156,7 @@ TEST(Lifecycle, LoadAndFreeManyTimes) {
 }
 
 #ifndef QUIRE_SANITIZED
-// Hosts with small stacks: nothing in a call grows with its input.
+// For hosts with small stacks: no call needs more stack for a larger input.
 TEST(Lifecycle, ASmallStackIsEnough) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

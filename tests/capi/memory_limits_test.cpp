@@ -1,5 +1,5 @@
-// Models that do not fit beside each other within a limit of the process or of its control group: each load
-// gets an answer, and nothing ends the process. Each case runs in a process of its own.
+// Models that do not fit together within a limit of the process or of its control group: each load succeeds
+// or fails with an error, and the process survives. Each case runs in its own process.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -15,8 +15,8 @@
 namespace quire::testing {
 namespace {
 
-// Some 620 and 700 MB of weights, of which the table of words is twice there while it is prepared: against
-// them what threads and the heap take is little.
+// About 620 and 700 MB of weights. The embedding table exists twice while it is prepared. Threads and the
+// heap take little in comparison.
 constexpr const char* kSmall = "synthetic:llama-3.2-1b,format=exl2,bits=4,head_bits=2,layers=1";
 constexpr const char* kLarge = "synthetic:llama-3.2-1b,format=gptq,layers=1";
 constexpr uint64_t kRoom = 1260000000;
@@ -40,7 +40,7 @@ void limit_addresses() {
   require(::setrlimit(RLIMIT_AS, &limit) == 0, "no limit can be set");
 }
 
-// A load, and what became of it.
+// The result of a load.
 struct Load {
   OwnedModel model;
   int32_t code = 0;
@@ -64,7 +64,7 @@ int32_t state_of(const Load& load) {
   return quire_model_state(load.model.get(), nullptr);
 }
 
-// A model with a job that goes on.
+// A model with a running job.
 struct Busy {
   explicit Busy(const Load& load) {
     const OwnedCacheOptions options(quire_cache_options_create(nullptr));
@@ -88,7 +88,7 @@ struct Busy {
   OwnedJob job;
 };
 
-// One without jobs makes room; one with a job stays, and the other is refused.
+// A model without jobs is evicted. A model with a job stays, and the other load is refused.
 void load_in_order(const char* first, const char* second) {
   const OwnedRuntime runtime = make_runtime();
   const Load one = load(runtime.get(), first);
@@ -96,15 +96,16 @@ void load_in_order(const char* first, const char* second) {
   {
     const Busy busy(one);
     const Load refused = load(runtime.get(), second);
-    require(!refused.model, std::string(second) + " was loaded beside the other");
+    require(!refused.model, std::string(second) + " was loaded in addition to the other");
     require(refused.code == QUIRE_ERROR_OUT_OF_MEMORY, refused.message);
     for (const char* part : {second, "bytes of cpu", "left", first})
-      require(refused.message.find(part) != std::string::npos, refused.message + ": nothing of " + part);
+      require(refused.message.find(part) != std::string::npos,
+              refused.message + ": the message does not contain " + part);
   }
   const Load other = load(runtime.get(), second);
   require(static_cast<bool>(other.model), other.message);
-  require(state_of(one) == QUIRE_MODEL_STATE_STANDING_BY, "both are there");
-  require(state_of(other) == QUIRE_MODEL_STATE_RESIDENT, "it is not there");
+  require(state_of(one) == QUIRE_MODEL_STATE_STANDING_BY, "both models are resident");
+  require(state_of(other) == QUIRE_MODEL_STATE_RESIDENT, "the model is not resident");
 }
 
 void load_at_once() {
@@ -121,7 +122,7 @@ void load_at_once() {
   require(num_resident == 1, small.message + "; " + large.message);
 }
 
-// Of which little is written before jobs come.
+// Most pages of a cache are not written before jobs come.
 void make_caches_until_refused() {
   const OwnedRuntime runtime = make_runtime();
   const Load one = load(runtime.get(), kSmall);
@@ -144,7 +145,7 @@ void make_caches_until_refused() {
   fail("a hundred caches fit");
 }
 
-// Ends with 0 where nothing was found.
+// Runs the body in a child process; the exit status is 0 if it found no fault.
 using Body = void (*)();
 int run_in_child(const std::function<void()>& before, Body body) {
   const pid_t child = ::fork();
@@ -158,7 +159,7 @@ int run_in_child(const std::function<void()>& before, Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// A control group of the test's own, with a limit; none where this process may not make one.
+// A control group with a limit for this test. Has no path if this process may not create one.
 class ControlGroup {
  public:
   ControlGroup() {
@@ -185,14 +186,14 @@ class ControlGroup {
 
 void enter(const std::string& group) {
   std::ofstream file(group + "/cgroup.procs");
-  require(static_cast<bool>(file << ::getpid() << std::flush), "no way into " + group);
+  require(static_cast<bool>(file << ::getpid() << std::flush), "cannot enter " + group);
 }
 
 class MemoryLimits : public ::testing::Test {
  protected:
   void SetUp() override {
 #ifdef QUIRE_SANITIZED
-    GTEST_SKIP() << "a sanitizer takes addresses and memory of its own";
+    GTEST_SKIP() << "sanitizers reserve their own addresses and memory";
 #endif
   }
 };
@@ -200,17 +201,17 @@ class MemoryLimits : public ::testing::Test {
 constexpr Body kSmallFirst = [] { load_in_order(kSmall, kLarge); };
 constexpr Body kLargeFirst = [] { load_in_order(kLarge, kSmall); };
 
-TEST_F(MemoryLimits, OfAddressesHoldForLoadsInEitherOrderAndAtOnce) {
+TEST_F(MemoryLimits, AddressLimitsHoldForLoadsInAnyOrder) {
   for (const Body body : {kSmallFirst, kLargeFirst, Body(load_at_once)})
     EXPECT_EQ(run_in_child(limit_addresses, body), 0);
 }
 
-TEST_F(MemoryLimits, OfAddressesHoldForCaches) {
+TEST_F(MemoryLimits, AddressLimitsHoldForCaches) {
   EXPECT_EQ(run_in_child(limit_addresses, make_caches_until_refused), 0);
 }
 
-// Beyond it the system ends a process.
-TEST_F(MemoryLimits, OfAControlGroupHold) {
+// The kernel kills a process that exceeds this limit.
+TEST_F(MemoryLimits, ControlGroupLimitsHold) {
   const ControlGroup group;
   if (group.path().empty()) GTEST_SKIP() << "this process may not make a control group";
   const auto enter_group = [&] { enter(group.path()); };

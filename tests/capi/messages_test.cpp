@@ -1,4 +1,4 @@
-// Prompts that are conversations.
+// Prompts made of conversations.
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Reasoning is written for the last message alone, as many models have it.
+// Reasoning is rendered only for the last message, as in many models.
 constexpr const char* kTemplate =
     "{% if tools %}<pad>{% for t in tools %}{{ t | tojson }}{% endfor %}</s>{% endif %}"
     "{% for m in messages %}<s>{{ m.role }}: "
@@ -20,7 +20,7 @@ constexpr const char* kTemplate =
     "{% for c in m.tool_calls or [] %}({{ c.function.name }} {{ c.function.arguments.city }}){% endfor %}</s>"
     "{% endfor %}{% if add_generation_prompt %}<s>assistant: {{ mood }}{% endif %}";
 
-// The tiny model with a template.
+// Returns the path of the tiny model with a chat template.
 const std::string& chatting_model_path() {
   static const TempDirectory directory;
   static const bool made = [] {
@@ -115,7 +115,7 @@ TEST_F(Messages, ContentNeverBecomesASpecialToken) {
   }
 }
 
-TEST_F(Messages, TextBehindThemBeginsTheAnswer) {
+TEST_F(Messages, TextAfterThemBeginsTheAnswer) {
   const OwnedRequest request(quire_job_request_create(nullptr));
   add_messages(request.get(), {{"role", "user"}, {"content", "Hi"}});
   const std::vector<int32_t> without = tokens_of(model.get(), request.get());
@@ -129,7 +129,7 @@ TEST_F(Messages, TextBehindThemBeginsTheAnswer) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(Messages, WhatIsWrongIsSaidWithItsName) {
+TEST_F(Messages, ErrorsNameTheFault) {
   const OwnedRequest request(quire_job_request_create(nullptr));
   const auto refused = [&](auto* set, const std::string& text) {
     EXPECT_EQ(set(request.get(), text.data(), text.size(), report.out()), 0) << text;
@@ -151,7 +151,7 @@ TEST_F(Messages, WhatIsWrongIsSaidWithItsName) {
   EXPECT_EQ(report.message().rfind("tools: ", 0), 0U) << report.message();
 }
 
-TEST_F(Messages, AModelWithoutATemplateSaysSo) {
+TEST_F(Messages, AModelWithoutATemplateFailsByName) {
   const World world;
   const OwnedRequest request(quire_job_request_create(nullptr));
   add_messages(request.get(), {{"role", "user"}, {"content", "Hi"}});
@@ -172,7 +172,7 @@ size_t num_shared(const std::vector<int32_t>& a, const std::vector<int32_t>& b) 
   return static_cast<size_t>(first - a.begin());
 }
 
-// Ten turns; each finds in the cache what it shares with all of the turn before.
+// Runs ten turns. Each finds the common prefix with the previous turn in the cache.
 void talk(quire_model* model, quire_cache* cache, const char* reasoning) {
   json messages = json::array();
   std::vector<int32_t> before;
@@ -201,18 +201,18 @@ void talk(quire_model* model, quire_cache* cache, const char* reasoning) {
     }
     before = std::move(prompt);
     before.insert(before.end(), said.tokens.begin(), said.tokens.end());
-    if (said.finish_reason == QUIRE_FINISH_LENGTH) before.pop_back();  // it was never computed
+    if (said.finish_reason == QUIRE_FINISH_LENGTH) before.pop_back();  // its last token was never computed
     json answer = {{"role", "assistant"}, {"content", said.text}};
     if (reasoning != nullptr) answer["reasoning_content"] = reasoning;
     messages.push_back(std::move(answer));
   }
 }
 
-TEST_F(Messages, ATurnFindsTheOneBeforeInTheCache) {
+TEST_F(Messages, ATurnFindsThePreviousOneInTheCache) {
   talk(model.get(), cache.get(), nullptr);
 }
 
-TEST_F(Messages, WhereReasoningIsStrippedTheRestIsFound) {
+TEST_F(Messages, StrippedReasoningKeepsTheRestCached) {
   talk(model.get(), cache.get(), "because");
 }
 

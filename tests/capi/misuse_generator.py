@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes one C++ entry per parameter of the public functions that can be misused: each handle, and each pointer
-that has a length. The table is read by misuse_test.cpp, which says what the entries mean."""
+"""Writes one C++ entry for each parameter of the public functions that can be misused: each handle, and each pointer
+that has a length. misuse_test.cpp includes the table and defines its entries."""
 import argparse
 import pathlib
 import re
 import sys
 
 DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?)\b(quire_\w+)\s*\(([^;]*)\);", re.DOTALL)
-# NULL means something there.
+# Parameters for which NULL has a meaning.
 NULLABLE = {
     ("quire_runtime_create", "options"), ("quire_cache_create", "options"),
     ("quire_cache_required_bytes", "options"), ("quire_model_options_set_planned_cache", "cache"),
@@ -15,11 +15,11 @@ NULLABLE = {
     ("quire_job_request_set_constraint", "constraint"), ("quire_job_request_set_chat_template", "chat"),
     ("quire_response_detect", "model"),
 }
-# Of a wait it may be NULL whatever the function.
+# In a wait this may be NULL for every function.
 OPTIONAL_PARAMETER = "cancel"
 NOT_A_WAIT = {"quire_cancel_trigger", "quire_cancel_is_triggered"}
 
-# What a parameter gets that is not under test. Lengths follow their pointers.
+# Values for the parameters that are not under test. Lengths follow their pointers.
 ORDINARY = {
     "const char*": '"a"', "const int32_t*": "valid.tokens", "int32_t*": "nullptr", "int64_t*": "nullptr",
     "uint8_t*": "nullptr", "float*": "nullptr", "char*": "nullptr", "size_t*": "nullptr", "void*": "nullptr",
@@ -45,7 +45,7 @@ def without_blanks(type_text):
 
 
 def parameters_of(arguments):
-    """(type, name) of each parameter, types without blanks but behind const."""
+    """Returns (type, name) of each parameter; types have no blanks except after const."""
     text = " ".join(arguments.split())
     if text in ("", "void"):
         return []
@@ -99,7 +99,7 @@ def main():
     lines = []
     num_functions = 0
     for result, name, parameters in declarations(arguments.include):
-        # They have no error to write and are tested by hand, in guard_test.cpp.
+        # These have no error parameter. guard_test.cpp tests them.
         if name.startswith("quire_error_"):
             continue
         num_functions += 1

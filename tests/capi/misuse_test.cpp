@@ -1,5 +1,5 @@
 // Every public function with every bad handle and every bad pointer, from a table that is generated from the
-// headers: a function that is added is tested without a word here.
+// headers. New functions are tested without a change here.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -41,13 +41,13 @@ struct Valid {
   quire_alias* alias = nullptr;
   quire_response_parser* response_parser = nullptr;
   int32_t tokens[1] = {5};
-  quire_event** events = nullptr;  // room for one
+  quire_event** events = nullptr;  // an array of one
 };
 
 enum class Kind { required_handle, optional_handle, free_handle, pointer };
 
-// What a function returns where it failed (base.h).
-// A wait that was given all it needs answers QUIRE_WAIT_TIMEOUT, QUIRE_WAIT_END or what there is.
+// Return values of failed functions (base.h). A wait with valid arguments returns QUIRE_WAIT_TIMEOUT,
+// QUIRE_WAIT_END or a result.
 bool has_failed(int32_t value) {
   return value == 0 || value == -1;
 }
@@ -69,7 +69,7 @@ struct Case {
   const char* parameter;
   const char* type;
   Kind kind;
-  // Calls with `bad` for the parameter and ordinary values for all others; whether the call failed.
+  // Calls with `bad` for the parameter and ordinary values for all others. Returns true if the call failed.
   bool (*call)(void* bad, const Valid& valid, quire_error** error);
 };
 
@@ -112,7 +112,7 @@ class MisuseTest : public ::testing::Test {
     valid.events = events;
   }
 
-  // All live handles with the names of their types.
+  // Returns all live handles with the names of their types.
   std::vector<std::pair<std::string, void*>> live_handles() const {
     return {{"quire_runtime_options", valid.runtime_options},
             {"quire_model_options", valid.model_options},
@@ -166,7 +166,7 @@ void expect_refusal(const Case& of, void* bad, const Valid& valid, int32_t code,
   EXPECT_TRUE(of.call(bad, valid, report.out())) << name_of(of) << " with " << what;
   EXPECT_EQ(report.code(), code) << name_of(of) << " with " << what << ": " << report.message();
   EXPECT_EQ(report.message().rfind(std::string(of.parameter) + ":", 0), 0u)
-      << name_of(of) << " with " << what << " says: " << report.message();
+      << name_of(of) << " with " << what << " reports: " << report.message();
   EXPECT_TRUE(of.call(bad, valid, nullptr)) << name_of(of) << " without an error to write";
 }
 
@@ -229,7 +229,8 @@ TEST_F(MisuseTest, NumbersAndAddressesAreRefused) {
   }
 }
 
-// Frees a fresh handle of the type, twice, and gives the stale handle; with `reuse` its slot is taken again.
+// Creates a handle of the type, frees it twice, and returns the stale handle. With `reuse` its slot is used
+// again.
 void* stale_handle(const std::string& type, const World& world, quire_event* spare_event) {
   const auto free_twice = [](auto* handle, auto free) -> void* {
     EXPECT_EQ(free(handle, nullptr), 1);
@@ -279,7 +280,7 @@ void* stale_handle(const std::string& type, const World& world, quire_event* spa
   return free_twice(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr), quire_job_free);
 }
 
-TEST_F(MisuseTest, AFreedHandleIsRefusedBeforeAndAfterItsSlotIsUsedAgain) {
+TEST_F(MisuseTest, AFreedHandleIsRefusedBeforeAndAfterItsSlotIsReused) {
   for (const auto& [type, handle] : live_handles()) {
     const OwnedJob source(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr));
     void* const stale = stale_handle(type, world, next_event(source.get(), QUIRE_WAIT_FOREVER, nullptr));
@@ -295,7 +296,7 @@ TEST_F(MisuseTest, AFreedHandleIsRefusedBeforeAndAfterItsSlotIsUsedAgain) {
   }
 }
 
-// What an entry throws never leaves it, whatever it is.
+// No exception of any type leaves an entry.
 TEST_F(MisuseTest, AnExceptionInAnyEntryIsAnError) {
   const std::pair<capi::EntryHook, int32_t> throwers[] = {
       {[] { throw std::bad_alloc(); }, QUIRE_ERROR_OUT_OF_MEMORY},
@@ -314,8 +315,9 @@ TEST_F(MisuseTest, AnExceptionInAnyEntryIsAnError) {
   }
 }
 
-// In a child of fork() every function says so, and freeing does nothing; the parent goes on.
-TEST_F(MisuseTest, AChildOfForkIsToldSo) {
+// In a child of fork() every function fails with a message about it, and freeing does nothing. The parent
+// continues.
+TEST_F(MisuseTest, AChildOfForkIsRefused) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

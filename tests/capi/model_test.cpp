@@ -1,4 +1,4 @@
-// Models as seen through the C interface: scopes, tokenizer calls, and failures that name what is at fault.
+// Models through the C interface: scopes, tokenizer calls, and errors that name the fault.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ TEST_F(ModelTest, DescribesItself) {
   EXPECT_EQ(quire_model_max_context(of, nullptr), 4096);
   EXPECT_EQ(quire_model_bits_per_weight(of, nullptr), 16.0);
   EXPECT_GT(quire_model_weight_bytes(of, nullptr), 0);
-  // Two layers; q, k and v, then o, gate and up, down.
+  // Two layers: q, k and v; then o, gate and up, down.
   EXPECT_EQ(quire_model_token_ops(of, nullptr), 2 * 2 * (64 * 128 + 64 * 64 + 64 * 192 + 96 * 64));
   EXPECT_EQ(quire_model_logit_ops(of, nullptr), 2 * 64 * 160);
   EXPECT_EQ(quire_model_special_token(of, QUIRE_TOKEN_BOS, nullptr), 1);
@@ -64,7 +64,7 @@ TEST_F(ModelTest, FindsTokens) {
   EXPECT_EQ(quire_model_is_special(model.get(), 259, nullptr), -1);
 }
 
-TEST_F(ModelTest, SpecialTextIsTextUnlessAskedFor) {
+TEST_F(ModelTest, SpecialTextIsTextUnlessRequested) {
   const auto encode = [&](int32_t parse_special) {
     return quire_model_encode(model.get(), "</s>", 4, 0, parse_special, nullptr, 0, nullptr);
   };
@@ -103,7 +103,7 @@ TEST(ModelScope, ATokenizerAloneEncodes) {
   }
 }
 
-TEST(ModelScope, MetadataPlansWhatACacheTakes) {
+TEST(ModelScope, MetadataPlansTheMemoryOfACache) {
   const OwnedRuntime runtime = make_runtime();
   const OwnedModel metadata = load_model(runtime.get(), tiny_model_path(), QUIRE_MODEL_SCOPE_METADATA);
   const OwnedModel full = load_model(runtime.get());
@@ -122,7 +122,7 @@ TEST(ModelScope, MetadataPlansWhatACacheTakes) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED) << report.message();
 }
 
-TEST(ModelLoad, SaysWhatIsMissing) {
+TEST(ModelLoad, NamesTheMissingPath) {
   const OwnedRuntime runtime = make_runtime();
   const OwnedModelOptions options(quire_model_options_create(nullptr));
   Report report;
@@ -144,7 +144,7 @@ TEST(ModelLoad, SaysWhatIsMissing) {
   EXPECT_NE(report.message().find("abacus"), std::string::npos) << report.message();
 }
 
-// Bytes of a token's keys and values by format, from docs/formats.md: 2 x layers x kv heads x head dim
+// Bytes of the keys and values of a token by format, from docs/formats.md: 2 x layers x kv heads x head dim
 // elements.
 TEST(ModelScope, MetadataPlansEachKvFormat) {
   const OwnedRuntime runtime = make_runtime();
@@ -165,7 +165,7 @@ TEST(ModelScope, MetadataPlansEachKvFormat) {
   }
 }
 
-TEST(ModelLoad, KeepsToTheMemoryBudget) {
+TEST(ModelLoad, ObeysTheMemoryBudget) {
   const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
   quire_runtime_options_set_num_threads(options.get(), 1, nullptr);
   quire_runtime_options_set_memory_budget(options.get(), "cpu", 3, 1000, nullptr);
@@ -177,7 +177,7 @@ TEST(ModelLoad, KeepsToTheMemoryBudget) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_OUT_OF_MEMORY) << report.message();
 }
 
-TEST(Runtime, KnowsItsDevices) {
+TEST(Runtime, ListsItsDevices) {
   const OwnedRuntime runtime = make_runtime();
   EXPECT_GE(quire_runtime_num_devices(runtime.get(), nullptr), 1);
   EXPECT_GT(quire_runtime_device_memory_bytes(runtime.get(), 0, nullptr), 0);

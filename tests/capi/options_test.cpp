@@ -1,4 +1,4 @@
-// Option objects: ranges are refused by the setter that meets them, and a refused setting stays as it was.
+// Option objects: each setter refuses values outside its range, and a refused setting keeps its old value.
 #include <cmath>
 #include <string>
 
@@ -12,7 +12,7 @@
 namespace quire::capi {
 namespace {
 
-// The code that a call wrote, and its text.
+// The error code of a call, and its text.
 struct Report {
   quire_error* error = nullptr;
   ~Report() { quire_error_free(error); }
@@ -20,7 +20,7 @@ struct Report {
   std::string message() const { return quire_error_message(error, nullptr); }
 };
 
-TEST(RuntimeOptions, KeepWhatTheyAreGiven) {
+TEST(RuntimeOptions, KeepTheirValues) {
   quire_runtime_options* const options = quire_runtime_options_create(nullptr);
   EXPECT_EQ(quire_runtime_options_set_num_threads(options, 3, nullptr), 1);
   EXPECT_EQ(quire_runtime_options_set_device(options, "cuda:1xx", 6, nullptr), 1);
@@ -32,7 +32,7 @@ TEST(RuntimeOptions, KeepWhatTheyAreGiven) {
   EXPECT_EQ(quire_runtime_options_free(options, nullptr), 1);
 }
 
-TEST(RuntimeOptions, RefuseWhatIsOutOfRange) {
+TEST(RuntimeOptions, RefuseValuesOutOfRange) {
   quire_runtime_options* const options = quire_runtime_options_create(nullptr);
   EXPECT_EQ(quire_runtime_options_set_num_threads(options, 7, nullptr), 1);
   Report report;
@@ -72,7 +72,7 @@ TEST(ModelOptions, ShardsHaveARange) {
   quire_model_options_free(options, nullptr);
 }
 
-TEST(ModelOptions, ActivationsAreOneOfThose) {
+TEST(ModelOptions, ActivationsAreAnEnumValue) {
   quire_model_options* const options = quire_model_options_create(nullptr);
   EXPECT_EQ(Pinned(options, "options")->read().activation_dtype, QUIRE_ACTIVATION_FULL);
   EXPECT_EQ(quire_model_options_set_activation_dtype(options, QUIRE_ACTIVATION_I8, nullptr), 1);
@@ -110,7 +110,7 @@ TEST(EngineOptions, HaveRanges) {
   quire_cache_options_free(options, nullptr);
 }
 
-TEST(EngineOptions, RefuseQuotasThatAreNone) {
+TEST(EngineOptions, RefuseUnknownQuotas) {
   quire_cache_options* const options = quire_cache_options_create(nullptr);
   Report report;
   EXPECT_EQ(quire_cache_options_set_quota(options, QUIRE_QUOTA_PINNED_PAGES + 1, 1, &report.error), 0);
@@ -134,7 +134,7 @@ TEST(EngineOptions, RefuseQuotasThatAreNone) {
   quire_cache_options_free(options, nullptr);
 }
 
-TEST(EngineOptions, ALimitedNumberOfNamespacesHasSettings) {
+TEST(EngineOptions, NamespacesWithSettingsAreLimited) {
   quire_cache_options* const options = quire_cache_options_create(nullptr);
   const auto set = [&](size_t i, quire_error** error) {
     const std::string name = std::to_string(i);

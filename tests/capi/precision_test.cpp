@@ -1,4 +1,4 @@
-// Precision by room: of a model's precisions and of the KV formats, the best that there is memory for.
+// Automatic precision: the best of a model's precisions and of the KV formats that fits into memory.
 #include <cstring>
 #include <filesystem>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The same weights of BF16 as F32.
+// Returns the file with its BF16 weights widened to F32.
 std::string widened(const std::string& file) {
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
@@ -79,7 +79,7 @@ class PrecisionTest : public ::testing::Test {
   Report report;
 };
 
-TEST_F(PrecisionTest, AModelIsTakenInTheMostBitsThatFit) {
+TEST_F(PrecisionTest, AModelLoadsWithTheMostBitsThatFit) {
   const OwnedModelOptions options = options_of(directory.path());
   OwnedModel model = load(options);
   ASSERT_TRUE(model) << report.message();
@@ -102,7 +102,7 @@ TEST_F(PrecisionTest, AModelIsTakenInTheMostBitsThatFit) {
   set_budget(0);
 }
 
-TEST_F(PrecisionTest, ALazyModelIsDeclaredInOne) {
+TEST_F(PrecisionTest, ALazyModelHasOnePrecision) {
   const OwnedModelOptions options = options_of(directory.path());
   quire_model_options_set_lazy(options.get(), 1, nullptr);
   const OwnedModel model = load(options);
@@ -111,7 +111,7 @@ TEST_F(PrecisionTest, ALazyModelIsDeclaredInOne) {
   EXPECT_EQ(quire_model_wake(model.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()), 1) << report.message();
 }
 
-TEST_F(PrecisionTest, ModelsOfDifferentShapesAreNotOne) {
+TEST_F(PrecisionTest, ModelsOfDifferentShapesAreRefused) {
   std::filesystem::copy(QUIRE_EMBEDDED_MODEL, directory.file("another"));
   EXPECT_FALSE(load(options_of(directory.path())));
   EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED);
@@ -143,8 +143,8 @@ TEST_F(PrecisionTest, ACacheTakesTheMostExactFormatThatFits) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_OUT_OF_MEMORY);
 }
 
-// Heads of 16 elements have no place for a scale of 32.
-TEST_F(PrecisionTest, AFormatThatTheModelCannotHaveIsRefusedAndNoChoice) {
+// Heads of 16 elements are too small for scales of 32 elements.
+TEST_F(PrecisionTest, AnUnsupportedFormatIsRefusedAndNeverChosen) {
   const OwnedModel model = load(options_of(tiny_model_path()));
   const OwnedCacheOptions asked(quire_cache_options_create(nullptr));
   quire_cache_options_set_kv_format(asked.get(), QUIRE_KV_Q8, nullptr);
@@ -157,7 +157,7 @@ TEST_F(PrecisionTest, AFormatThatTheModelCannotHaveIsRefusedAndNoChoice) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_OUT_OF_MEMORY) << report.message();
 }
 
-TEST_F(PrecisionTest, APlanTellsBoth) {
+TEST_F(PrecisionTest, APlanReportsBoth) {
   const OwnedModelOptions options = options_of(directory.path());
   const OwnedPlan plan(
       quire_plan_create(runtime.get(), options.get(), automatic_cache().get(), report.out()));

@@ -1,7 +1,7 @@
 /*
- * Generates from prompts one after another on one cache whose prefixes are filed, and closes it. Prints for
- * each how many tokens of the prompt were found, the tokens and the bits of all log probabilities; then how
- * many files of prefixes were refused.
+ * Generates from one prompt after another on a cache that stores prefixes in files, and closes it. Prints for
+ * each prompt how many tokens were cached, the new tokens and the bits of all log probabilities; at the end,
+ * how many prefix files were refused.
  * Usage: prefix_client MODEL DIRECTORY PROMPT...
  */
 #include <inttypes.h>

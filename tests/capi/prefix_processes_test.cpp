@@ -1,5 +1,5 @@
-// Prefixes that one process has filed and another one takes: what is computed on them is what a warm page
-// gives, bit by bit.
+// Prefixes that one process stores and another one loads: results are equal to those of a warm page, bit by
+// bit.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace quire::testing {
 namespace {
 
-// 16 tokens to a page.
+// A page has 16 tokens.
 constexpr const char* kPrompt =
     "Once upon a time there lived in a small house at the edge of the forest an old woman who knew the name "
     "of every bird, and each morning before the sun rose she went down to the river with a basket on her arm "
@@ -32,7 +32,7 @@ struct Output {
   int status = -1;
 };
 
-// One process, from its start to its end.
+// Runs one process from its start to its end.
 Output run_process(const std::string& directory, int num_times) {
   std::string command =
       std::string(QUIRE_PREFIX_CLIENT) + " '" + QUIRE_EMBEDDED_MODEL + "' '" + directory + "'";
@@ -75,7 +75,7 @@ void flip_byte(const std::filesystem::path& path, uint64_t place) {
 
 class PrefixProcesses : public ::testing::Test {
  protected:
-  // The first process: the prompt cold, then on the pages that it left.
+  // Runs the first process: the prompt without cached pages, then on the pages that it left.
   void SetUp() override {
     const Output first = run_process(directory_.path(), 2);
     ASSERT_EQ(first.status, 0);
@@ -92,7 +92,7 @@ class PrefixProcesses : public ::testing::Test {
   Computed warm_;
 };
 
-TEST_F(PrefixProcesses, ALaterOneTakesThemAndComputesTheSameBits) {
+TEST_F(PrefixProcesses, ALaterProcessLoadsThemAndComputesTheSameBits) {
   const Output later = run_process(directory_.path(), 1);
   ASSERT_EQ(later.status, 0);
   ASSERT_EQ(later.prompts.size(), 1U);
@@ -101,9 +101,9 @@ TEST_F(PrefixProcesses, ALaterOneTakesThemAndComputesTheSameBits) {
   EXPECT_EQ(later.num_refused, 0);
 }
 
-// At the begin of a file, in its middle and at its end. Files are numbered as they were written: the pages of
-// the prompt come first, in order, and what was generated after them.
-TEST_F(PrefixProcesses, AFlippedByteIsNoticedAndComputedAnew) {
+// Flips a byte at the begin of a file, in its middle and at its end. Files are numbered in the order of
+// writing: first the pages of the prompt, then those of the generated tokens.
+TEST_F(PrefixProcesses, AFlippedByteIsDetectedAndRecomputed) {
   const TempDirectory copies;
   const auto restore = [&](const std::string& from, const std::string& to) {
     std::filesystem::copy(

@@ -1,4 +1,4 @@
-// Prefixes that leave a cache, through the C interface.
+// Prefixes that are offloaded from a cache, through the C interface.
 #include <map>
 #include <set>
 
@@ -21,7 +21,7 @@ class PrefixTest : public ::testing::Test {
   OwnedCache open(const OwnedCacheOptions& options) {
     return OwnedCache(quire_cache_create(world.model.get(), options.get(), report.out()));
   }
-  // Tokens of the prompt that were found.
+  // Runs a job and returns the number of cached prompt tokens.
   int64_t run(const OwnedCache& cache, const std::string& prompt) {
     const OwnedRequest request = make_request(prompt, 8);
     const OwnedJob job(quire_job_submit(cache.get(), request.get(), report.out()));
@@ -39,7 +39,7 @@ class PrefixTest : public ::testing::Test {
   const std::string second = "and another one of as many letters as it";
 };
 
-TEST_F(PrefixTest, ComeBackFromHostMemoryAndAreCounted) {
+TEST_F(PrefixTest, ReturnFromHostMemoryAndAreCounted) {
   const OwnedCacheOptions wanted = options();
   ASSERT_EQ(quire_cache_options_set_prefix_bytes(wanted.get(), 16 << 20, nullptr), 1);
   const OwnedCache cache = open(wanted);
@@ -54,7 +54,7 @@ TEST_F(PrefixTest, ComeBackFromHostMemoryAndAreCounted) {
   EXPECT_EQ(quire_stats_prefix_files_refused(stats(cache).get(), nullptr), 0);
 }
 
-TEST_F(PrefixTest, AreFollowedAsTheyComeAndGo) {
+TEST_F(PrefixTest, EmitPageEvents) {
   const OwnedCacheOptions wanted = options();
   ASSERT_EQ(quire_cache_options_set_prefix_bytes(wanted.get(), 16 << 20, nullptr), 1);
   const OwnedCache cache = open(wanted);
@@ -90,7 +90,7 @@ TEST_F(PrefixTest, AreFollowedAsTheyComeAndGo) {
   EXPECT_GT(num_on_medium[QUIRE_MEDIUM_HOST], 0);
 }
 
-TEST_F(PrefixTest, AreFollowedInAQueueOfTheSameRuntimeAlone) {
+TEST_F(PrefixTest, EmitPageEventsOnlyToQueuesOfTheirRuntime) {
   const OwnedCache cache = open(options());
   const World other;
   const OwnedQueue queue(quire_queue_create(other.runtime.get(), nullptr));
@@ -109,7 +109,7 @@ TEST_F(PrefixTest, CountInTheBudgetOfTheHost) {
   EXPECT_NE(report.message().find("the kept prefixes of"), std::string::npos) << report.message();
 }
 
-TEST_F(PrefixTest, OfAFileComeToALaterCache) {
+TEST_F(PrefixTest, StoredInAFileReachALaterCache) {
   const TempDirectory directory;
   const OwnedCacheOptions wanted = options();
   ASSERT_EQ(quire_cache_options_set_prefix_directory(wanted.get(), directory.path().data(),
@@ -127,7 +127,7 @@ TEST_F(PrefixTest, OfAFileComeToALaterCache) {
   EXPECT_GT(quire_stats_prefix_file_bytes(stats(later).get(), nullptr), 0);
 }
 
-TEST_F(PrefixTest, ADirectoryThatIsNotThereIsRefusedByName) {
+TEST_F(PrefixTest, AMissingDirectoryIsRefusedByName) {
   const OwnedCacheOptions wanted = options();
   quire_cache_options_set_prefix_directory(wanted.get(), "/nowhere", 8, nullptr);
   EXPECT_FALSE(open(wanted));

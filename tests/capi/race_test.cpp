@@ -1,5 +1,5 @@
-// Two and more threads at one object: each event is given once, each call returns, nothing is used after it
-// was freed. Meant for the thread sanitizer; the invariants are checked everywhere.
+// Two or more threads use one object: each event is returned once, each call returns, and no memory is used
+// after it was freed. Meant for the thread sanitizer; the invariants are checked in every build.
 #include <atomic>
 #include <chrono>
 #include <poll.h>
@@ -54,7 +54,7 @@ TEST(Race, TwoReadersAndACancelShareOneLastEvent) {
   }
 }
 
-TEST(Race, FreeingAJobEndsWhoReadsAndWaits) {
+TEST(Race, FreeingAJobEndsItsReadersAndWaiters) {
   World world;
   std::mt19937 random(2);
   const OwnedRequest request = make_request("abc", 3000);
@@ -78,7 +78,7 @@ TEST(Race, FreeingAJobEndsWhoReadsAndWaits) {
   }
 }
 
-TEST(Race, ClosingTheCacheEndsWhoReads) {
+TEST(Race, ClosingTheCacheEndsItsReaders) {
   for (int round = 0; round < 10; ++round) {
     World world;
     std::mt19937 random(static_cast<unsigned>(round));
@@ -100,7 +100,8 @@ TEST(Race, ClosingTheCacheEndsWhoReads) {
   }
 }
 
-// Every thread makes, reads, cancels and drops jobs of its own, and all share the parents.
+// Every thread creates, reads, cancels and drops its own jobs, and all share the runtime, the model and the
+// cache.
 TEST(Race, ManyThreadsUseOneCache) {
   World world;
   const OwnedRequest reference = make_request("Once upon", 20);

@@ -1,4 +1,4 @@
-// Models whose weights leave and come back: what is computed is the same, jobs wait, budgets hold.
+// Models whose weights are evicted and reloaded: results are the same, jobs wait, budgets hold.
 #include <atomic>
 #include <filesystem>
 #include <thread>
@@ -45,7 +45,7 @@ class ResidencyTest : public ::testing::Test {
   Report report;
 };
 
-TEST_F(ResidencyTest, AModelThatCameBackComputesTheSame) {
+TEST_F(ResidencyTest, AReloadedModelComputesTheSame) {
   const std::vector<int32_t> expected = run(world.cache);
   ASSERT_EQ(expected.size(), 12U);
   const int64_t bytes = quire_model_weight_bytes(world.model.get(), nullptr);
@@ -68,7 +68,7 @@ TEST_F(ResidencyTest, AModelThatCameBackComputesTheSame) {
             figure_of(world.model, QUIRE_MODEL_FIGURE_LAST_WAKE_NS));
 }
 
-// Host memory for weights that stand by has a budget by a name of its own, which no device has.
+// Host memory for weights on standby has its own budget, whose name no device has.
 TEST_F(ResidencyTest, PinnedMemoryHasABudget) {
   const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
   ASSERT_EQ(quire_runtime_options_set_memory_budget(options.get(), "pinned", 6, 1 << 20, report.out()), 1);
@@ -83,7 +83,7 @@ TEST_F(ResidencyTest, PinnedMemoryHasABudget) {
   EXPECT_EQ(state_of(model), QUIRE_MODEL_STATE_STANDING_BY);
 }
 
-TEST_F(ResidencyTest, WhatIsAskedForWrongIsRefusedByName) {
+TEST_F(ResidencyTest, WrongArgumentsAreRefusedByName) {
   EXPECT_EQ(quire_model_evict(world.model.get(), QUIRE_MODEL_STATE_RESIDENT, 0, nullptr, report.out()),
             QUIRE_WAIT_FAILED);
   EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT) << report.message();
@@ -98,7 +98,7 @@ TEST_F(ResidencyTest, WhatIsAskedForWrongIsRefusedByName) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED) << report.message();
 }
 
-TEST_F(ResidencyTest, ThePageOfTheRuntimeTellsWhereModelsAreAndWhoHoldsWhat) {
+TEST_F(ResidencyTest, TheMetricsListStatesAndMemoryOfModels) {
   ASSERT_EQ(evict(world.model), 1);
   const OwnedModel other = load_model(world.runtime.get());
   std::string page(1 << 20, '\0');
@@ -114,7 +114,7 @@ TEST_F(ResidencyTest, ThePageOfTheRuntimeTellsWhereModelsAreAndWhoHoldsWhat) {
   EXPECT_NE(page.find(held), std::string::npos) << page;
 }
 
-TEST_F(ResidencyTest, AModelThatIsLazyIsLoadedByItsFirstJob) {
+TEST_F(ResidencyTest, ALazyModelIsLoadedByItsFirstJob) {
   const std::vector<int32_t> expected = run(world.cache);
   const OwnedModel model = load_lazily(world.runtime.get());
   ASSERT_TRUE(model);
@@ -128,8 +128,8 @@ TEST_F(ResidencyTest, AModelThatIsLazyIsLoadedByItsFirstJob) {
   EXPECT_EQ(state_of(model), QUIRE_MODEL_STATE_RESIDENT);
 }
 
-// The directory is exchanged for another model's while the first is on disk: what was planned is not there.
-TEST_F(ResidencyTest, FilesThatWereExchangedEndTheJobsByName) {
+// The directory is replaced by another model while the first is on disk, so the planned weights are missing.
+TEST_F(ResidencyTest, ExchangedFilesEndTheJobsByName) {
   const TempDirectory directory;
   const std::filesystem::path path = directory.file("model");
   std::filesystem::copy(tiny_model_path(), path, std::filesystem::copy_options::recursive);
@@ -151,8 +151,8 @@ TEST_F(ResidencyTest, FilesThatWereExchangedEndTheJobsByName) {
   EXPECT_EQ(run(cache), expected);
 }
 
-// Two models under a budget that holds one: in both orders, at once, and by jobs in turn. One answer each.
-TEST_F(ResidencyTest, TwoModelsThatFitOneAfterAnotherTakeTurns) {
+// Two models under a budget for one: in both orders, at once, and by jobs in turn. All give the same answer.
+TEST_F(ResidencyTest, TwoModelsUnderABudgetForOneTakeTurns) {
   const std::vector<int32_t> expected = run(world.cache);
   const int64_t weights = quire_model_weight_bytes(world.model.get(), nullptr);
   const OwnedRuntime runtime = make_runtime();
@@ -160,7 +160,7 @@ TEST_F(ResidencyTest, TwoModelsThatFitOneAfterAnotherTakeTurns) {
   const OwnedModel first = load_model(runtime.get());
   ASSERT_TRUE(first);
   const OwnedModel second = load_model(runtime.get());
-  ASSERT_TRUE(second) << "the first, which nobody uses, leaves";
+  ASSERT_TRUE(second) << "the first, which has no jobs, is evicted";
   EXPECT_EQ(state_of(first), QUIRE_MODEL_STATE_STANDING_BY);
   EXPECT_EQ(state_of(second), QUIRE_MODEL_STATE_RESIDENT);
   EXPECT_EQ(quire_model_wake(first.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
@@ -189,7 +189,7 @@ TEST_F(ResidencyTest, TwoModelsThatFitOneAfterAnotherTakeTurns) {
             0);
 }
 
-TEST_F(ResidencyTest, LoadsAtOnceCannotBothWinTheSameBytes) {
+TEST_F(ResidencyTest, ConcurrentLoadsCannotReserveTheSameBytes) {
   const int64_t weights = quire_model_weight_bytes(world.model.get(), nullptr);
   const OwnedRuntime runtime = make_runtime();
   quire_runtime_set_memory_budget(runtime.get(), "cpu", 3, weights * 3 / 2, nullptr);
@@ -218,14 +218,14 @@ TEST_F(ResidencyTest, LoadsAtOnceCannotBothWinTheSameBytes) {
   }
 }
 
-TEST_F(ResidencyTest, AModelWithoutJobsStandsByAfterItsTime) {
+TEST_F(ResidencyTest, AnIdleModelGoesToStandbyAfterItsTimeout) {
   EXPECT_EQ(run(world.cache).size(), 12U);
   EXPECT_EQ(quire_model_set_idle_timeout_ns(world.model.get(), 1'000'000, nullptr), 1);
   while (state_of(world.model) != QUIRE_MODEL_STATE_STANDING_BY) std::this_thread::yield();
   EXPECT_EQ(run(world.cache).size(), 12U);
 }
 
-// Handles go in any order while the weights are on their way.
+// Handles are freed in any order while the weights are loading.
 TEST_F(ResidencyTest, EverythingMayBeFreedWhileAModelWakes) {
   for (int round = 0; round < 10; ++round) {
     OwnedModel model = load_lazily(world.runtime.get());

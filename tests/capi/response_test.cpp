@@ -1,4 +1,4 @@
-// Answers through the C interface.
+// Response parsers and typed events through the C interface.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,7 @@ class CapiResponseTest : public ::testing::Test {
     text.resize(static_cast<size_t>(getter(parser, text.data(), text.size(), nullptr)));
     return text;
   }
-  // "KIND CALL TEXT NAME ID;" for each event, without marks.
+  // Returns "KIND CALL TEXT NAME ID;" for each event, without quotation marks.
   static std::string events(quire_response_parser* parser) {
     std::string all;
     while (quire_response_parser_next(parser, nullptr) == 1) {
@@ -36,7 +36,7 @@ class CapiResponseTest : public ::testing::Test {
   Report report;
 };
 
-TEST_F(CapiResponseTest, ACallComesAsTypedEvents) {
+TEST_F(CapiResponseTest, ACallProducesTypedEvents) {
   const OwnedResponseParser parser = make("mistral");
   feed(parser.get(), "Well. [TOOL_CALLS][{\"name\": \"go\", \"arguments\": {\"a\"");
   EXPECT_EQ(events(parser.get()), "1 -1 Well. ;3 0 go ;4 0 {\"a\" ;");
@@ -45,7 +45,7 @@ TEST_F(CapiResponseTest, ACallComesAsTypedEvents) {
   EXPECT_EQ(events(parser.get()), "4 0 : 1} ;5 0 go x1;");
 }
 
-TEST_F(CapiResponseTest, ToolsPromptAndReasoningAreSettingsOfAParserThatHasNotBegun) {
+TEST_F(CapiResponseTest, ToolsPromptAndReasoningAreSetBeforeTheFirstText) {
   const OwnedResponseParser parser = make("glm");
   const std::string tools = R"([{"name": "go", "parameters": {"properties": {"a": {"type": "string"}}}}])";
   EXPECT_EQ(quire_response_parser_set_tools(parser.get(), tools.data(), tools.size(), nullptr), 1);
@@ -56,7 +56,7 @@ TEST_F(CapiResponseTest, ToolsPromptAndReasoningAreSettingsOfAParserThatHasNotBe
   EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(CapiResponseTest, WhatIsWrongIsSaid) {
+TEST_F(CapiResponseTest, ErrorsNameTheFault) {
   EXPECT_EQ(quire_response_parser_create("none", 4, report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
   EXPECT_NE(report.message().find("hermes"), std::string::npos);
@@ -70,7 +70,7 @@ TEST_F(CapiResponseTest, WhatIsWrongIsSaid) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(CapiResponseTest, TheTemplateTellsTheDialect) {
+TEST_F(CapiResponseTest, TheDialectFollowsFromTheTemplate) {
   const std::string source = "{{ messages }}<tool_call>";
   const OwnedChatTemplate chat(quire_chat_template_create(source.data(), source.size(), nullptr));
   std::string name(32, '\0');
@@ -79,7 +79,7 @@ TEST_F(CapiResponseTest, TheTemplateTellsTheDialect) {
   EXPECT_EQ(name, "hermes");
 }
 
-TEST_F(CapiResponseTest, ATemplateCountsBesideTokensWhereItTellsTheDialect) {
+TEST_F(CapiResponseTest, ATemplateMayAccompanyTokensToDetectTheDialect) {
   const World world;
   const std::string source = "{{ messages }}<tool_call>";
   const OwnedChatTemplate chat(quire_chat_template_create(source.data(), source.size(), nullptr));
@@ -96,7 +96,7 @@ TEST_F(CapiResponseTest, ATemplateCountsBesideTokensWhereItTellsTheDialect) {
   EXPECT_EQ(collect(job.get()).tokens.size(), 4U);
 }
 
-TEST_F(CapiResponseTest, AConstraintLetsThroughWhatItsParserReadsAsACall) {
+TEST_F(CapiResponseTest, AConstraintAcceptsCallsOfItsParser) {
   const World world;
   const std::string rules = R"({"dialect": "hermes", "tool_choice": "required", "tools": [{"type": "function",
       "function": {"name": "go", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}},
@@ -113,7 +113,7 @@ TEST_F(CapiResponseTest, AConstraintLetsThroughWhatItsParserReadsAsACall) {
   EXPECT_EQ(quire_matcher_may_end(matcher.get(), nullptr), 1);
 }
 
-// Whether an answer by the rules may be that text, spelled by the vocabulary of the model.
+// Returns true if the constraint of these rules accepts the text, tokenized with the model's vocabulary.
 bool lets_through(const World& world, const std::string& rules, const std::string& text) {
   Report report;
   const OwnedConstraint constraint(
@@ -130,7 +130,7 @@ bool lets_through(const World& world, const std::string& rules, const std::strin
   return quire_matcher_may_end(matcher.get(), nullptr) == 1;
 }
 
-TEST_F(CapiResponseTest, TheFormatOfTextIsAPatternAChoiceOrAGrammar) {
+TEST_F(CapiResponseTest, TextIsConstrainedByAPatternAChoiceOrAGrammar) {
   const World world;
   const auto check = [&](const std::string& format, const std::vector<std::string>& good,
                          const std::vector<std::string>& bad) {
@@ -152,7 +152,7 @@ TEST_F(CapiResponseTest, TheFormatOfTextIsAPatternAChoiceOrAGrammar) {
         {"[]", "[1,[2,[]]]"}, {"[", "[1,]", "1"});
 }
 
-TEST_F(CapiResponseTest, AGrammarStandsBesideCallsAndKeepsItsOwnNames) {
+TEST_F(CapiResponseTest, AGrammarWorksTogetherWithCallsAndKeepsItsNames) {
   const World world;
   const std::string rules = R"({"dialect": "hermes", "tools": [{"name": "go", "parameters": {"type": "object",
       "properties": {}, "additionalProperties": false}}],
@@ -162,7 +162,7 @@ TEST_F(CapiResponseTest, AGrammarStandsBesideCallsAndKeepsItsOwnNames) {
   EXPECT_FALSE(lets_through(world, rules, "y"));
 }
 
-TEST_F(CapiResponseTest, FromATriggerOnTextIsWhatItsStructureSays) {
+TEST_F(CapiResponseTest, TextAfterATriggerMatchesItsStructure) {
   const World world;
   const std::string tags = R"({"type": "structural_tag", "triggers": ["<fn="], "structures": [
       {"begin": "<fn=go>", "schema": {"type": "integer"}, "end": "</fn>"},
@@ -205,7 +205,8 @@ TypedAnswer typed_answer(quire_job* job) {
   }
 }
 
-// The next event's tokens, those that it takes back first; false after the last.
+// Takes the tokens of the next event, after removing those that it rewinds. Returns false after the last
+// event.
 bool take_tokens(quire_job* job, std::vector<int32_t>& tokens, int& num_rewinds) {
   const OwnedEvent event{next_event(job, QUIRE_WAIT_FOREVER, nullptr)};
   if (!event) return false;
@@ -219,7 +220,7 @@ bool take_tokens(quire_job* job, std::vector<int32_t>& tokens, int& num_rewinds)
   return true;
 }
 
-// What a job says that may say nothing else.
+// Events of a job whose constraint allows one text only.
 class TypedEventsTest : public CapiResponseTest {
  protected:
   OwnedRequest request_for(const std::string& answer) {
@@ -236,7 +237,7 @@ class TypedEventsTest : public CapiResponseTest {
     EXPECT_TRUE(job) << report.message();
     return typed_answer(job.get());
   }
-  // What the calls are given, without blanks.
+  // Returns the arguments of the calls, without blanks.
   static std::string arguments(const TypedAnswer& answer) {
     std::string joined;
     for (size_t i = 0; i < answer.events.size(); i = answer.events.find(';', i) + 1) {
@@ -249,7 +250,7 @@ class TypedEventsTest : public CapiResponseTest {
   OwnedConstraint constraint_;
 };
 
-TEST_F(TypedEventsTest, OfAJobSayWhatItsTextIs) {
+TEST_F(TypedEventsTest, ClassifyTheTextOfAJob) {
   const std::string answer =
       "<think>hm</think>Well. <tool_call>{\"name\": \"go\", \"arguments\": {\"a\": 1}}</tool_call>";
   const OwnedRequest request = request_for(answer);
@@ -267,7 +268,7 @@ TEST_F(TypedEventsTest, OfAJobSayWhatItsTextIs) {
   EXPECT_NE(read.events.find("5 0 go;"), std::string::npos) << read.events;
 }
 
-TEST_F(TypedEventsTest, ReasoningThatThePromptHasBegunIsReasoning) {
+TEST_F(TypedEventsTest, ReasoningBegunByThePromptIsReasoning) {
   const OwnedRequest request = request_for("hm</think>so");
   ASSERT_EQ(quire_job_request_set_prompt_text(request.get(), "Once <think>", 12, nullptr), 1);
   ASSERT_EQ(quire_job_request_set_response_dialect(request.get(), "hermes", 6, nullptr), 1);
@@ -296,8 +297,8 @@ TEST_F(TypedEventsTest, ReasoningEndsWithItsBudget) {
   }
 }
 
-// Greedy: whatever is taken back comes again, and a fork says the same rest, before, in and after the end
-// that the budget brings.
+// Greedy: rewound tokens are generated again, and a fork generates the same rest, before, in and after the
+// end that the budget forces.
 TEST_F(TypedEventsTest, ABudgetIsKeptThroughRewindsAndForks) {
   int num_rewinds = 0;
   int num_forks = 0;
@@ -329,7 +330,7 @@ TEST_F(TypedEventsTest, ABudgetIsKeptThroughRewindsAndForks) {
   EXPECT_GT(num_forks, 20);
 }
 
-TEST_F(TypedEventsTest, AfterItsBudgetTheAnswerIsWhatTheConstraintSays) {
+TEST_F(TypedEventsTest, AfterItsBudgetTheAnswerMatchesTheConstraint) {
   const std::string rules =
       R"({"dialect": "hermes", "reasoning": "open", "response_format": {"type": "regex", "pattern": "[a-z]{3}"}})";
   const OwnedConstraint constraint(
@@ -347,7 +348,7 @@ TEST_F(TypedEventsTest, AfterItsBudgetTheAnswerIsWhatTheConstraintSays) {
   EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), std::string::npos) << read.raw;
 }
 
-TEST_F(TypedEventsTest, RulesThatDoNotSayWhereReasoningBeginsGoByTheRequest) {
+TEST_F(TypedEventsTest, RulesWithoutReasoningFollowTheRequest) {
   const std::string rules =
       R"({"dialect": "hermes", "response_format": {"type": "regex", "pattern": "[A-Z]{3}"}})";
   const OwnedConstraint constraint(
@@ -370,7 +371,7 @@ TEST_F(TypedEventsTest, RulesThatDoNotSayWhereReasoningBeginsGoByTheRequest) {
   EXPECT_TRUE(closed.size() == 3 || closed.rfind("<think>", 0) == 0) << closed;
 }
 
-TEST_F(TypedEventsTest, ToolsSayWhatAnAnswerToTextOrTokensMeans) {
+TEST_F(TypedEventsTest, ToolsGiveTheTypesOfArguments) {
   const std::string answer = "<tool_call>go\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>";
   const std::string tools = R"([{"type": "function", "function": {"name": "go", "parameters":
       {"type": "object", "properties": {"a": {"type": "string"}}}}}])";
@@ -384,14 +385,14 @@ TEST_F(TypedEventsTest, ToolsSayWhatAnAnswerToTextOrTokensMeans) {
   EXPECT_EQ(arguments(run(request.get())), R"({"a":"1"})");
 }
 
-TEST_F(TypedEventsTest, OfARequestWithoutADialectHaveNoKind) {
+TEST_F(TypedEventsTest, WithoutADialectHaveNoKind) {
   const OwnedRequest request = request_for("<think>hm");
   EXPECT_EQ(run(request.get()).events, "");
   ASSERT_EQ(quire_job_request_set_response_dialect(request.get(), "auto", 4, nullptr), 1);
   EXPECT_NE(run(request.get()).events, "") << "a vocabulary without marks is plain, and plain text is text";
 }
 
-TEST_F(TypedEventsTest, ADialectThatIsNotThereIsRefusedAndReasoningNeedsOne) {
+TEST_F(TypedEventsTest, AnUnknownDialectIsRefusedAndReasoningNeedsOne) {
   const OwnedRequest request = make_request("Once", 3);
   EXPECT_EQ(quire_job_request_set_response_dialect(request.get(), "none", 4, report.out()), 0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
@@ -406,7 +407,7 @@ TEST_F(TypedEventsTest, ADialectThatIsNotThereIsRefusedAndReasoningNeedsOne) {
   EXPECT_EQ(report.message().find("reasoning_budget"), 0U) << report.message();
 }
 
-TEST_F(CapiResponseTest, RulesThatCannotBeKeptToAreRefusedByName) {
+TEST_F(CapiResponseTest, ImpossibleRulesAreRefusedByName) {
   const World world;
   for (const auto& [rules, word] : std::vector<std::pair<std::string, std::string>>{
            {R"({"dialect": "plain", "tools": [{"name": "a"}]})", "plain"},

@@ -1,4 +1,4 @@
-// What shapes the draws of a job, set through the C interface.
+// Settings that change the sampled tokens of a job, through the C interface.
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -80,7 +80,7 @@ TEST_F(CapiSampling, EachNumberHasARange) {
   }
 }
 
-TEST_F(CapiSampling, EachSettingChangesWhatIsDrawn) {
+TEST_F(CapiSampling, EachSettingChangesTheSampledTokens) {
   const std::string plain = run({}).text;
   const std::vector<std::pair<const char*, std::vector<Change>>> settings = {
       {"smoothing", {with(quire_job_request_set_smoothing_factor, 20.0)}},
@@ -101,7 +101,7 @@ TEST_F(CapiSampling, EachSettingChangesWhatIsDrawn) {
   }
 }
 
-TEST_F(CapiSampling, TheOrderCountsAndIsChecked) {
+TEST_F(CapiSampling, TheOrderMattersAndIsChecked) {
   const Change top_k = with(quire_job_request_set_top_k, 6);
   const Change skewed = with(quire_job_request_set_typical, 0.6);
   const std::string one =
@@ -149,7 +149,7 @@ TEST_F(CapiSampling, AModelsOwnRecommendation) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
 }
 
-TEST_F(CapiSampling, AJobThatCouldDrawNothingIsRefused) {
+TEST_F(CapiSampling, AJobWithoutAllowedTokensIsRefused) {
   std::vector<int32_t> banned(static_cast<size_t>(quire_cache_vocab_size(world.cache.get(), nullptr)));
   std::iota(banned.begin(), banned.end(), 0);
   const auto code_with = [&](int32_t min_new_tokens) {
@@ -169,7 +169,7 @@ TEST_F(CapiSampling, AJobThatCouldDrawNothingIsRefused) {
   EXPECT_EQ(code_with(0), QUIRE_ERROR_OK) << "the end is drawn";
 }
 
-TEST_F(CapiSampling, TheEdgesOfARangeAreInIt) {
+TEST_F(CapiSampling, TheBoundsOfARangeAreValid) {
   EXPECT_EQ(run({with(quire_job_request_set_top_p, 1e-30)}).tokens.size(), 24U);
   for (const double bias : {1e30, -1e30}) {
     const Change biased = [&](quire_job_request* request, quire_error** error) {
@@ -179,8 +179,8 @@ TEST_F(CapiSampling, TheEdgesOfARangeAreInIt) {
   }
 }
 
-// 70 and 71 are of no other use here: which of the two is said is the bias's doing.
-TEST_F(CapiSampling, BiasesAreSetTogetherReplacedAndTakenBack) {
+// Tokens 70 and 71 are otherwise equal here, so only the bias decides between them.
+TEST_F(CapiSampling, BiasesAreSetTogetherReplacedAndRemoved) {
   const auto biased = [](std::vector<int32_t> tokens, double bias) -> Change {
     return [=](quire_job_request* request, quire_error** error) {
       return quire_job_request_set_logit_biases(request, tokens.data(), tokens.size(), bias, error);
@@ -206,7 +206,7 @@ TEST_F(CapiSampling, BiasesAreSetTogetherReplacedAndTakenBack) {
             0);
 }
 
-TEST_F(CapiSampling, ALoopEndsTheJobThatHasAGuard) {
+TEST_F(CapiSampling, ALoopEndsAJobWithALoopGuard) {
   const Change drawn_alone = [](quire_job_request* request, quire_error** error) {
     return quire_job_request_add_logit_bias(request, 70, 1e6, error);
   };

@@ -1,6 +1,5 @@
-// Who runs when, as callers of the C interface see it: priorities, deadlines, pauses, rewinds, shared
-// prompts, pins and quotas. What is to happen while a job runs is tried again with another where that one was
-// too fast.
+// Scheduling through the C interface: priorities, deadlines, pauses, rewinds, shared prompts, pins and
+// quotas. A test that must act while a job runs tries again with another job if that job ended too early.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -18,7 +17,7 @@ constexpr int64_t kHour = 3'600'000'000'000;
 
 class SchedulingTest : public ::testing::Test {
  protected:
-  // Pages of 4 tokens, 256 of them; `set` changes the options.
+  // Creates a cache of 256 pages of 4 tokens; `set` changes the options.
   OwnedCache cache_with(const std::function<void(quire_cache_options*)>& set) {
     const OwnedCacheOptions options(quire_cache_options_create(nullptr));
     quire_cache_options_set_page_tokens(options.get(), 4, nullptr);
@@ -35,7 +34,7 @@ class SchedulingTest : public ::testing::Test {
     return job;
   }
 
-  // Behind what the calls before have asked the scheduler for, and behind a step of it.
+  // Returns after the scheduler has handled all earlier calls and has run a step.
   void pass_a_step(quire_cache* cache) {
     const OwnedRequest request = make_request("a", 1);
     for (int i = 0; i < 2; ++i) {
@@ -44,7 +43,7 @@ class SchedulingTest : public ::testing::Test {
     }
   }
 
-  // A job with its tokens so far, paused before its end.
+  // A job with its number of tokens so far, paused before its end.
   struct PausedJob {
     OwnedJob job;
     int64_t num_tokens = 0;
@@ -64,13 +63,13 @@ class SchedulingTest : public ::testing::Test {
   Report report;
 };
 
-// Two jobs that wait behind a third one, on a cache that runs one at a time.
+// Two jobs that wait for a third one, on a cache that runs one at a time.
 class OrderTest : public SchedulingTest {
  protected:
   using Change = std::function<void(quire_job_request*, quire_job_request*)>;
   using ChangeJobs = std::function<void(quire_job*, quire_job*)>;
 
-  // Which of two (1 or 2) starts first, submitted one after the other.
+  // Returns which of two jobs (1 or 2), submitted one after the other, starts first.
   uint64_t first_started(const Change& change, const ChangeJobs& change_jobs = {}) {
     const OwnedCache cache =
         cache_with([](auto* options) { quire_cache_options_set_max_batch_size(options, 1, nullptr); });
@@ -105,7 +104,7 @@ class OrderTest : public SchedulingTest {
   }
 };
 
-TEST_F(OrderTest, WhoCameFirstGoesFirst) {
+TEST_F(OrderTest, TheEarlierJobGoesFirst) {
   EXPECT_EQ(first_started([](auto*, auto*) {}), 1U);
 }
 
@@ -129,7 +128,7 @@ TEST_F(OrderTest, APriorityMayChangeWhileTheJobWaits) {
   EXPECT_EQ(refusal.code(), QUIRE_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(SchedulingTest, APausedJobComputesNothingAndGoesOnWhereItWas) {
+TEST_F(SchedulingTest, APausedJobComputesNothingAndResumes) {
   const OwnedRequest request = make_request("Hello", kManyTokens);
   const Collected whole = collect(submit(world.cache.get(), request).get());
   const PausedJob paused = pause_one(request);
@@ -158,7 +157,7 @@ TEST_F(SchedulingTest, ARewoundJobGeneratesAgainFromThere) {
   EXPECT_EQ(quire_job_new_tokens(paused.job.get(), nullptr), kManyTokens);
 }
 
-// Four completions of one prompt, submitted at once: what the first computes the others find.
+// Four completions of one prompt, submitted at once: the first computes the prompt, and the others find it.
 TEST_F(SchedulingTest, APromptThatSeveralJobsShareIsComputedOnce) {
   constexpr int64_t kPromptTokens = 512;
   constexpr int64_t kNumJobs = 4;
@@ -218,14 +217,14 @@ TEST_F(SchedulingTest, ManyJobsAreSubmittedAllOrNone) {
   EXPECT_EQ(quire_stats_jobs_submitted(stats.get(), nullptr), 0);
 }
 
-TEST_F(SchedulingTest, DeadlinesThatPassEndAJobByName) {
+TEST_F(SchedulingTest, PassedDeadlinesEndAJobByName) {
   using Setter = int32_t (*)(quire_job_request*, int64_t, quire_error**);
   const std::pair<Setter, const char*> setters[] = {
       {quire_job_request_set_queue_deadline_ns, "queue_deadline_ns"},
       {quire_job_request_set_first_token_deadline_ns, "first_token_deadline_ns"},
       {quire_job_request_set_deadline_ns, "deadline_ns"}};
   for (const auto& [set, name] : setters) {
-    const OwnedCache fresh = cache_with([](auto*) {});  // it cannot know yet that a nanosecond is too little
+    const OwnedCache fresh = cache_with([](auto*) {});  // it cannot detect yet that a nanosecond is too short
     const OwnedRequest request = make_request("Hello", 100);
     set(request.get(), 1, nullptr);
     const OwnedJob job = submit(fresh.get(), request);
@@ -239,7 +238,7 @@ TEST_F(SchedulingTest, DeadlinesThatPassEndAJobByName) {
 
 class PinTest : public SchedulingTest {
  protected:
-  // What the cache has of a prompt of ten pages, to be pinned.
+  // Computes a prompt of ten pages and returns a request to pin it.
   OwnedRequest warm(quire_cache* cache, char letter, const std::string& name_space = {}) {
     OwnedRequest request = make_prompt(std::string(40, letter));
     quire_job_request_set_namespace(request.get(), name_space.data(), name_space.size(), nullptr);
@@ -268,7 +267,7 @@ TEST_F(PinTest, APinEndsWithItsTime) {
   EXPECT_EQ(num_pinned(world.cache.get()), 10);
 }
 
-TEST_F(PinTest, PinsKeepToTheLimitOfAllAndToThatOfTheirNamespace) {
+TEST_F(PinTest, PinsObeyTheGlobalAndTheNamespaceLimit) {
   const OwnedCache cache = cache_with([](auto* options) {
     quire_cache_options_set_max_pinned_pages(options, 25, nullptr);
     quire_cache_options_set_namespace_quota(options, "a", 1, QUIRE_QUOTA_PINNED_PAGES, 12, nullptr);
@@ -282,7 +281,7 @@ TEST_F(PinTest, PinsKeepToTheLimitOfAllAndToThatOfTheirNamespace) {
   EXPECT_EQ(num_pinned(cache.get()), 20);
 }
 
-TEST_F(SchedulingTest, AJobThatCouldNeverKeepToItsQuotaOfPagesIsRefused) {
+TEST_F(SchedulingTest, AJobThatNeverFitsItsPageQuotaIsRefused) {
   const OwnedCache cache = cache_with([](auto* options) {
     quire_cache_options_set_quota(options, QUIRE_QUOTA_PAGES, 3, nullptr);
     quire_cache_options_set_namespace_quota(options, "large", 5, QUIRE_QUOTA_PAGES, 0, nullptr);

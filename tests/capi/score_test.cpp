@@ -1,4 +1,4 @@
-// Scores and logits: they agree with each other, windows stand alone, and the call that waits can be stopped.
+// Scores and logits: they agree with each other, windows are independent, and the wait can be cancelled.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -48,7 +48,7 @@ TEST_F(ScoreTest, AgreesWithTheLogits) {
   }
 }
 
-TEST_F(ScoreTest, WindowsStandAlone) {
+TEST_F(ScoreTest, WindowsAreIndependent) {
   const std::vector<float> windows = score(16);
   for (size_t start = 0; start < ids.size(); start += 16) {
     const size_t count = std::min<size_t>(16, ids.size() - start);
@@ -110,10 +110,10 @@ TEST_F(ScoreTest, TimeoutAndCancelLeaveNoJob) {
   other.join();
   EXPECT_EQ(run(QUIRE_WAIT_FOREVER, cancel.get()), -1) << "it stays triggered";
   EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED);
-  EXPECT_EQ(score(0).size(), 60u) << "the cache goes on";
+  EXPECT_EQ(score(0).size(), 60u) << "the cache still works";
 }
 
-TEST_F(ScoreTest, ATriggeredCancelFailsBeforeAJobIsMade) {
+TEST_F(ScoreTest, ATriggeredCancelFailsBeforeAJobIsCreated) {
   const OwnedCancel cancel(quire_cancel_create(nullptr));
   quire_cancel_trigger(cancel.get(), nullptr);
   std::vector<float> out(1000);

@@ -1,4 +1,4 @@
-// Devices and split as options, and the plan of memory: what callers see of a model over several devices.
+// Devices and splits as options, and memory plans: models over several devices as callers see them.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -37,7 +37,8 @@ OwnedCacheOptions small_cache() {
   return options;
 }
 
-// Of the model that goes with a small cache; where bytes decide, a load must know that, too.
+// Returns the plan of the model with a small cache. If byte limits decide the split, the load must get that
+// cache, too.
 Json plan_of(quire_runtime* runtime, const Choice& choice) {
   const OwnedModelOptions model = options_for(choice);
   const OwnedCacheOptions cache = small_cache();
@@ -83,7 +84,7 @@ Json plan_of(quire_runtime* runtime, const Choice& choice) {
   return json;
 }
 
-// The text that the model continues greedily on these devices.
+// Returns the greedy text of the model on these devices.
 std::string story_on(quire_runtime* runtime, const Choice& choice) {
   const OwnedModelOptions options = options_for(choice);
   const OwnedCacheOptions planned = small_cache();
@@ -108,7 +109,7 @@ int32_t code_of_load(quire_runtime* runtime, const Choice& choice, std::string* 
   return report.code();
 }
 
-TEST(Split, OverDevicesTellsTheSameStory) {
+TEST(Split, OverDevicesGivesTheSameText) {
   const OwnedRuntime runtime = make_runtime();
   const std::string alone = story_on(runtime.get(), {});
   EXPECT_FALSE(alone.empty());
@@ -116,8 +117,8 @@ TEST(Split, OverDevicesTellsTheSameStory) {
   EXPECT_EQ(story_on(runtime.get(), {.device = "cpu,cpu,cpu", .split = "1,0,7"}), alone);
 }
 
-// The first cpu takes what the other cannot hold.
-TEST(Split, ByBytesDealsLayersOutWithinThem) {
+// The first cpu gets the layers that the other cannot hold.
+TEST(Split, ByBytesAssignsLayersWithinThem) {
   const OwnedRuntime runtime = make_runtime();
   const int64_t whole = plan_of(runtime.get(), {}).at("total_bytes").get<int64_t>();
   const int64_t most = whole * 3 / 4 / 1024;
@@ -133,7 +134,7 @@ TEST(Split, ByBytesDealsLayersOutWithinThem) {
   EXPECT_EQ(story_on(runtime.get(), tight), story_on(runtime.get(), {}));
 }
 
-TEST(Split, OfTooFewBytesIsOutOfMemory) {
+TEST(Split, WithTooFewBytesIsOutOfMemory) {
   const OwnedRuntime runtime = make_runtime();
   for (const char* device : {"cpu", "cpu,cpu"}) {
     std::string message;
@@ -144,7 +145,7 @@ TEST(Split, OfTooFewBytesIsOutOfMemory) {
   EXPECT_FALSE(story_on(runtime.get(), {.split = "1G"}).empty());
 }
 
-TEST(Split, IsRefusedByNameWhereItDoesNotGo) {
+TEST(Split, IsRefusedByNameIfInvalid) {
   const OwnedRuntime runtime = make_runtime();
   const std::pair<Choice, std::string> refused[] = {
       {{.device = "cpu,cpu", .split = "3,6"}, "split: 9 layers are dealt out, the model has 8"},
@@ -163,7 +164,7 @@ TEST(Split, IsRefusedByNameWhereItDoesNotGo) {
   EXPECT_EQ(code_of_load(runtime.get(), {.device = "cpu,nowhere"}, &message), QUIRE_ERROR_NOT_FOUND);
 }
 
-TEST(Split, TextsOfOptionsAreRead) {
+TEST(Split, ParsesTheTextOfOptions) {
   const OwnedModelOptions options(quire_model_options_create(nullptr));
   const auto set = [&](auto* setter, const std::string& text) {
     return setter(options.get(), text.data(), text.size(), nullptr);
@@ -179,7 +180,7 @@ TEST(Split, TextsOfOptionsAreRead) {
     EXPECT_EQ(set(quire_model_options_set_reserve, text), 0) << text;
 }
 
-TEST(Plan, IsWhatModelAndCacheReport) {
+TEST(Plan, EqualsTheReportOfModelAndCache) {
   for (const auto& [device, split] : {std::pair<std::string, std::string>{"", ""}, {"cpu,cpu", "2,6"}}) {
     const OwnedRuntime runtime = make_runtime();
     const Choice choice{.device = device, .split = split};
@@ -204,7 +205,7 @@ TEST(Plan, IsWhatModelAndCacheReport) {
   }
 }
 
-TEST(Plan, OfAShapeNeedsNoModel) {
+TEST(Plan, ForAShapeNeedsNoModel) {
   const OwnedRuntime runtime = make_runtime();
   const Json plan = plan_of(runtime.get(), {.path = "synthetic:llama-3.1-8b,format=exl2,bits=4.0"});
   const auto gigabytes = plan.at("total_bytes").get<double>() / 1e9;
@@ -213,7 +214,7 @@ TEST(Plan, OfAShapeNeedsNoModel) {
   EXPECT_EQ(plan.at("layers").size(), 32U);
 }
 
-TEST(Plan, SaysWhatIsMissing) {
+TEST(Plan, WithoutTheModelFails) {
   const OwnedRuntime runtime = make_runtime();
   const OwnedModelOptions options = options_for({.path = "/nonexistent/model"});
   Report report;

@@ -1,4 +1,4 @@
-// The figures of a cache as its callers read them: as an object, and as a page of text.
+// Statistics of a cache as callers read them: as an object, and as a page of metrics.
 #include <cmath>
 #include <string>
 
@@ -32,7 +32,7 @@ class StatsTest : public ::testing::Test {
   Report report;
 };
 
-TEST_F(StatsTest, CountsWhatWasAskedFor) {
+TEST_F(StatsTest, CountsJobsAndTokens) {
   run("Hello", 7);
   run("Hello", 7);
   const OwnedStats of = stats();
@@ -52,8 +52,8 @@ TEST_F(StatsTest, CountsWhatWasAskedFor) {
             quire_stats_pages_total(of.get(), nullptr));
 }
 
-// Two shards of one layer's heads: each has its part of the weights and of every page, and is named on the
-// page of the runtime.
+// Two shards, each with half of the heads of every layer: each has its part of the weights and of every page,
+// and has its name in the metrics of the runtime.
 TEST_F(StatsTest, ShardsAreNamed) {
   const OwnedModelOptions options(quire_model_options_create(nullptr));
   const std::string path = embedded_model_path();
@@ -88,7 +88,7 @@ TEST_F(StatsTest, ShardsAreNamed) {
   EXPECT_EQ(quire_stats_device_bytes(of.get(), nullptr), pages);
 }
 
-TEST_F(StatsTest, AShardThatIsNotThereIsRefused) {
+TEST_F(StatsTest, AnUnknownShardIsRefused) {
   const OwnedStats of = stats();
   EXPECT_EQ(quire_stats_num_shards(of.get(), nullptr), 1);
   for (const int32_t shard : {-1, 1}) {
@@ -106,7 +106,7 @@ TEST_F(StatsTest, AShardThatIsNotThereIsRefused) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED) << report.message();
 }
 
-// Planned without weights, a cache on shards takes what it then has.
+// A cache on shards takes the memory that was planned without weights.
 TEST_F(StatsTest, ACacheOnShardsIsPlannedWithoutWeights) {
   const OwnedModelOptions options(quire_model_options_create(nullptr));
   const std::string path = embedded_model_path();
@@ -131,7 +131,7 @@ TEST_F(StatsTest, ASnapshotDoesNotChange) {
   EXPECT_EQ(quire_stats_histogram_count(before.get(), QUIRE_HISTOGRAM_TIME_QUEUED, nullptr), 0);
 }
 
-TEST_F(StatsTest, HistogramsAreOfWhatWasDone) {
+TEST_F(StatsTest, HistogramsCountJobsAndSteps) {
   run("Hello", 7);
   run("Hello", 7);
   const OwnedStats of = stats();
@@ -150,12 +150,12 @@ TEST_F(StatsTest, HistogramsAreOfWhatWasDone) {
   EXPECT_EQ(quantile(QUIRE_HISTOGRAM_CACHED_SHARE, 0.5), 0.0);
   EXPECT_EQ(quantile(QUIRE_HISTOGRAM_CACHED_SHARE, 1.0), 0.8);
   EXPECT_EQ(count(QUIRE_HISTOGRAM_BATCH_FILL), quire_stats_steps(of.get(), nullptr));
-  EXPECT_DOUBLE_EQ(sum(QUIRE_HISTOGRAM_BATCH_FILL), 14.0 / 16.0) << "one of sixteen places, fourteen times";
+  EXPECT_DOUBLE_EQ(sum(QUIRE_HISTOGRAM_BATCH_FILL), 14.0 / 16.0) << "one of sixteen jobs, fourteen times";
   EXPECT_EQ(sum(QUIRE_HISTOGRAM_STEP_SEQUENCES), 14.0);
   EXPECT_EQ(sum(QUIRE_HISTOGRAM_STEP_TOKENS), 5.0 + 6.0 + 1.0 + 6.0);
 }
 
-TEST_F(StatsTest, WhatThereIsNoHistogramOfIsRefused) {
+TEST_F(StatsTest, AnUnknownHistogramIsRefused) {
   const OwnedStats of = stats();
   for (const int32_t which : {-1, 7, INT32_MAX}) {
     EXPECT_EQ(quire_stats_histogram_count(of.get(), which, report.out()), -1);
@@ -169,7 +169,7 @@ TEST_F(StatsTest, WhatThereIsNoHistogramOfIsRefused) {
   }
 }
 
-TEST_F(StatsTest, EachNamespaceHasASnapshotOfItsOwn) {
+TEST_F(StatsTest, EachNamespaceHasItsOwnSnapshot) {
   run("Hello", 3, "a");
   run("world", 5, "b");
   OwnedStats of = stats();
@@ -179,7 +179,7 @@ TEST_F(StatsTest, EachNamespaceHasASnapshotOfItsOwn) {
   const OwnedStats space(quire_stats_namespace(of.get(), 1, report.out()));
   ASSERT_TRUE(space) << report.message();
   of.reset();
-  EXPECT_EQ(quire_stats_new_tokens(space.get(), nullptr), 5) << "it stands alone";
+  EXPECT_EQ(quire_stats_new_tokens(space.get(), nullptr), 5) << "it is counted separately";
   EXPECT_EQ(quire_stats_jobs_finished(space.get(), nullptr), 1);
   EXPECT_EQ(quire_stats_histogram_count(space.get(), QUIRE_HISTOGRAM_TIME_QUEUED, nullptr), 1);
   EXPECT_EQ(quire_stats_pages_referenced(space.get(), nullptr), 0);
@@ -188,7 +188,7 @@ TEST_F(StatsTest, EachNamespaceHasASnapshotOfItsOwn) {
   EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT) << report.message();
 }
 
-TEST_F(StatsTest, ANamespaceThatIsNotThereIsRefused) {
+TEST_F(StatsTest, AnUnknownNamespaceIsRefused) {
   run("Hello", 3);
   const OwnedStats of = stats();
   for (const int32_t which : {-1, 1, INT32_MAX}) {
@@ -198,7 +198,7 @@ TEST_F(StatsTest, ANamespaceThatIsNotThereIsRefused) {
   }
 }
 
-TEST_F(StatsTest, TheSameFiguresAsText) {
+TEST_F(StatsTest, AppearInTheMetrics) {
   run("Hello", 7, "tenant");
   std::string page(1 << 20, '\0');
   const int64_t size =
