@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Compares the binary interface that the public headers declare with the recorded one.
 
-What is compared is a probe: a shared library with an empty definition of every declared function, compiled with
-full debug information whatever the flags of the build are (abidiff sees no difference at all between libraries
-without it). That libquire.so exports exactly these functions is the work of the guard library_symbols.
-Constants are not part of a library, so they are recorded as text.
+It compiles a probe: a shared library with an empty definition of every declared function, always with full debug
+information (abidiff sees no difference between libraries without it). The guard library_symbols checks that
+libquire.so exports exactly these functions. Constants are not part of a library, so they are recorded as text.
 
-  abi.py --work FOLDER            compares; 0 is the same, anything else differs
-  abi.py --work FOLDER --update   records the interface of now
+  abi.py --work FOLDER            compares; exits with 0 if both are equal
+  abi.py --work FOLDER --update   records the present interface
   abi.py --work FOLDER --self-test
 """
 import argparse
@@ -23,7 +22,7 @@ INCLUDE = ROOT / "capi/include"
 BASELINE = HERE / "quire.abi"
 CONSTANTS = HERE / "constants.txt"
 DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?[\s*])(quire_\w+)\s*(\([^;]*\));", re.DOTALL)
-# A version is what a new one changes.
+# Versions are excluded, because every release changes them.
 CONSTANT = re.compile(r"^#define (QUIRE_(?!VERSION_|ABI_|API\b)\w+) ", re.MULTILINE)
 
 
@@ -66,7 +65,7 @@ def dump(work, functions, include=INCLUDE):
 
 
 def constants(work, text):
-    """The value of every constant, one a line, as the compiler sees it."""
+    """Returns the value of every constant, one a line, as the compiler evaluates it."""
     names = sorted(set(CONSTANT.findall(text)))
     if not names:
         sys.exit("the public headers define no constants")
@@ -90,7 +89,7 @@ def constant_changes(before, now):
 
 
 def self_test(work, functions):
-    """A removed function, a changed argument and a changed constant must each be seen."""
+    """Checks that a removed function, a changed argument and a changed constant are detected."""
     whole = work / "whole.abi"
     dump(work, functions).replace(whole)
     if differences(whole, dump(work, functions)):

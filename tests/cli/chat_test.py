@@ -1,4 +1,4 @@
-"""quire chat: a conversation by a pipe and in a terminal."""
+"""quire chat: a conversation through a pipe and in a terminal."""
 import json
 import os
 import pathlib
@@ -43,7 +43,7 @@ class Chat(command.CommandTest):
     def generated(self, prompt, *args):
         return self.json_of("generate", "--prompt", prompt, "--no-special", *args)["text"]
 
-    def test_a_pipe_gets_answers_and_nothing_else(self):
+    def test_a_pipe_gets_only_answers(self):
         first = self.generated(PROMPT, *SHORT)
         second = self.generated(f"{PROMPT} {first} Then", *SHORT)
         self.assertEqual(self.said(f"{PROMPT}\nThen\n", *SHORT), f"{first}\n{second}\n")
@@ -53,23 +53,23 @@ class Chat(command.CommandTest):
         self.assertEqual(self.said("Once\\\nupon a\\\ntime\n", *SHORT), one)
         self.assertEqual(self.said('"""Once\nupon a\ntime"""\n', *SHORT), one)
 
-    def test_saves_what_was_said(self):
+    def test_saves_the_conversation(self):
         file = self.folder / "said.json"
         answer = self.said(f"/system Be kind.\nOnce\n/save {file}\n", *SHORT)
         self.assertEqual(json.loads(file.read_text()),
                          {"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Once"},
                                        {"role": "assistant", "content": answer[:-1]}]})
 
-    def test_stats_tell_what_was_cached(self):
+    def test_stats_report_cached_tokens(self):
         lines = self.said(f"/stats\n{PROMPT}\nThen\n/stats\n", *SHORT).splitlines()
         self.assertEqual(lines[0], "no answer yet")
         self.assertRegex(lines[-1], r"^4 messages; prompt: \d+ tokens, [1-9]\d* of them cached, .* 12 tokens, .*, length$")
 
-    def test_reset_begins_anew(self):
+    def test_reset_starts_a_new_conversation(self):
         once = self.said("Once\n", *SHORT)
         self.assertEqual(self.said("Once\n/reset\nOnce\n", *SHORT), once * 2)
 
-    def test_each_answer_meets_the_schema(self):
+    def test_each_answer_matches_the_schema(self):
         schema = self.folder / "schema.json"
         schema.write_text('{"type": "object", "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 9}}, '
                           '"required": ["age"], "additionalProperties": false}')
@@ -92,13 +92,13 @@ class Chat(command.CommandTest):
         self.assertEqual(json.loads(call["function"]["arguments"]), json.loads(calls[0])["arguments"])
         self.assertEqual((said[2]["tool_call_id"], said[2]["content"]), (call["id"], "sunny"))
 
-    def test_what_cannot_be_obeyed_ends_nothing(self):
+    def test_an_invalid_command_ends_nothing(self):
         result = self.chat("/sing\n/tools /nowhere\nOnce\n", *SHORT)
         self.assertEqual(result.returncode, command.FAILED)
         self.assertEqual(result.stdout, self.said("Once\n", *SHORT))
         self.assertRegex(result.stderr, r"\Aquire: /sing: [^\n]+\nquire: cannot read /nowhere: [^\n]+\n\Z")
 
-    def test_a_model_without_a_template_says_so(self):
+    def test_a_model_without_a_template_is_refused(self):
         with command.broken_model(lambda model: (model / "chat_template.jinja").unlink()) as model:
             result = command.run("chat", "--model", model, stdin="Hello\n")
         self.assertEqual(result.returncode, command.FAILED)
@@ -109,7 +109,7 @@ class Chat(command.CommandTest):
             self.assertIn(name, self.said("/help\n"))
 
     def test_the_conversation_in_the_documents(self):
-        """QUIRE_RECORD=1 writes it anew."""
+        """Compares with the document. With QUIRE_RECORD=1, records the document again."""
         if not SMOLLM2.exists():
             self.skipTest("QUIRE_SMOLLM2_DIR names no SmolLM2-135M-Instruct")
         before, told, after = re.split(r"(?<=<!-- recorded by tests/cli/chat_test.py -->\n```text\n)(.*?)(?=```\n)",
@@ -129,7 +129,7 @@ class Chat(command.CommandTest):
                 result = command.run("chat", "--model", SMOLLM2, *args, "--max-new-tokens", "80",
                                      stdin="\n".join(lines[:count]) + "\n")
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
-                # All that was said before comes again, to the byte.
+                # The answers to all earlier lines are the same again, to the byte.
                 known = "" if count == 1 else whole
                 self.assertTrue(result.stdout.startswith(known))
                 said.append(f"> {lines[count - 1]}\n{result.stdout[len(known):]}")
@@ -141,7 +141,7 @@ class Chat(command.CommandTest):
             self.assertEqual(told, recorded)
 
     def terminal(self, *args):
-        """The process id and the terminal of `quire chat` that a person types to."""
+        """Returns the process id and the terminal of an interactive `quire chat`."""
         pid, terminal = pty.fork()
         if pid == 0:
             line = command.command_line(["chat", "--template", self.template, *args])
@@ -160,8 +160,8 @@ class Chat(command.CommandTest):
         self.assertIn(text, shown)
         return shown
 
-    def test_an_interrupt_stops_the_answer_and_not_the_program(self):
-        for _ in range(5):  # an answer may be over before the signal comes
+    def test_an_interrupt_stops_only_the_answer(self):
+        for _ in range(5):  # an answer may end before the signal arrives
             pid, terminal = self.terminal("--temperature", "0", "--ignore-eos", "--max-new-tokens", "900")
             self.read_until(terminal, b"> ")
             os.write(terminal, PROMPT.encode() + b"\n")
@@ -178,7 +178,7 @@ class Chat(command.CommandTest):
                 return
         self.fail("no answer was cancelled")
 
-    def test_an_interrupt_at_the_prompt_drops_what_was_typed(self):
+    def test_an_interrupt_at_the_prompt_clears_the_line(self):
         pid, terminal = self.terminal()
         self.read_until(terminal, b"> ")
         os.write(terminal, b"Onc\x03")

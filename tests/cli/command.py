@@ -1,4 +1,4 @@
-"""Runs the built command; what the tests of this folder share."""
+"""Runs the built command; shared by the tests of this folder."""
 import contextlib
 import json
 import os
@@ -24,13 +24,14 @@ def environment(**changes):
 
 
 def command_line(args):
-    """One thread unless a test asks for more: tests run side by side, and threads of one step wait for each other."""
+    """Adds one thread unless a test sets the number: tests run in parallel, and the threads of a step wait for each
+    other."""
     threads = ["--threads", "1"] if args and args[0] in ("chat", "generate", "score", "bench") and "--threads" not in args else []
     return [COMMAND, *map(str, args), *threads]
 
 
 def run(*args, stdin="", **changes):
-    """The finished process of `quire ARGS`, its streams as text; `changes` go to the environment."""
+    """Returns the finished process of `quire ARGS`, its streams as text; `changes` go to the environment."""
     return subprocess.run(command_line(args), input=stdin, capture_output=True, text=True, encoding="utf-8",
                           timeout=300, env=environment(**changes))
 
@@ -41,7 +42,7 @@ def start(*args, **streams):
 
 @contextlib.contextmanager
 def broken_model(change):
-    """A copy of the embedded model, its files linked, that change(directory) has spoilt."""
+    """Yields a copy of the embedded model with linked files, after change(directory) has damaged it."""
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name) / "model"
         directory.mkdir()
@@ -73,7 +74,7 @@ class CommandTest(unittest.TestCase):
         return result
 
     def json_of(self, *args, **options):
-        """The one JSON object on standard output."""
+        """Returns the only JSON object on standard output."""
         result = self.succeed(*args, "--json", **options)
         self.assertEqual(result.stdout.count("\n"), 1, "one line")
         value = json.loads(result.stdout)
@@ -81,7 +82,7 @@ class CommandTest(unittest.TestCase):
         return value
 
     def fail_with(self, code, words, *args, **options):
-        """Asserts the exit code, silence on standard output, and one clear line that has all the words."""
+        """Asserts the exit code, an empty standard output, and one error line that contains all the words."""
         result = run(*args, **options)
         self.assertEqual(result.returncode, code, result.stderr)
         self.assertEqual(result.stdout, "")

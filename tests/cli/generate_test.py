@@ -1,4 +1,4 @@
-"""quire generate: the same text however it is asked for."""
+"""quire generate: the same text for each way to request it."""
 import json
 import pathlib
 import tempfile
@@ -15,7 +15,7 @@ class Generate(command.CommandTest):
     def generate(self, *args, **options):
         return self.json_of("generate", *args, **options)
 
-    def test_streams_the_text_and_nothing_else(self):
+    def test_streams_only_the_text(self):
         result = self.succeed("generate", "--prompt", PROMPT, *GREEDY)
         expected = self.generate("--prompt", PROMPT, *GREEDY)
         self.assertEqual(result.stdout, expected["text"] + "\n")
@@ -24,7 +24,7 @@ class Generate(command.CommandTest):
     def test_quiet(self):
         self.assertEqual(self.succeed("generate", "--prompt", PROMPT, *GREEDY, "--quiet").stderr, "")
 
-    def test_json_has_what_is_documented(self):
+    def test_json_has_the_documented_fields(self):
         result = self.generate("--prompt", PROMPT, *GREEDY, "--log-probs")
         self.assertEqual(len(result["tokens"]), 24)
         self.assertEqual(len(result["log_probs"]), 24)
@@ -42,7 +42,7 @@ class Generate(command.CommandTest):
         self.assertEqual(self.generate("--prompt", PROMPT, *WARM, "--seed", "5")["tokens"], first["tokens"])
         self.assertNotEqual(self.generate("--prompt", PROMPT, *WARM, "--seed", "6")["tokens"], first["tokens"])
 
-    def test_a_negative_prompt_guides(self):
+    def test_a_negative_prompt_changes_the_text(self):
         guided = ("--prompt", PROMPT, *GREEDY, "--negative-prompt", "There was nobody", "--guidance-scale")
         plain = self.generate("--prompt", PROMPT, *GREEDY)["tokens"]
         strong = self.generate(*guided, "4")
@@ -62,21 +62,21 @@ class Generate(command.CommandTest):
         one, two = (self.generate("--prompt", PROMPT, *short, "--threads", n)["tokens"] for n in (1, 2))
         self.assertEqual(one, two)
 
-    def test_jobs_at_once_equal_jobs_alone(self):
+    def test_concurrent_jobs_equal_single_jobs(self):
         together = self.generate("--prompt", PROMPT, *WARM, "--seed", "11", "--jobs", "4")["jobs"]
         alone = [self.generate("--prompt", PROMPT, *WARM, "--seed", 11 + idx) for idx in range(4)]
         self.assertEqual([job["seed"] for job in together], [11, 12, 13, 14])
         self.assertEqual([job["tokens"] for job in together], [job["tokens"] for job in alone])
         self.assertEqual([job["text"] for job in together], [job["text"] for job in alone])
 
-    def test_jobs_as_text_come_under_headings_in_order(self):
+    def test_text_of_several_jobs_has_headings_in_order(self):
         result = self.succeed("generate", "--prompt", PROMPT, *WARM, "--seed", "11", "--jobs", "3")
         jobs = self.generate("--prompt", PROMPT, *WARM, "--seed", "11", "--jobs", "3")["jobs"]
         expected = [f"=== job {idx}, seed {11 + idx}, length ===\n{job['text']}\n" for idx, job in enumerate(jobs)]
         self.assertEqual(result.stdout, "\n".join(expected))
         self.assertRegex(result.stderr, r"\A3 jobs: 72 tokens in ")
 
-    def test_a_continued_text_goes_on_as_it_would_have(self):
+    def test_a_continued_text_equals_an_uninterrupted_one(self):
         ids = json.loads(self.succeed("tokenize", PROMPT).stdout)
         whole = self.generate("--prompt", PROMPT, *GREEDY)
         self.assertEqual(whole["prompt_tokens"], len(ids))
@@ -119,7 +119,7 @@ class Generate(command.CommandTest):
         biased = self.generate("--prompt", PROMPT, "--max-new-tokens", "4", "--logit-bias", "77=1000")["tokens"]
         self.assertEqual(biased, [77] * 4)
 
-    def test_special_tokens_in_a_prompt_are_text_unless_asked_for(self):
+    def test_special_tokens_in_a_prompt_are_text_by_default(self):
         prompt = "<|im_start|>a"
         plain = self.generate("--prompt", prompt, "--max-new-tokens", "1")["prompt_tokens"]
         parsed = self.generate("--prompt", prompt, "--max-new-tokens", "1", "--parse-special")["prompt_tokens"]
@@ -128,7 +128,7 @@ class Generate(command.CommandTest):
         self.assertGreater(plain, parsed)
         self.assertEqual(bare, plain - 1)
 
-    def test_a_later_run_finds_the_prompt_that_an_earlier_one_computed(self):
+    def test_a_later_run_finds_the_stored_prompt(self):
         prompt = "The old house stood on the hill above the town. " * 40
         with tempfile.TemporaryDirectory() as directory:
             keep = ("--prompt", prompt, "--log-probs", "--prefix-directory", directory, *GREEDY)
@@ -147,7 +147,7 @@ class Generate(command.CommandTest):
             self.assertEqual(damaged["cached_tokens"], 0)
             self.assertEqual(damaged["log_probs"], first["log_probs"])
 
-    def test_a_cache_that_grows_says_the_same(self):
+    def test_a_growing_cache_gives_the_same_text(self):
         prompt = "The old house stood on the hill above the town. " * 60
         jobs = ("--prompt", prompt, *GREEDY, "--jobs", "4")
         grown = self.generate(*jobs, "--min-cache-tokens", "1024")
@@ -155,11 +155,11 @@ class Generate(command.CommandTest):
         self.assertEqual([job["tokens"] for job in grown["jobs"]],
                          [job["tokens"] for job in self.generate(*jobs)["jobs"]])
 
-    def test_a_cache_that_begins_with_more_than_it_may_have(self):
+    def test_an_initial_size_over_the_maximum_is_refused(self):
         self.fail_with(command.USAGE, ["min_tokens"], "generate", "--prompt", PROMPT, *GREEDY,
                        "--min-cache-tokens", "1000000")
 
-    def test_a_directory_of_prefixes_that_is_not_there(self):
+    def test_a_missing_prefix_directory_is_refused(self):
         self.fail_with(command.USAGE, ["prefix_directory", "/nowhere"], "generate", "--prompt", PROMPT,
                        "--prefix-directory", "/nowhere")
 
@@ -168,7 +168,7 @@ class Generate(command.CommandTest):
 
 
 class Golden(command.CommandTest):
-    """Greedy text of the full-precision model against another program's, up to the first near-tie."""
+    """Compares the greedy text of the full-precision model with another program's, up to the first near-tie."""
 
     @command.needs(command.SHARED / "models/story-15m")
     def test_greedy_continuations(self):

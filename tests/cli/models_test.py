@@ -1,4 +1,4 @@
-"""Models that cannot be loaded: one line, exit code 3, nothing on standard output."""
+"""Models that cannot be loaded: one line, exit code 3, an empty standard output."""
 import os
 
 import command
@@ -16,7 +16,7 @@ class Models(command.CommandTest):
         self.fail_with(command.NO_MODEL, ["nowhere/model"], "tokenize", "a", "--model", "nowhere/model")
         self.fail_with(command.NO_MODEL, ["nowhere/model"], "generate", "--prompt", "a", QUIRE_MODEL="nowhere/model")
 
-    def test_a_file_where_a_directory_belongs(self):
+    def test_a_file_instead_of_a_directory(self):
         self.fail_with(command.NO_MODEL, ["config.json"], "inspect", "--model", command.EMBEDDED / "config.json")
 
     def test_truncated_shard(self):
@@ -41,7 +41,7 @@ class Models(command.CommandTest):
     def test_malformed_tokenizer(self):
         self.refuse(lambda d: command.replace(d / "tokenizer.json", b"{}"), "tokenizer.json")
 
-    def test_special_files_are_refused_wherever_a_file_is_read(self):
+    def test_special_files_are_refused_as_input(self):
         for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"):
             for make in (os.mkfifo, os.mkdir):
                 with self.subTest(name=name, make=make.__name__):

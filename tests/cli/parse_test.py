@@ -1,4 +1,4 @@
-"""quire parse: raw output as typed events."""
+"""quire parse: raw output to typed events."""
 import json
 import pathlib
 import tempfile
@@ -26,7 +26,7 @@ class Parse(command.CommandTest):
         result = command.run("parse", "--dialect", "hermes", "--raw", stdin=CALL)
         self.assertEqual("".join(event["raw"] for event in events(result)), CALL)
 
-    def test_golden_calls_are_put_together_by_a_script(self):
+    def test_golden_calls_are_joined_by_a_script(self):
         golden = json.loads((GOLDEN / "roundtrip.json").read_text())
         with tempfile.TemporaryDirectory() as name:
             tools = pathlib.Path(name) / "tools.json"
@@ -43,14 +43,14 @@ class Parse(command.CommandTest):
                 found = [{"name": call["name"], "arguments": json.loads(call["arguments"])} for call in calls.values()]
                 self.assertEqual(found, case["expect"]["tool_calls"], family["template"])
 
-    def test_the_template_of_a_model_tells_the_dialect(self):
+    def test_the_dialect_follows_from_the_template(self):
         with tempfile.TemporaryDirectory() as name:
             source = (command.ROOT / "tests/golden/templates/Qwen-Qwen3-0.6B.jinja").read_text()
             (pathlib.Path(name) / "chat_template.jinja").write_text(source)
             result = command.run("parse", "--dialect", "auto", "--model", name, "--reasoning-open", stdin="a</think>b")
             self.assertEqual(events(result), [{"type": "reasoning", "text": "a"}, {"type": "text", "text": "b"}])
 
-    def test_what_is_wrong_is_said_in_one_line(self):
+    def test_an_error_is_one_line(self):
         for arguments, code in ((("--dialect", "none"), command.FAILED), (("--dialect", "auto"), command.USAGE),
                                 (("--dialect", "hermes", "--tools", "/no/file"), command.FAILED)):
             result = command.run("parse", *arguments, stdin="")

@@ -1,4 +1,4 @@
-"""The command as a process: signals, pipes that close, disks that are full, terminals."""
+"""The command as a process: signals, closed pipes, full disks, terminals."""
 import os
 import pty
 import select
@@ -12,14 +12,14 @@ LONG = ("generate", "--prompt", command.PROMPT, "--ignore-eos", "--max-new-token
 
 
 def read_all(descriptor, process):
-    """What a terminal shows until the process ends."""
+    """Returns the output on a terminal until the process ends."""
     shown = b""
     while True:
         ready, _, _ = select.select([descriptor], [], [], 0.2)
         if ready:
             try:
                 piece = os.read(descriptor, 1 << 16)
-            except OSError:  # the other end is gone
+            except OSError:  # the other end is closed
                 return shown
             shown += piece
         elif process.poll() is not None:
@@ -30,7 +30,7 @@ class Process(command.CommandTest):
     def interrupt(self, sent, *args):
         process = command.start(*args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if args[0] == "generate":
-            process.stdout.read(1)  # it generates
+            process.stdout.read(1)  # it generates now
         else:
             time.sleep(0.5)
         process.send_signal(sent)
@@ -76,7 +76,7 @@ class Process(command.CommandTest):
             self.assertNotIn("\x1b", text)
             self.assertNotIn("\r", text)
 
-    def test_a_terminal_gets_progress_that_goes_away(self):
+    def test_a_terminal_gets_progress_that_is_erased(self):
         master, terminal = pty.openpty()
         process = command.start("generate", "--prompt", command.PROMPT, "--max-new-tokens", "64", "--ignore-eos",
                                 "--jobs", "4", stdout=subprocess.DEVNULL, stderr=terminal)

@@ -59,13 +59,13 @@ class Render(command.CommandTest):
             self.assertEqual(result.returncode, command.FAILED, value)
             self.assertEqual(result.stderr.count("\n"), 1)
 
-    def test_a_template_and_a_model_say_what_to_render_with(self):
+    def test_invalid_options_are_usage_errors(self):
         self.assertEqual(command.run("render", "--input", "-", stdin="{}").returncode, command.USAGE)
         self.assertEqual(self.render("a", {"messages": []}, "--tokens").returncode, command.USAGE)
         self.assertEqual(self.render("a", {"messages": []}, "--now", "yesterday").returncode, command.USAGE)
         self.assertEqual(command.run("render", "--model", "/nowhere", "--input", "-").returncode, command.FAILED)
 
-    def test_the_model_brings_template_and_tokenizer(self):
+    def test_the_model_has_template_and_tokenizer(self):
         text = self.succeed("render", "--model", command.EMBEDDED, "--input", "-", stdin=as_json(CONVERSATION)).stdout
         self.assertIn("<|im_start|>user\nhi <|im_end|><|im_end|>", text)
         ids = json.loads(self.succeed("render", "--model", command.EMBEDDED, "--input", "-", "--tokens",
@@ -75,7 +75,7 @@ class Render(command.CommandTest):
         back = json.loads(self.succeed("detokenize", json.dumps(ids)).stdout)
         self.assertEqual(back, text)
 
-    def test_inspect_tells_the_hash(self):
+    def test_inspect_prints_the_hash(self):
         digest = self.json_of("inspect", "--model", command.EMBEDDED, "--summary")["chat_template"]
         self.assertRegex(digest, "^[0-9a-f]{64}$")
 

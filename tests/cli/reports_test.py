@@ -1,4 +1,4 @@
-"""quire inspect, diagnose and bench: figures that add up."""
+"""quire inspect, diagnose and bench: numbers that add up."""
 import json
 import os
 import tempfile
@@ -58,7 +58,7 @@ class Plan(command.CommandTest):
         for kind in (*kinds, "total_bytes"):
             self.assertEqual(plan[kind], sum(device[kind] for device in plan["devices"]))
 
-    def test_a_split_by_bytes_deals_out_layers(self):
+    def test_a_split_by_bytes_assigns_layers(self):
         plan = self.json_of("plan", "--device", "cpu,cpu", "--split", "1G,1G", "--context", 512)
         self.assertEqual([device["num_layers"] for device in plan["devices"]], [0, 8])
         self.fail_with(3, ["needs", "1048576 to be used"], "plan", "--context", 512, "--device", "cpu,cpu",
@@ -87,7 +87,7 @@ class Plan(command.CommandTest):
         self.assertEqual(kv_bytes("--context", 256, "--batch", 4), 4 * small)
         self.assertLess(kv_bytes("--context", 256, "--kv-format", "q4"), small)
 
-    def test_a_split_that_does_not_go_is_named(self):
+    def test_an_invalid_split_is_named(self):
         self.fail_with(2, ["split"], "plan", "--device", "cpu,cpu", "--split", "3,6")
         self.fail_with(2, ["reserve"], "plan", "--reserve", "much")
 
@@ -114,7 +114,7 @@ class Diagnose(command.CommandTest):
         text = json.dumps(self.json_of("diagnose"))
         self.assertIn("cpu", text.lower())
 
-    def test_shows_what_a_program_would_use_and_nothing_of_the_command(self):
+    def test_shows_the_devices_and_no_live_handles(self):
         report = self.json_of("diagnose")
         self.assertIn(f" {len(os.sched_getaffinity(0))} threads", report["devices"][0]["detail"])
         self.assertEqual(set(report["live_handles"].values()), {0})
@@ -143,7 +143,7 @@ class Bench(command.CommandTest):
                               "--batch", "1", "--prompt-tokens", "4", "--new-tokens", "2")
         self.assertGreater(result["results"][0]["decode_tokens_per_second"], 0)
 
-    def test_pages_take_the_format_that_is_named(self):
+    def test_pages_have_the_named_format(self):
         sizes = {name: self.json_of("bench", "--batch", "1", "--prompt-tokens", "8", "--new-tokens", "4", "--kv-format", name)
                  for name in ("f16", "q8")}
         self.assertEqual([result["kv_format"] for result in sizes.values()], ["f16", "q8"])
@@ -154,7 +154,7 @@ class Bench(command.CommandTest):
         self.assertEqual(result["num_shards"], 2)
         self.assertGreater(result["results"][0]["decode_tokens_per_second"], 0)
 
-    def test_shares_follow_from_the_figures_beside_them(self):
+    def test_shares_agree_with_the_other_columns(self):
         result = self.json_of(*self.ARGS)
         self.assertLess(result["step_bytes"], result["weight_bytes"])
         weights = sum(t["shape"][0] * t["shape"][1] for t in self.json_of("inspect")["tensors"]
@@ -172,7 +172,7 @@ class Bench(command.CommandTest):
                                    row["prefill_tokens_per_second"] * result["token_ops"] / result["ops_per_second"],
                                    places=6)
 
-    def test_jobs_together_read_the_experts_that_any_of_them_chooses(self):
+    def test_a_batch_reads_the_experts_of_all_its_jobs(self):
         result = self.json_of("bench", "--synthetic", "qwen3-30b-a3b", "--layers", "1", "--bits", "2", "--head-bits", "2",
                               "--batch", "1,8", "--prompt-tokens", "4", "--new-tokens", "2")
         one, eight = (row["step_bytes"] for row in result["results"])
@@ -181,14 +181,14 @@ class Bench(command.CommandTest):
         self.assertGreater(eight, 1.3 * one)
         self.assertLess(eight, result["weight_bytes"])
 
-    def test_a_device_that_is_named_twice_is_one(self):
+    def test_a_device_named_twice_counts_once(self):
         result = self.json_of("bench", "--device", "cpu,cpu", "--split", "3,5", "--batch", "1", "--prompt-tokens", "8",
                               "--new-tokens", "4")
         self.assertGreater(result["read_bytes_per_second"], 0)
 
     WORKLOAD = ("bench", "--workload", "chat", "--jobs", "5", "--max-batch", "4", "--cache-tokens", "16384")
 
-    def test_a_workload_counts_what_clients_see(self):
+    def test_a_workload_measures_client_latency(self):
         with tempfile.TemporaryDirectory() as folder:
             picture = os.path.join(folder, "curve.svg")
             result = self.json_of(*self.WORKLOAD, "--rate", "50,0", "--first-token-limit", "1e9", "--token-limit", "1e9",
@@ -208,7 +208,7 @@ class Bench(command.CommandTest):
         self.assertEqual(result["results"][0]["new_tokens"], result["results"][1]["new_tokens"])
         self.assertEqual(len(svg.findall("{http://www.w3.org/2000/svg}circle")), 2)
 
-    def test_no_job_of_a_workload_is_good_within_no_time(self):
+    def test_no_job_of_a_workload_meets_a_limit_of_zero(self):
         result = self.json_of(*self.WORKLOAD, "--first-token-limit", "0")
         self.assertEqual(result["results"][0]["good_jobs_per_second"], 0)
 

@@ -11,7 +11,7 @@ TEXT = "It was a dark and stormy night; the rain fell in torrents, and the king 
 
 
 def read_tensor(path, name):
-    """Rows of an F32 matrix of a safetensors file that has nothing else."""
+    """Returns the rows of the only tensor of a safetensors file, an F32 matrix."""
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8:8 + length])
@@ -55,7 +55,7 @@ class Score(command.CommandTest):
         self.assertAlmostEqual(result["perplexity"] / math.exp(-sum(values) / len(values)), 1.0, places=4)
         self.assertTrue(all(value < 0 for value in values))
 
-    def test_each_kv_format_costs_a_little(self):
+    def test_each_kv_format_changes_perplexity_a_little(self):
         exact = self.score("--text", self.text)["perplexity"]
         for kv_format, most in (("f16", 0.0), ("q8", 0.01), ("q6", 0.2), ("q4", 0.4), ("fp8", 0.4)):
             result = self.score("--text", self.text, "--kv-format", kv_format)
@@ -72,7 +72,7 @@ class Score(command.CommandTest):
         self.assertEqual(from_ids["log_probs"], from_text["log_probs"])
         self.assertEqual(self.score("--ids", "-", stdin=json.dumps(ids))["log_probs"], from_text["log_probs"])
 
-    def test_each_window_stands_alone(self):
+    def test_windows_are_independent(self):
         ids = self.score("--text", self.text)["tokens"]
         windowed = self.score("--ids", self.write_ids(ids), "--window", "8")
         self.assertEqual(windowed["num_windows"], -(-len(ids) // 8))
@@ -87,7 +87,7 @@ class Score(command.CommandTest):
         limited = self.score("--ids", self.write_ids(ids), "--limit", "10")
         self.assertEqual(limited["tokens"], ids[:10])
 
-    def test_summary_leaves_the_tokens_out(self):
+    def test_the_summary_omits_the_tokens(self):
         result = self.score("--text", self.text, "--summary")
         self.assertNotIn("log_probs", result)
         self.assertIn("perplexity", result)
@@ -102,7 +102,7 @@ class Score(command.CommandTest):
         self.assertAlmostEqual(float(rows[3][2]), result["log_probs"][3], places=5)
         self.assertRegex(lines[-1], r"^perplexity  \d+\.\d+$")
 
-    def test_logits_belong_to_the_log_probs(self):
+    def test_logits_agree_with_the_log_probs(self):
         path = self.directory / "logits.safetensors"
         result = self.score("--text", self.text, "--window", "16", "--logits", path)
         begin = (result["num_windows"] - 1) * 16
@@ -116,7 +116,7 @@ class Score(command.CommandTest):
     def test_logits_that_cannot_be_written(self):
         self.fail_with(command.FAILED, ["no/such/place"], "score", "--text", self.text, "--logits", "no/such/place/x")
 
-    def test_input_that_makes_no_sense(self):
+    def test_invalid_input_is_refused(self):
         for content in ("{}", "[1, 2", '[1, "a"]', "[1, -2]", "[1, 2.5]", "[1, 99999999999]", ""):
             with self.subTest(content=content):
                 path = self.directory / "ids.json"

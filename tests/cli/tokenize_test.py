@@ -1,4 +1,4 @@
-"""quire tokenize and quire detokenize: JSON lines there and back."""
+"""quire tokenize and quire detokenize: JSON lines in both directions."""
 import json
 
 import command
@@ -22,7 +22,7 @@ class Tokenize(command.CommandTest):
         self.assertEqual(len(values(ids)), len(TEXTS))
         self.assertEqual(values(self.succeed("detokenize", stdin=ids).stdout), TEXTS)
 
-    def test_special_tokens_come_and_go(self):
+    def test_special_tokens_are_added_and_removed(self):
         plain = values(self.succeed("tokenize", "--no-special", stdin=lines(["Once"])).stdout)[0]
         with_special = values(self.succeed("tokenize", stdin=lines(["Once"])).stdout)[0]
         self.assertEqual(with_special, [0] + plain)
@@ -41,12 +41,12 @@ class Tokenize(command.CommandTest):
         expected = self.succeed("tokenize", stdin=lines(TEXTS)).stdout
         self.assertEqual(self.succeed("tokenize", "--model", TOKENIZER, stdin=lines(TEXTS)).stdout, expected)
 
-    def test_an_argument_is_taken_as_it_is(self):
+    def test_an_argument_is_used_unchanged(self):
         for text in ("Once upon", "[a,b]", "", "a,b", '"quoted"', "{x}"):
             with self.subTest(text=text):
                 self.assertEqual(self.succeed("tokenize", text).stdout, self.succeed("tokenize", stdin=lines([text])).stdout)
 
-    def test_one_line_per_answer_whatever_counts_as_a_line_break(self):
+    def test_one_line_per_answer_for_every_line_break(self):
         texts = ["a\u2028b\u2029c\u0085d\u000be\u000cf"]
         ids = self.succeed("tokenize", "--no-special", stdin=lines(texts)).stdout
         self.assertEqual(values(self.succeed("detokenize", stdin=ids).stdout), texts)
@@ -57,7 +57,7 @@ class Tokenize(command.CommandTest):
         self.assertEqual(self.json_of("detokenize", "--no-special", "[51]")["results"],
                          values(self.succeed("detokenize", "[51]").stdout))
 
-    def test_last_line_needs_no_end_and_empty_lines_nothing(self):
+    def test_empty_lines_and_a_missing_last_line_break(self):
         self.assertEqual(self.succeed("tokenize", stdin='"a"\n\n"b"').stdout,
                          self.succeed("tokenize", stdin='"a"\n"b"\n').stdout)
         self.assertEqual(self.succeed("tokenize", stdin="").stdout, "")
@@ -84,7 +84,7 @@ class Tokenize(command.CommandTest):
 
 
 class Golden(command.CommandTest):
-    """Every id and every decoded text as the `tokenizers` library has them."""
+    """Compares every id and every decoded text with the `tokenizers` library."""
 
     @command.needs(command.SHARED / "golden/tokenizers")
     def test_byte_level_kinds(self):

@@ -1,4 +1,4 @@
-"""The command line itself: help, versions, and what is wrong with one."""
+"""The command line itself: help, versions, and mistakes."""
 import re
 
 import command
@@ -56,7 +56,7 @@ class Usage(command.CommandTest):
             with self.subTest(args=args):
                 self.fail_with(command.USAGE, words, *args)
 
-    def test_values_that_the_library_refuses(self):
+    def test_values_refused_by_the_library(self):
         cases = [("--temperature", "-1"), ("--temperature", "nan"), ("--top-p", "0"), ("--top-k", "-1"),
                  ("--min-p", "1.5"), ("--repetition-penalty", "0"), ("--frequency-penalty", "inf"),
                  ("--penalty-range", "-2"), ("--max-new-tokens", "0"), ("--logit-bias", "3=warm"),
@@ -65,12 +65,12 @@ class Usage(command.CommandTest):
             with self.subTest(flag=flag, value=value):
                 self.fail_with(command.USAGE, [flag], "generate", "--prompt", "a", flag, value)
 
-    def test_ids_that_the_model_does_not_have(self):
+    def test_unknown_ids_are_refused(self):
         for args in (["--ban-token", "999999"], ["--logit-bias", "999999=1"], ["--stop-token", "999999"]):
             with self.subTest(args=args):
                 self.fail_with(command.USAGE, ["999999"], "generate", "--prompt", "a", *args)
 
-    def test_a_device_that_is_not_there(self):
+    def test_an_unknown_device_is_refused(self):
         result = command.run("generate", "--prompt", "a", "--device", "abacus")
         self.assertIn(result.returncode, (command.USAGE, command.FAILED))
         self.assertRegex(result.stderr, r"\Aquire: [^\n]*abacus[^\n]*\n\Z")

@@ -1,5 +1,5 @@
-"""A root with the little that a package manager needs, made without network from the packages of this machine: no
-compiler, no Python, no header. Needs chroot, of root or of a user namespace."""
+"""A root folder with only the programs that a package manager needs, copied without network from the packages of this
+machine: no compiler, no Python, no header. Needs chroot, as root or in a user namespace."""
 import os
 import shutil
 import subprocess
@@ -7,15 +7,15 @@ import subprocess
 from shell import environment, require, run, skip
 
 DPKG = "/var/lib/dpkg"
-# dpkg and what its programs call; libstdc++ is all that libquire wants besides.
+# dpkg and the programs that it calls; libquire needs only libstdc++ in addition.
 NEEDED = ("dpkg", "dash", "coreutils", "libc-bin", "diffutils", "tar", "sed", "grep", "debianutils", "libstdc++6")
 LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/info/", "/usr/lib/locale/")
-# What a package manager writes about itself, whatever was installed.
+# Files that a package manager writes about itself for every installation.
 BOOKS = ("var/lib/dpkg", "var/lib/rpm", "var/log", "var/cache/ldconfig", "etc/ld.so.cache", "packages")
 
 
 def _stanzas():
-    """The packages of this machine by name, each with its fields."""
+    """Returns the packages of this machine by name, each with its fields."""
     found = {}
     with open(f"{DPKG}/status", encoding="utf-8") as status:
         for text in status.read().split("\n\n"):
@@ -26,12 +26,12 @@ def _stanzas():
 
 
 def _closure(names):
-    """These packages and all that they depend on, with the text that dpkg's database has of each."""
+    """Returns these packages and all their dependencies, with the entry of each in dpkg's database."""
     stanzas, found, waiting = _stanzas(), {}, list(names)
     while waiting:
         name = waiting.pop()
         if name in found or name not in stanzas:
-            continue  # an alternative that this machine has not
+            continue  # an alternative that this machine does not have
         fields, text = stanzas[name]
         found[name] = (fields, text)
         needs = fields.get("Pre-Depends", "") + "," + fields.get("Depends", "")
@@ -40,7 +40,7 @@ def _closure(names):
 
 
 def _information(name, fields):
-    """The files that dpkg keeps of a package, whose names begin with this."""
+    """Returns the common beginning of the names of the files that dpkg keeps for a package."""
     for stem in (name, f"{name}:{fields['Architecture']}"):
         if os.path.exists(f"{DPKG}/info/{stem}.list"):
             return stem
@@ -63,7 +63,7 @@ class Root:
         self._chroot = ["chroot"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "chroot"]
         tried = subprocess.run([*self._chroot, folder, "/bin/true"], capture_output=True, text=True, check=False)
         if tried.returncode != 0:
-            skip(f"no command runs in a root of its own here: {tried.stderr.strip()}")
+            skip(f"chroot does not work here: {tried.stderr.strip()}")
         for tool in ("cc", "gcc", "python3", "pkg-config", "cmake"):
             require(not (folder / "usr/bin" / tool).exists(), f"the bare root has {tool}")
 
@@ -88,8 +88,8 @@ class Root:
         require(packed.wait() == 0 and unpacked.wait() == 0, "the bare root could not be filled")
 
     def command(self, *command):
-        """A command that runs in the root."""
-        # The command finds its model by /proc, which the root has not.
+        """Returns a command line that runs in the root."""
+        # The command finds its model through /proc, which the root does not have.
         model = "QUIRE_MODEL=/usr/share/quire/models/story-15m-exl2-4.0bpw"
         return [*self._chroot, self.folder, "/usr/bin/env", model, *command]
 
@@ -103,7 +103,7 @@ class Root:
         return [f"/packages/{path.name}" for path in packages]
 
     def snapshot(self):
-        """Every file and folder of the root, with its kind, size and time."""
+        """Returns every file and folder of the root, with its kind, size and time."""
         found = {}
         for folder, folders, files in os.walk(self.folder):
             for name in folders + files:
@@ -133,7 +133,7 @@ class DebianRoot(Root):
         self.run("ldconfig")
 
     def install(self, packages):
-        """By dpkg, which refuses a package whose dependencies are not there; returns the names."""
+        """Installs with dpkg, which refuses a package with missing dependencies. Returns the names."""
         self.run("dpkg", "-i", *self.bring(packages))
         self.run("ldconfig")
         return [run("dpkg-deb", "-f", path, "Package").strip() for path in packages]
@@ -162,12 +162,12 @@ for file in {files}; do install -D "$file" "%{{buildroot}}$file"; done
 
 
 class RpmRoot(Root):
-    """A root whose database of packages has one: the libraries that are there."""
+    """A root whose rpm database has one package, which provides the libraries."""
 
     def __init__(self, folder):
         super().__init__(folder)
         for name in ("include", "share/doc", "share/man/man1", "lib/systemd/system",
-                     "share/bash-completion/completions", "share/zsh/site-functions", "share/fish/vendor_completions.d"):  # of such a system's own package
+                     "share/bash-completion/completions", "share/zsh/site-functions", "share/fish/vendor_completions.d"):  # owned by the system's own package
             (folder / "usr" / name).mkdir(parents=True, exist_ok=True)
         (folder / "etc/ld.so.conf").write_text("/usr/lib64\n/lib/x86_64-linux-gnu\n/usr/lib/x86_64-linux-gnu\n",
                                                encoding="utf-8")
@@ -186,9 +186,9 @@ class RpmRoot(Root):
         return run("rpm", "--root", self.folder, "--dbpath", "/var/lib/rpm", *arguments)
 
     def install(self, packages):
-        """By rpm, which refuses a package whose dependencies are not there; returns the names."""
+        """Installs with rpm, which refuses a package with missing dependencies. Returns the names."""
         self._rpm("--install", *packages)
-        self.run("ldconfig")  # what the system's own package of libc does after each installation
+        self.run("ldconfig")  # as the system's libc package does after each installation
         return [run("rpm", "--query", "--queryformat", "%{NAME}", "--package", path).strip() for path in packages]
 
     def remove(self, names):

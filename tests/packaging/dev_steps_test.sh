@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The steps of ./dev: what a step prints goes to a log whose name the file system takes, whatever the title says.
+# Tests the steps of ./dev: the output of a step goes to a log file whose name is valid for every title.
 #   dev_steps_test.sh ROOT
 set -euo pipefail
 source "$1/packaging/dev/steps.sh"

@@ -1,5 +1,5 @@
 /*
- * Opens the library at run time, generates the reference text, closes what it made, and unloads the library.
+ * Opens the library at run time, generates the reference text, closes all handles, and unloads the library.
  * Arguments: the library, the model, a file with the prompt, a file with the expected text.
  */
 #include <dlfcn.h>
@@ -18,7 +18,7 @@ static void fail(const char* what, const char* detail) {
   exit(1);
 }
 
-/* Finds a function under its name, with the type that the header declares. */
+/* Finds a function by its name, with the type that the header declares. */
 #define FIND(name)                                           \
   __typeof__(name)* p_##name;                                \
   do {                                                       \

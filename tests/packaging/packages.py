@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The packages as a user meets them: all are made once, unpacked (the archive is moved after that), and programs are
-built from nothing else. One subcommand is one test; one that cannot run ends with 77 and a word."""
+"""The packages as users get them: all are built once and unpacked (the archive is moved after that), and programs are
+built only from them. Each subcommand is one test. A test that cannot run exits with 77 and a message."""
 import argparse
 import os
 import pathlib
@@ -42,7 +42,7 @@ def kinds(options):
 
 
 def only(options, pattern):
-    """The one file of the distribution with this name; without it the test is skipped."""
+    """Returns the only file of the distribution that matches; skips the test without it."""
     found = sorted(options.dist.rglob(pattern))
     if not found:
         skip(f"the distribution has no {pattern}: its tools are not installed")
@@ -51,7 +51,7 @@ def only(options, pattern):
 
 
 def dist(options):
-    """Makes everything, checks it against its own checksums, and unpacks the packages of systems."""
+    """Builds everything, checks it against its own checksums, and unpacks the .deb and .rpm packages."""
     run(sys.executable, DIST, "--build", options.build, "--out", options.dist, "--only", *kinds(options))
     run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=options.dist)
     unpacked = fresh_folder(options.work / "unpacked")
@@ -67,13 +67,14 @@ def dist(options):
 
 
 def roots(options):
-    """The prefix of each unpacked package, and where its library lies."""
+    """Returns the prefix of each unpacked package."""
     found = [options.root, options.work / "deb_root/usr"]
     return found + ([options.work / "rpm_root/usr"] if list(options.dist.glob("*.rpm")) else [])
 
 
 def reproducible(options):
-    """A second packing, with another time zone, mask and language, has the same bytes; the slow kinds in long runs."""
+    """Checks that a second packing with another time zone, umask and language has the same bytes. Long runs include
+    the slow kinds."""
     chosen = kinds(options)
     if "QUIRE_LONG_TESTS" not in os.environ:
         chosen = [kind for kind in chosen if kind not in ("deb", "rpm")]
@@ -89,14 +90,14 @@ def reproducible(options):
     for path in sorted(path for path in again.rglob("*") if path.is_file()):
         name = path.relative_to(again)
         if "SHA256SUMS" in name.name or name.name.endswith(".spdx.json"):
-            continue  # they tell of the kinds that were made
+            continue  # they list the kinds that were built
         require(path.read_bytes() == (options.dist / name).read_bytes(), f"{name} differs from one packing to the next")
         compared += 1
     require(compared >= len(chosen), f"only {compared} files were compared")
 
 
 def check_library(library):
-    """The shipped library asks for nothing of the build tree, and for no more than libc and libstdc++."""
+    """Checks that the shipped library does not refer to the build tree and needs only libc and libstdc++."""
     dynamic = run("readelf", "-d", library)
     require("Library soname: [libquire.so." in dynamic, f"no SONAME:\n{dynamic}")
     require(str(ROOT).encode() not in library.read_bytes(), f"{library} names a path of the build tree")
@@ -117,7 +118,7 @@ def archive(options):
 
 
 def reference(options):
-    """Every subcommand has its place in the manual page and in each completion, which the shells that are here read."""
+    """Checks that every subcommand is in the manual page and in each completion, which the installed shells can read."""
     share = options.root / "share"
     places = {"man": share / "man/man1/quire.1", "bash": share / "bash-completion/completions/quire",
               "zsh": share / "zsh/site-functions/_quire", "fish": share / "fish/vendor_completions.d/quire.fish"}
@@ -140,7 +141,7 @@ def reference(options):
 
 
 def limits(options):
-    """What is over a limit is told: a newer symbol, a larger file, a file that nobody set a limit for."""
+    """Checks that violations of a limit are reported: a newer symbol, a larger file, a file without a limit."""
     sys.path.insert(0, str(DIST.parent))
     import limits as checked  # noqa: PLC0415, of the script that is tested
     library = library_dir(options.root) / "libquire.so.0.1"
@@ -158,9 +159,9 @@ def limits(options):
 
 
 def api_reference(options):
-    """Doxygen understands every header, and refuses one with an undocumented function."""
+    """Checks that doxygen understands every header, and refuses one with an undocumented function."""
     if not shutil.which("doxygen"):
-        skip("there is no doxygen")
+        skip("doxygen is not installed")
     tree = fresh_folder(options.work / "api_reference")
     shutil.copytree(ROOT / "capi/include", tree / "capi/include")
     shutil.copytree(ROOT / "packaging/reference", tree / "packaging/reference")
@@ -182,7 +183,7 @@ def cmake_client(options):
         build = fresh_folder(options.work / f"cmake_client{number}")
         base = ["cmake", "-S", HERE / "find_package_client", f"-DSTORY_SOURCE={STORY / 'story.c'}",
                 f"-DCMAKE_PREFIX_PATH={root}"]
-        if root.parent.name == "rpm_root":  # Debian's CMake does not look into lib64 by itself
+        if root.parent.name == "rpm_root":  # Debian's CMake does not search lib64 by itself
             base.append(f"-Dquire_DIR={library_dir(root) / 'cmake/quire'}")
         run(*base, "-B", build, "-DQUIRE_WANTED_VERSION=0.1", env=environment())
         run("cmake", "--build", build, env=environment())
@@ -206,7 +207,7 @@ def pkg_config_client(options):
 
 
 def readme_client(options):
-    """The first C example of the README, built as it says, generates a text."""
+    """Builds the first C example of the README by its own instructions, and generates a text."""
     folder = fresh_folder(options.work / "readme_client")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (folder / "app.c").write_text(readme.split("```c\n")[1].split("```")[0], encoding="utf-8")
@@ -224,7 +225,7 @@ def dlopen_client(options):
 
 
 def java_client(options):
-    """The jar alone, on the class path and on the module path; its libraries are unpacked and leave nothing."""
+    """Uses the jar alone, on the class path and on the module path. Its libraries are unpacked and leave no files."""
     jar = only(options, "quire-[0-9]*.jar")
     folder = fresh_folder(options.work / "java_client")
     temporary = fresh_folder(folder / "tmp")
@@ -242,11 +243,12 @@ def java_client(options):
 
 
 def adapters(options):
-    """Each adapter's jar has a class for every source of its jar of sources, and its pom names what it stands on."""
+    """Checks that each adapter's jar has a class for every file in its source jar, and that its pom names its
+    framework."""
     found = {"quire-langchain4j": "langchain4j-core", "quire-spring-ai": "spring-ai-model"}
     poms = {path: needs for name, needs in found.items() for path in options.dist.rglob(f"{name}-*.pom")}
     if not poms:
-        skip("the distribution has no adapters: ./dev artifacts brings what they stand on")
+        skip("the distribution has no adapters: ./dev artifacts downloads their frameworks")
     for pom, needs in poms.items():
         require({"quire", needs} <= {entry.text for entry in ElementTree.parse(pom).iter(POM + "artifactId")}, pom)
         classes = set(zipfile.ZipFile(pom.with_suffix(".jar")).namelist())
@@ -258,7 +260,7 @@ def adapters(options):
 
 
 def csharp_client(options):
-    """What NuGet lays beside a program: the assembly, and the libraries of its platform."""
+    """Uses the files that NuGet places next to a program: the assembly, and the libraries of its platform."""
     package = only(options, "Quire.*.nupkg")
     folder = fresh_folder(options.work / "csharp_client")
     with zipfile.ZipFile(package) as parts:
@@ -273,7 +275,8 @@ def csharp_client(options):
 
 
 def require_modules(options):
-    """Each module has its own files, and the one that programs without cgo import has none of the other's."""
+    """Checks that each module has its own files, and that the module for programs without cgo has none of the
+    other's."""
     whole = zipfile.ZipFile(only(options, "quire/@v/v*.zip")).namelist()
     nested = zipfile.ZipFile(only(options, "purego/@v/v*.zip")).namelist()
     require(any(name.endswith("/quire.go") for name in whole) and not any("/purego/" in name for name in whole), f"{whole}")
@@ -284,8 +287,8 @@ def require_modules(options):
 
 
 def go_client(options):
-    """A module that names Quire by its path, from a proxy that is a folder, against the library of the package; it is
-    compiled, which takes a minute, in long runs."""
+    """Uses Quire as a module, named by its path, from a proxy that is a folder, against the library of the package.
+    Long runs compile it, which takes a minute."""
     require_modules(options)
     folder = fresh_folder(options.work / "go_client")
     shutil.copy(STORY / "go/story_test.go", folder)
@@ -299,7 +302,7 @@ def go_client(options):
         QUIRE_TEST_MODEL=str(options.model), QUIRE_TEST_PROMPT=str(options.prompt),
         QUIRE_TEST_EXPECTED=str(options.expected))
     run("go", "get", f"quire.dev/quire@{version}", cwd=folder, env=variables)
-    run("go", "mod", "tidy", cwd=folder, env=variables)  # the module depends on nothing that the proxy lacks
+    run("go", "mod", "tidy", cwd=folder, env=variables)  # the module has no dependency outside the proxy
     listed = run("go", "list", "-deps", "-test", "-f", "{{if .Module}}{{.ImportPath}}{{end}}", ".", cwd=folder, env=variables)
     require("quire.dev/quire/internal/native" in listed, f"the module lacks its native layer: {listed}")
     if "QUIRE_LONG_TESTS" in os.environ:
@@ -307,7 +310,7 @@ def go_client(options):
 
 
 def generate(command, options):
-    """The text that the packaged command generates with the packaged model."""
+    """Returns the text that the packaged command generates with the packaged model."""
     prompt = options.prompt.read_text(encoding="utf-8")
     text = run(*command, "generate", "--prompt", prompt, "--temperature", "0", "--max-new-tokens", "48", "--quiet",
                env=environment())
@@ -321,9 +324,9 @@ def chat(command):
 
 
 def check_server(prefix):
-    """The server runs from where it lies, asks for nothing of the build tree, and takes its example."""
+    """Checks that the server runs from its folder, does not refer to the build tree, and accepts its example."""
     program = prefix / "bin/quire-server"
-    require(str(ROOT) not in run("readelf", "-d", program), "the server knows the build tree")
+    require(str(ROOT) not in run("readelf", "-d", program), "the server refers to the build tree")
     version = run(program, "--version", env=environment())
     require(version.startswith("quire-server 0."), f"its version is {version!r}")
     example = prefix / "share/doc/quire-server/examples/server.json"
@@ -339,7 +342,7 @@ def command(options):
 
 
 def deb(options):
-    """The names, places and dependencies of the packages."""
+    """Checks the names, files and dependencies of the packages."""
     packages = {}
     for path in options.dist.glob("*.deb"):
         fields = run("dpkg-deb", "-f", path, "Package", "Depends", "Version", "Architecture")
@@ -367,7 +370,8 @@ def deb(options):
 
 
 def in_bare_root(options, packages, root):
-    """Installed where nothing is but what they need; then removed, and every file is as it was."""
+    """Installs the packages in a root with only their dependencies, uses them, and removes them; then every file is
+    as before."""
     before = root.snapshot()
     names = root.install(packages)
     inside = root.command("quire")
@@ -383,17 +387,17 @@ def in_bare_root(options, packages, root):
 
 
 def deb_bare_root(options):
-    """By dpkg."""
+    """Installs with dpkg."""
     packages = sorted(options.dist.glob("*.deb"))
     require(packages, "the distribution has no .deb")
     in_bare_root(options, packages, bare_root.DebianRoot(fresh_folder(options.work / "deb_bare_root")))
 
 
 def rpm_bare_root(options):
-    """The same by rpm, in a root whose database knows the system's libraries alone."""
+    """Does the same with rpm, in a root whose database has only the system's libraries."""
     packages = sorted(options.dist.glob("*.rpm"))
     if not packages:
-        skip("there is no rpmbuild")
+        skip("rpmbuild is not installed")
     in_bare_root(options, packages, bare_root.RpmRoot(fresh_folder(options.work / "rpm_bare_root")))
 
 

@@ -10,7 +10,7 @@ ROOT = HERE.parents[1]
 
 
 def run(*command, **kwargs):
-    """Runs a command; what it prints is shown where it fails."""
+    """Runs a command; prints its output if it fails."""
     result = subprocess.run([str(part) for part in command], text=True, capture_output=True, **kwargs)
     if result.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\n{result.stdout}{result.stderr}exit status {result.returncode}")
@@ -23,7 +23,7 @@ def require(holds, message):
 
 
 def skip(why):
-    """Ends the test as one that could not run."""
+    """Ends the test as skipped."""
     print(f"skipped: {why}")
     sys.exit(77)
 
@@ -35,7 +35,7 @@ def fresh_folder(path):
 
 
 def environment(**variables):
-    """The caller's environment without what could lead to another library."""
+    """Returns the caller's environment without variables that could select another library."""
     kept = {key: value for key, value in os.environ.items()
             if key not in ("LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
     return kept | variables
