@@ -29,8 +29,8 @@ namespace Quire
             get { return Utf8.String(QuireNative.quire_version_string()); }
         }
 
-        /// <summary>Loads a model directory. Cancelling the token ends the load, which then leaves nothing
-        /// behind.</summary>
+        /// <summary>Loads a model directory. Cancelling the token ends the load, which then frees everything
+        /// it has allocated.</summary>
         public Model LoadModel(string path, [Nullable(2)] ModelOptions options = null,
             CancellationToken cancel = default(CancellationToken))
         {

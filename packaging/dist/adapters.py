@@ -1,5 +1,6 @@
-"""Java's adapters: for each a jar of classes, one of sources, and its pom. They are compiled against the artifacts of their
-frameworks, which `./dev artifacts` brings (docs/integrations.md); one whose framework is not there is left out, with a word."""
+"""Java's adapters: for each a jar of classes, a jar of sources, and its pom. They are compiled against the artifacts
+of their frameworks, which `./dev artifacts` downloads (docs/integrations.md). An adapter without its framework is
+skipped with a message."""
 import dataclasses
 import os
 import pathlib

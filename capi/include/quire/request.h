@@ -38,9 +38,7 @@ extern "C" {
 /** Creates a request with every default and no prompt. The caller owns it. Returns NULL on failure. */
 QUIRE_API quire_job_request* quire_job_request_create(quire_error** error);
 
-/**
- * Frees a request. Jobs created from it are not affected. NULL does nothing. Returns 1, or 0 on failure.
- */
+/** Frees a request. Jobs created from it are not affected. NULL does nothing. Returns 1, or 0 on failure. */
 QUIRE_API int32_t quire_job_request_free(quire_job_request* handle, quire_error** error);
 
 /** Sets the kind of the job, one of QUIRE_JOB_KIND_*. Default: QUIRE_JOB_KIND_GENERATE. */
