@@ -309,7 +309,7 @@ const (
 	// Final event of a job that failed, with the error.
 	EventError = EventKind(native.QUIRE_EVENT_ERROR)
 
-	// Text is taken back, except for the first Event.KeptBytes.
+	// Text is withdrawn, except for the first Event.KeptBytes.
 	EventRewind = EventKind(native.QUIRE_EVENT_REWIND)
 
 	// Log line, in a queue that subscribed to it; has no job.

@@ -80,12 +80,12 @@ type ModelOptions struct {
 	// backends, Runtime.LoadModel and Runtime.Ate fail with Unsupported for more than one shard in this version.
 	NumShards int
 
-	// The format of the activations, one of ActivationDtype. Default: ActivationFull. Results still depend on nothing
-	// but the job. Runtime.LoadModel fails with Unsupported if a device does not support the format. ActivationI8
-	// makes prompts and batches faster and results less exact. It applies on the CPU, to matrices of EXL2, GPTQ, AWQ
-	// and the other integer formats. ActivationF8 does the same on NVIDIA cards of compute capability 9.0, for FP8
-	// (E4M3) matrices whose scales are shared by all rows or by multiples of 128 rows, except those of MoE experts.
-	// All other matrices, and the output matrix for the logits, use full precision.
+	// The format of the activations, one of ActivationDtype. Default: ActivationFull. Results still depend only on the
+	// job. Runtime.LoadModel fails with Unsupported if a device does not support the format. ActivationI8 makes
+	// prompts and batches faster and results less exact. It applies on the CPU, to matrices of EXL2, GPTQ, AWQ and the
+	// other integer formats. ActivationF8 does the same on NVIDIA cards of compute capability 9.0, for FP8 (E4M3)
+	// matrices whose scales are shared by all rows or by multiples of 128 rows, except those of MoE experts. All other
+	// matrices, and the output matrix for the logits, use full precision.
 	ActivationDtype ActivationDtype
 }
 
@@ -327,16 +327,16 @@ type Request struct {
 	// is not part of the result. Default: none.
 	StopTokens []int32
 
-	// A text that ends the job: 1 to 4096 bytes, at most 256 texts. No part of it is ever in the result, however it is
-	// split into tokens.
+	// A text that ends the job: 1 to 4096 bytes, at most 256 texts. No part of it appears in the result, for any split
+	// into tokens.
 	StopTexts []string
 
 	// A text that must not appear in the result: 1 to 4096 bytes, at most 256 texts, and none of the stop texts. When
-	// it is complete, all tokens from the one in which it begins are taken back, with all their effects, and that
-	// token is not sampled there again. Text is held back while a banned text may begin in it, and released in whole
-	// tokens, so no event has to be taken back. In a fork whose parent was inside such a text, the first token of the
-	// fork is replaced. The job ends with InvalidArgument if no other continuation is left, and with Capacity if more
-	// than 65536 sampled tokens were taken back.
+	// it is complete, all tokens from the one in which it begins are removed, with all their effects, and that token
+	// is not sampled there again. Text is held back while a banned text may begin in it, and released in whole tokens,
+	// so no event has to be withdrawn. In a fork whose parent was inside such a text, the first token of the fork is
+	// replaced. The job ends with InvalidArgument if no other continuation is left, and with Capacity if more than
+	// 65536 sampled tokens were removed.
 	BannedTexts []string
 
 	// Whether token healing is applied. Default: false. Healing removes the last token of the prompt and samples the
@@ -368,7 +368,7 @@ type Request struct {
 
 	// The constraint that the text must match (constraint.h). Only tokens that continue a matching text are sampled,
 	// and end tokens only if the text may be complete. The constraint must be compiled for the vocabulary of the
-	// cache's model, which submit checks. The request and its jobs keep what they need of it alive. A job ends with
+	// cache's model, which submit checks. The request and its jobs keep its data alive. A job ends with
 	// InvalidArgument if its constraint can no longer be met, and with Completed if nothing may follow and no end
 	// token is left. NULL, the default, means any text.
 	Constraint *Constraint

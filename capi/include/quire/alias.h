@@ -1,6 +1,6 @@
 /*
- * An alias: a name that jobs are submitted to, and a cache that the name stands for. The cache can be
- * exchanged while jobs run. New jobs go to the new cache from the next call on. Running jobs finish on the
+ * An alias: a name to which jobs are submitted, and the cache that serves it. The cache can be exchanged
+ * while jobs run. New jobs go to the new cache from the next call on. Running jobs finish on the
  * old one, which is freed once its own handle and those of its jobs are freed. A new model that cannot be
  * loaded changes nothing, since an alias only takes a created cache.
  *

@@ -3,7 +3,7 @@
  *
  * Handles. Every type is opaque. A handle is a number, not an address. Each call looks the handle up and
  * keeps its object alive until the call returns. A freed, foreign, random or wrong-typed handle therefore
- * gives QUIRE_ERROR_BAD_HANDLE and never undefined behaviour. Freeing a handle twice gives the same error;
+ * causes QUIRE_ERROR_BAD_HANDLE and never undefined behaviour. Freeing a handle twice causes the same error;
  * freeing NULL does nothing and succeeds. A handle keeps alive the object it was made from (a job its
  * cache, a cache its model, a model its runtime). Handles may be freed in any order and from any thread,
  * including a finalizer thread.
@@ -74,7 +74,7 @@
 /* Timeout that never passes. */
 #define QUIRE_WAIT_FOREVER (-1)
 
-/* Results of a wait that did not get what it waited for. */
+/* Results of a wait without an event. */
 #define QUIRE_WAIT_TIMEOUT 0      /* the timeout passed; the call may be repeated */
 #define QUIRE_WAIT_FAILED (-1)    /* the call failed; *error holds the reason */
 #define QUIRE_WAIT_END (-2)       /* the stream has ended; everything was taken */

@@ -6,8 +6,8 @@
  * inside the last message. docs/chat.md describes the supported template features and their limits.
  *
  * Rendering tracks which parts of the text the template wrote and which are content. When tokens are made,
- * special tokens come only from the template's own text. The text of a message stays text, whatever it
- * contains.
+ * special tokens come only from the template's own text. The text of a message stays text, even if it
+ * contains the text of a special token.
  *
  * Any number of threads may use one template. A changed setting applies to renderings that begin
  * afterwards.

@@ -19,7 +19,7 @@
 #define QUIRE_EVENT_TEXT 3     /* generated tokens and their text */
 #define QUIRE_EVENT_FINISHED 4 /* final event of a job that completed or was cancelled */
 #define QUIRE_EVENT_ERROR 5    /* final event of a job that failed, with the error */
-#define QUIRE_EVENT_REWIND 6   /* text is taken back, except for the first quire_event_kept_bytes */
+#define QUIRE_EVENT_REWIND 6   /* text is withdrawn, except for the first quire_event_kept_bytes */
 #define QUIRE_EVENT_LOG 7      /* log line, in a queue that subscribed to it; has no job */
 #define QUIRE_EVENT_PAGE 8     /* change of a page, in a queue that follows a cache; has no job */
 

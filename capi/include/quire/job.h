@@ -56,7 +56,7 @@ QUIRE_API int32_t quire_job_poll(quire_job* job, int64_t timeout_ns, quire_cance
                                  quire_event** out_event, quire_error** error);
 
 /**
- * Waits for an event and takes up to max_events (1 or more) events that are there. Writes them to
+ * Waits for an event and takes up to max_events (1 or more) available events. Writes them to
  * out_events, [max_events]; the caller owns each. Returns their number, otherwise one of QUIRE_WAIT_* like
  * quire_job_poll.
  */

@@ -50,7 +50,7 @@ QUIRE_API int32_t quire_model_free(quire_model* handle, quire_error** error);
 
 /*
  * Residency: the weights of a model may leave its devices while its caches, their pages and their jobs
- * stay. Jobs that are submitted meanwhile wait until the weights are back; their deadlines count during
+ * stay. Jobs submitted in that time wait until the weights are back; their deadlines count during
  * this time. The first step of such a job requests the wake. If the wake fails, these jobs end with the
  * reason, and later jobs try again.
  *

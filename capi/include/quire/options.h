@@ -119,7 +119,7 @@ QUIRE_API int32_t quire_model_options_free(quire_model_options* handle, quire_er
 
 /**
  * Sets the path of the model: a directory with config.json, tokenizer.json and *.safetensors. Required. The
- * path is UTF-8, or whatever bytes the file system uses.
+ * path is UTF-8, or any bytes that the file system accepts.
  *
  * The directory may instead contain several such model directories: one model of one shape in several
  * precisions. The load then takes the one with the most bytes of weights that fits into memory next to the
@@ -197,7 +197,7 @@ QUIRE_API int32_t quire_model_options_set_num_shards(quire_model_options* option
 
 /**
  * Sets the format of the activations, one of QUIRE_ACTIVATION_*. Default: QUIRE_ACTIVATION_FULL. Results
- * still depend on nothing but the job. quire_model_load fails with QUIRE_ERROR_UNSUPPORTED if a device does
+ * still depend only on the job. quire_model_load fails with QUIRE_ERROR_UNSUPPORTED if a device does
  * not support the format.
  *
  * QUIRE_ACTIVATION_I8 makes prompts and batches faster and results less exact. It applies on the CPU, to

@@ -33,7 +33,7 @@ QUIRE_API int32_t quire_queue_poll(quire_queue* queue, int64_t timeout_ns, quire
                                    quire_event** out_event, quire_error** error);
 
 /**
- * Waits for an event and takes up to max_events (1 or more) events that are there, in the order of
+ * Waits for an event and takes up to max_events (1 or more) available events, in the order of
  * quire_queue_poll. Writes them to out_events, [max_events]; the caller owns each (quire_event_free).
  * Returns their number, otherwise one of QUIRE_WAIT_* like quire_queue_poll.
  */

@@ -59,7 +59,7 @@ QUIRE_API int32_t quire_job_request_clear_prompt(quire_job_request* request, qui
 QUIRE_API int32_t quire_job_request_add_prompt_text(quire_job_request* request, const char* text,
                                                     size_t text_len, quire_error** error);
 
-/** Appends token ids, taken as they are. */
+/** Appends token ids without a change. */
 QUIRE_API int32_t quire_job_request_add_prompt_tokens(quire_job_request* request, const int32_t* tokens,
                                                       size_t num_tokens, quire_error** error);
 
@@ -147,8 +147,8 @@ QUIRE_API int32_t quire_job_request_set_stop_tokens(quire_job_request* request, 
                                                     size_t num_tokens, quire_error** error);
 
 /**
- * Adds a text that ends the job: 1 to 4096 bytes, at most 256 texts. No part of it is ever in the result,
- * however it is split into tokens.
+ * Adds a text that ends the job: 1 to 4096 bytes, at most 256 texts. No part of it appears in the result,
+ * for any split into tokens.
  */
 QUIRE_API int32_t quire_job_request_add_stop_text(quire_job_request* request, const char* text,
                                                   size_t text_len, quire_error** error);
@@ -158,12 +158,12 @@ QUIRE_API int32_t quire_job_request_clear_stop_texts(quire_job_request* request,
 
 /**
  * Adds a text that must not appear in the result: 1 to 4096 bytes, at most 256 texts, and none of the stop
- * texts. When it is complete, all tokens from the one in which it begins are taken back, with all their
+ * texts. When it is complete, all tokens from the one in which it begins are removed, with all their
  * effects, and that token is not sampled there again. Text is held back while a banned text may begin in
- * it, and released in whole tokens, so no event has to be taken back. In a fork whose parent was inside
+ * it, and released in whole tokens, so no event has to be withdrawn. In a fork whose parent was inside
  * such a text, the first token of the fork is replaced. The job ends with QUIRE_ERROR_INVALID_ARGUMENT if
- * no other continuation is left, and with QUIRE_ERROR_CAPACITY if more than 65536 sampled tokens were taken
- * back.
+ * no other continuation is left, and with QUIRE_ERROR_CAPACITY if more than 65536 sampled tokens were
+ * removed.
  */
 QUIRE_API int32_t quire_job_request_add_banned_text(quire_job_request* request, const char* text,
                                                     size_t text_len, quire_error** error);
@@ -227,7 +227,7 @@ QUIRE_API int32_t quire_job_request_set_loop_guard(quire_job_request* request, i
 /**
  * Sets the constraint that the text must match (constraint.h). Only tokens that continue a matching text
  * are sampled, and end tokens only if the text may be complete. The constraint must be compiled for the
- * vocabulary of the cache's model, which submit checks. The request and its jobs keep what they need of it
+ * vocabulary of the cache's model, which submit checks. The request and its jobs keep its data
  * alive. A job ends with QUIRE_ERROR_INVALID_ARGUMENT if its constraint can no longer be met, and with
  * QUIRE_FINISH_COMPLETED if nothing may follow and no end token is left. NULL, the default, means any text.
  */

@@ -21,9 +21,9 @@ extern "C" {
 QUIRE_API quire_runtime* quire_runtime_create(quire_runtime_options* options, quire_error** error);
 
 /**
- * Frees the handle. Models created from the runtime stay usable and keep what they need alive. The log sink
- * is not called after this returns; the function waits for a sink call in progress. The last log line, a
- * warning, counts the models, caches, jobs and queues of the runtime that are not freed yet; any that stay
+ * Frees the handle. Models created from the runtime stay usable and keep its internal state alive. The log
+ * sink is not called after this returns; the function waits for a sink call in progress. The last log line,
+ * a warning, counts the models, caches, jobs and queues of the runtime that are not freed yet; any that stay
  * so are leaks. NULL does nothing. Returns 1, or 0 on failure. Fails with QUIRE_ERROR_REENTRANT inside a
  * callback.
  */
