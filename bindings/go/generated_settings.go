@@ -352,9 +352,9 @@ type Request struct {
 	// The negative prompt as token ids, replacing what was set before.
 	NegativePromptTokens []int32
 
-	// The guidance scale, 0 to 100. Above 1 the text is led away from the negative prompt, below 1 towards it.
-	// Default: 1. Submit refuses a scale other than 1 without a negative prompt, and a negative prompt without such a
-	// scale.
+	// The guidance scale, 0 to 100. A scale above 1 moves the text away from the negative prompt, one below 1 towards
+	// it. Default: 1. Submit refuses a scale other than 1 without a negative prompt, and a negative prompt without
+	// such a scale.
 	GuidanceScale *float64
 
 	// Whether the end-of-sequence tokens of the model are ignored and do not end the job. Default: false.

@@ -11,7 +11,7 @@ func (r *Runtime) LoadModel(path string) (*Model, error) {
 	return r.LoadModelContext(context.Background(), path, ModelOptions{})
 }
 
-// LoadModelContext loads a model directory. The context ends the load, which leaves nothing behind then.
+// LoadModelContext loads a model directory. A done context ends the load and frees everything it has allocated.
 func (r *Runtime) LoadModelContext(ctx context.Context, path string, options ModelOptions) (*Model, error) {
 	owned, err := options.native(path)
 	if err != nil {

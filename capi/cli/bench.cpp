@@ -68,7 +68,7 @@ struct Limits {
   double share_of_decode(const Measured& result) const {
     return result.steps_per_second() / std::min(steps_by_reads(result), steps_by_arithmetic(result));
   }
-  // A prompt is computed many tokens at a time, so arithmetic is its limit.
+  // A prompt is computed many tokens at a time, so arithmetic limits its speed.
   double share_of_prefill(const Measured& result) const {
     return result.prefill_tokens_per_second * static_cast<double>(token_ops) /
            static_cast<double>(ops_per_second);

@@ -78,7 +78,7 @@ def constants(work, text):
 
 def differences(baseline, now):
     result = run("abidiff", baseline, now, check=False)
-    return "" if result.returncode == 0 else f"abidiff says {result.returncode}:\n{result.stdout}{result.stderr}"
+    return "" if result.returncode == 0 else f"abidiff exited with {result.returncode}:\n{result.stdout}{result.stderr}"
 
 
 def constant_changes(before, now):

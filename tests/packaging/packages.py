@@ -320,7 +320,7 @@ def generate(command, options):
 
 def chat(command):
     text = run(*command, "chat", "--max-new-tokens", "16", input="Once upon a time\n", env=environment())
-    require(text.strip(), "the chat says nothing")
+    require(text.strip(), "the chat printed nothing")
 
 
 def check_server(prefix):

@@ -202,9 +202,9 @@ QUIRE_API int32_t quire_job_request_set_negative_prompt_tokens(quire_job_request
                                                                quire_error** error);
 
 /**
- * Sets the guidance scale, 0 to 100. Above 1 the text is led away from the negative prompt, below 1 towards
- * it. Default: 1. Submit refuses a scale other than 1 without a negative prompt, and a negative prompt
- * without such a scale.
+ * Sets the guidance scale, 0 to 100. A scale above 1 moves the text away from the negative prompt, one below
+ * 1 towards it. Default: 1. Submit refuses a scale other than 1 without a negative prompt, and a negative
+ * prompt without such a scale.
  */
 QUIRE_API int32_t quire_job_request_set_guidance_scale(quire_job_request* request, double scale,
                                                        quire_error** error);

@@ -150,10 +150,10 @@ QUIRE_API int64_t quire_stats_namespace_name(quire_stats* stats, int32_t namespa
                                              size_t out_capacity, quire_error** error);
 
 /**
- * Returns the statistics of one namespace at the same moment. Its own are its jobs, tokens, preemptions and
- * draft tokens, its histograms except those of steps, and pages_referenced and pages_pinned. A page shared
- * by two of its jobs counts twice. Everything else is that of the cache. The caller owns the result.
- * Returns NULL on failure.
+ * Returns the statistics of one namespace at the same moment. These values are its own: jobs, tokens,
+ * preemptions, draft tokens, histograms except those of steps, pages_referenced and pages_pinned. A page
+ * shared by two of its jobs counts twice. All other values are those of the cache. The caller owns the
+ * result. Returns NULL on failure.
  */
 QUIRE_API quire_stats* quire_stats_namespace(quire_stats* stats, int32_t namespace_idx, quire_error** error);
 

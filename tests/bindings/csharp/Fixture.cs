@@ -126,6 +126,6 @@ internal sealed class Fixture
                 refusal.Message);
             return;
         }
-        throw new Exception("it was not refused, which should say " + says);
+        throw new Exception("it was not refused; the error should contain " + says);
     }
 }

@@ -15,8 +15,8 @@ public static class JobsTest
         return Fixture.Run(arguments, ManyCompletionsOfOnePrompt, AQueueHasTheEventsOfItsJobs,
             ManyThreadsShareAQueue, AFailureOfAJobIsAnEventOfItsQueue, AShutQueueWakesItsWaiterAndRefuses,
             EveryMemberOfADisposedObjectRefuses, ShutdownEndsEveryJob,
-            AJobIsPausedResumedAndForked, EventsTellProgressAndProbabilities, SettingsArriveAndAreRefusedByName,
-            ScoresAndEmbeddings, FiguresAddUp, ModelsAndDevicesAreDescribed);
+            AJobIsPausedResumedAndForked, EventsReportProgressAndProbabilities, SettingsTakeEffectAndAreRefusedByName,
+            ScoresAndEmbeddings, StatisticsAddUp, ModelsAndDevicesAreDescribed);
     }
 
     /// <summary>Returns a request for a job that does not end by itself during a test.</summary>
@@ -241,7 +241,7 @@ public static class JobsTest
         }
     }
 
-    private static void EventsTellProgressAndProbabilities(Fixture with)
+    private static void EventsReportProgressAndProbabilities(Fixture with)
     {
         Request request = Greedy(with.Prompt, 6);
         request.ProgressEvents = true;
@@ -283,14 +283,14 @@ public static class JobsTest
         }
     }
 
-    private static void SettingsArriveAndAreRefusedByName(Fixture with)
+    private static void SettingsTakeEffectAndAreRefusedByName(Fixture with)
     {
         Request request = Greedy("Once upon a time", 1);
         int likeliest = FirstToken(with.Cache, request);
         request.BannedTokens = new[] { likeliest };
         Check(FirstToken(with.Cache, request) != likeliest, "a banned token");
         request.LogitBias[42] = 1000;
-        Check(FirstToken(with.Cache, request) == 42, "another token than the bias says");
+        Check(FirstToken(with.Cache, request) == 42, "not the token of the bias");
         TimeSpan negative = TimeSpan.FromTicks(-1);
         Action<string, Request> refused = (name, setting) =>
             Refused(ErrorCode.InvalidArgument, name, () => with.Cache.Submit(setting));
@@ -343,7 +343,7 @@ public static class JobsTest
         }
     }
 
-    private static void FiguresAddUp(Fixture with)
+    private static void StatisticsAddUp(Fixture with)
     {
         Request request = Greedy("Once upon a time", 4);
         request.Namespace = "tenant";

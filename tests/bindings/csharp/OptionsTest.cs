@@ -12,11 +12,11 @@ public static class OptionsTest
 {
     public static int Main(string[] arguments)
     {
-        return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsArrive, QuotasHold, PinsKeepPages,
-            AQueueFollowsWhatBecomesOfPages,
-            PlansTellBytesByKindAndDevice, AModelSplitByBytesTellsTheSameStory, ModelOptionsAreRefusedByName,
-            AScopeLoadsNoMoreThanItSays, ShardsAreNamed, WeightsLeaveAndComeBack, ATokenEndsALoad, ALoadTellsItsProgress,
-            ReferencesThatMayBeNullSaySo);
+        return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsReachTheCache, QuotasHold, PinsKeepPages,
+            AQueueGetsPageEvents,
+            PlansReportBytesByKindAndDevice, AModelSplitByBytesGeneratesTheSameText, ModelOptionsAreRefusedByName,
+            AScopeLoadsOnlyItsParts, ShardsAreNamed, WeightsAreEvictedAndReloaded, ATokenEndsALoad, ALoadReportsItsProgress,
+            NullableReferencesAreAnnotated);
     }
 
     /// <summary>Returns the flag that a C# 8 compiler reads from a nullability attribute, for the innermost
@@ -30,7 +30,7 @@ public static class OptionsTest
         return flags is byte ? (byte)flags : ((byte[])flags).Last();
     }
 
-    private static void ReferencesThatMayBeNullSaySo(Fixture with)
+    private static void NullableReferencesAreAnnotated(Fixture with)
     {
         foreach (Type type in typeof(Job).Assembly.GetExportedTypes())
             if (type.IsClass && !type.IsSubclassOf(typeof(QuireException)))
@@ -61,7 +61,7 @@ public static class OptionsTest
         }
     }
 
-    private static void WeightsLeaveAndComeBack(Fixture with)
+    private static void WeightsAreEvictedAndReloaded(Fixture with)
     {
         using (Model model = with.Runtime.LoadModel(with.Path))
         using (Cache cache = model.CreateCache(Small()))
@@ -121,7 +121,7 @@ public static class OptionsTest
         }
     }
 
-    private static void CacheOptionsArrive(Fixture with)
+    private static void CacheOptionsReachTheCache(Fixture with)
     {
         var options = new CacheOptions
         {
@@ -161,7 +161,7 @@ public static class OptionsTest
         }
     }
 
-    private static void AQueueFollowsWhatBecomesOfPages(Fixture with)
+    private static void AQueueGetsPageEvents(Fixture with)
     {
         int[] tokens = with.Model.Encode(string.Concat(Enumerable.Repeat("one two three four ", 40))).Take(40).ToArray();
         using (EventQueue queue = with.Runtime.CreateQueue())
@@ -215,7 +215,7 @@ public static class OptionsTest
         }
     }
 
-    private static void PlansTellBytesByKindAndDevice(Fixture with)
+    private static void PlansReportBytesByKindAndDevice(Fixture with)
     {
         Plan plan = with.Runtime.Plan(with.Path, null, Small());
         long sum = plan.EmbeddingBytes + plan.LayerBytes + plan.HeadBytes + plan.KvBytes + plan.WorkspaceBytes;
@@ -236,7 +236,7 @@ public static class OptionsTest
         Refused(ErrorCode.InvalidArgument, "page_tokens", () => with.Runtime.Plan(with.Path, null, larger));
     }
 
-    private static void AModelSplitByBytesTellsTheSameStory(Fixture with)
+    private static void AModelSplitByBytesGeneratesTheSameText(Fixture with)
     {
         long most = with.Runtime.Plan(with.Path, null, Small()).TotalBytes * 3 / 4 / 1024;
         var options = new ModelOptions
@@ -274,7 +274,7 @@ public static class OptionsTest
         }
     }
 
-    private static void AScopeLoadsNoMoreThanItSays(Fixture with)
+    private static void AScopeLoadsOnlyItsParts(Fixture with)
     {
         var metadata = new ModelOptions { Scope = ModelScope.Metadata };
         using (Model described = with.Runtime.LoadModel(with.Path, metadata))
@@ -300,7 +300,7 @@ public static class OptionsTest
         }
     }
 
-    private static void ALoadTellsItsProgress(Fixture with)
+    private static void ALoadReportsItsProgress(Fixture with)
     {
         long told = 0, all = -1;
         var options = new ModelOptions

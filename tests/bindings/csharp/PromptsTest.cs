@@ -14,8 +14,8 @@ public static class PromptsTest
     public static int Main(string[] arguments)
     {
         return Fixture.Run(arguments, AChatTemplateRendersAConversation, AMatcherFollowsAText,
-            ANegativePromptLeadsAwayByItsScale, APromptOfPartsIsThePrompt, MessagesAndTextArePartsOfAPrompt,
-            BiasesOfOneValueAndOfSeveralArrive, ALastEventHasItsUsage, TheLogComesAsEvents, EachCodeHasAClass);
+            ANegativePromptWorksByItsScale, APromptOfPartsEqualsTheWholePrompt, MessagesAndTextArePartsOfAPrompt,
+            BiasesOfOneAndOfSeveralValuesTakeEffect, ALastEventHasItsUsage, TheLogArrivesAsEvents, EachCodeHasAClass);
     }
 
     private static void AChatTemplateRendersAConversation(Fixture with)
@@ -54,7 +54,7 @@ public static class PromptsTest
             return Drain(job, FinishReason.Length);
     }
 
-    private static void ANegativePromptLeadsAwayByItsScale(Fixture with)
+    private static void ANegativePromptWorksByItsScale(Fixture with)
     {
         Check(Run(with, Guided(0)) == Run(with, Greedy("A big dog", 20)), "not the text after the negative prompt");
         string away = Run(with, Guided(3));
@@ -93,7 +93,7 @@ public static class PromptsTest
         Refused(ErrorCode.Format, "", () => with.Model.CreateConstraint(ConstraintKind.Regex, "("));
     }
 
-    private static void APromptOfPartsIsThePrompt(Fixture with)
+    private static void APromptOfPartsEqualsTheWholePrompt(Fixture with)
     {
         int[] tokens = with.Model.Encode(with.Prompt);
         Request request = Greedy("another", 48);
@@ -105,7 +105,7 @@ public static class PromptsTest
         Refused(ErrorCode.NotFound, "nobody", () => with.Cache.Submit(request));
     }
 
-    private static void BiasesOfOneValueAndOfSeveralArrive(Fixture with)
+    private static void BiasesOfOneAndOfSeveralValuesTakeEffect(Fixture with)
     {
         foreach (double other in new[] { 1e6, -5 })
         {
@@ -141,7 +141,7 @@ public static class PromptsTest
         }
     }
 
-    private static void TheLogComesAsEvents(Fixture with)
+    private static void TheLogArrivesAsEvents(Fixture with)
     {
         using (EventQueue queue = with.Runtime.CreateQueue())
         {

@@ -16,8 +16,8 @@ public static class ResponsesTest
 
     public static int Main(string[] arguments)
     {
-        return Fixture.Run(arguments, AnAnswerIsReadAsTextAndCalls, TheDialectIsToldByTheTemplate,
-            AJobIsConstrainedToACall, AModelIsExchangedWhileJobsRun, AnAliasGoesToItsFallbackAndSaysWhy);
+        return Fixture.Run(arguments, AnAnswerIsParsedIntoTextAndCalls, TheDialectFollowsFromTheTemplate,
+            AJobIsConstrainedToACall, AModelIsExchangedWhileJobsRun, AnAliasUsesItsFallbackAndReportsWhy);
     }
 
     private static List<ResponseEvent> Read(ResponseParser parser, params string[] pieces)
@@ -39,7 +39,7 @@ public static class ResponsesTest
         return string.Concat(events.Where(piece => piece.Kind == kind).Select(piece => piece.Text));
     }
 
-    private static void AnAnswerIsReadAsTextAndCalls(Fixture with)
+    private static void AnAnswerIsParsedIntoTextAndCalls(Fixture with)
     {
         const string answer = "<think>é?</think>Well.\n<tool_call>\n" +
             "{\"name\": \"say\", \"arguments\": {\"word\": \"upon\"}}\n</tool_call>";
@@ -71,7 +71,7 @@ public static class ResponsesTest
         }
     }
 
-    private static void TheDialectIsToldByTheTemplate(Fixture with)
+    private static void TheDialectFollowsFromTheTemplate(Fixture with)
     {
         using (ChatTemplate hermes = ChatTemplate.Create("{{ '<tool_call>{\"name\": ' }}"))
         using (ChatTemplate plain = ChatTemplate.Create("{{ messages }}"))
@@ -198,7 +198,7 @@ public static class ResponsesTest
         }
     }
 
-    private static void AnAliasGoesToItsFallbackAndSaysWhy(Fixture with)
+    private static void AnAliasUsesItsFallbackAndReportsWhy(Fixture with)
     {
         Alias alias = with.Runtime.CreateAlias("chat");
         using (Cache cache = with.Model.CreateCache(2048)) alias.AddFallback(cache);

@@ -13,7 +13,7 @@ public static class StoryTest
     public static int Main(string[] arguments)
     {
         return Fixture.Run(arguments, Streams, TextSurvives, Cancels, Errors, AForgottenPromptIsRefused,
-            ANamespaceIsUnicodeWhereverItIsNamed, DisposeWhileWaiting, DisposedRefuses);
+            ANamespaceIsUnicodeInEveryCall, DisposeEndsTheWaitOfAnotherThread, DisposedRefuses);
     }
 
     private static void Streams(Fixture with)
@@ -59,7 +59,7 @@ public static class StoryTest
         Refused(ErrorCode.InvalidArgument, "prompt", () => with.Cache.Submit(new Request { MaxNewTokens = 1 }));
     }
 
-    private static void ANamespaceIsUnicodeWhereverItIsNamed(Fixture with)
+    private static void ANamespaceIsUnicodeInEveryCall(Fixture with)
     {
         const string Broken = "caf\ud800";
         Request request = Greedy("a", 1);
@@ -78,7 +78,7 @@ public static class StoryTest
         }
     }
 
-    private static void DisposeWhileWaiting(Fixture with)
+    private static void DisposeEndsTheWaitOfAnotherThread(Fixture with)
     {
         Job job = with.Cache.Submit(Greedy("Once upon a time", 1000));
         var reader = new Thread(() =>

@@ -12,7 +12,7 @@ internal static class WaitsTest
 {
     private static int Main(string[] arguments)
     {
-        return Fixture.Run(arguments, AThousandWaitsHoldNoThread, ATokenOfASubmitEndsTheJob, AsyncTellsTheSameStory,
+        return Fixture.Run(arguments, AThousandWaitsBlockNoThread, ATokenOfASubmitEndsTheJob, AsyncGeneratesTheSameText,
             AQueueIsAwaited, ATokenEndsAWaitInAQueue);
     }
 
@@ -49,7 +49,7 @@ internal static class WaitsTest
         }
     }
 
-    private static void AThousandWaitsHoldNoThread(Fixture with)
+    private static void AThousandWaitsBlockNoThread(Fixture with)
     {
         const int count = 1000;
         Request endless = Fixture.Greedy("Once", 1900);
@@ -130,7 +130,7 @@ internal static class WaitsTest
         }
     }
 
-    private static void AsyncTellsTheSameStory(Fixture with)
+    private static void AsyncGeneratesTheSameText(Fixture with)
     {
         var text = new StringBuilder();
         using (Job job = with.Cache.Submit(Fixture.Greedy(with.Prompt, 24)))

@@ -132,7 +132,7 @@ public final class CancelsTest {
               job.waitFor(FOREVER);
             }
           } catch (QuireException ended) {
-            check(Thread.currentThread().isInterrupted(), "the interrupt is gone");
+            check(Thread.currentThread().isInterrupted(), "the interrupt flag was cleared");
             thrown.set(ended);
           }
         });

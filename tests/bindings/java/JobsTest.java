@@ -63,10 +63,10 @@ public final class JobsTest {
     Fixture.run(arguments, "every method of a closed object refuses", JobsTest::closedObjects);
     Fixture.run(arguments, "shutdown ends every job", JobsTest::shutdown);
     Fixture.run(arguments, "a job is paused, resumed and forked", JobsTest::pauses);
-    Fixture.run(arguments, "events tell progress and probabilities", JobsTest::eventsTell);
-    Fixture.run(arguments, "settings arrive, and are refused by name", JobsTest::settings);
+    Fixture.run(arguments, "events report progress and probabilities", JobsTest::eventsTell);
+    Fixture.run(arguments, "settings take effect and are refused by name", JobsTest::settings);
     Fixture.run(arguments, "scores and embeddings", JobsTest::scores);
-    Fixture.run(arguments, "figures add up", JobsTest::figures);
+    Fixture.run(arguments, "statistics add up", JobsTest::figures);
     Fixture.run(arguments, "models and devices are described", JobsTest::descriptions);
   }
 

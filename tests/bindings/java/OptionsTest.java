@@ -42,18 +42,18 @@ public final class OptionsTest {
 
   public static void main(String[] arguments) throws Exception {
     Fixture.run(arguments, "cache options are refused by name", OptionsTest::cacheOptionsAreRefused);
-    Fixture.run(arguments, "cache options arrive", OptionsTest::cacheOptionsArrive);
-    Fixture.run(arguments, "quotas hold but where a namespace has its own", OptionsTest::quotasHold);
+    Fixture.run(arguments, "cache options reach the cache", OptionsTest::cacheOptionsArrive);
+    Fixture.run(arguments, "quotas hold for namespaces without their own", OptionsTest::quotasHold);
     Fixture.run(arguments, "pins keep pages within their limit", OptionsTest::pinsKeepPages);
-    Fixture.run(arguments, "a queue follows what becomes of pages", OptionsTest::followsPages);
-    Fixture.run(arguments, "a plan tells bytes by kind and device", OptionsTest::plans);
-    Fixture.run(arguments, "a model split by bytes tells the same story", OptionsTest::splits);
+    Fixture.run(arguments, "a queue gets page events", OptionsTest::followsPages);
+    Fixture.run(arguments, "a plan reports bytes by kind and device", OptionsTest::plans);
+    Fixture.run(arguments, "a model split by bytes generates the same text", OptionsTest::splits);
     Fixture.run(arguments, "model options are refused by name", OptionsTest::modelOptionsAreRefused);
     Fixture.run(arguments, "shards are named", OptionsTest::shards);
-    Fixture.run(arguments, "weights leave and come back", OptionsTest::residency);
-    Fixture.run(arguments, "a scope loads no more than it says", OptionsTest::scopes);
+    Fixture.run(arguments, "weights are evicted and reloaded", OptionsTest::residency);
+    Fixture.run(arguments, "a scope loads only its parts", OptionsTest::scopes);
     Fixture.run(arguments, "a cancel ends a load", OptionsTest::cancelsALoad);
-    Fixture.run(arguments, "a load tells its progress", OptionsTest::tellsProgress);
+    Fixture.run(arguments, "a load reports its progress", OptionsTest::tellsProgress);
   }
 
   private static void shards(Fixture with) {
@@ -255,7 +255,7 @@ public final class OptionsTest {
     Cancel cancel = new Cancel();
     ModelOptions options = new ModelOptions().cancel(cancel);
     with.runtime.loadModel(with.path, options).close();
-    check(!cancel.isTriggered(), "nobody triggered it");
+    check(!cancel.isTriggered(), "it was not triggered");
     cancel.trigger();
     cancel.trigger();
     check(cancel.isTriggered(), "it is not triggered");

@@ -33,10 +33,10 @@ public final class PromptsTest {
   public static void main(String[] arguments) throws Exception {
     Fixture.run(arguments, "a chat template renders a conversation", PromptsTest::renders);
     Fixture.run(arguments, "a matcher follows a text", PromptsTest::matches);
-    Fixture.run(arguments, "a negative prompt leads away by its scale", PromptsTest::guides);
-    Fixture.run(arguments, "a prompt of parts is the prompt", PromptsTest::parts);
+    Fixture.run(arguments, "a negative prompt works by its scale", PromptsTest::guides);
+    Fixture.run(arguments, "a prompt of parts equals the whole prompt", PromptsTest::parts);
     Fixture.run(arguments, "a last event has its usage", PromptsTest::usage);
-    Fixture.run(arguments, "the log comes as events", PromptsTest::logs);
+    Fixture.run(arguments, "the log arrives as events", PromptsTest::logs);
   }
 
   private static void renders(Fixture with) {

@@ -34,11 +34,11 @@ public final class ResponsesTest {
   private ResponsesTest() {}
 
   public static void main(String[] arguments) throws Exception {
-    Fixture.run(arguments, "an answer is read as text and calls", ResponsesTest::reads);
-    Fixture.run(arguments, "the dialect is told by the template", ResponsesTest::detects);
+    Fixture.run(arguments, "an answer is parsed into text and calls", ResponsesTest::reads);
+    Fixture.run(arguments, "the dialect follows from the template", ResponsesTest::detects);
     Fixture.run(arguments, "a job is constrained to a call", ResponsesTest::constrains);
     Fixture.run(arguments, "a model is exchanged while jobs run", ResponsesTest::exchanges);
-    Fixture.run(arguments, "an alias goes to its fallback and says why", ResponsesTest::fallsBack);
+    Fixture.run(arguments, "an alias uses its fallback and reports why", ResponsesTest::fallsBack);
   }
 
   private static List<ResponseEvent> events(ResponseParser parser, String... pieces) {

@@ -28,11 +28,11 @@ public final class StoryTest {
   public static void main(String[] arguments) throws Exception {
     Fixture.run(arguments, "streams the text of the command", StoryTest::streams);
     Fixture.run(arguments, "text survives the tokenizer", StoryTest::textSurvives);
-    Fixture.run(arguments, "cancel ends a job and leaves its neighbour", StoryTest::cancels);
-    Fixture.run(arguments, "errors name what is at fault", StoryTest::errors);
+    Fixture.run(arguments, "cancel ends one job and no other", StoryTest::cancels);
+    Fixture.run(arguments, "errors name the fault", StoryTest::errors);
     Fixture.run(arguments, "a forgotten prompt is refused", StoryTest::forgottenPrompt);
-    Fixture.run(arguments, "a namespace is Unicode wherever it is named", StoryTest::namespaces);
-    Fixture.run(arguments, "close while another thread waits", StoryTest::closeWhileWaiting);
+    Fixture.run(arguments, "a namespace is Unicode in every call", StoryTest::namespaces);
+    Fixture.run(arguments, "close ends the wait of another thread", StoryTest::closeWhileWaiting);
     Fixture.run(arguments, "closed objects refuse", StoryTest::closedRefuses);
   }
 

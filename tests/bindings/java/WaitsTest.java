@@ -29,10 +29,10 @@ public final class WaitsTest {
   private WaitsTest() {}
 
   public static void main(String[] arguments) throws Exception {
-    Fixture.run(arguments, "a thousand waits hold no thread of the library", WaitsTest::crowd);
-    Fixture.run(arguments, "streams leave the carriers of other threads alone", WaitsTest::ticks);
+    Fixture.run(arguments, "a thousand waits block no thread of the library", WaitsTest::crowd);
+    Fixture.run(arguments, "streams do not delay other virtual threads", WaitsTest::ticks);
     Fixture.run(arguments, "an interrupt ends the wait, a cancelled future the job", WaitsTest::cancels);
-    Fixture.run(arguments, "iterator, stream and publisher tell the same story", WaitsTest::shapes);
+    Fixture.run(arguments, "iterator, stream and publisher give the same text", WaitsTest::shapes);
   }
 
   private static int numThreads() {
@@ -105,8 +105,8 @@ public final class WaitsTest {
       threads.add(start(() -> {
         try {
           over.await();
-        } catch (InterruptedException nobody) {
-          throw new AssertionError(nobody);
+        } catch (InterruptedException unexpected) {
+          throw new AssertionError(unexpected);
         }
       }));
     }
@@ -145,7 +145,7 @@ public final class WaitsTest {
       cpu = cpuTime() - cpu;
       woken = wakeups() - woken;
       System.out.printf("%s threads: %d native ones more, %d wakeups, %.1f %% of a core, a collection in %.1f ms, before "
-          + "in %.1f ms, beside threads on a latch in %.1f ms%n", virtual ? "virtual" : "platform", more, woken, cpu / 1e7,
+          + "in %.1f ms, with as many threads on a latch in %.1f ms%n", virtual ? "virtual" : "platform", more, woken, cpu / 1e7,
           collection(), alone, beside);
       check(cache.stats().steps() == steps && woken < 50, woken + " wakeups while nothing happens");
       jobs.forEach(Job::cancel);

@@ -52,9 +52,9 @@ func templateSource(config server.ModelConfig) string {
 	if err != nil {
 		return ""
 	}
-	var says struct {
+	var tokenizer struct {
 		ChatTemplate json.RawMessage `json:"chat_template"` // a text, or several with names
 	}
-	_ = json.Unmarshal(text, &says)
-	return string(says.ChatTemplate)
+	_ = json.Unmarshal(text, &tokenizer)
+	return string(tokenizer.ChatTemplate)
 }

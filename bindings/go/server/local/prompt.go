@@ -73,7 +73,7 @@ func setThinking(input map[string]json.RawMessage, effort string) {
 		return
 	}
 	set := func(name string, value interface{}) {
-		if _, says := input[name]; !says {
+		if _, exists := input[name]; !exists {
 			input[name], _ = json.Marshal(value)
 		}
 	}
@@ -103,7 +103,7 @@ func templateMessages(text json.RawMessage) (json.RawMessage, error) {
 		if content != nil {
 			message["content"] = content
 		}
-		if _, says := message["reasoning_content"]; !says && message["reasoning"] != nil {
+		if _, exists := message["reasoning_content"]; !exists && message["reasoning"] != nil {
 			message["reasoning_content"] = message["reasoning"]
 		}
 		delete(message, "reasoning")

@@ -20,16 +20,16 @@ func recommends(directory string) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	var says struct {
+	var generation struct {
 		DoSample bool `json:"do_sample"`
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &says)
+		err = json.Unmarshal(text, &generation)
 	}
 	if err != nil {
 		return false, fmt.Errorf("generation_config.json: %w", err)
 	}
-	return says.DoSample, nil
+	return generation.DoSample, nil
 }
 
 // fillSampling takes the settings of the client, otherwise those that the model's authors recommend,

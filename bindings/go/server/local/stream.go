@@ -79,7 +79,7 @@ func (s *stream) pieces(event *quire.Event) []server.Piece {
 		}
 		return []server.Piece{{Kind: server.PieceText, Text: event.Text}}
 	}
-	if piece, says := s.answer.piece(event); says {
+	if piece, ok := s.answer.piece(event); ok {
 		return []server.Piece{piece}
 	}
 	return nil

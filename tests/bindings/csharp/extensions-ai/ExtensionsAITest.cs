@@ -26,10 +26,10 @@ internal static class ExtensionsAITest
     private const string Tools = "[{\"type\": \"function\", \"function\": {\"name\": \"weather\", \"description\": \"of a city\", "
         + "\"parameters\": " + Schema + "}}]";
 
-    public static int Main(string[] arguments) => Fixture.Run(arguments, AnAnswerIsThatOfTheJob, ADirectoryIsAModel,
-        ServicesAreFound, AContainerHasThem, ToolsAreCalledAndTheirResultsRead, AnAnswerKeepsToItsSchema,
-        ThoughtsAreToldApart, OptionsArriveAndAreRefusedByName, WaitsHoldNoThread, ACancelEndsTheJob,
-        VectorsAreThoseOfTheJobs);
+    public static int Main(string[] arguments) => Fixture.Run(arguments, AnAnswerEqualsThatOfTheJob, ADirectoryIsAModel,
+        ServicesAreFound, AContainerHasThem, ToolsAreCalledAndTheirResultsRead, AnAnswerMatchesItsSchema,
+        ReasoningIsSeparatedFromTheAnswer, OptionsTakeEffectAndAreRefusedByName, WaitsBlockNoThread, ACancelEndsTheJob,
+        VectorsEqualThoseOfTheJobs);
 
     private static JsonElement Json(string text) => JsonDocument.Parse(text).RootElement;
 
@@ -80,7 +80,7 @@ internal static class ExtensionsAITest
         body(new ChatEngine(with.Model, with.Cache) { ChatTemplate = chat, Thinks = false });
     }
 
-    private static void AnAnswerIsThatOfTheJob(Fixture with)
+    private static void AnAnswerEqualsThatOfTheJob(Fixture with)
     {
         var same = new Request { Temperature = 0, MaxNewTokens = 24 };
         same.Parts.Add(PromptPart.OfMessages("[{\"role\": \"system\", \"content\": \"Speak.\"}, "
@@ -195,7 +195,7 @@ internal static class ExtensionsAITest
         Fixture.Check(next.Usage.InputTokenCount == TokensOf(engine, said, true), next.Usage.InputTokenCount);
     }
 
-    private static void AnAnswerKeepsToItsSchema(Fixture with)
+    private static void AnAnswerMatchesItsSchema(Fixture with)
     {
         IChatClient client = new ChatEngine(with.Model, with.Cache).AsChatClient();
         ChatOptions options = Greedy(100);
@@ -210,7 +210,7 @@ internal static class ExtensionsAITest
         Fixture.Check(!Answer(client, Asked(), options).Text.Contains("{"), "text is not free");
     }
 
-    private static void ThoughtsAreToldApart(Fixture with) => WithCalls(with, Template + "<think>\n", engine =>
+    private static void ReasoningIsSeparatedFromTheAnswer(Fixture with) => WithCalls(with, Template + "<think>\n", engine =>
     {
         string text = Answer(engine.AsChatClient(), Asked(), Greedy(12)).Text;
         engine.Thinks = true;
@@ -220,7 +220,7 @@ internal static class ExtensionsAITest
         Fixture.Check(response.Usage.AdditionalCounts["OutputTokenDetails.ReasoningTokenCount"] > 0, "reasoning tokens");
     });
 
-    private static void OptionsArriveAndAreRefusedByName(Fixture with)
+    private static void OptionsTakeEffectAndAreRefusedByName(Fixture with)
     {
         IChatClient client = new ChatEngine(with.Model, with.Cache).AsChatClient();
         var seeded = new ChatOptions { Seed = 7, Temperature = 1, TopP = 0.9f, TopK = 50, MaxOutputTokens = 24,
@@ -259,10 +259,10 @@ internal static class ExtensionsAITest
             Fixture.Check(failure.Message.Contains(says), failure.Message);
             return;
         }
-        throw new Exception("no " + typeof(T).Name + " that says " + says);
+        throw new Exception("no " + typeof(T).Name + " that contains " + says);
     }
 
-    private static void WaitsHoldNoThread(Fixture with)
+    private static void WaitsBlockNoThread(Fixture with)
     {
         IChatClient client = new ChatEngine(with.Model, with.Cache).AsChatClient();
         int before = System.Diagnostics.Process.GetCurrentProcess().Threads.Count;
@@ -308,7 +308,7 @@ internal static class ExtensionsAITest
         EndsWithinStep(with, with.Cache.Stats().NewTokens);
     }
 
-    private static void VectorsAreThoseOfTheJobs(Fixture with)
+    private static void VectorsEqualThoseOfTheJobs(Fixture with)
     {
         using var generator = new ChatEngine(with.Model, with.Cache).AsEmbeddingGenerator();
         string[] texts = { "a king", "a dog that barks", "a king" };

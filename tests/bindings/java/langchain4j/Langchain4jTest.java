@@ -74,17 +74,17 @@ public final class Langchain4jTest {
   private Langchain4jTest() {}
 
   public static void main(String[] arguments) throws Exception {
-    Fixture.run(arguments, "an answer is that of the job, whole, streamed and as a future", Langchain4jTest::texts);
+    Fixture.run(arguments, "an answer equals that of the job, whole, streamed and as a future", Langchain4jTest::texts);
     Fixture.run(arguments, "a directory is a model", Langchain4jTest::loads);
     Fixture.run(arguments, "tools are called, and their results read", Langchain4jTest::calls);
-    Fixture.run(arguments, "an answer keeps to its schema", Langchain4jTest::formats);
-    Fixture.run(arguments, "thoughts are told apart", Langchain4jTest::thinks);
+    Fixture.run(arguments, "an answer matches its schema", Langchain4jTest::formats);
+    Fixture.run(arguments, "reasoning is separated from the answer", Langchain4jTest::thinks);
     Fixture.run(arguments, "events follow the demand", Langchain4jTest::demand);
-    Fixture.run(arguments, "waits hold no thread", Langchain4jTest::threads);
-    Fixture.run(arguments, "a cancel ends the job and tells nothing more", Langchain4jTest::cancels);
+    Fixture.run(arguments, "waits block no thread", Langchain4jTest::threads);
+    Fixture.run(arguments, "a cancel ends the job and its events", Langchain4jTest::cancels);
     Fixture.run(arguments, "failures are langchain4j's, with code and line", Langchain4jTest::failures);
-    Fixture.run(arguments, "a handler that throws is told and goes on", Langchain4jTest::throwing);
-    Fixture.run(arguments, "vectors are those of the jobs", Langchain4jTest::embeds);
+    Fixture.run(arguments, "an exception of a handler is reported and the stream continues", Langchain4jTest::throwing);
+    Fixture.run(arguments, "vectors equal those of the jobs", Langchain4jTest::embeds);
     Fixture.run(arguments, "texts are ordered by the likelihood of the query", Langchain4jTest::scores);
   }
 
@@ -292,7 +292,7 @@ public final class Langchain4jTest {
     @Override
     public void onNext(ChatModelStreamingEvent event) {
       events.add(event);
-      check(events.size() <= asked, "an event that nobody asked for");
+      check(events.size() <= asked, "more events than requested");
       ask();
     }
 

@@ -62,13 +62,13 @@ public final class SpringAiTest {
   private SpringAiTest() {}
 
   public static void main(String[] arguments) throws Exception {
-    Fixture.run(arguments, "an answer is that of the job, whole and streamed", SpringAiTest::texts);
+    Fixture.run(arguments, "an answer equals that of the job, whole and streamed", SpringAiTest::texts);
     Fixture.run(arguments, "tools are called, and their results read", SpringAiTest::calls);
-    Fixture.run(arguments, "an answer keeps to its schema", SpringAiTest::formats);
-    Fixture.run(arguments, "thoughts are told apart", SpringAiTest::thinks);
+    Fixture.run(arguments, "an answer matches its schema", SpringAiTest::formats);
+    Fixture.run(arguments, "reasoning is separated from the answer", SpringAiTest::thinks);
     Fixture.run(arguments, "a stream follows its demand, and a cancel ends the job", SpringAiTest::cancels);
     Fixture.run(arguments, "failures have code and line", SpringAiTest::failures);
-    Fixture.run(arguments, "vectors are those of the jobs", SpringAiTest::embeds);
+    Fixture.run(arguments, "vectors equal those of the jobs", SpringAiTest::embeds);
     Fixture.run(arguments, "an application has the models that its properties name", SpringAiTest::configures);
     System.exit(0); // otherwise Reactor's threads would keep the program alive
   }
@@ -86,7 +86,7 @@ public final class SpringAiTest {
 
       @Override
       public String call(String arguments) {
-        throw new AssertionError("whoever asks runs the tools");
+        throw new AssertionError("the caller runs the tools");
       }
     };
   }
@@ -276,7 +276,7 @@ public final class SpringAiTest {
       check(context.getBeansOfType(ChatModel.class).isEmpty(), "another model is named");
     }
     try (ConfigurableApplicationContext context = application()) {
-      check(context.getBeansOfType(ChatEngine.class).isEmpty(), "a model that nobody has named");
+      check(context.getBeansOfType(ChatEngine.class).isEmpty(), "a model without a name in the properties");
     }
   }
 }

@@ -108,7 +108,7 @@ func serve(t *testing.T) *process {
 func (p *process) logged(message string) map[string]interface{} {
 	p.t.Helper()
 	var found map[string]interface{}
-	p.eventually("the log says: "+message, func() bool {
+	p.eventually("the log contains: "+message, func() bool {
 		p.mutex.Lock()
 		defer p.mutex.Unlock()
 		for _, line := range p.lines {
@@ -253,7 +253,7 @@ func TestASecondSignalEndsTheServerAtOnce(t *testing.T) {
 	}
 	rest, _ := io.ReadAll(lines)
 	if strings.Contains(string(rest), "[DONE]") {
-		t.Error("the stream says that it is complete")
+		t.Error("the stream ended as if it were complete")
 	}
 }
 

@@ -195,7 +195,7 @@ def main(server, model):
     at_random, by_events = found_tokens(server, model, False), found_tokens(server, model, True)
     print(f"tokens found in caches: {at_random} at random, {by_events} by page events")
     routed_found = found_behind_router(server, model)
-    print("found by prompts behind the router:", routed_found)
+    print("found by prompts through the router:", routed_found)
     ends = kill_one(server, model)
     print("with a replica killed:", ends)
     assert by_events >= WANTED_RATIO * at_random

@@ -151,7 +151,7 @@ func (k *knownPages) take(number, batch []byte) {
 	k.next++
 	value, rest := unpack(k.t, batch)
 	if len(rest) != 0 {
-		k.t.Fatalf("%d bytes behind the batch", len(rest))
+		k.t.Fatalf("%d bytes after the batch", len(rest))
 	}
 	for _, entry := range value.([]interface{})[1].([]interface{}) {
 		event := entry.(map[string]interface{})
@@ -278,7 +278,7 @@ func TestARenderedPromptHasTheTokensOfPageEvents(t *testing.T) {
 		t.Fatalf("%d prompts, of %d tokens", len(prompts), read.Usage.Prompt)
 	}
 	first := fmt.Sprint(prompts[0].Tokens[:256])
-	f.eventually("a page is told that begins the prompt", func() bool {
+	f.eventually("a page with the beginning of the prompt is published", func() bool {
 		known := &knownPages{t: t, tokens: map[uint64][]interface{}{}}
 		known.catchUp(replay)
 		for _, tokens := range known.tokens {

@@ -101,7 +101,7 @@ func TestAnEvictedModelFinishesItsRequestsFirst(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
 		t.Fatal(err, string(rest[len(rest)-200:]))
 	}
-	f.eventually("it is gone", func() bool { return f.engine.States()["story"] == "on disk" })
+	f.eventually("the model is unloaded", func() bool { return f.engine.States()["story"] == "on disk" })
 	var got answer
 	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)
 	if loads := strings.Count(f.log.String(), "a model was loaded"); loads != 2 {
@@ -182,7 +182,7 @@ func TestANewConfigurationReplacesChangedModels(t *testing.T) {
 	other.Models = map[string]server.ModelConfig{"other": {Path: modelPath(t)}}
 	f.engine.Configure(&other)
 	if _, err := f.engine.Open(context.Background(), "story"); err == nil {
-		t.Error("a model that is gone was opened")
+		t.Error("an unloaded model was opened")
 	}
 }
 
@@ -220,14 +220,14 @@ func TestMetricsListEachFamilyOnce(t *testing.T) {
 		line := lines.Text()
 		if fields := strings.Fields(line); fields[0] == "#" {
 			if fields[1] == "TYPE" && families[fields[2]] {
-				t.Errorf("%s stands twice", fields[2])
+				t.Errorf("%s appears twice", fields[2])
 			}
 			families[fields[2]] = families[fields[2]] || fields[1] == "TYPE"
 			continue
 		}
 		parts := sample.FindStringSubmatch(line)
 		if parts == nil || samples[parts[1]+parts[2]] {
-			t.Errorf("%q is no sample, or stands twice", line)
+			t.Errorf("%q is no sample, or appears twice", line)
 			continue
 		}
 		samples[parts[1]+parts[2]] = true
