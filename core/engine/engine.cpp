@@ -24,7 +24,7 @@ void fill_lane(Lane& lane, TokenIds prompt, int32_t num_new_tokens) {
   lane.tokens.reserve(lane.tokens.size() + static_cast<size_t>(num_new_tokens) + 1);
 }
 
-// Everything a job needs until its first step, made on the caller's thread.
+// Creates everything that a job needs until its first step, on the caller's thread.
 std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
   const EngineParts& parts = core.parts();
   SamplerState sampler(request.sampling, parts.num_tokens);
@@ -56,14 +56,14 @@ std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
     record->stop_tokens.insert(record->stop_tokens.end(), parts.end_tokens.begin(), parts.end_tokens.end());
   }
   if (own.kind == JobKind::score) {
-    own.reuse_prefix = false;  // the logits after every token are wanted
+    own.reuse_prefix = false;  // a log probability needs the logits after every token
     record->output.scores.resize(lane.tokens.size() - 1);
     if (own.want_raw_logits) {
       record->output.raw_logits.resize(lane.tokens.size() * static_cast<size_t>(parts.num_tokens));
     }
   }
   if (own.kind == JobKind::embed) {
-    // Keys and values can be found in the cache, states cannot.
+    // Mean pooling needs the hidden states of all tokens; the prefix cache has only keys and values.
     if (own.pooling == Pooling::mean) own.reuse_prefix = false;
     const auto columns = static_cast<size_t>(core.limits().hidden_size);
     record->pool.sum.resize(columns);
@@ -102,7 +102,8 @@ std::shared_ptr<Engine> Engine::create(std::shared_ptr<Runtime> runtime, EngineP
                                        const EngineOptions& options) {
   check_options(options, parts);
   auto core = std::make_shared<EngineThread>(runtime, std::move(parts), options);
-  std::shared_ptr<Engine> cache(new Engine(std::move(runtime), core));  // closes the core on failure
+  // ~Engine closes the thread if the rest throws
+  std::shared_ptr<Engine> cache(new Engine(std::move(runtime), core));
   if (core->loop().is_elastic()) core->runtime().memory_reclaimers().add(core);
   if (options.start_thread) core->start();
   return cache;
@@ -117,8 +118,8 @@ Engine::~Engine() {
 
 namespace {
 
-// Different with each call, and no state of the process: where the system has no randomness, the time will
-// do.
+// Returns a seed that differs with each call and needs no state of the process. Falls back to the clock if
+// the system has no random source.
 uint64_t random_seed() {
   uint64_t seed = 0;
   if (::getentropy(&seed, sizeof seed) == 0) return seed;

@@ -1,4 +1,5 @@
-// The paged KV cache of one model, the scheduler that owns it, and the thread that runs it.
+// The engine of one model: a paged KV cache with a prefix cache, a scheduler with continuous batching, and
+// the thread that runs the steps.
 #pragma once
 
 #include <cstdint>
@@ -24,58 +25,61 @@ namespace quire {
 class EngineThread;
 struct PageFollowing;
 
-// Any thread may call anything. Jobs keep their cache alive.
+// Thread-safe. Each job keeps its engine alive.
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
-  // Starts the engine's thread. Throws ErrorCode::invalid_argument naming the option, or
-  // ErrorCode::out_of_memory where no thread can be had; nothing stays then.
+  // Creates an engine and starts its thread. Throws ErrorCode::invalid_argument naming the option, or
+  // ErrorCode::out_of_memory if no thread can be started; then nothing stays allocated.
   static std::shared_ptr<Engine> create(std::shared_ptr<Runtime> runtime, EngineParts parts,
                                         const EngineOptions& options);
-  // Closes, unless it was closed or abandoned.
+  // Closes the engine unless it is already closed or abandoned.
   ~Engine();
 
-  // Checks everything that can be checked, and throws naming the field: invalid_argument, capacity (queue
-  // full, or can never fit), quota, deadline (cannot be met), closed, or the engine's own error. A job that
-  // was refused leaves nothing.
+  // Queues a job. Checks the request completely first and throws naming the field: invalid_argument, capacity
+  // (queue full, or the job can never fit), quota, deadline (cannot be met), closed, or the engine's own
+  // error. A rejected job leaves no state.
   std::shared_ptr<Job> submit(JobRequest request);
-  // num_jobs jobs for one prompt, which is computed once; seeds count up from the request's. All or none.
+  // Queues num_jobs jobs with the same prompt, which is computed once. Their seeds count up from the
+  // request's. Queues all or none.
   std::vector<std::shared_ptr<Job>> submit_many(const JobRequest& request, int32_t num_jobs);
 
-  // How many of the tokens a job with this prompt would find in the cache now, in whole pages and copied
-  // part of a page. Waits for at most one step; throws ErrorCode::timeout.
+  // Returns the number of prompt tokens that are in the prefix cache now, counting whole pages and the part
+  // of a page that would be copied. Waits for at most one step; throws ErrorCode::timeout.
   int32_t query_prefix(const TokenIds& prompt, const std::string& name_space, const Wait& wait);
-  // Keeps the cached whole pages of this prefix until time_to_live has passed or unpin; 0 is until unpin.
-  // Throws ErrorCode::quota beyond the limits, ErrorCode::not_found where not even one page is cached.
+  // Protects the cached whole pages of this prefix from eviction until time_to_live has passed (0: no limit)
+  // or until unpin. Throws ErrorCode::quota beyond the limits, ErrorCode::not_found if not even one page is
+  // cached.
   PinId pin_prefix(const TokenIds& prompt, const std::string& name_space, Duration time_to_live,
                    const Wait& wait);
-  // No-op for a pin that is gone.
+  // Does nothing if the pin no longer exists.
   void unpin(PinId pin);
 
-  // From now on the queue gets what becomes of the pages, after what is there now.
+  // Subscribes a queue to page events. The pages that are cached now are reported first, then every change.
   void follow_pages(PageFollowing following);
 
-  // Change what namespaces may take from now on; what is beyond it already stays. `name` null: of every
-  // namespace that has no quota of its own.
+  // Changes the quota of the namespace, or with a null `name` that of all namespaces without one of their
+  // own. Jobs and pages that already exceed a new limit stay.
   void change_quota(const std::string* name, const std::function<void(NamespaceQuota&)>& change);
 
-  // EngineOptions::device_weight of a cache in use.
+  // Changes EngineOptions::device_weight of a running engine.
   void set_device_weight(double weight) noexcept;
 
   CacheStats stats() const;
-  // The same with histograms, and with the figures of each namespace.
+  // Returns the same with histograms, and with the numbers of each namespace.
   CacheMetrics metrics() const;
-  // Counters and histograms of this cache in the Prometheus text format; `label` names the cache in it.
+  // Returns counters and histograms in the Prometheus text format; `label` is the value of the cache's label.
   std::string metrics_text(const std::string& label) const;
 
-  // Ends every job with ErrorCode::closed, wakes every waiter, refuses what comes later, and stops the
-  // thread. From any thread, twice is once; the second caller waits for the first. Where a device hangs,
-  // gives up after close_timeout and leaves the thread to itself.
+  // Ends every job with ErrorCode::closed, wakes every waiter, rejects later submissions, and stops the
+  // thread. Any thread may call it, also repeatedly: a second caller waits for the first. If a device hangs,
+  // gives up after close_timeout and leaves the thread running.
   void close() noexcept;
-  // The same, waiting for the step in progress no longer than that: a later call goes on with it.
+  // Does the same, but waits for the running step only as long as `wait` permits. A later call continues the
+  // close.
   WaitEnd close(const Wait& wait);
   bool closed() const;
-  // The same without waiting, for a caller that drops the last reference and must not wait for a step: the
-  // thread ends by itself after the step in progress, and the pages go with it.
+  // Does the same without waiting, for a caller that drops the last reference and must not wait for a step:
+  // the thread ends by itself after the running step and frees the pages.
   void abandon() noexcept;
 
   const ExecutorLimits& limits() const;

@@ -50,7 +50,7 @@ void Job::cancel() noexcept {
   cache_->thread().queue().request_cancel();
 }
 
-// A job that is over by the time the engine looks is left as it is, and so is a closed cache's.
+// Applies `change` on the engine's thread, unless the job has finished by then or the engine is closed.
 template <typename Change>
 void Job::change(Change change) {
   if (channel_->over()) return;
@@ -90,8 +90,8 @@ void Job::rewind(int32_t num_new_tokens) {
 
 std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
   if (channel_->kind != JobKind::generate) {
-    throw Error(ErrorCode::invalid_argument, "job {} generates nothing that a fork could go on from",
-                id().value);
+    throw Error(ErrorCode::invalid_argument,
+                "job {} does not generate text and cannot be forked; fork a generating job", id().value);
   }
   if (options.max_new_tokens < 0) {
     throw Error(ErrorCode::invalid_argument, "max_new_tokens of the fork is {}", options.max_new_tokens);

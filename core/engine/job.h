@@ -1,4 +1,4 @@
-// The caller's end of one job.
+// The caller's handle of one job.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,8 @@ namespace quire {
 class Engine;
 class JobChannel;
 
-// Any thread may call anything at any time; nothing waits for the engine but poll and wait, with their
-// timeouts. Keeps its cache alive. Dropping the last reference cancels the job without waiting for it, and
-// its unread events are gone.
+// Thread-safe. Only drain, poll and wait block, for at most their timeouts. Keeps its engine alive. Dropping
+// the last reference cancels the job without waiting for it and discards its unread events.
 class Job {
  public:
   Job(std::shared_ptr<Engine> cache, std::shared_ptr<JobChannel> channel);
@@ -34,54 +33,56 @@ class Job {
   JobId id() const;
   uint64_t tag() const;
 
-  // Takes up to max_events events after those of `out`, which has room for them, waiting for the first and
-  // not for the others. WaitEnd::end once the terminal event has been taken. Two readers share the events:
-  // each goes to exactly one of them.
+  // Appends up to max_events events to `out`, which must have enough capacity. Waits only for the first
+  // event. Returns WaitEnd::end once the terminal event has been taken. If two readers drain the same job,
+  // each event goes to exactly one of them.
   WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);
-  // The next one; nothing where none came in time, or where the terminal event has been taken.
+  // Returns the next event, or nothing if none arrived in time or the terminal event has been taken.
   std::optional<Event> poll(Duration timeout);
-  // True once the terminal event has been taken; no more events will come.
+  // True once the terminal event has been taken: no more events will come.
   bool drained() const;
-  // Waits until the job is over, whatever is left unread.
+  // Waits until the job has finished, even if events are unread.
   WaitEnd wait_for_end(const Wait& wait) const;
   bool wait(Duration timeout) const { return wait_for_end(timeout) == WaitEnd::ready; }
 
-  // Ends the job with FinishReason::cancelled within one step (or one chunk of the prompt); no-op where it is
-  // over. Its pages go back with the same step.
+  // Ends the job with FinishReason::cancelled within one step (or one chunk of the prompt), and frees its
+  // pages in the same step. Does nothing if the job has finished.
   void cancel() noexcept;
-  // A paused job keeps its pages but takes part in no step until resume. Under pressure it is preempted
-  // first.
+  // Stops running the job until resume; the job keeps its pages. If memory is short, paused jobs are
+  // preempted first.
   void pause();
   void resume();
-  // Throws ErrorCode::invalid_argument outside -1000 to 1000.
+  // Throws ErrorCode::invalid_argument if `priority` is outside -1000 to 1000.
   void set_priority(int32_t priority);
-  // Keeps the first num_new_tokens of the generated tokens and goes on from there with the same seed. Where
-  // more than that was shown, an event says what of it stands. num_new_tokens above what there is, or a
-  // finished job, changes nothing.
+  // Discards the generated tokens after the first num_new_tokens and continues from there with the same seed.
+  // If text of discarded tokens was already emitted, an event reports how much of it remains valid. Does
+  // nothing if fewer tokens exist or the job has finished.
   void rewind(int32_t num_new_tokens);
-  // A second job that goes on from the tokens of this one, with a seed of its own; pages are shared until one
-  // of them writes. Takes place between two steps; where this job is over by then, the fork fails with
-  // ErrorCode::closed, and where it could never fit with ErrorCode::capacity or quota. Throws like
-  // Cache::submit where the queue is full, and ErrorCode::invalid_argument for a job that does not generate.
+  // Creates a second job that continues from the tokens of this one with its own seed. Pages are shared until
+  // one of the jobs writes. The fork takes place between two steps: if this job has finished by then, the new
+  // job fails with ErrorCode::closed; if it can never fit, with ErrorCode::capacity or quota. Throws like
+  // Engine::submit if the queue is full, and ErrorCode::invalid_argument for a job that does not generate.
   std::shared_ptr<Job> fork(const ForkOptions& options);
 
   JobState state() const;
   JobResult result() const;
-  // One line: why the job waits, what it does, or how it ended. Numbers, never text of the job.
+  // Returns one line: why the job waits, what it does, or how it ended. Contains numbers, never text of the
+  // job.
   std::string explain() const;
 
-  // Of a finished scoring job: [prompt - 1] natural logarithms, the i-th of prompt[i + 1] given all before.
+  // Returns the [prompt - 1] natural log probabilities of a finished scoring job: entry i is that of prompt[i
+  // + 1] given all tokens before it.
   std::vector<float> scores() const;
-  // With want_raw_logits: [prompt, vocabulary], row-major. Empty otherwise.
+  // Returns logits [prompt, vocabulary], row-major, if want_raw_logits was set; otherwise an empty vector.
   std::vector<float> raw_logits() const;
-  // Of a finished embedding job: one vector.
+  // Returns the vector of a finished embedding job.
   std::vector<float> embedding() const;
-  // The same without a copy, given to `read`, which must not wait.
+  // Pass the same values to `read` without a copy. `read` must not block.
   using ReadValues = std::function<void(gsl::span<const float>)>;
   void read_scores(const ReadValues& read) const;
   void read_raw_logits(const ReadValues& read) const;
   void read_embedding(const ReadValues& read) const;
-  // The seed that the tokens are drawn with, which a request may leave to chance.
+  // Returns the seed for sampling: that of the request, or the one drawn if it set none.
   uint64_t seed() const;
 
   const std::shared_ptr<Engine>& cache() const { return cache_; }

@@ -13,13 +13,13 @@
 namespace quire {
 namespace {
 
-// NUMBER-FINGERPRINT-KEY.page: 16, 16 and 64 hexadecimal digits.
+// File names are NUMBER-FINGERPRINT-KEY.page with 16, 16 and 64 hexadecimal digits.
 constexpr size_t kNumberDigits = 16;
 constexpr size_t kFingerprintDigits = 16;
 constexpr size_t kKeyDigits = 2 * sizeof(Sha256);
 constexpr std::string_view kSuffix = ".page";
 
-// The head of a file; tokens, the bytes of the page, and the checksum of all that follow.
+// Header of a file. The tokens follow, then the bytes of the page, then a checksum of all of it.
 struct Head {
   std::array<char, 8> magic = {'Q', 'U', 'I', 'R', 'E', 'P', 'F', 'X'};
   uint32_t version = 1;
@@ -30,7 +30,7 @@ struct Head {
 
   bool operator==(const Head&) const = default;
 };
-static_assert(sizeof(Head) == 88, "a file has no gaps");
+static_assert(sizeof(Head) == 88, "the header of a file must have no padding");
 
 template <typename Number>
 std::optional<Number> from_hex(std::string_view digits) {
@@ -78,7 +78,7 @@ uint64_t sum_of(const Head& head, gsl::span<const std::byte> tokens, gsl::span<c
   return checksum(checksum(checksum(0, gsl::as_bytes(gsl::span(&head, 1))), tokens), bytes);
 }
 
-// False where anything is not as it was written.
+// Reads the page's bytes. Returns false if the file differs in any way from what was written.
 bool read_page(const File& file, const FiledPage& page, const Sha256& fingerprint) {
   if (file.size_bytes() != file_bytes(page)) return false;
   Head head;
@@ -104,14 +104,14 @@ PrefixFiles::PrefixFiles(const FileSystem& files, const PrefixFilesOptions& opti
       listener_(listener),
       fingerprint_digits_(to_hex(options.fingerprint).substr(0, kFingerprintDigits)) {
   if (!files.is_directory(options.directory)) {
-    throw Error(ErrorCode::invalid_argument, "prefix_directory: {} is no directory; make it first",
+    throw Error(ErrorCode::invalid_argument, "prefix_directory: {} is not a directory; create it first",
                 options.directory);
   }
   for (const std::string& name : files.list(options.directory)) take_in(name);
   make_room(0);
 }
 
-// What cannot be opened is no page of ours.
+// Adds a page of an earlier run. Ignores files that cannot be opened.
 void PrefixFiles::take_in(const std::string& name) {
   const std::optional<Name> parsed = parse_name(name);
   if (!parsed) return;
@@ -129,13 +129,13 @@ void PrefixFiles::take_in(const std::string& name) {
   if (is_own) pages_.emplace(parsed->key, std::prev(entries_.end()));
 }
 
-// Another process may have removed it already.
+// Forgets a page and, if `removes`, deletes its file. Another process may have deleted it already.
 void PrefixFiles::drop(Entries::iterator entry, bool removes) {
   if (removes) {
     try {
       files_.remove(path_of(entry->name));
     } catch (const Error& error) {
-      log_(LogLevel::debug, "a kept prefix: {}", error.what());
+      log_(LogLevel::debug, "a stored prefix cannot be deleted: {}", error.what());
     }
   }
   num_bytes_ -= entry->bytes;
@@ -153,7 +153,7 @@ void PrefixFiles::make_room(uint64_t bytes) {
 bool PrefixFiles::read(const FiledPage& page) {
   const auto found = pages_.find(*page.name.key);
   if (found == pages_.end()) return false;
-  std::string_view why = "it is not what was written";
+  std::string_view why = "its content is damaged";
   bool is_there = true;
   try {
     if (read_page(*files_.open(path_of(found->second->name)), page, options_.fingerprint)) return true;
@@ -161,10 +161,10 @@ bool PrefixFiles::read(const FiledPage& page) {
     is_there = error.code() != ErrorCode::not_found;
     why = "it cannot be read";
   }
-  // A file that another process has removed is none that is damaged.
+  // A file that another process deleted does not count as damaged.
   if (is_there) {
     ++num_refused_;
-    log_(LogLevel::warning, "the kept prefix {} is refused: {}", path_of(found->second->name), why);
+    log_(LogLevel::warning, "the stored prefix {} is not used: {}", path_of(found->second->name), why);
   }
   drop(found->second, is_there);
   return false;
@@ -186,7 +186,7 @@ void PrefixFiles::write(const FiledPage& page) {
     files_.write_whole(path_of(entry.name), pieces);
   } catch (const Error& error) {
     is_writable_ = false;
-    log_(LogLevel::warning, "prefixes are not filed any more: {}", error.what());
+    log_(LogLevel::warning, "no more prefixes are written to files: {}", error.what());
     return;
   }
   ++last_number_;
@@ -196,7 +196,8 @@ void PrefixFiles::write(const FiledPage& page) {
   listener_.stored(page.name, PageMedium::file, page.tokens);
 }
 
-// Of files of other processes the tokens are not known.
+// Calls `visit` for the pages with this fingerprint. Passes no tokens: those of pages from other processes
+// are unknown.
 void PrefixFiles::visit_pages(const PageVisitor& visit) const {
   for (const Entry& entry : entries_)
     if (entry.page.key) visit(entry.page, PageMedium::file, {});

@@ -1,4 +1,4 @@
-// Pages of prefixes in the files of one directory, for later caches and later processes.
+// Prefix cache on disk: evicted pages in the files of one directory, for later engines and processes.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace quire {
 
-// A page as files have it: what it is a page of, and what it holds.
+// A page in a file: its name, its tokens and its content.
 struct FiledPage {
   const PageName& name;
   gsl::span<const TokenId> tokens;
@@ -27,34 +27,35 @@ struct FiledPage {
 
 struct PrefixFilesOptions {
   std::string directory;
-  uint64_t max_bytes = 0;  // of all its pages, whoever wrote them; the oldest go first
-  Sha256 fingerprint{};    // of what a page depends on besides its tokens
+  // limit for all page files, also those of other processes; the oldest are deleted first
+  uint64_t max_bytes = 0;
+  Sha256 fingerprint{};  // hash of everything besides its tokens that a page depends on
 };
 
-// One thread at a time. What is in a file is believed only where all of it is as it was written: the format,
-// the fingerprint, the tokens and the checksum. Other files are left alone.
+// Not thread-safe. A file is used only if its format, fingerprint, tokens and checksum match exactly. Other
+// files in the directory are not touched.
 class PrefixFiles {
  public:
-  // Throws ErrorCode::invalid_argument where there is no such directory, and what listing it throws.
+  // Throws ErrorCode::invalid_argument if the directory does not exist, and the errors of listing it.
   PrefixFiles(const FileSystem& files, const PrefixFilesOptions& options, const Log& log,
               PageListener& listener);
 
   bool has(const Sha256& key) const noexcept { return pages_.contains(key); }
-  // Fills its bytes; false where the file is not what it should be, and it is removed then.
+  // Fills page.bytes. Returns false, and deletes the file, if its content is not as expected.
   bool read(const FiledPage& page);
-  // Where it cannot be written no more is.
+  // Writes a page. After the first failure writes no more pages.
   void write(const FiledPage& page);
 
   void visit_pages(const PageVisitor& visit) const;
-  uint64_t num_pages() const { return pages_.size(); }  // of this fingerprint
-  uint64_t num_bytes() const { return num_bytes_; }     // of all
+  uint64_t num_pages() const { return pages_.size(); }  // with this fingerprint
+  uint64_t num_bytes() const { return num_bytes_; }     // of all page files
   uint64_t num_refused() const { return num_refused_; }
 
  private:
   struct Entry {
     std::string name;
     uint64_t bytes = 0;
-    PageName page;  // with a key where it is of this fingerprint
+    PageName page;  // has a key if the page is of this fingerprint
   };
   using Entries = std::list<Entry>;  // oldest first
 
@@ -67,12 +68,12 @@ class PrefixFiles {
   const PrefixFilesOptions options_;
   const Log log_;
   PageListener& listener_;
-  const std::string fingerprint_digits_;  // as names have it
+  const std::string fingerprint_digits_;  // as they appear in file names
   Entries entries_;
   std::unordered_map<Sha256, Entries::iterator, PrefixKeyHash> pages_;
   uint64_t num_bytes_ = 0;
   uint64_t num_refused_ = 0;
-  uint64_t last_number_ = 0;  // names begin with one that rises, so that they sort by age
+  uint64_t last_number_ = 0;  // file names begin with a rising number, so that they sort by age
   bool is_writable_ = true;
 };
 

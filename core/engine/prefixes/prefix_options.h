@@ -1,4 +1,4 @@
-// What becomes of the pages of prefixes that leave a cache.
+// Options and statistics of the store for pages evicted from the prefix cache.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 namespace quire {
 
 struct PrefixStoreOptions {
-  uint64_t host_bytes = 0;       // of host memory for pages that left; 0: none
-  std::string directory;         // for those that leave host memory, and at close for all; empty: none
-  uint64_t directory_bytes = 0;  // that all pages there may take
-  // All that the numbers of a page depend on besides its tokens: the model, its formats, who computed them.
-  // Files of others are not looked at.
+  uint64_t host_bytes = 0;  // host memory for evicted pages; 0: none
+  std::string directory;    // for pages evicted from host memory, and for all pages at close; empty: none
+  uint64_t directory_bytes = 0;  // limit for all page files in the directory
+  // Everything besides its tokens that the content of a page depends on: the model, its formats, the device
+  // that computed it. Files with another fingerprint are ignored.
   std::string fingerprint;
 
   bool keeps_any() const { return host_bytes > 0 || !directory.empty(); }
@@ -22,8 +22,8 @@ struct PrefixStats {
   uint64_t host_bytes = 0;
   uint64_t file_pages = 0;
   uint64_t file_bytes = 0;
-  uint64_t pages_restored = 0;  // came back to the cache
-  uint64_t files_refused = 0;   // damaged, cut short, or of something else
+  uint64_t pages_restored = 0;  // read back into the cache
+  uint64_t files_refused = 0;   // damaged, truncated, or with another content
 };
 
 }  // namespace quire

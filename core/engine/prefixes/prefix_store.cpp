@@ -11,8 +11,8 @@ std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& optio
   if (!options.keeps_any()) return nullptr;
   if (seams.executor.page_bytes() == 0) {
     throw Error(ErrorCode::unsupported,
-                "prefix_bytes, prefix_directory: this model has layers with a window, whose pages are not "
-                "kept; leave both out");
+                "prefix_bytes, prefix_directory: this model has sliding-window layers, whose pages cannot "\n
+                "be stored; leave both unset");
   }
   return std::unique_ptr<PrefixStore>(new PrefixStore(options, seams));
 }
@@ -32,7 +32,9 @@ PrefixStore::PrefixStore(const PrefixStoreOptions& options, const Seams& seams)
 void PrefixStore::put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept {
   contain(
       "no memory", [&] { keep(name, tokens, page); },
-      [&](ErrorCode, std::string_view why) { log_(LogLevel::debug, "a page is not kept: {}", why); });
+      [&](ErrorCode, std::string_view why) {
+        log_(LogLevel::debug, "an evicted page is not stored: {}", why);
+      });
 }
 
 bool PrefixStore::has(const Sha256& key) const noexcept {
@@ -43,12 +45,14 @@ bool PrefixStore::get(const PageName& name, gsl::span<const TokenId> tokens, Pag
   bool is_there = false;
   contain(
       "no memory", [&] { is_there = fetch(name, tokens, page); },
-      [&](ErrorCode, std::string_view why) { log_(LogLevel::debug, "a page does not come back: {}", why); });
+      [&](ErrorCode, std::string_view why) {
+        log_(LogLevel::debug, "a stored page cannot be restored: {}", why);
+      });
   num_restored_ += is_there ? 1 : 0;
   return is_there;
 }
 
-// With a little for what leads to it.
+// Returns the host memory for a page, including an estimate for its index entry.
 uint64_t PrefixStore::cost(gsl::span<const TokenId> tokens) const {
   constexpr uint64_t kEntryBytes = 256;
   return executor_.page_bytes() + tokens.size_bytes() + kEntryBytes;
@@ -70,7 +74,7 @@ void PrefixStore::hold(const PageName& name, gsl::span<const TokenId> tokens, Pa
     num_bytes_ -= cost(held_.back().tokens);
     places_.erase(*held_.back().name.key);
     listener_.removed(held_.back().name, PageMedium::host);
-    // What leaves makes room for what comes: pages are all of one size.
+    // Reuse the memory of the evicted entry: all pages have the same size.
     if (fresh.empty()) {
       fresh.splice(fresh.end(), held_, std::prev(held_.end()));
     } else {
@@ -93,7 +97,7 @@ void PrefixStore::file(Held& held) {
   if (files_) files_->write({held.name, held.tokens, held.bytes});
 }
 
-// Tokens are compared, so that a page that comes back is the page that left even where keys are equal.
+// Compares the tokens, so that the right page is restored even if keys collide.
 bool PrefixStore::fetch(const PageName& name, gsl::span<const TokenId> tokens, PageId page) {
   if (const auto place = places_.find(*name.key); place != places_.end()) {
     const Held& held = *place->second;
@@ -114,7 +118,9 @@ void PrefixStore::file_all(const std::function<bool()>& stops) noexcept {
         for (Held& held : held_)
           if (!stops()) file(held);
       },
-      [&](ErrorCode, std::string_view why) { log_(LogLevel::warning, "prefixes are not filed: {}", why); });
+      [&](ErrorCode, std::string_view why) {
+        log_(LogLevel::warning, "prefixes are not written to files: {}", why);
+      });
 }
 
 void PrefixStore::visit_pages(const PageVisitor& visit) const {

@@ -1,4 +1,4 @@
-// Pages of prefixes that left a cache: in host memory, then in files, and back.
+// Offload of pages evicted from the prefix cache: to host memory, then to files, and back.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@
 
 namespace quire {
 
-// The engine's thread alone. What was used last stays longest in host memory; what has to leave it, or finds
-// no room there, goes to files. Nothing that fails here ends a job: the page is computed anew.
+// Used by the engine's thread alone. Host memory holds the most recently used pages (LRU); pages evicted from
+// it, or too large for it, go to files. No failure here ends a job: the page is computed again.
 class PrefixStore final : public PageShelf {
  public:
   struct Seams {
@@ -28,17 +28,17 @@ class PrefixStore final : public PageShelf {
     PageListener& listener;
   };
 
-  // Null where nothing is to be kept. Throws ErrorCode::unsupported where the executor gives no pages, and as
-  // PrefixFiles does.
+  // Returns null if the options store no pages. Throws ErrorCode::unsupported if the executor cannot export
+  // pages, and the errors of PrefixFiles.
   static std::unique_ptr<PrefixStore> create(const PrefixStoreOptions& options, const Seams& seams);
 
   void put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept override;
   bool has(const Sha256& key) const noexcept override;
   bool get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept override;
-  // Files what is in host memory, until `stops` says so.
+  // Writes the pages in host memory to files, until `stops` returns true.
   void file_all(const std::function<bool()>& stops) noexcept;
 
-  // Every page, those in host memory first.
+  // Calls `visit` for every page, those in host memory first.
   void visit_pages(const PageVisitor& visit) const;
 
   bool has_files() const { return files_.has_value(); }
@@ -50,7 +50,7 @@ class PrefixStore final : public PageShelf {
     std::vector<TokenId> tokens;
     std::vector<std::byte> bytes;
   };
-  using HeldPages = std::list<Held>;  // the one used last first
+  using HeldPages = std::list<Held>;  // most recently used first
 
   PrefixStore(const PrefixStoreOptions& options, const Seams& seams);
   void keep(const PageName& name, gsl::span<const TokenId> tokens, PageId page);
@@ -66,7 +66,7 @@ class PrefixStore final : public PageShelf {
   std::optional<PrefixFiles> files_;
   HeldPages held_;
   std::unordered_map<Sha256, HeldPages::iterator, PrefixKeyHash> places_;
-  std::vector<std::byte> scratch_;  // a page on its way to a file or from one
+  std::vector<std::byte> scratch_;  // content of a page on its way to or from a file
   uint64_t num_bytes_ = 0;
   uint64_t num_restored_ = 0;
 };

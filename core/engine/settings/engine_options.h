@@ -17,7 +17,7 @@ class NamespaceQuotas;
 struct NamespaceQuota {
   int32_t max_running_jobs = 0;
   int32_t max_queued_jobs = 0;
-  int32_t max_pages = 0;         // held by its jobs; a shared page counts for each of its holders
+  int32_t max_pages = 0;         // pages of its jobs; a shared page counts for each job that uses it
   int32_t max_pinned_pages = 0;  // 0 here: the engine's own limit
   double weight = 1.0;           // share of the namespace relative to the others
 };
@@ -30,22 +30,25 @@ struct NamespaceOptions {
 // Running jobs may wait up to 2.5 times their usual step while a prompt is computed.
 inline constexpr double kDefaultStepStretch = 2.5;
 
-// Sizes that cost memory (pages, tokens of a step, sequences) belong to the executor; these are policy.
+// Scheduling policy. Sizes that cost memory (pages, tokens of a step, sequences) belong to the executor.
 struct EngineOptions {
   int32_t max_running_jobs = 0;  // 0: as many as the executor can run
-  int32_t max_chunk_tokens = 0;  // decoded tokens and prompt chunks of one step; 0: the executor's limit
+  int32_t max_chunk_tokens = 0;  // decode tokens and prompt chunks of one step; 0: the executor's limit
   int32_t max_seq_len = 0;       // prompt and new tokens of a job; 0: the model's limit
   int32_t max_queued_jobs = 1024;
-  int32_t max_overtakes = 16;  // how often later jobs may pass a job that does not fit before it blocks them
-  Duration ageing_interval = std::chrono::seconds(10);  // each adds one to the priority; 0: never
-  Duration watchdog_timeout{0};  // a step that takes longer is a device failure; 0: no watchdog
+  // how often later jobs may overtake a job that does not fit, before it blocks them
+  int32_t max_overtakes = 16;
+  // each interval adds 1 to the priority of a waiting job; 0: never
+  Duration ageing_interval = std::chrono::seconds(10);
+  Duration watchdog_timeout{0};  // a longer step counts as a device failure; 0: no watchdog
   Duration close_timeout = std::chrono::seconds(2);  // close() gives up on a hung device after this
   int32_t max_pinned_pages = 0;                      // over all namespaces; 0: a quarter of the pages
   // Share of device time when other engines compute on the same devices: twice the weight is twice the time.
   double device_weight = 1.0;
   // How many times longer a step may take when it computes prompts beside running jobs; 0: no limit.
   double step_stretch = kDefaultStepStretch;
-  // An engine whose cache grows gives back pages that no job used for this long; 0: only when others need it.
+  // Idle time after which an elastic cache frees unused pages; 0: only when another cache or model needs
+  // memory.
   Duration page_idle_time = std::chrono::seconds(60);
   PrefixStoreOptions prefixes;
   NamespaceQuota default_quota;  // of every namespace without an entry in `namespaces`
@@ -55,7 +58,7 @@ struct EngineOptions {
   // For tests.
   int32_t prefix_hash_bits = 64;  // fewer bits force collisions
   bool check_invariants = false;  // audits page accounting after every step
-  bool start_thread = true;       // false: EngineThread::run_once drives the steps
+  bool start_thread = true;       // false: the caller runs steps by EngineThread::run_once
 };
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Parts that a model gives to an engine of its own: executor, text, tokens and memory.
+// Parts from which an engine for one model is built: executor, text, tokens and memory.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct EngineParts {
   std::unique_ptr<Executor> executor;
   std::vector<std::string> devices;  // names of the devices that the executor computes on
   std::shared_ptr<const TextCodec> codec;
-  std::vector<TokenId> end_tokens;  // end of sequence; implied stop tokens
-  int32_t num_tokens = 0;           // ids that exist: [0, num_tokens); at most the executor's vocabulary
+  std::vector<TokenId> end_tokens;  // end-of-sequence tokens, which every job stops at
+  int32_t num_tokens = 0;           // valid token ids are [0, num_tokens); at most the executor's vocabulary
   int32_t max_seq_len = 0;          // the model's own limit
-  std::shared_ptr<WeightResidency> residency;  // null: the weights never leave their devices
-  PageMemory page_memory;                      // of a cache that grows; null: no budget counts its pages
-  std::vector<uint64_t> shard_bytes;  // device memory on each shard, for a growing cache its memory at start
+  std::shared_ptr<WeightResidency> residency;  // null: the weights always stay on their devices
+  PageMemory page_memory;             // of an elastic cache; null: its pages count in no memory budget
+  std::vector<uint64_t> shard_bytes;  // device memory on each shard; for an elastic cache its initial memory
   std::shared_ptr<const void> model;  // kept alive as long as the engine
 };
 

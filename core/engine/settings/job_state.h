@@ -14,14 +14,14 @@ namespace quire {
 class EventQueue;
 
 enum class JobState : int32_t {
-  queued = 0,   // waits to be scheduled, for the first time or after a preemption
+  queued = 0,   // waits for admission, for the first time or after a preemption
   prefill = 1,  // its prompt is being computed
   generating = 2,
-  paused = 3,  // by pause(), or by a slow reader; keeps its pages
+  paused = 3,  // by pause(), or by backpressure of a slow reader; keeps its pages
   finished = 4,
 };
 
-// Complete once state() is finished; before that the counts and times so far.
+// Final once state() is finished; before that the counts and times so far.
 struct JobResult : JobUsage {
   FinishReason reason = FinishReason::unfinished;
   ErrorCode error = ErrorCode::ok;
@@ -33,7 +33,7 @@ struct JobResult : JobUsage {
 struct ForkOptions {
   uint64_t seed = 0;
   uint64_t tag = 0;
-  int32_t max_new_tokens = 0;         // counted from the fork; 0: what the parent has left
+  int32_t max_new_tokens = 0;         // counted from the fork; 0: as many as the parent has left
   std::shared_ptr<EventQueue> queue;  // may be null
 };
 

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// 0 is none.
+// 0: no pin.
 using PinId = StrongId<struct PinTag, uint64_t>;
 
 }  // namespace quire
