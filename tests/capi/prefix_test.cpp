@@ -106,7 +106,7 @@ TEST_F(PrefixTest, CountInTheBudgetOfTheHost) {
             1);
   EXPECT_FALSE(open(wanted));
   EXPECT_EQ(report.code(), QUIRE_ERROR_OUT_OF_MEMORY);
-  EXPECT_NE(report.message().find("the kept prefixes of"), std::string::npos) << report.message();
+  EXPECT_NE(report.message().find("the stored prefixes of"), std::string::npos) << report.message();
 }
 
 TEST_F(PrefixTest, StoredInAFileReachALaterCache) {

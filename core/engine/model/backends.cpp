@@ -21,7 +21,7 @@ void count_devices(BackendReport& report) {
   report.why = why.data();
 }
 
-// The directory this library was loaded from, with a trailing slash; empty where it cannot be told.
+// Returns the directory of this library with a trailing slash; empty if it cannot be determined.
 std::string own_directory() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&find_backends), &info) == 0 || info.dli_fname == nullptr)
@@ -47,7 +47,7 @@ BackendReport open_plugin(const std::string& name, const std::string& file) {
   for (const std::string& path : candidate_paths(file)) {
     library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library != nullptr) break;
-    // The first reason is the one worth telling: the later paths are fallbacks.
+    // Keep the first reason: the later paths are fallbacks.
     if (const char* reason = ::dlerror(); report.why.empty() && reason != nullptr) report.why = reason;
   }
   if (library == nullptr) return report;

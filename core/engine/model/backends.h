@@ -1,5 +1,5 @@
-// The one place that names concrete backends: the embedded CPU backend, and plug-in libraries found beside
-// libquire.
+// Finds the backends: the embedded CPU backend, and plug-in libraries beside libquire. The only file that
+// names them.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace quire {
 
-// What was found when looking for one backend.
+// Result of looking for one backend.
 struct BackendReport {
   std::string name;                           // "cpu", "cuda"
-  const kernels::Backend* backend = nullptr;  // nullptr where it cannot be used
+  const kernels::Backend* backend = nullptr;  // null if it cannot be used
   int32_t num_devices = 0;
-  std::string why;  // one line where it has no device; empty otherwise
+  std::string why;  // one line if it has no device; otherwise empty
 };
 
-// Looks for every backend this build knows. Opens plug-in libraries, which then stay loaded for the life of
-// the process; opens no device. `QUIRE_BACKEND_DIR` in the environment names a directory to look in first.
+// Looks for every backend that this build supports. Opens plug-in libraries, which stay loaded until the
+// process ends; opens no device. The environment variable `QUIRE_BACKEND_DIR` names a directory to search
+// first.
 std::vector<BackendReport> find_backends();
 
 }  // namespace quire

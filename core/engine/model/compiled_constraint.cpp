@@ -13,7 +13,7 @@ class CompiledMatcher final : public TokenMatcher {
     scratch_.resize(vocabulary().num_words());
     matcher_.mask(scratch_);
     if (matcher_.may_end()) take_ends_out();
-    // A model and its tokenizer need not have the same number of tokens.
+    // The model and its tokenizer may have different numbers of tokens.
     const size_t num_shared = std::min(words.size(), scratch_.size());
     std::copy_n(scratch_.begin(), num_shared, words.begin());
     std::fill(words.begin() + static_cast<ptrdiff_t>(num_shared), words.end(), 0U);
@@ -31,7 +31,7 @@ class CompiledMatcher final : public TokenMatcher {
  private:
   const TokenVocabulary& vocabulary() const { return matcher_.constraint().vocabulary(); }
 
-  // Which tokens end a job is the engine's.
+  // Clears the end tokens of the vocabulary: the engine itself allows those that end the job.
   void take_ends_out() {
     for (const TokenId end : vocabulary().ends())
       scratch_[static_cast<size_t>(end) / 32] &= ~(1U << (static_cast<uint32_t>(end) % 32));

@@ -1,4 +1,4 @@
-// A compiled constraint as the engine's TokenConstraint.
+// Adapter from a compiled constraint to the engine's TokenConstraint.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// Of a constraint that was compiled for the vocabulary of the cache's model.
+// Needs a constraint that was compiled for the vocabulary of the engine's model.
 class CompiledConstraint final : public TokenConstraint {
  public:
   explicit CompiledConstraint(std::shared_ptr<const Constraint> constraint)

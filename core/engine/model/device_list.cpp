@@ -44,18 +44,17 @@ uint64_t parse_bytes(std::string_view option, std::string_view text) {
   uint64_t number = 0;
   const bool sound = read_whole(unit == 1 ? text : text.substr(0, text.size() - 1), number);
   if (!sound || number > uint64_t{std::numeric_limits<int64_t>::max()} / unit) {
-    throw Error(ErrorCode::invalid_argument, "{}: \"{}\" is no number of bytes such as 256M", option,
+    throw Error(ErrorCode::invalid_argument, "{}: \"{}\" is not a number of bytes such as 256M", option,
                 printable(text));
   }
   return number * unit;
 }
 
 [[noreturn]] void refuse_split(std::string_view text) {
-  throw Error(
-      ErrorCode::invalid_argument,
-      "split: \"{}\" is neither auto nor a number of layers for each device, such as 20,12, nor bytes of "
-      "each, such as 24G,512M",
-      printable(text));
+  throw Error(ErrorCode::invalid_argument,
+              "split: \"{}\" is invalid; use auto, or for each device a number of layers such as 20,12 or of "
+              "bytes such as 24G,512M",
+              printable(text));
 }
 
 }  // namespace

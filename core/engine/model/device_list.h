@@ -11,7 +11,7 @@ namespace quire {
 // Returns the names in a list such as "cuda:0,cuda:1". Throws ErrorCode::invalid_argument if a name is empty.
 std::vector<std::string> parse_devices(std::string_view text);
 
-// Number of layers of each device, or most bytes on each device. Both are empty for an automatic split.
+// Number of layers of each device, or maximum bytes on each device. Both are empty for an automatic split.
 struct SplitChoice {
   std::vector<int32_t> layers;
   std::vector<uint64_t> bytes;

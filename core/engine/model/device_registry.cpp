@@ -41,7 +41,7 @@ size_t DeviceRegistry::find(std::string_view name) const {
   }
   std::string known;
   for (const KnownDevice& device : devices_) known += (known.empty() ? "" : ", ") + device.name;
-  throw Error(ErrorCode::not_found, "device: there is no \"{}\"; there are: {}", printable(name), known);
+  throw Error(ErrorCode::not_found, "device: there is no \"{}\"; use one of: {}", printable(name), known);
 }
 
 std::shared_ptr<Device> DeviceRegistry::open(std::string_view name) {

@@ -23,7 +23,7 @@ struct KnownDevice {
 // Returns all devices, and for each backend without a device an entry with the reason.
 std::vector<KnownDevice> list_devices(const std::vector<BackendReport>& reports);
 
-// Any thread may call anything.
+// Thread-safe.
 class DeviceRegistry {
  public:
   // `default_devices`: names separated by commas, used if a model names no device.

@@ -6,8 +6,8 @@
 namespace quire {
 namespace {
 
-// Calls `see` with each node whose token begins with `rest`, or is a beginning of it, and whether it has all
-// of it.
+// Calls `see` with each node whose token begins with `rest` or is a prefix of it, and the number of bytes of
+// `rest` that the token covers.
 template <typename See>
 void find_tokens(const TokenTrie& trie, std::string_view rest, const See& see) {
   uint32_t node = 0;
@@ -81,7 +81,7 @@ class HealingConstraint::Place final : public TokenMatcher {
   std::string_view rest() const { return std::string_view(text_->bytes).substr(done_.back()); }
 
   std::shared_ptr<const Text> text_;
-  std::vector<size_t> done_ = {0};  // bytes, after each token
+  std::vector<size_t> done_ = {0};  // number of bytes done after each token; the first entry is for none
   TokenBits scratch_;
 };
 

@@ -1,4 +1,4 @@
-// Healing of a prompt whose last token may be the beginning of a longer one.
+// Token healing: the last token of a prompt may be the beginning of a longer one.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,11 @@
 
 namespace quire {
 
-// The first tokens begin with a text: that of the token taken off the prompt. What comes after it is free.
+// Requires that the first generated tokens begin with the text of the token removed from the prompt. The text
+// after it is free.
 class HealingConstraint final : public TokenConstraint {
  public:
-  // `text` is that of a token of the vocabulary, not empty.
+  // `text` is the text of a token of the vocabulary, not empty.
   HealingConstraint(std::shared_ptr<const TokenVocabulary> vocabulary, std::string text);
 
   std::unique_ptr<TokenMatcher> start() const override;
@@ -22,7 +23,7 @@ class HealingConstraint final : public TokenConstraint {
   struct Text {
     std::shared_ptr<const TokenVocabulary> vocabulary;
     std::string bytes;
-    std::vector<bool> leads_on;  // by bytes done: whether tokens can spell the rest
+    std::vector<bool> leads_on;  // by number of bytes done: true if tokens can spell the rest
   };
   class Place;
 

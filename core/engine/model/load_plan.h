@@ -17,12 +17,12 @@
 namespace quire {
 
 struct ModelLoadOptions {
-  std::string path;                        // a directory, a tokenizer.json, or a folder of variants
-  std::string devices;                     // names separated by commas; empty: the default devices
-  SplitChoice split;                       // of the layers over the devices
-  std::vector<uint64_t> reserve;           // bytes left free on each device, or one number for all; empty:
-                                           // 256 MiB on cards
-  std::optional<ModelCacheOptions> cache;  // memory to leave for a cache; none: one of kPlannedTokens
+  std::string path;     // a directory, a tokenizer.json, or a directory of variants
+  std::string devices;  // names separated by commas; empty: the default devices
+  SplitChoice split;    // of the layers across the devices
+  // bytes to leave free on each device, or one number for all; empty: 256 MiB on GPUs, none on the CPU
+  std::vector<uint64_t> reserve;
+  std::optional<ModelCacheOptions> cache;  // memory to leave for a cache; not set: one of kPlannedTokens
   ModelScope scope = ModelScope::full;
   bool is_lazy = false;  // the first job loads the weights
   int32_t num_shards = 1;
@@ -31,7 +31,7 @@ struct ModelLoadOptions {
 };
 
 // Opens the devices and returns the plan's options for one model. Throws like DeviceRegistry::open, and
-// ErrorCode::invalid_argument if `reserve` or `split` has a number too many or too few.
+// ErrorCode::invalid_argument if `reserve` or `split` does not have one number for each device.
 ModelPlanOptions plan_options(DeviceRegistry& devices, const ModelLoadOptions& load,
                               std::shared_ptr<ModelSource> source);
 
@@ -40,7 +40,8 @@ struct PlannedModel {
   ModelPlan plan;
 };
 
-// Plans a model that exists in several precisions: returns the first that fits now, or the last.
+// Plans the load of a model that exists in several precisions. Returns the first plan that fits now, or the
+// last.
 PlannedModel plan_variants(const FileSystem& files, DeviceRegistry& devices, const ModelLoadOptions& load);
 
 }  // namespace quire

@@ -18,17 +18,17 @@ namespace quire {
 namespace {
 
 constexpr int64_t kDefaultCacheTokens = 8192;
-// In which a cache grows from its smallest size to its largest.
+// Number of steps in which an elastic cache grows from its smallest to its largest size.
 constexpr int32_t kChunks = 16;
-// Distinct tokens that the penalties, biases and bans of one step may name and be applied on the device: 32
-// jobs with penalties on 2,000 each.
+// Maximum distinct tokens that the penalties, biases and bans of one step may edit on the device: 32 jobs
+// with penalties on 2,000 tokens each.
 constexpr int32_t kMaxDrawEdits = 1 << 16;
 
-// What a cache keeps alive: its model, and its share of the memory budget.
+// Objects that a cache keeps alive: its model and its memory leases.
 struct Kept {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const ResidentModel> home;
-  std::vector<MemoryLease> memory;  // of each stage, and for prefixes that leave
+  std::vector<MemoryLease> memory;  // of each stage, and for evicted prefixes
 };
 
 int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view name) {
@@ -36,11 +36,11 @@ int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view 
   throw Error(ErrorCode::invalid_argument, "{} is {}; it must be from {} to {}", name, value, min, max);
 }
 
-// All sizes settled: defaults filled in, ranges checked.
+// Sizes of a cache with defaults filled in and ranges checked.
 struct CacheSizes {
   int32_t page_tokens = 0;
   int32_t num_pages = 0;
-  int32_t least_pages = 0;  // 0: all
+  int32_t least_pages = 0;  // 0: num_pages
   int32_t max_seq_len = 0;
   int32_t max_sequences = 0;
   int32_t max_step_tokens = 0;
@@ -71,7 +71,7 @@ CacheSizes settle_sizes(const ModelConfig& config, const ModelCacheOptions& opti
   sizes.num_pages = pages_of(tokens);
   if (pages_of(promised) < sizes.num_pages) sizes.least_pages = pages_of(promised);
   sizes.max_seq_len = checked_cast<int32_t>(seq_len, "max_seq_len");
-  // Every running sequence must be able to take its next token in one step.
+  // Every running sequence must be able to take its next token in the same step.
   sizes.max_step_tokens = std::max(options.max_chunk_tokens, sizes.max_sequences);
   return sizes;
 }
@@ -81,7 +81,7 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   TransformerExecutorOptions out;
   out.max_tokens = sizes.max_step_tokens;
   out.max_sequences = sizes.max_sequences;
-  // A scoring job wants a row for each token of its chunk.
+  // A scoring job needs a row of logits for each token of its chunk.
   out.max_logit_rows = sizes.max_step_tokens;
   out.max_draw_edits = kMaxDrawEdits;
   out.max_pages_per_sequence = static_cast<int32_t>(
@@ -96,7 +96,8 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   return out;
 }
 
-// Ids that the tokenizer does not know (padding of the vocabulary) are never drawn and never accepted.
+// Returns the number of valid token ids. Ids unknown to the tokenizer (padding of the vocabulary) are never
+// sampled and never accepted.
 int32_t num_tokens(const Model& model) {
   const int32_t vocab = model.shape().vocab_size;
   if (!model.shared_tokenizer()) return vocab;
@@ -113,13 +114,12 @@ bool is_on_device(const Device& device, kernels::KvFormat format) {
                                                              : device.has(kernels::kCapabilityKvQuantized));
 }
 
-// Elements of a head share scales by 32.
+// Returns an error text if the heads cannot be stored in the format: 32 elements of a head share a scale.
 std::string refusal_of_heads(kernels::KvFormat format, int32_t head_dim, const char* what) {
   if (!is_quantized(format) || head_dim % 32 == 0) return {};
   return fmt::format(
-      "kv_format: heads have {} of {} elements, and formats of 8 bits and fewer with scales take multiples "
-      "of "
-      "32; use f16 or fp8",
+      "kv_format: heads have {} of {} elements, but the formats q8 and q4 need multiples of 32; use f16 "
+      "or fp8",
       what, head_dim);
 }
 
@@ -140,7 +140,8 @@ MemoryRequest wish_of(const std::shared_ptr<Device>& device, uint64_t bytes, con
           [device] { return device->info().free_bytes; }};
 }
 
-// Of a cache that grows; its model outlives it.
+// Returns the function that computes the memory requests for an elastic cache of a given number of pages. The
+// model must outlive it.
 PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
   return [&model, sizes](int32_t num_pages) mutable {
     sizes.kv.least_pages = num_pages;
@@ -169,7 +170,8 @@ std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
 
 std::string kv_refusal(const Device& device, const ModelConfig& config, const ModelCacheOptions& options) {
   if (!is_on_device(device, options.key_format) || !is_on_device(device, options.value_format))
-    return fmt::format("the backend {} has no such KV format; use f16", device.table().name);
+    return fmt::format("kv_format: the backend {} does not support this format; use f16",
+                       device.table().name);
   for (const KvSpec& kv : config.spec.kvs) {
     std::string refusal = refusal_of_heads(options.key_format, kv.head_dim, "keys");
     if (refusal.empty())
@@ -212,7 +214,7 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   auto kept = std::make_shared<Kept>(Kept{model, home, lease_stages(*runtime, *model, executor)});
   if (options.engine.prefixes.host_bytes > 0) {
     kept->memory.push_back(runtime->lease_memory(
-        {"cpu", options.engine.prefixes.host_bytes, "the kept prefixes of " + model->path()}));
+        {"cpu", options.engine.prefixes.host_bytes, "the stored prefixes of " + model->path()}));
   }
   WeightsSource source;
   if (home != nullptr) {

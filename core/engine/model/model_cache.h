@@ -1,4 +1,4 @@
-// A cache on a loaded model: where models meet the engine.
+// Creates the engine of a loaded model, with its KV cache.
 #pragma once
 
 #include <array>
@@ -11,13 +11,13 @@
 
 namespace quire {
 
-// Keys and values as they are stored together, by the name that they have for users.
+// Formats of keys and values that are used together, with the name that options use for the pair.
 struct KvFormats {
   kernels::KvFormat keys, values;
   const char* name;
 };
 
-// The most exact first, but for FP8, which is as large as Q8 and less exact.
+// Sorted from the most exact. FP8 is last: it is as large as Q8 and less exact.
 inline constexpr std::array<KvFormats, 5> kKvFormats = {{
     {kernels::KvFormat::f16, kernels::KvFormat::f16, "F16"},
     {kernels::KvFormat::q8, kernels::KvFormat::q8, "Q8"},
@@ -26,42 +26,45 @@ inline constexpr std::array<KvFormats, 5> kKvFormats = {{
     {kernels::KvFormat::fp8, kernels::KvFormat::fp8, "FP8"},
 }};
 
-// Sizes that cost memory, and the policy of the engine. 0 takes the default named beside it.
+// Options of a cache: sizes that cost memory, and the engine's policy. 0 selects the default given beside it.
 struct ModelCacheOptions {
-  int64_t max_tokens = 0;  // of all jobs together; max(max_seq_len, 8192)
-  // A cache that grows and shrinks: what it has at least, and promises to jobs; 0: max_tokens, always.
+  int64_t max_tokens = 0;  // for all jobs together; max(max_seq_len, 8192)
+  // Set for an elastic cache, which grows and shrinks: its minimum size, which jobs can rely on. 0: always
+  // max_tokens.
   int64_t min_tokens = 0;
   int32_t page_tokens = 256;       // 1 to 4096
   int32_t max_batch_size = 64;     // jobs that run at the same time, 1 to 4096
-  int32_t max_chunk_tokens = 512;  // of one step, 1 to 65536
-  int64_t max_seq_len = 0;         // of one job; the model's, or min_tokens or max_tokens where that is less
-  // Sequences that hold whole windows at the same time in layers that have one: max_batch_size, so that they
-  // never wait for windows. With fewer the cache is smaller, and jobs wait where it does not suffice.
+  int32_t max_chunk_tokens = 512;  // tokens of one step, 1 to 65536
+  // tokens of one job; the model's limit, or min_tokens or max_tokens if that is smaller
+  int64_t max_seq_len = 0;
+  // Sequences that can hold full sliding windows at the same time; max_batch_size, with which no job waits
+  // for windows. A smaller value saves memory, but jobs wait if there are too few windows.
   int32_t window_sequences = 0;
   kernels::KvFormat key_format = kernels::KvFormat::f16;
   kernels::KvFormat value_format = kernels::KvFormat::f16;
-  bool kv_by_room = false;  // in place of these two the most exact that there is room for (precision.h)
-  EngineOptions engine;     // max_running_jobs, max_chunk_tokens and max_seq_len are taken from above
+  bool kv_by_room = false;  // ignores the two formats and picks the most exact one that fits (precision.h)
+  // max_running_jobs, max_chunk_tokens and max_seq_len are replaced by the values above
+  EngineOptions engine;
 };
 
-// The sizes that such a cache has. Throws ErrorCode::invalid_argument naming the option.
+// Returns the sizes of such a cache. Throws ErrorCode::invalid_argument naming the option.
 TransformerExecutorOptions executor_options(const ModelConfig& config, const ModelCacheOptions& options);
 
-// Bytes that such a cache takes on the devices of each shard of the model, before anything is taken. Of a
-// model without weights: on `device`, which is not looked at otherwise. Throws ErrorCode::invalid_argument
-// naming the option.
+// Returns the bytes that such a cache needs on the devices of each shard, without allocating. `device` is
+// used only if the model has no weights: the device to plan for. Throws ErrorCode::invalid_argument naming
+// the option.
 std::vector<uint64_t> plan_model_cache(const Model& model, const ModelCacheOptions& options,
                                        const Device& device);
 
-// Why the device, or a layer of the model, cannot have keys and values in these formats; empty where they
-// can.
+// Returns why the device or a layer of the model does not support these KV formats; empty if they are
+// supported.
 std::string kv_refusal(const Device& device, const ModelConfig& config, const ModelCacheOptions& options);
 
 class ResidentModel;
 
-// Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported with a kv_refusal,
-// ErrorCode::out_of_memory with the bytes needed; nothing stays taken then. `home`: of a model whose weights
-// may leave while the cache has no jobs; null: they stay.
+// Creates the engine. Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported with a
+// kv_refusal, ErrorCode::out_of_memory with the bytes needed; then nothing stays allocated. `home`: set if
+// the weights may be evicted while the cache has no jobs; null: they stay loaded.
 std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
                                            const std::shared_ptr<const Model>& model,
                                            const ModelCacheOptions& options,

@@ -12,12 +12,12 @@
 
 namespace quire {
 
-// Compiles the templates when the first conversation is rendered. Any thread may call anything.
+// Compiles the templates when the first conversation is rendered. Thread-safe.
 class ModelChat {
  public:
-  // Makes the chat of a model without templates.
+  // Creates the chat of a model without templates.
   ModelChat() = default;
-  // Reads the files. Keeps an error for templates() to throw, so that a bad template does not fail a load.
+  // Reads the files. Stores an error for templates() to throw, so that a bad template does not fail a load.
   ModelChat(const FileSystem& files, const std::string& directory);
 
   // Throws ErrorCode::not_found naming `path` if there are none, ErrorCode::format if one is malformed.

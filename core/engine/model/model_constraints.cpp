@@ -3,7 +3,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxHeldBytes = size_t{256} << 20;  // of the compiled constraints of one model
+constexpr size_t kMaxHeldBytes = size_t{256} << 20;  // limit for the compiled constraints of one model
 
 }  // namespace
 

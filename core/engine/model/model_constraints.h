@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// Builds the vocabulary at the first call. Any thread may call anything.
+// Builds the vocabulary at the first call. Thread-safe.
 class ModelConstraints {
  public:
   // Returns the compiled constraint, from the cache if there is one. Throws like Constraint::compile.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
-// Two sums from different beginnings.
+// Returns the size and two checksums with different seeds.
 std::string sums_of(const File& file) {
   std::vector<std::byte> piece(static_cast<size_t>(std::min<uint64_t>(file.size_bytes(), kPieceBytes)));
   uint64_t first = 1, second = 2;
@@ -50,7 +50,7 @@ std::string model_fingerprint(const FileSystem& files, const Model& model,
                                  transformer->shard.num_shards, static_cast<int32_t>(model.activations()));
   for (const PipelineStage& stage : transformer->stages) {
     text += fmt::format("from layer {} on {}\n", stage.first_layer, stage.device->table().name);
-    // Long rope turns keys otherwise where a cache allows long contexts.
+    // A cache for long contexts uses long rope scaling, which changes the keys.
     for (const RotaryLayer& rope : stage.ropes)
       text += max_context(options) <= rope.short_context ? "s" : "l";
   }

@@ -1,4 +1,4 @@
-// What the numbers of a cache's pages depend on besides tokens and namespace.
+// Fingerprint of everything but tokens and namespace that the content of a cache's pages depends on.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace quire {
 
-// Equal where the pages of two caches hold equal bits for equal tokens: the version of the library, every
-// byte of the model's weights and configuration, who computes them, and how pages are laid out. Reads all
-// files of the model, which must be those that it was loaded from. Throws what reading throws.
+// Returns a text that is equal for two caches if their pages hold equal bits for equal tokens. It covers the
+// version of the library, all bytes of the model's weights and configuration, the devices, and the page
+// layout. Reads all files of the model, which must be the ones it was loaded from. Throws the errors of
+// reading.
 std::string model_fingerprint(const FileSystem& files, const Model& model,
                               const TransformerExecutorOptions& options);
 

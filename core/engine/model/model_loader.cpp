@@ -21,7 +21,7 @@ class LoadWait {
 
   // Returns the flag that the load polls.
   const std::atomic<bool>& stopped() const { return stop_->flag(); }
-  // Stops the load if the deadline has passed. Called between two pieces.
+  // Cancels the load if the deadline has passed. Called between two pieces of weights.
   void check_deadline() {
     if (stop_->triggered() || steady_clock().now() < deadline_) return;
     late_ = true;
@@ -36,7 +36,7 @@ class LoadWait {
   const CancelSwitch::Listener listener_;
 };
 
-// Everything that stays the same while variants are tried.
+// Arguments of a load that are the same for all variants.
 struct Load {
   const std::shared_ptr<Runtime>& runtime;
   DeviceRegistry& devices;
@@ -74,7 +74,8 @@ LoadedModel load_path(const Load& load, const std::string& path) {
 }
 
 LoadedModel load_variant(const Load& load) {
-  if (load.options.path.empty()) throw Error(ErrorCode::invalid_argument, "path: not set");
+  if (load.options.path.empty())
+    throw Error(ErrorCode::invalid_argument, "path: not set; give the directory of a model");
   load.wait.check_deadline();
   if (load.wait.stopped()) throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
   const FileSystem& files = load.runtime->files();
@@ -93,7 +94,7 @@ LoadedModel load_model(const std::shared_ptr<Runtime>& runtime, DeviceRegistry& 
     return load_variant({runtime, devices, load, load_wait});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || !load_wait.late()) throw;
-    throw Error(ErrorCode::timeout, "the load was not over in time; give it a longer timeout");
+    throw Error(ErrorCode::timeout, "the load did not finish in time; give it a longer timeout");
   }
 }
 

@@ -1,4 +1,4 @@
-// Loads a model: chooses the variant, plans its memory, and gives it its place in the runtime.
+// Loads a model: chooses the variant, plans its memory, and registers it with the runtime.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// A loaded model with everything that requests need. Never changes.
+// A loaded model with everything that requests need. Immutable.
 struct LoadedModel {
   std::shared_ptr<const ResidentModel> resident;
   std::shared_ptr<const Model> model;  // that of `resident`
@@ -21,9 +21,9 @@ struct LoadedModel {
   std::shared_ptr<ModelConstraints> constraints = std::make_shared<ModelConstraints>();
 };
 
-// Loads the first variant that memory suffices for. A lazy load only declares the model. Throws
-// ErrorCode::invalid_argument without a path, ErrorCode::cancelled or ErrorCode::timeout when the wait ends
-// the load, and the errors of plan_options and ResidentModel::load.
+// Loads the first variant that fits into memory. A lazy load only reads metadata; the first job loads the
+// weights. Throws ErrorCode::invalid_argument without a path, ErrorCode::cancelled or ErrorCode::timeout when
+// the wait ends the load, and the errors of plan_options and ResidentModel::load.
 LoadedModel load_model(const std::shared_ptr<Runtime>& runtime, DeviceRegistry& devices,
                        const ModelLoadOptions& load, const Wait& wait);
 

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-// Without what the model would take of it.
+// Returns the memory of a device before the model is loaded.
 DeviceRoom room_of(const ModelDevice& device) {
   DeviceRoom room;
   room.name = device.name;
@@ -32,7 +32,7 @@ void refuse_twins(const ModelPlanOptions& options) {
     for (size_t j = 0; j < i; ++j) {
       if (options.devices[i].device != options.devices[j].device) continue;
       throw Error(ErrorCode::invalid_argument,
-                  "device: {} is named twice; say with split how many layers or bytes go to each",
+                  "device: {} is named twice; set split to the layers or bytes of each part",
                   options.devices[i].name);
     }
   }
@@ -50,7 +50,8 @@ ModelCacheOptions cache_of(const ModelPlanOptions& options) {
   return cache;
 }
 
-// Devices of one backend lay matrices out alike: one outline for each backend.
+// Returns the free memory of each device and the model's demand on it. Devices of one backend lay out
+// matrices alike, so they share one outline of the model.
 std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
   const ModelConfig& config = options.source->config();
   const Device& first = *options.devices.front().device;
@@ -79,8 +80,8 @@ Placement choose_placement(const ModelPlanOptions& options, const ModelCacheOpti
   const int32_t num_layers = options.source->config().num_layers;
   if (!options.split.empty()) {
     if (options.split.size() != options.devices.size()) {
-      throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", options.split.size(),
-                  options.devices.size());
+      throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices; give one for each device",
+                  options.split.size(), options.devices.size());
     }
     return place_by_counts(options.split, num_layers);
   }
@@ -107,7 +108,7 @@ ModelPlan plan_with(const ModelPlanOptions& options, const ModelCacheOptions& ca
 }  // namespace
 
 bool fits(const ModelPlan& plan, const ModelPlanOptions& options) {
-  std::map<const Device*, uint64_t> taken;  // a device may have several parts
+  std::map<const Device*, uint64_t> taken;  // a device may be listed several times
   for (size_t i = 0; i < options.devices.size(); ++i) {
     uint64_t& bytes = taken[options.devices[i].device.get()];
     bytes += plan.memory.devices[i].total();
@@ -117,7 +118,8 @@ bool fits(const ModelPlan& plan, const ModelPlanOptions& options) {
 }
 
 ModelPlan plan_model(const ModelPlanOptions& options) {
-  if (options.devices.empty()) throw Error(ErrorCode::invalid_argument, "device: there is none");
+  if (options.devices.empty())
+    throw Error(ErrorCode::invalid_argument, "device: none is given; name at least one");
   const std::vector<ModelCacheOptions> choices =
       kv_choices(cache_of(options), options.source->config(), devices_of(options));
   return first_that_fits(

@@ -1,4 +1,5 @@
-// What a model and a cache on it will take, and how the layers go to devices, before a weight is read.
+// Memory plan of a model and its cache, and the placement of layers on devices, made before any weight is
+// read.
 #pragma once
 
 #include <memory>
@@ -11,39 +12,40 @@
 
 namespace quire {
 
-// Tokens of the cache that is planned for where nobody says what cache there will be.
+// Tokens of the cache to plan for if the caller gives no cache options.
 constexpr int64_t kPlannedTokens = 8192;
 
 struct ModelDevice {
   std::string name;
   std::shared_ptr<Device> device;
-  uint64_t reserve_bytes = 0;                           // of its free memory, to be left alone
-  std::optional<uint64_t> budget_bytes = std::nullopt;  // of the rest, at most so many for this model
-  uint64_t idle_bytes = 0;                              // that other models would leave for it
+  uint64_t reserve_bytes = 0;                           // free memory that the model must leave
+  std::optional<uint64_t> budget_bytes = std::nullopt;  // maximum for this model
+  uint64_t idle_bytes = 0;  // weights of idle models, which can be evicted for this one
 };
 
 struct ModelPlanOptions {
   std::shared_ptr<ModelSource> source;
-  std::vector<ModelDevice> devices;  // layers run in their order; the cpu takes what the others cannot hold
-  std::vector<int32_t> split;        // layers of each device; empty: automatically, within the budgets
-  int32_t num_shards = 1;            // of each stage
-  kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // of the layers' products
-  std::optional<ModelCacheOptions> cache;  // that room is left for; none: one of kPlannedTokens
+  std::vector<ModelDevice> devices;  // layers run in this order; the CPU takes what the others cannot hold
+  std::vector<int32_t> split;        // layers of each device; empty: split automatically, within the budgets
+  int32_t num_shards = 1;            // tensor-parallel shards of each stage
+  kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // in the layers' matrix products
+  std::optional<ModelCacheOptions> cache;  // to leave memory for; not set: one of kPlannedTokens
 };
 
 struct ModelPlan {
   MemoryPlan memory;
-  ModelCacheOptions cache;             // that was planned for, with the KV formats chosen
-  std::vector<uint64_t> usable_bytes;  // of each device, at that moment: free and not in reserve
+  ModelCacheOptions cache;             // the cache planned for, with the chosen KV formats
+  std::vector<uint64_t> usable_bytes;  // on each device when planned: free bytes minus the reserve
 };
 
-// Whether all of it goes into what is usable now.
+// True if the model and its cache fit into the usable memory.
 bool fits(const ModelPlan& plan, const ModelPlanOptions& options);
 
-// Where the KV format is chosen by room: the first that fits, or the last. Reads configuration, headers and
-// what decides the layout of matrices. Throws what a load of the metadata throws, ErrorCode::invalid_argument
-// naming the option, ErrorCode::out_of_memory with the bytes needed and free where an automatic split over
-// several devices does not go.
+// Plans the model and its cache. With an automatic KV format returns the plan with the first format that
+// fits, or with the last. Reads the configuration, file headers, and the tensors that decide the layout of
+// matrices. Throws the errors of loading metadata, ErrorCode::invalid_argument naming the option, and
+// ErrorCode::out_of_memory with the bytes needed and free if an automatic split over several devices is
+// impossible.
 ModelPlan plan_model(const ModelPlanOptions& options);
 
 }  // namespace quire

@@ -11,7 +11,7 @@ size_t kv_formats_of(const ModelCacheOptions& options) {
     return formats.keys == options.key_format && formats.values == options.value_format;
   });
   if (found == kKvFormats.end())
-    throw Error(ErrorCode::internal, "the cache has formats of keys and values without a name");
+    throw Error(ErrorCode::internal, "the formats of keys and values are not in kKvFormats");
   return static_cast<size_t>(found - kKvFormats.begin());
 }
 
@@ -42,9 +42,10 @@ CacheByRoom create_cache_by_room(const std::shared_ptr<Runtime>& runtime,
   return first_that_fits(choices, [&](const ModelCacheOptions& choice) {
     CacheByRoom made{create_model_cache(runtime, model, choice, home), choice};
     if (&choice != &choices.front())
-      runtime->log()(LogLevel::info,
-                     "the cache of {} keeps keys and values as {}: there is no room for more bits",
-                     model->path(), kKvFormats[kv_formats_of(choice)].name);
+      runtime->log()(
+          LogLevel::info,
+          "the cache of {} stores keys and values as {}: a more exact format does not fit into memory",
+          model->path(), kKvFormats[kv_formats_of(choice)].name);
     return made;
   });
 }

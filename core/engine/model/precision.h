@@ -1,4 +1,4 @@
-// Precision by room: of several choices, from the best to the smallest, the first that there is memory for.
+// Chooses the KV format by the free memory: the most exact one that fits.
 #pragma once
 
 #include <iterator>
@@ -12,9 +12,9 @@
 
 namespace quire {
 
-// What `attempt` returns for the first of the choices (at least one) that it does not refuse with
-// ErrorCode::out_of_memory, and that `goes` says goes; the last needs no such word. Throws what `attempt`
-// throws for the last, and anything else at once.
+// Returns the result of `attempt` for the first choice that it does not reject with ErrorCode::out_of_memory
+// and for whose result `goes` returns true. The result of the last choice is returned without calling `goes`.
+// Throws the errors of `attempt` for the last choice, and any other error at once. Needs at least one choice.
 template <typename Choices, typename Attempt, typename Goes>
 auto first_that_fits(const Choices& choices, const Attempt& attempt, const Goes& goes) {
   for (auto choice = choices.begin();; ++choice) {
@@ -33,20 +33,20 @@ auto first_that_fits(const Choices& choices, const Attempt& attempt) {
   return first_that_fits(choices, attempt, [](const auto&) { return true; });
 }
 
-// The place in kKvFormats. Throws ErrorCode::internal where there is none.
+// Returns the index of the formats in kKvFormats. Throws ErrorCode::internal if they are not in it.
 size_t kv_formats_of(const ModelCacheOptions& options);
 
-// The same cache in each KV format that the model may have on these devices, the most exact first; as it is
-// where `kv_by_room` is not set.
+// Returns the options with each KV format that the model can have on these devices, the most exact first.
+// Returns them unchanged if `kv_by_room` is not set.
 std::vector<ModelCacheOptions> kv_choices(const ModelCacheOptions& options, const ModelConfig& config,
                                           gsl::span<const std::shared_ptr<Device>> devices);
 
 struct CacheByRoom {
   std::shared_ptr<Engine> cache;
-  ModelCacheOptions options;  // with the formats that it has
+  ModelCacheOptions options;  // with the chosen formats
 };
 
-// create_model_cache, in the first of kv_choices that there is memory for.
+// Calls create_model_cache with the first of kv_choices that fits into memory.
 CacheByRoom create_cache_by_room(const std::shared_ptr<Runtime>& runtime,
                                  const std::shared_ptr<const Model>& model, const ModelCacheOptions& options,
                                  const std::shared_ptr<const ResidentModel>& home = nullptr);

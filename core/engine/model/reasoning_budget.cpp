@@ -11,10 +11,11 @@
 namespace quire {
 namespace {
 
-// A rollback reads the tokens since the last kept state again: few after a draft, all after a far one.
+// A rollback restores the last saved state and reads the tokens after it again: few after a rejected draft,
+// all if every saved state is too recent.
 constexpr size_t kTokensBetweenKept = 32;
 constexpr size_t kMaxKept = 3;
-// A character of four bytes may be as many tokens.
+// A character of four bytes may take four tokens, so the forced end may be up to three tokens late.
 constexpr int32_t kMaxCharacterTokens = 3;
 
 }  // namespace
@@ -71,8 +72,8 @@ class ReasoningBudget::Place final : public TokenMatcher {
     Detokenizer text;
     ResponseParser reader;
     int32_t num_reasoning_tokens = 0;
-    size_t num_ended = 0;  // tokens of the end that have come
-    bool is_over = false;  // this piece of reasoning: its end has come, or was not let through
+    size_t num_ended = 0;  // end tokens generated so far
+    bool is_over = false;  // the end of this reasoning is complete, or was rejected
   };
   struct Kept {
     size_t num_tokens = 0;
@@ -133,9 +134,9 @@ class ReasoningBudget::Place final : public TokenMatcher {
   std::shared_ptr<const Parts> parts_;
   std::unique_ptr<TokenMatcher> other_;
   State now_;
-  std::vector<Kept> kept_;  // the first is before all tokens
+  std::vector<Kept> kept_;  // the first one is the state before all tokens
   TokenIds tokens_;
-  std::optional<TokenId> forced_;  // what has to come next
+  std::optional<TokenId> forced_;  // the only token allowed next
 };
 
 std::unique_ptr<TokenMatcher> ReasoningBudget::start() const {

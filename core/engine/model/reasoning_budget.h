@@ -1,4 +1,4 @@
-// A limit of how long a model reasons, and what ends it there.
+// A limit for the reasoning tokens of an answer.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,19 @@
 
 namespace quire {
 
-// How an answer of the dialect goes over from reasoning to text; empty where it has no reasoning.
+// Returns the text that ends reasoning in the dialect's answers; empty if the dialect has no reasoning.
 std::string end_of_reasoning(const Dialect& dialect);
 
-// After so many tokens of reasoning the tokens of its end come, as far as another constraint lets them
-// through; not in the midst of a character. What comes after them is free, or the other constraint's.
+// After max_tokens of reasoning, forces the tokens that end it, as far as another constraint permits them,
+// and never in the middle of a character. The tokens after the end are free, or subject to the other
+// constraint.
 class ReasoningBudget final : public TokenConstraint {
  public:
   struct Parts {
     std::shared_ptr<const Tokenizer> tokenizer;
-    std::shared_ptr<const ResponseParser> reader;  // before the first token
-    std::shared_ptr<const TokenConstraint> other;  // null: none
-    TokenIds end;                                  // not empty
+    std::shared_ptr<const ResponseParser> reader;  // in its state before the first token
+    std::shared_ptr<const TokenConstraint> other;  // may be null
+    TokenIds end;                                  // tokens that end reasoning; not empty
     int32_t max_tokens = 0;
   };
 

@@ -12,8 +12,8 @@
 namespace quire {
 namespace {
 
-// Threads that load beside the one that is there. Devices other than the CPU prepare weights themselves:
-// threads read. On the CPU one reads ahead while all prepare.
+// Returns the number of threads that load in addition to the calling one. On GPUs, which prepare weights
+// themselves, the threads only read. On the CPU one thread reads ahead while all others prepare.
 int32_t num_load_helpers(const std::vector<ModelDevice>& devices) {
   constexpr int32_t kMostThreads = 8;
   const bool all_host = std::all_of(devices.begin(), devices.end(),
@@ -24,7 +24,7 @@ int32_t num_load_helpers(const std::vector<ModelDevice>& devices) {
 
 using BytesByDevice = std::map<std::shared_ptr<Device>, uint64_t>;
 
-// A device may have several parts.
+// Returns the weight bytes of each device. A device may be listed several times.
 BytesByDevice weights_of(const ModelPlan& plan, const ModelPlanOptions& options) {
   BytesByDevice bytes;
   for (size_t i = 0; i < options.devices.size(); ++i)
@@ -32,7 +32,7 @@ BytesByDevice weights_of(const ModelPlan& plan, const ModelPlanOptions& options)
   return bytes;
 }
 
-// What weights must not take of the free memory: the reserve, and room for the cache that was planned for.
+// Returns the free bytes that weights must leave: the reserve, and the memory of the planned cache.
 BytesByDevice left_alone(const ModelPlan& plan, const ModelPlanOptions& options) {
   BytesByDevice bytes;
   for (size_t i = 0; i < options.devices.size(); ++i) {
@@ -44,7 +44,7 @@ BytesByDevice left_alone(const ModelPlan& plan, const ModelPlanOptions& options)
   return bytes;
 }
 
-// The weights of one model, with the files they are read from.
+// Weights of one model, and the files to load them from.
 class ManagedWeights final : public EvictableWeights {
  public:
   ManagedWeights(std::shared_ptr<Runtime> runtime, const ResidentModelOptions& options)
@@ -76,16 +76,17 @@ class ManagedWeights final : public EvictableWeights {
   }
 
   const std::shared_ptr<Runtime> runtime_;
-  ModelPlanOptions plan_;  // its source is null while the model is on disk
+  ModelPlanOptions plan_;  // its source is null while the weights are on disk only
   const std::string path_;
-  // Go after the weights: what stays on each device of bytes_ while they stand by, or all of it; what leaves
-  // then and has come back; the host's copy.
+  // Declared before the model, so that they are released after its weights. leases_ has one entry for each
+  // device of bytes_: all weights, or while they are offloaded the part that stays on the device. returned_
+  // has the offloaded part once it is back on the devices, pinned_ the copy in host memory.
   std::vector<MemoryLease> leases_;
   std::vector<MemoryLease> returned_;
   std::optional<MemoryLease> pinned_;
-  ParkedBytes parked_;  // empty before the first time
+  ParkedBytes parked_;  // empty until the first offload
   std::shared_ptr<Model> model_;
-  // Fixed once loaded.
+  // Constant once loaded.
   BytesByDevice bytes_;
   std::vector<uint64_t> shard_bytes_;
 };
@@ -101,7 +102,7 @@ ModelOptions ManagedWeights::load_options() const {
   return load;
 }
 
-// Nothing is taken of the devices yet.
+// Plans the load without allocating memory.
 ModelPlan ManagedWeights::plan(ModelOptions& load) {
   ModelPlan plan = plan_model(plan_);
   bytes_ = weights_of(plan, plan_);
@@ -109,7 +110,7 @@ ModelPlan ManagedWeights::plan(ModelOptions& load) {
   return plan;
 }
 
-// The shares of their devices. What one has free is promised to one load at a time.
+// Leases the weights' memory on each device. Free memory of a device is promised to only one load at a time.
 std::vector<MemoryLease> ManagedWeights::lease(const BytesByDevice& bytes_of,
                                                const BytesByDevice& left_alone) const {
   std::vector<MemoryLease> leases;
@@ -144,7 +145,8 @@ std::shared_ptr<Model> ManagedWeights::load(const ResidentModelOptions& options)
   return model_;
 }
 
-// What the host can give, of which half may be pinned at most; none where it does not say.
+// Returns a function for the host memory that may be pinned: half of the free memory. Null if there is no CPU
+// backend to query.
 std::function<uint64_t()> room_to_pin(const Runtime& runtime) {
   for (const kernels::Backend* backend : runtime.backends()) {
     if (std::string_view(backend->name) != "cpu") continue;
@@ -157,7 +159,8 @@ std::function<uint64_t()> room_to_pin(const Runtime& runtime) {
   return nullptr;
 }
 
-// To host memory; false where the devices cannot, or the host has no room: they are where they were then.
+// Offloads the weights to host memory. Returns false, with the weights still on the devices, if a device does
+// not support it or host memory is short.
 bool ManagedWeights::park() {
   if (!model_->can_park()) return false;
   if (!pinned_) {
@@ -181,7 +184,8 @@ bool ManagedWeights::park() {
   return true;
 }
 
-// What is small stays on the devices, and the host has of the others what it was promised at most.
+// Shrinks the leases after an offload: small tensors stay on the devices, and the host's lease shrinks to the
+// size of the copy.
 void ManagedWeights::keep_leases_of_rest() noexcept {
   uint64_t parked = 0;
   auto lease = leases_.begin();
@@ -275,7 +279,7 @@ ResidentModel::~ResidentModel() {
 
 WeightResidency& ResidentModel::residency() const {
   if (residency_ == nullptr)
-    throw Error(ErrorCode::unsupported, "{}: it has no weights; load the model with its full scope",
+    throw Error(ErrorCode::unsupported, "{} was loaded without weights; load it with the full scope",
                 model_->path());
   return *residency_;
 }

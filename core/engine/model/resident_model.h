@@ -1,5 +1,4 @@
-// A model with its place in a runtime: its share of the budgets, and its weights' way to the devices and
-// back.
+// A model in a runtime: accounts for its memory, and loads, offloads and evicts its weights.
 #pragma once
 
 #include <memory>
@@ -14,29 +13,30 @@ namespace quire {
 struct ResidentModelOptions {
   ModelPlanOptions plan;  // the source, and for the full scope the devices
   ModelScope scope = ModelScope::full;
-  bool is_lazy = false;  // of the full scope: declared, and loaded by its first job
+  bool is_lazy = false;  // for the full scope: only metadata is loaded, and the first job loads the weights
   LoadMonitor monitor;   // of this load
 };
 
-// Any thread. Caches keep it alive.
+// Thread-safe. Caches keep it alive.
 class ResidentModel {
  public:
-  // Throws what a load throws; where the runtime's memory does not suffice, models that nobody uses leave
-  // for it, or it is refused naming who holds what.
+  // Loads the model. If memory is short, evicts the weights of idle models first. Throws the errors of
+  // Model::load, and ErrorCode::out_of_memory listing the users of the memory.
   static std::shared_ptr<const ResidentModel> load(std::shared_ptr<Runtime> runtime,
                                                    const ResidentModelOptions& options);
-  // A load that is under way for its jobs ends.
+  // Ends a load of the weights that is in progress for jobs.
   ~ResidentModel();
 
   const std::shared_ptr<const Model>& model() const { return model_; }
-  // Throws ErrorCode::unsupported where the scope has no weights.
+  // Throws ErrorCode::unsupported if the scope has no weights.
   WeightResidency& residency() const;
   const std::shared_ptr<WeightResidency>& shared_residency() const { return residency_; }
 
  private:
   ResidentModel(std::shared_ptr<const Model> model, std::shared_ptr<WeightResidency> residency);
 
-  // Null where the scope has no weights. Goes last: the bytes are given back once the weights are gone.
+  // Null if the scope has no weights. Declared first, so that the memory leases are released after the
+  // weights.
   const std::shared_ptr<WeightResidency> residency_;
   const std::shared_ptr<const Model> model_;
 };

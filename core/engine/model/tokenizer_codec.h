@@ -1,4 +1,4 @@
-// The tokenizer as the engine's TextCodec.
+// Adapter from the tokenizer to the engine's TextCodec.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace quire {
 
 class TokenizerCodec final : public TextCodec {
  public:
-  // Null is a model without a tokenizer: its tokens have no text.
+  // Null for a model without a tokenizer: its tokens have no text.
   explicit TokenizerCodec(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
 
   std::unique_ptr<TextStream> open(bool emit_special) const override;

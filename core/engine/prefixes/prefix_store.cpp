@@ -11,7 +11,7 @@ std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& optio
   if (!options.keeps_any()) return nullptr;
   if (seams.executor.page_bytes() == 0) {
     throw Error(ErrorCode::unsupported,
-                "prefix_bytes, prefix_directory: this model has sliding-window layers, whose pages cannot "\n
+                "prefix_bytes, prefix_directory: this model has sliding-window layers, whose pages cannot "
                 "be stored; leave both unset");
   }
   return std::unique_ptr<PrefixStore>(new PrefixStore(options, seams));
