@@ -290,7 +290,7 @@ TEST_F(SchedulingTest, AJobThatNeverFitsItsPageQuotaIsRefused) {
   const OwnedRequest request = make_request("abcd", 9);
   EXPECT_EQ(quire_job_submit(cache.get(), request.get(), report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_TOO_LARGE);
-  EXPECT_NE(report.message().find("quota of its namespace is 3"), std::string::npos) << report.message();
+  EXPECT_NE(report.message().find("quota of the namespace is 3"), std::string::npos) << report.message();
   quire_job_request_set_namespace(request.get(), "large", 5, nullptr);
   EXPECT_TRUE(submit(cache.get(), request));
 }

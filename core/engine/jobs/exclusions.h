@@ -1,4 +1,4 @@
-// Tokens that are not drawn again at their places, because a text that must not appear began with them.
+// Tokens that must not be sampled again at a position, because a banned text began with them.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace quire {
 
-// Places count the new tokens of a job. One thread at a time.
+// Positions count the new tokens of a job. Not thread-safe.
 class Exclusions {
  public:
-  // Draws that one job may take back.
+  // Maximum number of retracted tokens of one job.
   static constexpr int32_t kMaxTakenBack = 1 << 16;
 
   bool empty() const { return excluded_.empty(); }
-  // What was excluded after the place counts no more: other tokens will stand before it. False where
-  // too many were taken back.
+  // Excludes the token at `place`. Drops exclusions at later positions: they depend on tokens that will
+  // change. Returns false once too many tokens were retracted.
   bool add(int32_t place, TokenId token) {
     drop_from(place + 1);
     excluded_.emplace_back(place, token);
@@ -26,7 +26,7 @@ class Exclusions {
   void drop_from(int32_t place) {
     while (!excluded_.empty() && excluded_.back().first >= place) excluded_.pop_back();
   }
-  // No token before the place can be taken back any more.
+  // Called when no token before `place` can be retracted any more.
   void settle(int32_t place) {
     if (!excluded_.empty() && excluded_.back().first < place) excluded_.clear();
   }

@@ -20,16 +20,16 @@ std::string describe(const WaitReason& reason) {
       return fmt::format("needs {} pages, {} free{}", reason.needed_pages, reason.available_pages,
                          next_release(reason));
     case WaitCause::slots:
-      return fmt::format("all {} places are taken{}", reason.running_jobs, next_release(reason));
+      return fmt::format("all {} batch slots are in use{}", reason.running_jobs, next_release(reason));
     case WaitCause::quota_jobs:
-      return fmt::format("its namespace runs as many jobs as it may: {}", reason.running_jobs);
+      return fmt::format("its namespace is at its limit of {} running jobs", reason.running_jobs);
     case WaitCause::quota_pages:
-      return fmt::format("needs {} pages, {} left to its namespace", reason.needed_pages,
+      return fmt::format("needs {} pages, {} left in the quota of its namespace", reason.needed_pages,
                          reason.available_pages);
     case WaitCause::shared_prefix:
       return "waits for the start of its prompt, which another job is computing";
     case WaitCause::model:
-      return "waits for its model, which is on its way to the device";
+      return "waits for the weights of its model, which are being loaded";
     case WaitCause::turn:
     case WaitCause::none:
       break;
@@ -39,7 +39,7 @@ std::string describe(const WaitReason& reason) {
 
 std::string explain_wait(const JobView& job) {
   if (job.wait.in_front.value == 0) return "queued: " + describe(job.wait);
-  return fmt::format("queued behind job {}: {}", job.wait.in_front.value, describe(job.wait_in_front));
+  return fmt::format("queued after job {}: {}", job.wait.in_front.value, describe(job.wait_in_front));
 }
 
 double tokens_per_second(const JobResult& result) {
@@ -47,7 +47,7 @@ double tokens_per_second(const JobResult& result) {
   return seconds > 0.0 && result.new_tokens > 1 ? (result.new_tokens - 1) / seconds : 0.0;
 }
 
-// What a job has spent its time on, whether it is over or not.
+// Describes the time that a running or finished job has taken so far.
 std::string times(const JobResult& result) {
   std::string line = fmt::format("queued {:.3f} s, prompt {:.3f} s for {} tokens, {} of them cached",
                                  in_seconds(result.time_queued), in_seconds(result.time_prefill),
@@ -58,7 +58,7 @@ std::string times(const JobResult& result) {
   }
   if (result.preemptions > 0) line += fmt::format(", preempted {} times", result.preemptions);
   if (result.time_resting > Duration{0}) {
-    line += fmt::format(", set aside for {:.3f} s", in_seconds(result.time_resting));
+    line += fmt::format(", paused for {:.3f} s", in_seconds(result.time_resting));
   }
   return line;
 }
@@ -86,7 +86,7 @@ std::string_view reason_name(FinishReason reason) {
     case FinishReason::failed:
       return "failure";
     case FinishReason::loop:
-      return "a loop of its tokens";
+      return "a repetition loop";
   }
   return "unknown";
 }
@@ -112,7 +112,7 @@ std::string explain(const JobView& job) {
       return explain_running(job, "generating");
     case JobState::paused:
       return fmt::format("{}{}; {}", job.reader_behind ? "paused until its events are read" : "paused",
-                         job.gave_room ? ", gave its room" : "", times(job.result));
+                         job.gave_room ? ", preempted" : "", times(job.result));
     case JobState::finished:
       return explain_end(job.result);
   }

@@ -1,4 +1,4 @@
-// One line about a job for a person: why it waits, what it does and what slows it, or how it ended.
+// Explains the state of a job in one line for people: why it waits, what slows it, or how it ended.
 #pragma once
 
 #include <string>
@@ -7,19 +7,19 @@
 
 namespace quire {
 
-// What is known of a job at one moment.
+// State of a job at one moment.
 struct JobView {
   JobState state = JobState::queued;
   JobResult result;
   int32_t computed_tokens = 0;
-  int32_t batch_jobs = 0;  // sequences of the last step, the job's own included
+  int32_t batch_jobs = 0;  // jobs in the batch of the last step, this one included
   bool gave_room = false;
-  bool reader_behind = false;  // it waits for its reader
+  bool reader_behind = false;  // backpressure: the job waits until its events are read
   WaitReason wait;
-  WaitReason wait_in_front;  // of the job that wait.in_front names
+  WaitReason wait_in_front;  // reason why the job wait.in_front waits
 };
 
-// Numbers and names of ours; no text of a prompt or a result.
+// Returns one line with numbers and names only, without text of a prompt or a result.
 std::string explain(const JobView& job);
 
 }  // namespace quire

@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-// Of all caches, so that a queue that takes events of several can tell them apart.
+// Shared by all engines, so that a queue with events of several can distinguish their jobs.
 constinit std::atomic<uint64_t> last_job_id{0};
 
 std::shared_ptr<EventStream> make_stream(EventStreamOptions options, JobId job) {

@@ -1,4 +1,4 @@
-// What the two ends of a job share: the caller's Job and the engine's JobRecord.
+// State that the caller's Job and the engine's JobRecord share.
 #pragma once
 
 #include <atomic>
@@ -14,51 +14,51 @@
 
 namespace quire {
 
-// Why a queued job is not running, as the scheduler last saw it.
+// Reason why a queued job is not running, from the last step.
 enum class WaitCause : int32_t { none, turn, slots, pages, quota_jobs, quota_pages, shared_prefix, model };
 
 struct WaitReason {
   WaitCause cause = WaitCause::none;
   int32_t needed_pages = 0;
-  int32_t available_pages = 0;  // of its namespace's quota where that is the cause
-  int32_t running_jobs = 0;     // of its namespace where its quota is the cause
-  JobId next_release;           // the running job that is expected to end first; 0 where none is
-  JobId in_front;               // with turn: the waiting job that is next and does not fit; 0 where none is
+  int32_t available_pages = 0;  // left in the quota of its namespace if that is the cause
+  int32_t running_jobs = 0;     // of its namespace if its quota is the cause
+  JobId next_release;           // running job that is expected to end first; 0: none
+  JobId in_front;               // with `turn`: next job in the queue, which does not fit yet; 0: none
 
   bool operator==(const WaitReason&) const = default;
 };
 
-// What scoring and embedding jobs give.
+// Results of scoring and embedding jobs.
 struct JobOutput {
   std::vector<float> scores;
   std::vector<float> raw_logits;
   std::vector<float> embedding;
 };
 
-// How far a job is, written by the engine step by step. A time of max() has not come.
+// Progress of a job, updated by the engine after each step. A time of max() has not been reached.
 struct JobProgress {
   std::atomic<TimePoint> submitted{TimePoint::max()};
   std::atomic<TimePoint> started{TimePoint::max()};
   std::atomic<TimePoint> first_token{TimePoint::max()};
   std::atomic<int32_t> prompt_tokens{0};
   std::atomic<int32_t> cached_tokens{0};
-  std::atomic<int32_t> computed_tokens{0};  // of the prompt, and what is computed again after a preemption
+  std::atomic<int32_t> computed_tokens{0};  // prompt tokens, and tokens recomputed after a preemption
   std::atomic<int32_t> new_tokens{0};
   std::atomic<int32_t> draft_tokens{0};
   std::atomic<int32_t> accepted_draft_tokens{0};
   std::atomic<int32_t> preemptions{0};
-  std::atomic<bool> gave_room{false};  // it was preempted and has not begun again
-  std::atomic<int32_t> batch_jobs{0};  // sequences of the last step it took part in, itself included
+  std::atomic<bool> gave_room{false};  // true from a preemption until the job is admitted again
+  std::atomic<int32_t> batch_jobs{0};  // jobs in the batch of its last step, itself included
 };
 
-// How a reader of many jobs tells one from the others.
+// Labels by which a reader of many jobs distinguishes them.
 struct JobMark {
   uint64_t tag = 0;
   int32_t index = 0;  // of the completions that were submitted together
   uint64_t seed = 0;
 };
 
-// Any thread. The engine writes, readers read; whoever ends the job first decides how it ended.
+// Thread-safe. The engine writes, readers read. The first call of finish decides how the job ended.
 class JobChannel {
  public:
   JobChannel(JobKind kind, JobMark mark, std::string name_space, const EventStreamOptions& options);
@@ -72,19 +72,19 @@ class JobChannel {
   std::atomic<JobState> state{JobState::queued};
   JobProgress progress;
 
-  // `event` as one of this job.
+  // Returns `event` with the kind and the labels of this job filled in.
   Event make_event(EventKind event_kind, Event event = {}) const;
-  // Result, state and terminal event in one; false where the job was over already.
+  // Sets result and state and sends the terminal event. Returns false if the job had already finished.
   bool finish(JobResult&& result, EventBatch* batch = nullptr) noexcept;
   bool over() const { return over_.load(std::memory_order_acquire); }
 
   void set_wait_reason(const WaitReason& reason) noexcept;
   void set_output(JobOutput&& output) noexcept;
 
-  // Counts and times so far where the job is not over.
+  // Returns the counts and times so far if the job has not finished.
   JobResult result() const;
   WaitReason wait_reason() const;
-  // Runs `read` on the output, without a copy; it must not wait.
+  // Calls `read` with the output, without a copy. `read` must not block.
   template <typename Read>
   auto read_output(Read&& read) const {
     const MutexLock lock(mutex_);

@@ -25,7 +25,7 @@ void JobQueue::check_room(const std::string& name_space, size_t num_jobs) const 
   const auto entry = queued_by_name_space_.find(name_space);
   const int32_t queued = entry == queued_by_name_space_.end() ? 0 : entry->second;
   if (limit > 0 && wanted > limit) {
-    throw Error(ErrorCode::too_large, "{} jobs at once; the quota of namespace \"{}\" is {} that wait",
+    throw Error(ErrorCode::too_large, "num_jobs is {}; namespace \"{}\" may have at most {} waiting jobs",
                 wanted, printable(name_space), limit);
   }
   if (limit > 0 && queued + wanted > limit) {
@@ -40,7 +40,7 @@ void JobQueue::push(std::unique_ptr<JobRecord> job) {
   push(std::move(jobs));
 }
 
-// Whatever can fail comes first: reservations, then moves that cannot.
+// Everything that can fail comes first: reservations. The moves after them cannot.
 void JobQueue::push(std::vector<std::unique_ptr<JobRecord>> jobs) {
   if (jobs.empty()) return;
   {
@@ -108,7 +108,8 @@ void JobQueue::left_queue(const std::string& name_space) noexcept {
   if (entry != queued_by_name_space_.end() && --entry->second == 0) queued_by_name_space_.erase(entry);
 }
 
-// A queue that stands still tells nothing about how fast it moves.
+// Measures how fast jobs leave the queue. An interval counts as a minute at most, so that an idle time does
+// not distort the average.
 void JobQueue::note_leave() noexcept {
   constexpr int64_t kLongest = int64_t{60} * 1'000'000'000;
   const TimePoint now = steady_clock().now();
@@ -155,7 +156,7 @@ std::string JobQueue::shut_message() const noexcept {
 }
 
 void JobQueue::end_all_jobs(ErrorCode code, std::string_view message) noexcept {
-  // One at a time, so that nothing has to be allocated and no channel is touched under the lock.
+  // One job at a time: nothing has to be allocated, and no channel is used while the lock is held.
   for (;;) {
     std::shared_ptr<JobChannel> channel;
     {

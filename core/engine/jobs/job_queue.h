@@ -1,4 +1,4 @@
-// The only door into the engine's thread.
+// Queue of an engine: submissions, tasks and cancellations from other threads, with admission control.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace quire {
 
 class LiveJobs;
 
-// Something for the engine to do between two steps. Exactly one of the two is called.
+// Work for the engine between two steps. The engine calls exactly one of the two functions.
 class EngineTask {
  public:
   virtual ~EngineTask() = default;
@@ -31,42 +31,44 @@ class EngineTask {
 struct Inbox {
   std::vector<std::unique_ptr<JobRecord>> jobs;
   std::vector<std::unique_ptr<EngineTask>> tasks;
-  bool cancels = false;  // some job wants to be cancelled
+  bool cancels = false;  // at least one job was cancelled
 };
 
-// Any thread may call anything. Its lock is taken by itself.
+// Thread-safe. No other lock is held or taken together with its lock.
 class JobQueue {
  public:
   JobQueue(const EngineOptions& options, std::shared_ptr<EngineSignal> signal);
 
   const std::shared_ptr<EngineSignal>& signal() const { return signal_; }
 
-  // Throws closed, capacity or quota, or the engine's own error; the job is not known then.
+  // Queues a job. Throws closed, capacity or quota, or the engine's own error; then the job is not
+  // registered.
   void push(std::unique_ptr<JobRecord> job);
-  // All or none.
+  // Queues all jobs or none.
   void push(std::vector<std::unique_ptr<JobRecord>> jobs);
   void post(std::unique_ptr<EngineTask> task);
-  // Counts a fork in, whose record the engine makes; throws like push. Its task is to be posted next, or
-  // leave is to be called.
+  // Registers a fork, whose record the engine creates later. Throws like push. The caller must then post the
+  // fork's task or call leave.
   void enter(const std::shared_ptr<JobChannel>& channel);
   void leave(const JobChannel& channel) noexcept;
   void request_cancel() noexcept;
 
-  // Everything that came since the last call; the vectors of `inbox` are empty and their memory is kept.
+  // Takes everything since the last call. The vectors of `inbox` must be empty; their capacity is reused.
   void take(Inbox& inbox);
-  // A job left the queue for the first time, or ended there.
+  // Called when a job leaves the queue for the first time, or ends in it.
   void left_queue(const std::string& name_space) noexcept;
   void forget(JobId job) noexcept;
 
-  // Everything that comes later fails with this; what is in the inbox is refused. The first call counts.
+  // Rejects all later submissions with this error, and refuses the posted tasks. Only the first call's error
+  // counts.
   void shut(ErrorCode code, std::string_view message) noexcept;
   bool shut() const;
   ErrorCode shut_code() const;
   std::string shut_message() const noexcept;
-  // Ends every job that is known, from whatever thread; for an engine that does not answer any more.
+  // Ends all registered jobs from any thread, for an engine that no longer responds.
   void end_all_jobs(ErrorCode code, std::string_view message) noexcept;
 
-  // The channel of a job that is not over; null where there is none.
+  // Returns the channel of a job that has not finished, or null.
   std::shared_ptr<JobChannel> find_live(JobId job) const;
   int32_t num_queued() const;
   size_t num_live() const;
@@ -87,7 +89,7 @@ class JobQueue {
   std::unordered_map<JobId, std::shared_ptr<JobChannel>> live_ QUIRE_GUARDED_BY(mutex_);
   std::unordered_map<std::string, int32_t> queued_by_name_space_ QUIRE_GUARDED_BY(mutex_);
   int32_t num_queued_ QUIRE_GUARDED_BY(mutex_) = 0;
-  // Smoothed, between two jobs that left the queue; -1 before there were two.
+  // Smoothed time between two jobs that left the queue; -1 until two have left.
   int64_t leave_interval_ns_ QUIRE_GUARDED_BY(mutex_) = -1;
   TimePoint last_left_ QUIRE_GUARDED_BY(mutex_) = TimePoint::min();
   ErrorCode shut_code_ QUIRE_GUARDED_BY(mutex_) = ErrorCode::ok;

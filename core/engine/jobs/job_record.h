@@ -1,4 +1,4 @@
-// The engine's end of one job.
+// The engine's record of one job.
 #pragma once
 
 #include <memory>
@@ -19,22 +19,22 @@
 
 namespace quire {
 
-// States of a prompt, summed up.
+// Sum of the hidden states of a prompt, for mean pooling.
 struct Pool {
   std::vector<double> sum;
-  int32_t num_tokens = 0;  // in it
+  int32_t num_tokens = 0;  // number of states summed up
 };
 
-// What verify found out about a job in this step, to be applied by commit.
+// Results of a step for a job: verify fills them in, commit applies them.
 struct JobStep {
-  std::vector<SampledToken> drawn;                 // and forced after the last draw
-  int32_t num_forced = 0;                          // of these
-  FinishReason finish = FinishReason::unfinished;  // but for what commit finds in the text
-  std::vector<float> scores;                       // of a scoring job: of the tokens of this step
-  gsl::span<const float> raw_rows;                 // likewise the rows, borrowed from the executor
-  Pool pool;                                       // of an embedding job, and what comes of it
+  std::vector<SampledToken> drawn;  // tokens sampled in this step, and forced tokens after the last of them
+  int32_t num_forced = 0;           // number of forced tokens at the end of `drawn`
+  FinishReason finish = FinishReason::unfinished;  // unless commit finds a stop string in the text
+  std::vector<float> scores;        // of a scoring job: log probabilities of this step's tokens
+  gsl::span<const float> raw_rows;  // of a scoring job: rows of logits, borrowed from the executor
+  Pool pool;                        // of an embedding job
   std::vector<float> embedding;
-  ErrorCode error = ErrorCode::ok;  // not ok: the job fails and nothing of the step stands
+  ErrorCode error = ErrorCode::ok;  // not ok: the job fails and the step's results are discarded
   std::string message;
 
   void begin() noexcept {
@@ -52,8 +52,8 @@ struct JobStep {
   }
 };
 
-// Made on the caller's thread, then owned by the engine's. All memory that committing a token takes is there
-// from the start.
+// Created on the caller's thread, then owned by the engine's. All memory for committing tokens is allocated
+// at creation.
 struct JobRecord {
   JobRecord(JobRequest job_request, SamplerState sampler_state, TextOutput text_output)
       : request(std::move(job_request)),
@@ -62,41 +62,41 @@ struct JobRecord {
         lane(this) {}
 
   JobId id;
-  JobRequest request;  // without its prompts, which moved to its lanes, and its queue
+  JobRequest request;  // without its prompts, which were moved to the lanes, and without its queue
   std::shared_ptr<JobChannel> channel;
   SamplerState sampler;
   TextOutput text;
   JobOutput output;
   Pool pool;                              // of an embedding job
-  std::unique_ptr<TokenMatcher> matcher;  // of a constrained one
+  std::unique_ptr<TokenMatcher> matcher;  // of a constrained job
 
-  Lane lane;                  // that it speaks with
-  std::optional<Lane> guide;  // the same new tokens after another prompt, to lead away from
-  int32_t max_tokens = 0;     // of lane: prompt and new ones
+  Lane lane;                  // sequence that generates the output
+  std::optional<Lane> guide;  // negative prompt with the same new tokens, for guidance
+  int32_t max_tokens = 0;     // limit for lane: prompt and new tokens
   std::vector<TokenId> stop_tokens;
-  Exclusions exclusions;  // by banned strings
+  Exclusions exclusions;  // tokens excluded by banned strings
 
-  // Scheduling. Deadlines are points in time, max() where there is none.
+  // Scheduling. Deadlines are points in time; max(): none.
   TimePoint submitted;
   TimePoint queue_deadline = TimePoint::max();
   TimePoint first_token_deadline = TimePoint::max();
   TimePoint total_deadline = TimePoint::max();
   int32_t name_space = -1;  // index in Namespaces
-  int32_t book_place = -1;  // in MetricsStore
+  int32_t book_place = -1;  // index in MetricsStore
   int32_t admitted_priority = 0;
   int32_t overtaken = 0;
-  WaitReason wait_reason;  // as its channel has it
+  WaitReason wait_reason;  // copy of the reason in the channel
   bool paused = false;
   bool suspect = false;
-  bool prefix_came_back = false;  // it was looked for what left the cache
+  bool prefix_came_back = false;  // stored prefix pages were already looked up
 
   // Progress.
   std::optional<TimePoint> started;
   std::optional<TimePoint> first_token;
   TimePoint last_token;
-  std::optional<TimePoint> resting_since;  // while it is paused, or its reader is slow
+  std::optional<TimePoint> resting_since;  // since the job was paused or its reader became too slow
   bool announced = false;                  // EventKind::started was sent
-  bool ended = false;                      // its terminal event comes with the next sweep
+  bool ended = false;                      // its terminal event is sent by the next sweep
   JobResult result;
   JobStep step;
 
@@ -111,7 +111,7 @@ struct JobRecord {
     if (guide) act(*guide);
   }
   int32_t num_lanes() const { return guide ? 2 : 1; }
-  // Tokens that may come next, for the next step to verify; within max_tokens.
+  // Appends candidate tokens (drafts) for the next step to verify. The caller stays within max_tokens.
   void propose(gsl::span<const TokenId> candidates) {
     for_each_lane([&](Lane& of) {
       of.tokens.insert(of.tokens.end(), candidates.begin(), candidates.end());
@@ -126,13 +126,13 @@ struct JobRecord {
 
   int32_t num_tokens() const { return static_cast<int32_t>(lane.known().size()); }
   int32_t num_new_tokens() const { return num_tokens() - lane.num_prompt_tokens; }
-  // With those that the step in progress has drawn.
+  // Includes the tokens sampled by the running step.
   int32_t num_drawn_tokens() const { return num_new_tokens() + static_cast<int32_t>(step.drawn.size()); }
   bool holds_pages() const { return lane.sequence.has_value(); }
   bool wants_log_probs() const { return request.want_log_probs || request.num_top_log_probs > 0; }
-  // Neither paused nor ahead of a reader that holds it back.
+  // True if the job is neither paused nor held back by a slow reader.
   bool runnable() const { return !paused && !channel->stream->holds_back(); }
-  // The earliest deadline that can still be missed.
+  // Returns the earliest deadline that can still be missed.
   TimePoint deadline() const {
     TimePoint earliest = total_deadline;
     if (!first_token) earliest = std::min(earliest, first_token_deadline);

@@ -22,8 +22,10 @@ void NamespaceQuotas::change_default(const Change& change) {
 void NamespaceQuotas::change(const std::string& name, const Change& change) {
   const MutexLock lock(mutex_);
   if (own_.find(name) == own_.end() && own_.size() >= kMaxNamespaces) {
-    throw Error(ErrorCode::too_large, "{} namespaces have quotas or weights of their own; no more can",
-                kMaxNamespaces);
+    throw Error(
+        ErrorCode::too_large,
+        "namespace: {} namespaces have their own quota or weight, which is the maximum; change one of those",
+        kMaxNamespaces);
   }
   change(own_.try_emplace(name, default_).first->second);
 }

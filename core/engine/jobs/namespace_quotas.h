@@ -1,4 +1,4 @@
-// The quotas and weights of namespaces, which may change while jobs run.
+// Quotas and weights of namespaces (fair share). They may change while jobs run.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,18 @@
 
 namespace quire {
 
-// Any thread.
+// Thread-safe.
 class NamespaceQuotas {
  public:
   explicit NamespaceQuotas(const EngineOptions& options);
 
   NamespaceQuota of(const std::string& name) const;
   using Change = std::function<void(NamespaceQuota&)>;
-  // Of every namespace that has none of its own. The weight is not for all.
+  // Changes the default quota of all namespaces without one of their own. Weights are set for single
+  // namespaces only.
   void change_default(const Change& change);
-  // Of one, which from then on has its own. Throws ErrorCode::capacity beyond kMaxNamespaces of those.
+  // Changes the quota of one namespace, which from then on has its own. Throws ErrorCode::too_large if
+  // kMaxNamespaces others already have one.
   void change(const std::string& name, const Change& change);
 
   static constexpr size_t kMaxNamespaces = 1024;

@@ -20,7 +20,8 @@ void Namespaces::take_quota(Entry& entry) const {
   entry.view.max_pages = quota.max_pages;
 }
 
-// Who comes back after a while starts level with the others, not with a claim on all the time it was away.
+// Returns the smallest served time of the active namespaces. A namespace that becomes active starts from it:
+// it gets no credit for the time it was idle.
 double Namespaces::least_served() const {
   double least = 0.0;
   bool any = false;

@@ -1,4 +1,4 @@
-// What the scheduler knows of each namespace that has a live job.
+// Fair-share accounting: the scheduler's view of each namespace that has a live job.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace quire {
 
-// Entries come with a first job and go with the last. One thread at a time.
+// An entry exists from a namespace's first live job to its last. Not thread-safe.
 class Namespaces {
  public:
   explicit Namespaces(const EngineOptions& options);
 
-  // The index of a namespace, which now has one job more.
+  // Adds one job to a namespace and returns its index.
   int32_t enter(const std::string& name);
   void leave(int32_t index) noexcept;
 
@@ -31,7 +31,7 @@ class Namespaces {
   gsl::span<const NamespaceView> views();
   const NamespaceView& view(int32_t index) const { return entries_[static_cast<size_t>(index)].view; }
   NamespaceQuota quota_of(const std::string& name) const { return quotas_->of(name); }
-  // Of the namespaces that have jobs: others take theirs when they come.
+  // Applies changed quotas to the active namespaces. Others read theirs when they become active.
   void take_new_quotas();
 
  private:

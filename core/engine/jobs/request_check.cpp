@@ -44,7 +44,7 @@ void check_prompt(std::string_view field, const TokenIds& prompt, JobKind kind, 
   require_tokens(field, prompt, limits.num_tokens);
 }
 
-// Its lanes take part in one step together.
+// Checks guidance. Both lanes of the job must fit into one step.
 void check_guidance(const JobRequest& request, const RequestLimits& limits) {
   const float scale = request.guidance_scale;
   if (!(scale >= 0.0F && scale <= JobRequest::kMaxGuidanceScale)) {
@@ -53,16 +53,19 @@ void check_guidance(const JobRequest& request, const RequestLimits& limits) {
   }
   if (request.negative_prompt.empty() && scale == 1.0F) return;
   if (request.negative_prompt.empty())
-    throw Error(ErrorCode::invalid_argument, "guidance_scale is {} without a negative_prompt", scale);
+    throw Error(ErrorCode::invalid_argument,
+                "guidance_scale is {} without a negative_prompt; set one, or a scale of 1", scale);
   if (scale == 1.0F)
-    throw Error(ErrorCode::invalid_argument, "negative_prompt does not count with a guidance_scale of 1");
+    throw Error(ErrorCode::invalid_argument,
+                "negative_prompt has no effect with a guidance_scale of 1; set another scale");
   if (request.reserve_whole)
-    throw Error(ErrorCode::unsupported, "reserve_whole does not go with a negative_prompt");
+    throw Error(ErrorCode::unsupported,
+                "reserve_whole cannot be combined with a negative_prompt; leave one unset");
   check_prompt("negative_prompt", request.negative_prompt, request.kind, limits);
   const PolicyLimits policy = policy_limits(limits.executor, limits.options);
   if (std::min(policy.max_running_lanes, policy.max_step_tokens) < 2) {
     throw Error(ErrorCode::too_large,
-                "negative_prompt: the job runs as two sequences, the cache computes {} in a step",
+                "negative_prompt: the job needs two sequences in a step, but the cache computes at most {}",
                 std::min(policy.max_running_lanes, policy.max_step_tokens));
   }
 }
@@ -81,7 +84,7 @@ void check_stops(const JobRequest& request, const RequestLimits& limits) {
   }
 }
 
-// What no text has, or what ends it, is no text to avoid.
+// Rejects strings that output cannot contain, and those that are stop strings as well.
 void check_banned_strings(const JobRequest& request) {
   constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
   require_count("banned_texts", request.banned_strings.size(), JobRequest::kMaxStopStrings);
@@ -94,14 +97,15 @@ void check_banned_strings(const JobRequest& request) {
     require_utf8(banned, "banned_texts");
     if (banned.find(kReplacement) != std::string::npos)
       throw Error(ErrorCode::invalid_argument,
-                  "banned_texts has a string with U+FFFD, which stands for no text");
+                  "banned_texts has a string with U+FFFD, the replacement for invalid text");
     const auto& stops = request.stop_strings;
     if (std::find(stops.begin(), stops.end(), banned) != stops.end())
-      throw Error(ErrorCode::invalid_argument, "banned_texts has a string that stop_texts has too");
+      throw Error(ErrorCode::invalid_argument,
+                  "banned_texts has a string that is also in stop_texts; remove one of them");
   }
 }
 
-// Counts the tokens of [0, num_tokens) that some list names.
+// Counts the distinct tokens of [0, num_tokens) in the lists.
 int32_t count_named(int32_t num_tokens, std::initializer_list<gsl::span<const TokenId>> lists) {
   std::vector<bool> named(static_cast<size_t>(num_tokens));
   for (const auto& list : lists) {
@@ -110,7 +114,7 @@ int32_t count_named(int32_t num_tokens, std::initializer_list<gsl::span<const To
   return static_cast<int32_t>(std::count(named.begin(), named.end(), true));
 }
 
-// A job must be able to draw its first token.
+// Checks that the job can sample a first token.
 void check_bans(const JobRequest& request, const RequestLimits& limits) {
   const gsl::span<const TokenId> banned = request.sampling.banned_tokens;
   gsl::span<const TokenId> end_tokens = limits.end_tokens, stop_tokens = request.stop_tokens;
@@ -119,7 +123,8 @@ void check_bans(const JobRequest& request, const RequestLimits& limits) {
   const auto num_tokens = static_cast<size_t>(limits.num_tokens);
   if (banned.size() + end_tokens.size() + stop_tokens.size() < num_tokens) return;
   if (count_named(limits.num_tokens, {banned}) == limits.num_tokens)
-    throw Error(ErrorCode::invalid_argument, "banned_tokens names all {} tokens", limits.num_tokens);
+    throw Error(ErrorCode::invalid_argument, "banned_tokens contains all {} tokens of the vocabulary",
+                limits.num_tokens);
   if (count_named(limits.num_tokens, {banned, end_tokens, stop_tokens}) == limits.num_tokens) {
     throw Error(ErrorCode::invalid_argument,
                 "banned_tokens leaves only tokens that end the job, and min_new_tokens is {}",
@@ -181,7 +186,8 @@ JobSize size_of(const JobRequest& request) {
           request.kind == JobKind::generate ? request.max_new_tokens : 0};
 }
 
-// Any stop may end a job at once; without one it generates all it may.
+// Returns the minimum work of a job. A job that may stop needs only min_new_tokens; otherwise it generates
+// all its tokens.
 LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
   LeastWork work;
   const bool needs_all =
@@ -203,7 +209,7 @@ void check_deadlines(const JobRequest& request, const RequestLimits& limits) {
   const auto require_time = [](std::string_view field, Duration deadline, Duration least) {
     if (deadline == Duration{0} || deadline >= least) return;
     throw Error(ErrorCode::deadline_too_short,
-                "{} is {:.6f} s; at the best speed there has been the job takes {:.6f} s", field,
+                "{} is {:.6f} s; at the best speed measured so far the job takes {:.6f} s", field,
                 in_seconds(deadline), in_seconds(least));
   };
   const LeastWork work = least_work(request, limits);
@@ -226,7 +232,7 @@ int32_t new_tokens_within(int32_t max_seq_len, const JobSize& size) {
 
 void check_fit(const JobSize& size, const std::string& name_space, const RequestLimits& limits) {
   const int32_t num_new = new_tokens_within(limits.max_seq_len, size);
-  // Of one count for each lane at its longest.
+  // Sums up `count` for the final length of each lane.
   const auto sum = [&](auto count) {
     return count(size.prompt_tokens + num_new) +
            (size.guide_tokens > 0 ? count(size.guide_tokens + num_new) : 0);
@@ -234,7 +240,8 @@ void check_fit(const JobSize& size, const std::string& name_space, const Request
   const int32_t needed =
       sum([&](int32_t length) { return pages_of_whole_job(length, limits.executor.page_tokens); });
   if (needed > limits.executor.promised_pages()) {
-    throw Error(ErrorCode::too_large, "the job may need {} pages of {} tokens, the cache has {}", needed,
+    throw Error(ErrorCode::too_large,
+                "prompt and max_new_tokens may need {} pages of {} tokens, but the cache has {}", needed,
                 limits.executor.page_tokens, limits.executor.promised_pages());
   }
   for (const WindowGroup& group : limits.executor.windows) {
@@ -242,16 +249,17 @@ void check_fit(const JobSize& size, const std::string& name_space, const Request
       return slots_of_whole_job(length, group.window, limits.executor.page_tokens);
     });
     if (slots <= group.num_slots) continue;
-    throw Error(
-        ErrorCode::too_large,
-        "the job may need {} pages of {} tokens in layers with a window of {} tokens, the cache has {}",
-        slots, limits.executor.page_tokens, group.window, group.num_slots);
+    throw Error(ErrorCode::too_large,
+                "prompt and max_new_tokens may need {} pages of {} tokens in layers with a window of {} "
+                "tokens, but the cache has {}",
+                slots, limits.executor.page_tokens, group.window, group.num_slots);
   }
   const NamespaceQuota quota = limits.options.quotas != nullptr
                                    ? limits.options.quotas->of(name_space)
                                    : NamespaceQuotas(limits.options).of(name_space);
   if (quota.max_pages > 0 && needed > quota.max_pages) {
-    throw Error(ErrorCode::too_large, "the job may need {} pages, the quota of its namespace is {}", needed,
+    throw Error(ErrorCode::too_large,
+                "prompt and max_new_tokens may need {} pages, but the quota of the namespace is {}", needed,
                 quota.max_pages);
   }
 }
@@ -262,7 +270,7 @@ void check_request(const JobRequest& request, const RequestLimits& limits) {
                 static_cast<int32_t>(SlowReaderPolicy::end));
   require_range("pooling", static_cast<int32_t>(request.pooling), 0, static_cast<int32_t>(Pooling::last));
   if (request.kind == JobKind::embed && limits.executor.hidden_size == 0) {
-    throw Error(ErrorCode::unsupported, "kind: this model gives no embeddings");
+    throw Error(ErrorCode::unsupported, "kind: this model does not support embeddings");
   }
   if (request.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt is empty");
   check_prompt("prompt", request.prompt, request.kind, limits);

@@ -1,4 +1,4 @@
-// Everything about a request that can be refused before it reaches the engine.
+// Checks of a request that need no engine thread.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// What a request is checked against.
+// Limits that a request is checked against.
 struct RequestLimits {
   ExecutorLimits executor;
   int32_t num_tokens = 0;
@@ -22,22 +22,21 @@ struct RequestLimits {
   FastestSteps fastest_steps{};
 };
 
-// Throws naming the first field at fault; refuses by the scheduler's own arithmetic what can never fit, and
-// with ErrorCode::deadline_too_short what could not be in time if the job ran alone at the best speed there
-// has been.
+// Throws naming the first invalid field. Rejects jobs that can never fit, by the scheduler's own arithmetic.
+// Rejects with ErrorCode::deadline_too_short jobs that would miss a deadline even alone at the best speed
+// measured so far.
 void check_request(const JobRequest& request, const RequestLimits& limits);
 
-// Tokens of a job, which end at max_seq_len.
+// Numbers of tokens of a job, limited by max_seq_len.
 struct JobSize {
   int32_t prompt_tokens = 0;
-  int32_t guide_tokens = 0;  // of the prompt of its second lane; 0: it has none
-  int32_t new_tokens = 0;    // in each
+  int32_t guide_tokens = 0;  // prompt of the second lane; 0: there is none
+  int32_t new_tokens = 0;    // in each lane
 };
 
-// The part of it that a fork needs as well: throws too_large where the lanes of a job can never have their
-// pages.
+// Checks the memory of a job, also for a fork: throws too_large if its lanes can never get their pages.
 void check_fit(const JobSize& size, const std::string& name_space, const RequestLimits& limits);
-// What is left of max_new_tokens by max_seq_len.
+// Returns the new tokens that max_seq_len leaves.
 int32_t new_tokens_within(int32_t max_seq_len, const JobSize& size);
 
 // Throws invalid_argument naming the field.

@@ -1,4 +1,4 @@
-// What a cache tells of itself: plain figures, for people and for tests. No logic reads them.
+// Statistics of a cache: plain numbers for people and tests. No logic reads them.
 #pragma once
 
 #include <cstdint>
@@ -13,48 +13,49 @@ namespace quire {
 
 struct PageStats {
   int32_t total = 0;
-  int32_t free = 0;        // hold nothing
-  int32_t cached = 0;      // hold a prefix nobody uses now; taken when free ones run out
+  int32_t free = 0;        // empty
+  int32_t cached = 0;      // contain a prefix that no job uses now; evicted when no page is free
   int32_t referenced = 0;  // used by a job or pinned; free + cached + referenced == total
-  int32_t pinned = 0;      // of the referenced
+  int32_t pinned = 0;      // part of `referenced`
 };
 
-// The jobs of a cache, or of one namespace in it.
+// Counts of the jobs of a cache, or of one namespace in it.
 struct JobCounts {
   int32_t queued_jobs = 0;
   int32_t running_jobs = 0;     // prefill, generating or paused
   uint64_t submitted_jobs = 0;  // queued + running + finished
-  uint64_t finished_jobs = 0;   // in any way
+  uint64_t finished_jobs = 0;   // however they ended
   uint64_t failed_jobs = 0;
   uint64_t cancelled_jobs = 0;
   uint64_t preemptions = 0;
   uint64_t prompt_tokens_computed = 0;
-  uint64_t prompt_tokens_cached = 0;  // found in the cache instead
+  uint64_t prompt_tokens_cached = 0;  // found in the prefix cache instead
   uint64_t new_tokens = 0;
-  uint64_t draft_tokens = 0;           // proposed by speculation
-  uint64_t draft_tokens_accepted = 0;  // of them, those that stood
+  uint64_t draft_tokens = 0;           // proposed by speculative decoding
+  uint64_t draft_tokens_accepted = 0;  // accepted ones among them
 };
 
-// A snapshot taken between two steps.
+// Snapshot taken between two steps.
 struct CacheStats : JobCounts {
   PageStats pages;
   PrefixStats prefixes;
   uint64_t steps = 0;
   uint64_t pages_deduplicated = 0;
   uint64_t pages_evicted = 0;
-  ErrorCode engine_error = ErrorCode::ok;  // not ok: the device is gone and every call fails with it
+  ErrorCode engine_error = ErrorCode::ok;  // not ok: the device is lost and every call fails with this error
 };
 
 // Times in seconds.
 struct JobHistograms {
-  Histogram time_queued{long_time_bounds()};          // submit to first step, of jobs that had one
+  Histogram time_queued{long_time_bounds()};          // submit to first step, for jobs that had one
   Histogram time_to_first_token{long_time_bounds()};  // from submit
   Histogram time_between_tokens{short_time_bounds()};
-  Histogram cached_share{share_bounds()};  // of a prompt, of jobs that may reuse
+  // fraction of the prompt found in the cache, for jobs that may reuse pages
+  Histogram cached_share{share_bounds()};
 };
 
 struct StepHistograms {
-  Histogram batch_fill{share_bounds()};  // of the places for running jobs, those that took part
+  Histogram batch_fill{share_bounds()};  // jobs that took part in a step, as a fraction of max_running_jobs
   Histogram sequences{count_bounds()};
   Histogram tokens{count_bounds()};
 };
@@ -63,17 +64,17 @@ struct NamespaceMetrics {
   std::string name;
   JobCounts counts;
   JobHistograms histograms;
-  int32_t held_pages = 0;  // by its jobs; a shared page counts for each of its holders
+  int32_t held_pages = 0;  // pages of its jobs; a shared page counts for each job that uses it
   int32_t pinned_pages = 0;
 };
 
 struct CacheMetrics {
   CacheStats stats;
-  std::vector<uint64_t> shard_bytes;  // device memory of the cache, as EngineParts has it
+  std::vector<uint64_t> shard_bytes;  // device memory of the cache, as in EngineParts
   JobHistograms jobs;
   StepHistograms steps;
-  std::vector<NamespaceMetrics> name_spaces;  // as they came; at most MetricsStore::kMaxNamespaces
-  uint64_t untracked_jobs = 0;                // of namespaces that came beyond that
+  std::vector<NamespaceMetrics> name_spaces;  // in order of first use; at most MetricsStore::kMaxNamespaces
+  uint64_t untracked_jobs = 0;                // jobs of namespaces beyond that limit
 };
 
 }  // namespace quire

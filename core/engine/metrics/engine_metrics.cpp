@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-// One number of JobCounts under the end of its name: quire_ or quire_namespace_ comes before.
+// One number of JobCounts. The prefix quire_ or quire_namespace_ is added to its name.
 struct CountField {
   const char* name;
   const char* help;
@@ -19,28 +19,28 @@ struct CountField {
 };
 
 constexpr std::array<CountField, 12> kCountFields = {{
-    {"jobs_submitted_total", "Jobs that were taken in.", "counter",
+    {"jobs_submitted_total", "Accepted jobs.", "counter",
      [](const JobCounts& of) { return of.submitted_jobs; }},
-    {"jobs_finished_total", "Jobs that are over, in any way.", "counter",
+    {"jobs_finished_total", "Finished jobs, however they ended.", "counter",
      [](const JobCounts& of) { return of.finished_jobs; }},
     {"jobs_failed_total", "Jobs that ended with an error.", "counter",
      [](const JobCounts& of) { return of.failed_jobs; }},
     {"jobs_cancelled_total", "Jobs that were cancelled.", "counter",
      [](const JobCounts& of) { return of.cancelled_jobs; }},
-    {"jobs_queued", "Jobs that wait for a place or for pages.", "gauge",
+    {"jobs_queued", "Jobs that wait for a batch slot or for pages.", "gauge",
      [](const JobCounts& of) { return static_cast<uint64_t>(of.queued_jobs); }},
     {"jobs_running", "Jobs that hold pages.", "gauge",
      [](const JobCounts& of) { return static_cast<uint64_t>(of.running_jobs); }},
-    {"preemptions_total", "How often a job had to give its pages back for a while.", "counter",
-     [](const JobCounts& of) { return of.preemptions; }},
-    {"prompt_tokens_computed_total", "Tokens of prompts that were computed.", "counter",
+    {"preemptions_total", "How often a job was preempted: its pages were freed and recomputed later.",
+     "counter", [](const JobCounts& of) { return of.preemptions; }},
+    {"prompt_tokens_computed_total", "Prompt tokens that were computed.", "counter",
      [](const JobCounts& of) { return of.prompt_tokens_computed; }},
-    {"prompt_tokens_cached_total", "Tokens of prompts that were found in the cache.", "counter",
+    {"prompt_tokens_cached_total", "Prompt tokens that were found in the prefix cache.", "counter",
      [](const JobCounts& of) { return of.prompt_tokens_cached; }},
-    {"new_tokens_total", "Tokens generated.", "counter", [](const JobCounts& of) { return of.new_tokens; }},
-    {"draft_tokens_total", "Tokens that speculation proposed.", "counter",
+    {"new_tokens_total", "Generated tokens.", "counter", [](const JobCounts& of) { return of.new_tokens; }},
+    {"draft_tokens_total", "Draft tokens proposed by speculative decoding.", "counter",
      [](const JobCounts& of) { return of.draft_tokens; }},
-    {"draft_tokens_accepted_total", "Proposed tokens that stood.", "counter",
+    {"draft_tokens_accepted_total", "Draft tokens that were accepted.", "counter",
      [](const JobCounts& of) { return of.draft_tokens_accepted; }},
 }};
 
@@ -51,13 +51,15 @@ struct HistogramField {
 };
 
 constexpr std::array<HistogramField, 4> kHistogramFields = {{
-    {"time_queued_seconds", "From submit to the first step.", &JobHistograms::time_queued},
-    {"time_to_first_token_seconds", "From submit to the first token.", &JobHistograms::time_to_first_token},
-    {"time_between_tokens_seconds", "Between two tokens of a job.", &JobHistograms::time_between_tokens},
-    {"cached_share", "The part of a prompt that was found in the cache.", &JobHistograms::cached_share},
+    {"time_queued_seconds", "Time from submit to the first step.", &JobHistograms::time_queued},
+    {"time_to_first_token_seconds", "Time from submit to the first token.",
+     &JobHistograms::time_to_first_token},
+    {"time_between_tokens_seconds", "Time between two tokens of a job.", &JobHistograms::time_between_tokens},
+    {"cached_share", "Fraction of a prompt that was found in the prefix cache.",
+     &JobHistograms::cached_share},
 }};
 
-// Counts and histograms of jobs, and the labels of their samples.
+// Counts and histograms of jobs, with the labels of their samples.
 struct Group {
   std::string labels;
   const JobCounts* counts;
@@ -76,13 +78,13 @@ void add_jobs(PrometheusText& text, const std::string& prefix, const std::vector
   }
 }
 
-// A cache of the page with its label.
+// A cache with its label.
 struct Source {
   std::string label;
   const CacheMetrics& metrics;
 };
 
-// One family: a sample of each cache.
+// Writes one metric family: a sample for each cache.
 template <typename Read>
 void add_family(PrometheusText& text, const std::vector<Source>& sources, const char* name, const char* help,
                 const char* type, Read&& read) {
@@ -97,26 +99,27 @@ void add_pages(PrometheusText& text, const std::vector<Source>& sources) {
   };
   using Stats = const CacheStats&;
   add("quire_pages", "Pages of the cache.", "gauge", [](Stats of) { return of.pages.total; });
-  add("quire_pages_free", "Pages that hold nothing.", "gauge", [](Stats of) { return of.pages.free; });
-  add("quire_pages_cached", "Pages that hold a prefix nobody uses now.", "gauge",
+  add("quire_pages_free", "Empty pages.", "gauge", [](Stats of) { return of.pages.free; });
+  add("quire_pages_cached", "Pages with a prefix that no job uses now.", "gauge",
       [](Stats of) { return of.pages.cached; });
   add("quire_pages_referenced", "Pages in use.", "gauge", [](Stats of) { return of.pages.referenced; });
-  add("quire_pages_pinned", "Pages kept by a pin.", "gauge", [](Stats of) { return of.pages.pinned; });
-  add("quire_pages_deduplicated_total", "Pages dropped for an equal one.", "counter",
+  add("quire_pages_pinned", "Pages that a pin protects from eviction.", "gauge",
+      [](Stats of) { return of.pages.pinned; });
+  add("quire_pages_deduplicated_total", "Pages replaced by an equal one.", "counter",
       [](Stats of) { return of.pages_deduplicated; });
-  add("quire_pages_evicted_total", "Cached pages taken for something else.", "counter",
+  add("quire_pages_evicted_total", "Cached pages that were evicted.", "counter",
       [](Stats of) { return of.pages_evicted; });
-  add("quire_prefix_host_pages", "Pages that left the cache and are kept in host memory.", "gauge",
+  add("quire_prefix_host_pages", "Evicted pages in host memory.", "gauge",
       [](Stats of) { return of.prefixes.host_pages; });
-  add("quire_prefix_host_bytes", "Host memory that they take.", "gauge",
+  add("quire_prefix_host_bytes", "Host memory of evicted pages.", "gauge",
       [](Stats of) { return of.prefixes.host_bytes; });
-  add("quire_prefix_file_pages", "Pages of this model in the directory of prefixes.", "gauge",
+  add("quire_prefix_file_pages", "Pages of this model in the prefix directory.", "gauge",
       [](Stats of) { return of.prefixes.file_pages; });
-  add("quire_prefix_file_bytes", "Bytes of all pages in that directory.", "gauge",
+  add("quire_prefix_file_bytes", "Bytes of all pages in the prefix directory.", "gauge",
       [](Stats of) { return of.prefixes.file_bytes; });
-  add("quire_prefix_pages_restored_total", "Pages that came back to the cache.", "counter",
+  add("quire_prefix_pages_restored_total", "Evicted pages that were restored to the cache.", "counter",
       [](Stats of) { return of.prefixes.pages_restored; });
-  add("quire_prefix_files_refused_total", "Files of pages that were damaged or of something else.", "counter",
+  add("quire_prefix_files_refused_total", "Page files that were damaged or had other content.", "counter",
       [](Stats of) { return of.prefixes.files_refused; });
 }
 
@@ -127,7 +130,7 @@ void add_shards(PrometheusText& text, const std::vector<Source>& sources) {
 }
 
 void add_steps(PrometheusText& text, const std::vector<Source>& sources) {
-  add_family(text, sources, "quire_engine_failed", "1 where the device is gone.", "gauge",
+  add_family(text, sources, "quire_engine_failed", "1 if the device is lost.", "gauge",
              [](const CacheMetrics& of) {
                const ErrorCode error = of.stats.engine_error;
                return uint64_t{error != ErrorCode::ok && error != ErrorCode::closed};
@@ -138,8 +141,7 @@ void add_steps(PrometheusText& text, const std::vector<Source>& sources) {
     text.open(name, help, "histogram");
     for (const Source& source : sources) text.sample(source.label, source.metrics.steps.*values);
   };
-  add("quire_batch_fill", "The part of the places for running jobs that took part in a step.",
-      &StepHistograms::batch_fill);
+  add("quire_batch_fill", "Jobs of a step as a fraction of max_batch_size.", &StepHistograms::batch_fill);
   add("quire_step_sequences", "Sequences in one step.", &StepHistograms::sequences);
   add("quire_step_tokens", "Tokens computed in one step.", &StepHistograms::tokens);
 }
@@ -161,10 +163,11 @@ void add_name_spaces(PrometheusText& text, const std::vector<Source>& sources) {
     for (size_t i = 0; i < groups.size(); ++i)
       text.sample(groups[i].labels, static_cast<uint64_t>(spaces[i]->*value));
   };
-  add("quire_namespace_pages_held", "Pages that jobs hold; a shared one counts for each holder.",
+  add("quire_namespace_pages_held", "Pages of jobs; a shared page counts for each job.",
       &NamespaceMetrics::held_pages);
-  add("quire_namespace_pages_pinned", "Pages kept by a pin.", &NamespaceMetrics::pinned_pages);
-  add_family(text, sources, "quire_untracked_jobs_total", "Jobs of namespaces too many to be told apart.",
+  add("quire_namespace_pages_pinned", "Pages that a pin protects from eviction.",
+      &NamespaceMetrics::pinned_pages);
+  add_family(text, sources, "quire_untracked_jobs_total", "Jobs of namespaces beyond the limit of 64.",
              "counter", [](const CacheMetrics& of) { return of.untracked_jobs; });
 }
 

@@ -1,4 +1,4 @@
-// The figures of a cache as a page for a monitoring system.
+// Writes the statistics of caches in the Prometheus text format.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace quire {
 
-// One page of Prometheus text. Every sample carries cache="label"; those of a namespace, whose families have
-// names of their own so that a sum counts nothing twice, carry namespace="name" as well. Names and meanings
-// are listed in docs/metrics.md and stay.
+// Returns the text. Every sample has the label cache. Samples of a namespace also have the label namespace;
+// their families have names of their own, so that a sum counts nothing twice. docs/metrics.md lists the names
+// and their meanings, which never change.
 std::string format_metrics(const CacheMetrics& metrics, const std::string& label);
 
-// The same of several caches on one page, on which each family stands once.
+// Writes several caches on one page, on which each family appears once.
 struct LabelledMetrics {
   std::string label;
   CacheMetrics metrics;

@@ -4,7 +4,7 @@ namespace quire {
 
 namespace {
 
-// All but the name, which never changes.
+// Copies everything but the name, which never changes.
 void copy_figures(const NamespaceMetrics& from, NamespaceMetrics& to) noexcept {
   to.counts = from.counts;
   to.histograms = from.histograms;
@@ -30,7 +30,7 @@ int32_t MetricsStore::place_of(const std::string& name) {
   NamespaceMetrics published_entry = entry;
   const auto place = static_cast<int32_t>(places_.size());
   places_.emplace(name, place);
-  current_.name_spaces.push_back(std::move(entry));  // within what was reserved: none of these throws
+  current_.name_spaces.push_back(std::move(entry));  // does not throw: the capacity is reserved
   touched_.push_back(false);
   const MutexLock lock(published_mutex_);
   published_.name_spaces.push_back(std::move(published_entry));

@@ -1,4 +1,4 @@
-// Counts what the jobs of one cache do: for the cache as a whole, and again for each namespace.
+// Statistics of one engine's jobs: in total, and for each namespace.
 #pragma once
 
 #include <string>
@@ -11,23 +11,24 @@
 
 namespace quire {
 
-// The engine's thread writes and publishes; any thread reads what was published last.
+// The engine's thread writes and publishes. Any thread reads the last published state.
 class MetricsStore {
  public:
-  // More namespaces than this are not told apart, so that callers that make up a name per request fill
+  // Further namespaces are not counted separately, so that callers that invent a name for each request fill
   // neither memory nor a monitoring system.
   static constexpr size_t kMaxNamespaces = 64;
   static constexpr int32_t kNoPlace = -1;
 
   MetricsStore();
 
-  // The place of a namespace, which is kept for good; kNoPlace where there are too many. Changes nothing
-  // where it throws.
+  // Returns the index of a namespace, which never changes, or kNoPlace beyond kMaxNamespaces. Changes nothing
+  // if it throws.
   int32_t place_of(const std::string& name);
-  // A job was taken in; its namespace has this place.
+  // Counts an accepted job of the namespace with this index.
   void submitted(int32_t place) noexcept;
 
-  // `change` is called with the counts, or the histograms, of the cache and with those of the namespace.
+  // Calls `change` with the counts (`observe`: the histograms) of the cache, and again with those of the
+  // namespace.
   template <typename Change>
   void count(int32_t place, Change&& change) noexcept {
     change(static_cast<JobCounts&>(current_.stats));
@@ -39,10 +40,10 @@ class MetricsStore {
     if (place != kNoPlace) change(touch(place).histograms);
   }
   StepHistograms& steps() { return current_.steps; }
-  // What belongs to no job.
+  // Counters that belong to no job.
   CacheStats& cache() { return current_.stats; }
 
-  // Pages of namespaces are counted anew before each publish.
+  // Reset and sum up the pages of namespaces. Called before each publish.
   void clear_pages() noexcept;
   void add_pages(int32_t place, int32_t num_held, int32_t num_pinned) noexcept;
 
@@ -58,7 +59,7 @@ class MetricsStore {
   }
 
   CacheMetrics current_;
-  std::vector<bool> touched_;  // since the last publish, as current_.name_spaces
+  std::vector<bool> touched_;  // since the last publish; same order as current_.name_spaces
   std::unordered_map<std::string, int32_t> places_;
 
   mutable Mutex published_mutex_;

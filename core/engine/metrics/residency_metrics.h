@@ -1,4 +1,4 @@
-// The figures of a runtime's models and memory as a part of a page for a monitoring system.
+// Writes the statistics of a runtime's models and memory in the Prometheus text format.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@ namespace quire {
 
 class Runtime;
 
-// Families of the models, with the labels model (its path) and number, and of the bytes that were given away
-// on each device, with the labels device and taker. Empty where there are neither.
+// Returns the families of the models, with the labels model (its path) and number, and the leased bytes of
+// each device, with the labels device and taker. Empty if there are no models and no leases.
 std::string format_residency_metrics(const Runtime& runtime);
 
 }  // namespace quire

@@ -447,7 +447,7 @@ TEST(Generation, APausedJobThatLosesItsPagesStaysPaused) {
   engine.run_to_idle(3);
   EXPECT_EQ(other->state(), JobState::generating);
   EXPECT_EQ(paused->state(), JobState::paused);
-  EXPECT_NE(paused->explain().find("paused, gave its room"), std::string::npos) << paused->explain();
+  EXPECT_NE(paused->explain().find("paused, preempted"), std::string::npos) << paused->explain();
   paused->resume();
   engine.run_to_idle(1);
   EXPECT_EQ(paused->state(), JobState::queued);

@@ -21,11 +21,11 @@ TEST(ExplainTest, AJobThatWaitsForPagesNamesTheirNumberAndHolders) {
 TEST(ExplainTest, EveryReasonToWaitHasItsOwnText) {
   JobView job;
   job.wait = {WaitCause::slots, 0, 0, 8, JobId{3}, {}};
-  EXPECT_EQ(explain(job), "queued: all 8 places are taken, the next release is job 3");
+  EXPECT_EQ(explain(job), "queued: all 8 batch slots are in use, the next release is job 3");
   job.wait = {WaitCause::quota_jobs, 0, 0, 2, {}, {}};
-  EXPECT_EQ(explain(job), "queued: its namespace runs as many jobs as it may: 2");
+  EXPECT_EQ(explain(job), "queued: its namespace is at its limit of 2 running jobs");
   job.wait = {WaitCause::quota_pages, 9, 4, 0, {}, {}};
-  EXPECT_EQ(explain(job), "queued: needs 9 pages, 4 left to its namespace");
+  EXPECT_EQ(explain(job), "queued: needs 9 pages, 4 left in the quota of its namespace");
   job.wait = {WaitCause::shared_prefix, 0, 0, 0, {}, {}};
   EXPECT_EQ(explain(job), "queued: waits for the start of its prompt, which another job is computing");
   job.wait = {WaitCause::turn, 0, 0, 0, {}, {}};
@@ -36,7 +36,7 @@ TEST(ExplainTest, AJobQueuedAfterAnotherNamesWhatThatOneWaitsFor) {
   JobView job;
   job.wait = {WaitCause::turn, 0, 0, 0, {}, JobId{7}};
   job.wait_in_front = {WaitCause::pages, 14, 6, 0, JobId{12}, {}};
-  EXPECT_EQ(explain(job), "queued behind job 7: needs 14 pages, 6 free, the next release is job 12");
+  EXPECT_EQ(explain(job), "queued after job 7: needs 14 pages, 6 free, the next release is job 12");
 }
 
 TEST(ExplainTest, ARunningJobShowsHowItsTimeWasSpent) {
@@ -55,7 +55,7 @@ TEST(ExplainTest, ARunningJobShowsHowItsTimeWasSpent) {
       "11 new in 2.000 s, 5.0 a second");
   job.result.preemptions = 2;
   job.result.time_resting = std::chrono::milliseconds(750);
-  EXPECT_NE(explain(job).find(", preempted 2 times, set aside for 0.750 s"), std::string::npos);
+  EXPECT_NE(explain(job).find(", preempted 2 times, paused for 0.750 s"), std::string::npos);
 }
 
 TEST(ExplainTest, AFailedJobShowsTheReason) {
@@ -118,7 +118,7 @@ TEST_F(ExplainedJobsTest, WaitingForPages) {
   step();
   const std::string why = "needs 9 pages, 5 free, the next release is job " + name_of(*holder);
   EXPECT_EQ(waiting->explain(), "queued: " + why);
-  EXPECT_EQ(later->explain(), "queued behind job " + name_of(*waiting) + ": " + why);
+  EXPECT_EQ(later->explain(), "queued after job " + name_of(*waiting) + ": " + why);
   engine().run_to_idle();
   EXPECT_TRUE(waiting->explain().starts_with("finished by max_new_tokens: ")) << waiting->explain();
 }
@@ -130,12 +130,13 @@ TEST_F(ExplainedJobsTest, WaitingForASlotOrForTheNamespace) {
   step();
   const auto quota = submit(4, 50, "small");
   step();
-  EXPECT_EQ(quota->explain(), "queued: its namespace runs as many jobs as it may: 1");
+  EXPECT_EQ(quota->explain(), "queued: its namespace is at its limit of 1 running jobs");
   const auto second = submit(4, 30);
   step();
   const auto place = submit(4, 50);
   step();
-  EXPECT_EQ(place->explain(), "queued: all 2 places are taken, the next release is job " + name_of(*second));
+  EXPECT_EQ(place->explain(),
+            "queued: all 2 batch slots are in use, the next release is job " + name_of(*second));
 }
 
 TEST_F(ExplainedJobsTest, ALiveJobShowsItsFiguresSoFar) {
@@ -166,7 +167,7 @@ TEST_F(ExplainedJobsTest, AJobPausedByItsSlowReaderShowsIt) {
     }
     step();
   }
-  EXPECT_NE(job->explain().find(", set aside for 0.080 s"), std::string::npos) << job->explain();
+  EXPECT_NE(job->explain().find(", paused for 0.080 s"), std::string::npos) << job->explain();
 }
 
 TEST_F(ExplainedJobsTest, APausedJobShowsIt) {
