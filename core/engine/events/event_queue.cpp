@@ -16,14 +16,14 @@ namespace quire {
 EventQueue::EventQueue(const Clock& clock) : clock_(clock) {}
 
 EventQueue::~EventQueue() {
-  // One by one: releasing the head alone would recurse through the whole list.
+  // Release one by one: releasing only the head would recurse through the whole list.
   while (take_ready() != nullptr) {
   }
   const MutexLock lock(mutex_);
   if (fd_ >= 0) ::close(fd_);
 }
 
-// A stream that cannot be pinned any more is being destroyed and has no reader.
+// A stream without owners is being destroyed and has no reader.
 void EventQueue::announce(EventStream& stream) noexcept {
   const std::shared_ptr<EventStream> pinned = stream.weak_from_this().lock();
   if (pinned != nullptr) announce(gsl::span<const std::shared_ptr<EventStream>>(&pinned, 1));
@@ -36,7 +36,7 @@ void EventQueue::announce(gsl::span<const std::shared_ptr<EventStream>> streams)
   streams.size() == 1 ? ready_condition_.notify_one() : ready_condition_.notify_all();
 }
 
-// Streams are listed at most once, so the list needs no memory of its own.
+// A stream is listed at most once, and the list is linked through the streams, so it allocates no memory.
 void EventQueue::list(std::shared_ptr<EventStream> stream) noexcept {
   if (stream->listed_) return;
   stream->listed_ = true;
@@ -54,12 +54,12 @@ std::shared_ptr<EventStream> EventQueue::take_ready() {
     ready_tail_ = nullptr;
     if (!closed_) unsignal();
   }
-  // Cleared before its events are taken: whatever is pushed from here on lists it again.
+  // Cleared before its events are taken: an event pushed from here on lists the stream again.
   stream->listed_ = false;
   return stream;
 }
 
-// False where the time is over, the wait was cancelled, or the queue is closed.
+// Returns false if the time is over, the wait was cancelled, or the queue is closed.
 bool EventQueue::wait_for_event(const Wait& wait, TimePoint deadline) {
   if (wait.timeout <= Duration{0}) return false;
   const CancelSwitch::Listener listener(wait.cancel, mutex_, ready_condition_);
@@ -69,12 +69,12 @@ bool EventQueue::wait_for_event(const Wait& wait, TimePoint deadline) {
   return ready_head_ != nullptr;
 }
 
-// Until `take` has taken something, or there will be nothing.
+// Calls `take` until it has taken something or no more events will come.
 template <typename Take>
 WaitEnd EventQueue::take_until(const Wait& wait, const Take& take) {
   const TimePoint deadline = deadline_after(clock_.now(), wait.timeout);
   for (;;) {
-    // What came before the close is still given out, so it is looked at first.
+    // Events pushed before the close are still delivered, so read the flag before `take`.
     const bool was_closed = closed();
     if (take()) return WaitEnd::ready;
     if (was_closed) return WaitEnd::end;
@@ -94,7 +94,7 @@ WaitEnd EventQueue::drain(const Wait& wait, size_t max_events, std::vector<Event
       });
       try {
         stream->drain(Duration{0}, 1, out);
-      } catch (const std::bad_alloc&) {  // the event stays where it is
+      } catch (const std::bad_alloc&) {  // the event stays in its stream
         if (out.size() == num_before) throw;
         break;
       }
@@ -127,7 +127,7 @@ int EventQueue::file_descriptor() {
   if (fd_ < 0) {
     fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd_ < 0) {
-      throw Error(ErrorCode::io, "no descriptor for the event queue: {}",
+      throw Error(ErrorCode::io, "the event queue cannot create a file descriptor: {}",
                   std::generic_category().message(errno));
     }
     if (ready_head_ != nullptr || closed_) signal();

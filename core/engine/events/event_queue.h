@@ -1,4 +1,4 @@
-// One waitable stream of the events of many jobs, of any number of caches.
+// Event queue: one waitable stream of the events of many jobs of any number of engines.
 #pragma once
 
 #include <condition_variable>
@@ -18,8 +18,8 @@ namespace quire {
 
 class EventStream;
 
-// Any thread may call anything. A job joins by JobRequest::queue; its events may still be polled from the job
-// itself, each is delivered once. Does not keep jobs alive: a dropped job's unread events are gone.
+// Thread-safe. JobRequest::queue connects a job. Its events can still be polled from the job; each event is
+// delivered once. Does not keep jobs alive: unread events of a dropped job are discarded.
 class EventQueue {
  public:
   explicit EventQueue(const Clock& clock = steady_clock());
@@ -27,29 +27,29 @@ class EventQueue {
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
-  // Takes up to max_events events after those of `out`, waiting for the first and not for the others. Jobs
-  // take turns; the events of one job keep their order. After close: what is left, then WaitEnd::end.
+  // Appends up to max_events events to `out`, waiting only for the first. Takes them from the jobs in turn;
+  // the events of one job keep their order. After close returns the remaining events, then WaitEnd::end.
   WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);
-  // The same without a word on why there are none.
+  // The same without the reason why there are no events.
   std::vector<Event> drain(size_t max_events, Duration timeout);
 
-  // Tells which jobs have events, waiting for the first and not for the others, and takes none: each is told
-  // once, and again after it got more. Who is told takes the events from the job.
+  // Appends the ids of jobs that have events, waiting only for the first, and takes no events. Each job is
+  // reported once, and again after it gets more events. The caller then takes the events from the job.
   WaitEnd ready(const Wait& wait, size_t max_jobs, std::vector<JobId>& out);
 
-  // A descriptor that is readable (level-triggered) while events are waiting or the queue is closed; for
-  // epoll and poll only, never to be read or closed by the caller. It lives as long as the queue. Throws
-  // ErrorCode::io where the system has no more descriptors.
+  // Returns a file descriptor that is readable (level-triggered) while events are waiting or the queue is
+  // closed. Use it with epoll or poll only; the caller must not read or close it. It lives as long as the
+  // queue. Throws ErrorCode::io if the system has no more descriptors.
   int file_descriptor();
 
-  // Wakes every waiter. Jobs go on; their events stay with them. Twice is once.
+  // Wakes all waiters. Jobs continue and keep their events. May be called repeatedly.
   void close() noexcept;
   bool closed() const;
 
  private:
   friend class EventBatch;
   friend class EventStream;
-  // Of streams that have events; never fails, takes no memory.
+  // Lists streams that have events. Cannot fail and allocates no memory.
   void announce(EventStream& stream) noexcept;
   void announce(gsl::span<const std::shared_ptr<EventStream>> streams) noexcept;
   void list(std::shared_ptr<EventStream> stream) noexcept QUIRE_REQUIRES(mutex_);

@@ -33,7 +33,7 @@ bool can_join(const Event& one, const Event& next) {
          kind != Kind::call_end;
 }
 
-// Memory first, so that a failure changes nothing.
+// Allocates first, so that a failure changes nothing.
 void join_text(Event& target, Event&& more) {
   reserve_more(target.text, more.text);
   if (target.part) reserve_more(target.part->text, more.part->text);
@@ -90,7 +90,7 @@ void EventStream::finish(Event&& terminal, EventBatch* batch) noexcept {
   announce(batch);
 }
 
-// There is one.
+// Takes the next event. There must be one.
 Event EventStream::take() {
   if (!events_.empty()) {
     Event event = std::move(events_.front());
@@ -100,12 +100,12 @@ Event EventStream::take() {
   Event event = std::move(*terminal_);
   terminal_.reset();
   drained_ = true;
-  condition_.notify_all();  // other readers learn that nothing more comes
+  condition_.notify_all();  // other readers return: no more events will come
   return event;
 }
 
-// Room in `out` for one event more, before it is taken: what is taken and cannot be kept is lost. False where
-// there is no memory, but events to hand out already.
+// Makes room for one more event in `out` before it is taken, so that no taken event is lost. Returns false if
+// memory is short but some events were already taken.
 bool make_room(std::vector<Event>& out, size_t num_taken, size_t max_events) {
   if (out.size() < out.capacity()) return true;
   try {
@@ -117,7 +117,7 @@ bool make_room(std::vector<Event>& out, size_t num_taken, size_t max_events) {
   return true;
 }
 
-// Returns without the lock: what became of it is for the caller to see.
+// Returns without the lock and without a result: the caller checks the state itself.
 template <typename Ready>
 void EventStream::wait_until_ready(const Wait& wait, const Ready& ready) const {
   if (wait.timeout <= Duration{0}) return;
@@ -212,7 +212,7 @@ void EventBatch::add(EventStream& stream) noexcept {
   }
 }
 
-// Queue by queue, so that one lock and one signal tell of all streams of a queue.
+// Works queue by queue, so that one lock and one signal announce all streams of a queue.
 void EventBatch::flush() noexcept {
   for (size_t first = 0; first < streams_.size(); ++first) {
     if (!streams_[first]->in_batch_) continue;

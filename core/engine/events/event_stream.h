@@ -1,5 +1,5 @@
-// The bounded buffer between the engine and the reader of one job.
-// Applies backpressure: a job whose reader is slow pauses, joins its events or ends.
+// Bounded buffer between the engine and the reader of one job. Applies backpressure to a slow reader: its
+// events are merged, or the job pauses or ends.
 #pragma once
 
 #include <atomic>
@@ -26,16 +26,16 @@ struct EventStreamOptions {
   SlowReaderPolicy policy = SlowReaderPolicy::coalesce;
   int32_t max_unread = 64;
   std::weak_ptr<EventQueue> queue;
-  JobId job;                             // whose events these are
-  std::shared_ptr<EngineSignal> engine;  // told when a reader has caught up; may be null
+  JobId job;                             // the job of the events
+  std::shared_ptr<EngineSignal> engine;  // notified when a reader has caught up; may be null
 };
 
-// Streams that got events in one step, told to their queues together after it: a wait in a queue wakes
-// once and finds the events of all its jobs. One thread at a time.
+// Streams that got events in one step. Their queues are notified together after it: a waiter wakes once and
+// finds the events of all its jobs. Not thread-safe.
 class EventBatch {
  public:
   void reserve(size_t num_streams) { streams_.reserve(num_streams); }
-  // Tells the queue at once where there is no memory to put it off.
+  // Notifies the queue at once if there is no memory to defer it.
   void add(EventStream& stream) noexcept;
   void flush() noexcept;
 
@@ -43,25 +43,24 @@ class EventBatch {
   std::vector<std::shared_ptr<EventStream>> streams_;
 };
 
-// The engine pushes, readers poll; any thread each. Lock order: this lock is never held while another one is
-// taken.
+// Thread-safe: the engine pushes, readers poll. Lock order: no other lock is taken while this lock is held.
 class EventStream : public std::enable_shared_from_this<EventStream> {
  public:
   explicit EventStream(EventStreamOptions options) : options_(std::move(options)) {}
 
   const EventStreamOptions& options() const { return options_; }
 
-  // False where the buffer is full and the policy is to end the job; the event is dropped then. May throw for
-  // want of memory, and then changes nothing. Events after the terminal one, or without a reader, are
-  // dropped.
-  // Those that wait in the job wake at once; its queue is told with `batch`, or at once where there is none.
+  // Adds an event. Returns false, without adding it, if the buffer is full and the policy is to end the job.
+  // Throws if memory is short, and then changes nothing. Drops events after the terminal one and events
+  // without a reader. Readers that wait on the job wake at once; its queue is notified with `batch`, or at
+  // once if that is null.
   bool push(Event&& event, EventBatch* batch = nullptr);
-  // The terminal event; the second and later ones are dropped.
+  // Adds the terminal event. Drops all but the first.
   void finish(Event&& terminal, EventBatch* batch = nullptr) noexcept;
-  // True where the policy is to pause the job and the reader is slow.
+  // True if the policy is to pause the job and the reader is slow.
   bool holds_back() const { return holds_back_.load(std::memory_order_relaxed); }
 
-  // Job::drain.
+  // See Job::drain.
   WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);
   std::optional<Event> poll(Duration timeout);
   std::optional<Event> try_poll() { return poll(Duration{0}); }
@@ -69,7 +68,7 @@ class EventStream : public std::enable_shared_from_this<EventStream> {
   bool drained() const;
   WaitEnd wait_for_end(const Wait& wait) const;
   bool wait_finished(Duration timeout) const { return wait_for_end(timeout) == WaitEnd::ready; }
-  // The reader is gone for good.
+  // Called when no reader will take events any more.
   void abandon() noexcept;
 
  private:
@@ -96,7 +95,7 @@ class EventStream : public std::enable_shared_from_this<EventStream> {
   // Guarded by the mutex of the queue.
   std::shared_ptr<EventStream> next_ready_;
   bool listed_ = false;
-  // Of the thread that pushes.
+  // Used by the pushing thread only.
   bool in_batch_ = false;
 };
 

@@ -65,7 +65,7 @@ void HeldTokens::push_silent(const SampledToken& token) {
   tokens_.push_back({token, text_.size(), 0});
 }
 
-// Half a character at the end is shown as U+FFFD, which may itself complete a stop text.
+// An incomplete character at the end becomes U+FFFD, which may itself complete a stop string.
 void HeldTokens::finish(bool with_log_probs, Event& out) {
   piece_.clear();
   passed_.clear();
@@ -102,15 +102,17 @@ void HeldTokens::let_out(size_t num_tokens, size_t num_bytes, bool with_log_prob
   out.text.append(text_, 0, num_bytes);
 }
 
-// Of the first num_tokens the one in whose text that byte is; the first one for text before all.
+// Returns the index of the token, among the first num_tokens, whose text contains that byte; 0 for text
+// before all tokens.
 size_t HeldTokens::token_at(size_t text_begin, size_t num_tokens) const {
   size_t idx = num_tokens - 1;
   while (idx > 0 && tokens_[idx].text_begin > text_begin) --idx;
   return idx;
 }
 
-// What is held after a token may be the beginning of a banned text, with which all from there on would be
-// taken back; then other tokens follow those before it, so that what was held after these counts again.
+// Returns the number of tokens that can no longer be taken back. Bytes that the matcher holds after a token
+// may begin a banned text. Then all tokens from that beginning on would be taken back, and others would
+// follow the tokens before it. So the bytes held after those tokens matter again.
 size_t HeldTokens::num_settled() const {
   size_t num_settled = tokens_.size();
   while (num_settled > 0 && tokens_[num_settled - 1].num_held_bytes > 0) {

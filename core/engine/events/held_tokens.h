@@ -1,4 +1,4 @@
-// Tokens that may still be taken back: a text that must not appear may begin in them.
+// Holds tokens that may still be taken back because a banned text may begin in them.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,36 @@
 
 namespace quire {
 
-// What the text of a token has completed.
+// Result of a token's text.
 struct FoundText {
-  std::optional<size_t> stop;  // the index of a stop text: what is before it is let out, nothing more comes
-  int32_t num_banned_tokens = 0;  // the newest tokens, from the one on in which a banned text begins
+  // index of a completed stop string; the text before it was released, and no more follows
+  std::optional<size_t> stop;
+  int32_t num_banned_tokens = 0;  // newest tokens to take back, from the one in which a banned text begins
 };
 
-// Lets tokens out whole, once no banned text can begin in them any more, whatever becomes of those after
-// them. Stop texts and banned ones are looked for together: the one that ends first counts, of several that
-// end together the longest. One thread at a time; a copy goes on from the same place.
+// Releases whole tokens once no banned text can begin in them, whichever tokens follow. Searches for stop
+// strings and banned texts together: the one that ends first counts, and of several that end together the
+// longest. Not thread-safe. A copy continues independently from the same state.
 class HeldTokens {
  public:
-  // `stream` is before the first token. Of the texts of `matcher` those from num_stops on are banned.
+  // `stream` must be in its state before the first token. The texts of `matcher` from index num_stops on are
+  // banned.
   HeldTokens(std::unique_ptr<TextStream> stream, StopMatcher matcher, size_t num_stops);
   HeldTokens(const HeldTokens& other);
   HeldTokens(HeldTokens&&) = default;
   HeldTokens& operator=(HeldTokens&&) = default;
   ~HeldTokens() = default;
 
-  // Appends to `out` what may be let out: tokens, log-probabilities where they are wanted, text. After a
-  // banned text, take_back comes next.
+  // Adds a token and appends to `out` what is released: tokens, text, and log probabilities if requested.
+  // After a banned text, the caller must call take_back next.
   FoundText push(const SampledToken& token, bool with_log_probs, Event& out);
-  // A token that ends the text and has none itself.
+  // Adds a token that ends the text and has no text itself.
   void push_silent(const SampledToken& token);
-  // Lets go of all; nothing is pushed afterwards.
+  // Releases everything. No token may be pushed afterwards.
   void finish(bool with_log_probs, Event& out);
-  // The newest tokens were never said: at most size() of them.
+  // Removes the newest tokens, at most size() of them.
   void take_back(int32_t num_tokens);
-  // For a fork: what is held is text before its own tokens.
+  // Returns a copy for a fork, in which the held text comes before its own tokens.
   HeldTokens forked() const;
 
   size_t size() const { return tokens_.size(); }
@@ -50,7 +52,7 @@ class HeldTokens {
   struct Token {
     SampledToken sampled;
     size_t text_begin = 0;      // in text_
-    size_t num_held_bytes = 0;  // by matcher_, after it
+    size_t num_held_bytes = 0;  // bytes that matcher_ holds after this token
   };
 
   size_t text_end(size_t idx) const;
@@ -62,14 +64,14 @@ class HeldTokens {
   void settle(bool with_log_probs, Event& out);
 
   size_t num_stops_;
-  std::unique_ptr<TextStream> settled_stream_;  // before the first of tokens_
+  std::unique_ptr<TextStream> settled_stream_;  // state before the first of tokens_
   StopMatcher settled_matcher_;
   std::unique_ptr<TextStream> stream_;
   StopMatcher matcher_;
   std::vector<Token> tokens_;
-  std::string text_;              // theirs; of a fork also what was held before it
-  size_t num_settled_bytes_ = 0;  // of all text, before text_
-  size_t num_passed_bytes_ = 0;   // of all text, what matcher_ does not hold
+  std::string text_;              // text of tokens_; in a fork also the text held before them
+  size_t num_settled_bytes_ = 0;  // bytes of all text before text_
+  size_t num_passed_bytes_ = 0;   // bytes of all text that matcher_ has released
   std::string piece_;
   std::string passed_;
 };

@@ -75,7 +75,8 @@ void PageFollowers::drop_gone() noexcept {
                 [](const Follower& follower) { return follower.stream->options().queue.expired(); });
 }
 
-// The number is taken before the event is made, so that one without memory leaves a gap.
+// Sends an event to each follower. The number is used up even if memory for the event is short, so that the
+// reader sees a gap.
 template <typename Make>
 void PageFollowers::tell(const Make& make) noexcept {
   for (Follower& follower : followers_) {

@@ -1,4 +1,4 @@
-// What becomes of the pages of a cache, as events of the queues that follow it.
+// Reports changes of a cache's pages as events to the queues that follow it.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,26 @@ namespace quire {
 
 struct PageFollowing {
   std::shared_ptr<EventQueue> queue;
-  std::optional<std::string> name_space;  // none: of all
+  std::optional<std::string> name_space;  // not set: all namespaces
   uint64_t tag = 0;
 };
 
-// Numbers the events of each follower. One that nobody takes in time, or that there is no memory for, is
-// lost, and its number with it: the engine waits for no reader. The engine's thread alone.
+// Numbers the events of each follower. An event that is not read in time, or for which memory is short, is
+// lost and leaves a gap in the numbers: the engine waits for no reader. Used by the engine's thread alone.
 class PageFollowers final : public PageListener {
  public:
-  // Of events that nobody has taken, besides those that following begins with.
+  // Limit of unread events, in addition to those that the subscription starts with.
   static constexpr size_t kMaxUnread = 4096;
-  // As events tell it: the beginning of the key, 0 where there is none.
+  // Returns the hash used in events: the first bytes of the key, or 0 without a key.
   static uint64_t short_hash(const PrefixKey& key) noexcept;
 
-  // Begins with CLEARED and what `visit_all` visits. One that the queue has begun before for the same
-  // namespaces is over. Throws for want of memory, and then nothing has changed.
+  // Starts a subscription with a cleared event and a stored event for each page that `visit_all` visits.
+  // Replaces an earlier one of the same queue and namespace. Throws if memory is short, and then changes
+  // nothing.
   void follow(const PageFollowing& following, const std::function<void(const PageVisitor&)>& visit_all);
-  // The cache is over: CLEARED, and no more.
+  // Sends a last cleared event when the cache closes.
   void end() noexcept;
-  // Tells the queues what came since.
+  // Notifies the queues of the events since the last call.
   void flush() noexcept { pending_wakeups_.flush(); }
 
   void stored(const PageName& name, PageMedium medium, gsl::span<const TokenId> tokens) noexcept override;

@@ -35,7 +35,7 @@ class SkippingStream final : public TextStream {
   }
 
   std::unique_ptr<TextStream> stream_;
-  size_t num_bytes_;  // that are left to skip
+  size_t num_bytes_;  // bytes left to skip
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Text that a reader has already.
+// Suppresses text that the reader already has.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// A stream without the text that it would give for `token` as its first one.
+// Returns a stream that omits the text that `stream` gives for `token` as its first token.
 std::unique_ptr<TextStream> without_text_of(std::unique_ptr<TextStream> stream, TokenId token);
 
 }  // namespace quire

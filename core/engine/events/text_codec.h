@@ -1,4 +1,4 @@
-// The seam from tokens to text. The tokenizer implements it; tests put a small one in its place.
+// Interface from tokens to text. The tokenizer implements it; tests use a small fake.
 #pragma once
 
 #include <memory>
@@ -8,24 +8,24 @@
 
 namespace quire {
 
-// Turns the tokens of one sequence into text, one by one. One thread at a time.
+// Decodes the tokens of one sequence one by one. Not thread-safe.
 class TextStream {
  public:
   virtual ~TextStream() = default;
-  // Appends to `text` the whole code points that `token` completes; half a character is kept back.
+  // Appends the whole code points that `token` completes; holds back an incomplete character.
   virtual void push(TokenId token, std::string& text) = 0;
-  // Appends what is still kept back, as U+FFFD. Nothing is pushed afterwards.
+  // Appends what is still held back, as U+FFFD. No token may be pushed afterwards.
   virtual void finish(std::string& text) = 0;
   virtual std::unique_ptr<TextStream> clone() const = 0;
-  // True where no token ever has text, so that none waits for it.
+  // True if tokens never have text, so that none waits for it.
   virtual bool is_silent() const { return false; }
 };
 
-// Immutable; any thread.
+// Immutable and thread-safe.
 class TextCodec {
  public:
   virtual ~TextCodec() = default;
-  // With emit_special the text of special tokens is part of the text.
+  // With emit_special, special tokens have text as well.
   virtual std::unique_ptr<TextStream> open(bool emit_special) const = 0;
 };
 

@@ -84,7 +84,7 @@ void TextOutput::finish() {
   read_text();
 }
 
-// Half a character at the end is shown as U+FFFD, which may itself complete a stop string.
+// An incomplete character at the end becomes U+FFFD, which may itself complete a stop string.
 void TextOutput::finish_text() {
   if (now_.held) return now_.held->finish(with_log_probs_, pending_);
   piece_.clear();

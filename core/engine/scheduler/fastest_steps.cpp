@@ -24,7 +24,7 @@ Duration least_time_to_first_token(const FastestSteps& steps, const LeastWork& w
   return num_full * std::max(steps.full, steps.any) + (has_rest ? steps.any : Duration{0});
 }
 
-// The first token comes with the prompt.
+// Computing the prompt yields the first token.
 Duration least_time_to_end(const FastestSteps& steps, const LeastWork& work) {
   return least_time_to_first_token(steps, work) + std::max(0, work.new_tokens - 1) * steps.any;
 }

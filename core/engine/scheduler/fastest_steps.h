@@ -1,25 +1,24 @@
-// How fast the steps of a cache have been at their best, and what follows for a deadline: less than that no
-// job takes.
+// Shortest measured step times, and the lower bounds for the times of a job that follow from them.
 #pragma once
 
 #include "core/base/clock.h"
 
 namespace quire {
 
-// A step gives a job one token. The shortest ever measured; 0 where there was none. A bound from below, not
-// an estimate: a job that is refused for it could not have been in time on an idle machine.
+// Shortest measured times of steps; 0: none measured. A step generates one token of a job. So these give a
+// lower bound, not an estimate: a job rejected because of it would be late even on an idle machine.
 struct FastestSteps {
   Duration any{0};
-  Duration full{0};  // of max_step_tokens tokens
+  Duration full{0};  // with max_step_tokens tokens
   int32_t max_step_tokens = 1;
 
   void observe(int32_t num_tokens, Duration took) noexcept;
 };
 
-// What a job has to compute at the least.
+// Minimum work of a job.
 struct LeastWork {
-  int32_t prompt_tokens = 0;  // one where a prefix may be found
-  int32_t new_tokens = 0;     // 0 for a job that generates nothing
+  int32_t prompt_tokens = 0;  // 1 if the prompt may be in the prefix cache
+  int32_t new_tokens = 0;     // 0 for a job that generates no tokens
 };
 
 Duration least_time_to_first_token(const FastestSteps& steps, const LeastWork& work);

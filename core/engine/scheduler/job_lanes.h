@@ -1,4 +1,4 @@
-// How the lanes of one job share a step.
+// Division of a job's step between its lanes.
 #pragma once
 
 #include <algorithm>
@@ -7,16 +7,16 @@
 
 namespace quire {
 
-// Tokens that a lane has yet to compute.
+// Returns the number of tokens that a lane still has to compute.
 inline int32_t remaining(const LaneView& lane) {
   return static_cast<int32_t>(lane.tokens.size()) + lane.num_pending - lane.demand.start();
 }
 
-// The lanes of one job.
+// Lanes of one job.
 struct Lanes {
   const LaneView* lane = nullptr;
-  const LaneView* guide = nullptr;  // null: it has none
-  int32_t num_last = 1;             // tokens at the end of each that are computed in one step
+  const LaneView* guide = nullptr;  // null: the job has no guide
+  int32_t num_last = 1;  // number of tokens at the end of each lane that must be computed in one step
 
   int32_t count() const { return guide != nullptr ? 2 : 1; }
   template <typename Number>
@@ -25,7 +25,7 @@ struct Lanes {
   }
 };
 
-// What a job computes in a step, in tokens of each lane.
+// Part of a job in one step: number of tokens in each lane.
 struct Piece {
   int32_t lane = 0;
   int32_t guide = 0;
@@ -37,7 +37,8 @@ struct Piece {
   }
 };
 
-// At most num_tokens, the lanes one after the other: all, or nothing of what belongs to the end.
+// Returns a piece of at most num_tokens, first of `lane`, then of `guide`. The last num_last tokens of both
+// lanes are included together or not at all.
 inline Piece piece_of(const Lanes& lanes, int32_t num_tokens) {
   const int32_t left = remaining(*lanes.lane);
   const int32_t guide_left = lanes.guide != nullptr ? remaining(*lanes.guide) : 0;

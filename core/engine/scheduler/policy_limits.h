@@ -1,4 +1,4 @@
-// The policy's limits, from the executor's and the caller's.
+// Combines the limits of executor and options for the scheduling policy.
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-// A prompt waits for a page that another computes where at least this many tokens of it can be taken over.
+// A prompt waits for a page that another prompt computes if it can reuse at least this many tokens of it.
 constexpr int32_t kMinSharedTokens = 8;
 
 constexpr int32_t kNoQuota = std::numeric_limits<int32_t>::max() / 2;
@@ -42,21 +42,21 @@ class StepPlanner {
   }
 
  private:
-  // A prompt that is being computed in this step, for others to wait for.
+  // A prompt in this step whose pages other prompts may wait for.
   struct Leader {
     ContentId tail;
     gsl::span<const TokenId> tokens;
     int32_t page_start;
-    int32_t end;  // of what this step computes
+    int32_t end;  // of the tokens computed in this step
   };
 
-  // A waiting job that does not fit.
+  // A waiting job that does not fit and was overtaken.
   struct Passed {
     int32_t index;
     int32_t overtaken;
   };
 
-  // For jobs that begin: what there is, what one needs, and what is lacking.
+  // Resources for new jobs: available, needed or missing.
   struct Room {
     int32_t pages = 0;
     SlotCounts slots{};
@@ -75,7 +75,7 @@ class StepPlanner {
     }
   };
 
-  // The higher goes first.
+  // Returns the sort key of a running job. The job with the smallest key has the highest rank.
   static auto rank(const RunningView& job) { return std::tuple(-job.priority, job.deadline, job.order); }
 
   bool run_suspect() {
@@ -101,7 +101,7 @@ class StepPlanner {
 
   Lanes lanes_of(const RunningView& job) const { return quire::lanes_of(job, input_.guides); }
 
-  // False where a preemption has to come first.
+  // Grants the runnable jobs their parts of the step. Returns false if a job must be preempted first.
   bool grant_running(bool decoding) {
     for (const int32_t index : order_) {
       const RunningView& job = running(index);
@@ -127,7 +127,8 @@ class StepPlanner {
     return true;
   }
 
-  // Not even the least fits: it waits for another step, or somebody goes.
+  // Handles a job of which not even the smallest piece fits: it waits for a later step, or a job is
+  // preempted. Returns false after a preemption.
   bool grant_none(int32_t index, const RunningView& job, const Lanes& lanes) {
     const Piece least = least_piece(lanes);
     if (least.total() > tokens_left_ || rows_of(job, lanes, least) > rows_left_) return true;
@@ -140,7 +141,8 @@ class StepPlanner {
     return false;
   }
 
-  // Pages that a lane takes for so many more tokens, and those that its table gains by them.
+  // Return the pages that num_tokens more tokens of a lane take from the pool, and those that they add to its
+  // page table.
   int32_t needed(const LaneView& lane, int32_t num_tokens) const {
     return pages_needed(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
   }
@@ -153,7 +155,8 @@ class StepPlanner {
   int32_t gained(const Lanes& lanes, const Piece& piece) const {
     return piece.sum(lanes, [&](const LaneView& lane, int32_t num) { return gained(lane, num); });
   }
-  // Rows are wanted of the end; before it one of each lane, to be looked at.
+  // Returns the logit rows of a piece: those of the job's last tokens, and otherwise one per lane, to check
+  // the values.
   static int32_t rows_of(const RunningView& job, const Lanes& lanes, const Piece& piece) {
     if (job.wants_all_rows) return piece.lane;
     return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
@@ -166,7 +169,8 @@ class StepPlanner {
            gained(lanes, piece) <= quota_left(job.name_space) &&
            has_slots(lanes, piece, sum(slots_left_, slots_reserved(lanes)));
   }
-  // One that needs none has them, even where others are promised more than there are: a pin may have come.
+  // True if the piece's slots are available. A piece without new slots always fits, even if more slots are
+  // promised than exist, as a new pin can cause.
   bool has_slots(const Lanes& lanes, const Piece& piece, const SlotCounts& unused) const {
     for (size_t g = 0; g < num_groups(); ++g) {
       const int32_t needed = needed_slots(lanes, piece, g);
@@ -184,7 +188,7 @@ class StepPlanner {
     return static_cast<size_t>(std::find(windows.begin(), windows.end(), 0) - windows.begin());
   }
 
-  // The longest piece, at most num_tokens, that fits.
+  // Returns the longest piece of at most num_tokens that fits.
   template <typename Fits>
   static int32_t longest_piece(int32_t num_tokens, Fits fits) {
     if (fits(num_tokens)) return num_tokens;
@@ -213,8 +217,9 @@ class StepPlanner {
                        [&](const Grant& grant) { return grant.index == index; });
   }
 
-  // False where a preemption has to come first. A namespace whose other jobs are all higher ones is left by
-  // the needy one itself; alone in it, a job always fits, or it was refused.
+  // Frees quota in the namespace of a job. Returns false if a job must be preempted first. If all other jobs
+  // of the namespace rank higher, the needy job itself is preempted. A job alone in its namespace always
+  // fits: submit has checked that.
   bool make_room_in_namespace(int32_t needy) {
     const int32_t name_space = running(needy).name_space;
     if (preempt_resting(name_space)) return false;
@@ -227,9 +232,9 @@ class StepPlanner {
     return waits || !preempt(needy);
   }
 
-  // Some job has to go: one that rests, else the lowest that has no part in this step yet and holds pages,
-  // the needy one itself where it is the lowest. One that held none goes back to the queue all the same: its
-  // rules, and not the running jobs', say what is done about pages that nobody is going to release.
+  // Preempts a job to free pages or slots: a resting one, otherwise the lowest-ranking one with pages and
+  // without a grant in this step, possibly the needy job itself. A needy job without pages returns to the
+  // queue as well: the rules for waiting jobs then handle pages that no running job will free.
   void preempt_for(int32_t needy) {
     if (preempt_resting()) return;
     const auto victim = std::find_if(order_.rbegin(), order_.rend(), [&](int32_t index) {
@@ -252,7 +257,7 @@ class StepPlanner {
     pages_left_ -= num_pages;
   }
 
-  // Those that are its own first.
+  // Subtracts the slots of a piece. Those reserved for the job are used first.
   void take_slots(const Lanes& lanes, const Piece& piece, const SlotCounts& reserved) {
     for (size_t g = 0; g < num_groups(); ++g)
       slots_left_[g] -= std::max(0, needed_slots(lanes, piece, g) - reserved[g]);
@@ -268,7 +273,7 @@ class StepPlanner {
     leaders_.push_back({demand.tail, tokens, page_start, demand.start() + num_tokens});
   }
 
-  // Whether a prompt of this step computes what this one could take over with the next.
+  // True if another prompt in this step computes tokens that this one can reuse in the next step.
   bool waits_for_leader(const Lanes& lanes) const {
     return waits_for_leader(lanes.lane->tokens, lanes.lane->demand) ||
            (lanes.guide != nullptr && waits_for_leader(lanes.guide->tokens, lanes.guide->demand));
@@ -306,7 +311,8 @@ class StepPlanner {
     return {-aged_priority(job), job.deadline, space.served, job.order};
   }
 
-  // Pages that running jobs will take before their next token: a new job must not push them out at once.
+  // Returns the pages that running jobs need until their next token. New jobs must not take them, or they
+  // would cause preemptions at once.
   int32_t promised_pages() const {
     int32_t promised = 0;
     for (const RunningView& job : input_.running) {
@@ -315,15 +321,16 @@ class StepPlanner {
     return promised;
   }
 
-  // Unused slots that are kept for a job that takes its pages at once: so many as it can still take to go on
-  // to its end. Nobody else gets them.
+  // Returns the unused slots reserved for a job with reserve_tokens: those it may still need until its end.
+  // No other job gets them.
   SlotCounts slots_reserved(const Lanes& lanes) const {
     return slots_of_rest(lanes, [](const LaneView& lane) {
       return lane.reserve_tokens == 0 ? -1 : std::max(0, lane.reserve_tokens - lane.demand.start());
     });
   }
 
-  // Slots that the lanes of a job take from here on to go on to the end of so many more tokens; -1: none.
+  // Returns the slots that the lanes of a job need to compute count(lane) more tokens; a count of -1 needs
+  // none.
   template <typename Count>
   SlotCounts slots_of_rest(const Lanes& lanes, Count count) const {
     SlotCounts slots{};
@@ -338,14 +345,14 @@ class StepPlanner {
     return slots;
   }
 
-  // Those that a job takes which begins.
+  // Returns the slots that a new job needs.
   SlotCounts slots_to_end(const Lanes& lanes) const {
     return slots_of_rest(lanes, [](const LaneView& lane) {
       return std::max(remaining(lane), lane.reserve_tokens - lane.demand.start());
     });
   }
 
-  // What is left where running jobs go on.
+  // Returns the slots left over once every running job can continue.
   SlotCounts spare_slots() const {
     SlotCounts spare = input_.unused_slots;
     for (const RunningView& job : input_.running) {
@@ -363,7 +370,8 @@ class StepPlanner {
     return slots;
   }
 
-  // The same of what namespaces may hold: from here on it is what is left for new jobs.
+  // Subtracts from each namespace's quota the pages that its running jobs need. From here on quota_left_ is
+  // for new jobs.
   void keep_promises() {
     for (size_t i = 0; i < quota_left_.size(); ++i) {
       const NamespaceView& space = input_.name_spaces[i];
@@ -389,7 +397,7 @@ class StepPlanner {
     }
   }
 
-  // False where nobody after it has a turn in this step.
+  // Tries to admit a waiting job. Returns false if no later job may be admitted in this step.
   bool consider(int32_t index) {
     const WaitingView& job = waiting(index);
     if (over_quota_of_jobs(index)) return wait_for_quota(index, BlockedJob::Cause::quota_jobs, 0);
@@ -412,9 +420,9 @@ class StepPlanner {
     output_.lacks_pages = output_.lacks_pages || lack.pages > 0;
     if (lack.is_any()) return wait_for_pages(index, need, lack);
     const Piece least = least_piece(lanes);
-    if (least.total() > tokens_left_ || lanes.count() > rows_left_)  // with a later step
+    if (least.total() > tokens_left_ || lanes.count() > rows_left_)  // fits into a later step
       return hold_back(index, BlockedJob::Cause::slots, 0);
-    if (!has_slots(lanes, least, slots_left_))  // with the next step
+    if (!has_slots(lanes, least, slots_left_))  // available in the next step
       return hold_back(index, BlockedJob::Cause::pages, need.pages);
     room_ = room_.minus(need);
     quota -= table;
@@ -422,7 +430,7 @@ class StepPlanner {
     return true;
   }
 
-  // The others may go on: only a namespace is full.
+  // Only the namespace is at its limit, so later jobs may be admitted.
   bool wait_for_quota(int32_t index, BlockedJob::Cause cause, int32_t needed) {
     return !preempt_resting(waiting(index).name_space) && hold_back(index, cause, needed);
   }
@@ -443,7 +451,7 @@ class StepPlanner {
                        [&](const Passed& passed) { return passed.overtaken >= input_.limits.max_overtakes; });
   }
 
-  // A heap: of many that wait few are looked at in a step.
+  // Builds a heap: of many waiting jobs, only few are considered in a step.
   void rank_waiting() {
     ranked_.clear();
     for (int32_t i = 0; i < static_cast<int32_t>(input_.waiting.size()); ++i) {
@@ -452,7 +460,7 @@ class StepPlanner {
     std::make_heap(ranked_.begin(), ranked_.end(), std::greater<>());
   }
 
-  // The highest that was not looked at; -1 where there is none.
+  // Returns the highest-ranking job that was not considered yet, or -1.
   int32_t next_waiting() {
     if (ranked_.empty()) return -1;
     std::pop_heap(ranked_.begin(), ranked_.end(), std::greater<>());
@@ -468,8 +476,8 @@ class StepPlanner {
            space.running_jobs + started_jobs_[space_idx] >= space.max_running_jobs;
   }
 
-  // A job that takes part in no step gives its place and its pages to one that could; where a quota is in the
-  // way, one of that namespace.
+  // Preempts a resting job (paused, or with a slow reader), if there is one, so that another can use its
+  // place and pages. With `name_space`, only a job of that namespace.
   bool preempt_resting(std::optional<int32_t> name_space = {}) {
     for (auto index = order_.rbegin(); index != order_.rend(); ++index) {
       const RunningView& job = running(*index);
@@ -478,8 +486,8 @@ class StepPlanner {
     return false;
   }
 
-  // Preempts the lowest running job whose priority is below the waiting one's own, where all of those
-  // together can make the room.
+  // Preempts the lowest-ranking job with a lower priority than the waiting one, if all such jobs together
+  // have what it lacks.
   bool preempt_below(int32_t index, Room lack) {
     int32_t lowest = -1;
     for (const int32_t candidate : order_) {
@@ -500,7 +508,7 @@ class StepPlanner {
     return true;
   }
 
-  // True where the job that does not fit lets nobody pass.
+  // Records a job that does not fit. Returns true if no later job may overtake it.
   bool block(int32_t index, BlockedJob::Cause cause, int32_t needed) {
     const bool gates = waiting(index).overtaken >= input_.limits.max_overtakes;
     hold_back(index, cause, needed, gates);
@@ -509,7 +517,8 @@ class StepPlanner {
     return gates;
   }
 
-  // Told of the first group of whose slots there are too few, where pages suffice.
+  // Records a job that lacks pages or slots. If pages suffice, the reason is the first window group with too
+  // few slots.
   bool block_for_pages(int32_t index, const Room& need, const Room& lack) {
     const bool gates = block(index, BlockedJob::Cause::pages, need.pages);
     for (size_t g = 0; g < num_groups() && lack.pages <= 0; ++g) {
@@ -547,14 +556,14 @@ class StepPlanner {
   int32_t tokens_left_;
   int32_t rows_left_;
   int32_t pages_left_;
-  SlotCounts slots_free_;  // at the beginning: unused, and kept for nobody
+  SlotCounts slots_free_;  // at the start of the step: unused and not reserved
   SlotCounts slots_left_;
-  std::vector<int32_t> order_;  // of running jobs, the highest rank first
+  std::vector<int32_t> order_;  // running jobs, the highest rank first
   std::vector<Leader> leaders_;
-  std::vector<std::pair<WaitingRank, int32_t>> ranked_;  // waiting jobs that were not looked at, a heap
-  std::vector<int32_t> quota_left_;                      // pages by namespace
+  std::vector<std::pair<WaitingRank, int32_t>> ranked_;  // heap of waiting jobs that were not considered yet
+  std::vector<int32_t> quota_left_;                      // pages, by namespace
   std::vector<int32_t> started_jobs_;                    // by namespace
-  Room room_;                                            // left beside running jobs that go on
+  Room room_;                                            // left for new jobs
   std::vector<Passed> passed_;
 };
 

@@ -8,21 +8,21 @@ namespace quire {
 namespace {
 
 constexpr double kWeightOfNew = 0.25;
-// Steps after which a size that did not come again is forgotten.
+// Number of steps after which a size that did not occur again is forgotten.
 constexpr uint64_t kMemory = 128;
 
-// Differences below these are nobody's concern, and the noise of the machine is as large.
+// Shorter times are not worth limiting: the noise of the measurement is as large.
 constexpr Duration kShortestStep = std::chrono::milliseconds(5);
 constexpr Duration kShortestPiece = std::chrono::milliseconds(4);
-// Where a step has no breaks it is one piece, and a very short one computes hardly any prompt.
+// Limit for a step without breaks, which is one piece: a very short one computes hardly any prompt.
 constexpr Duration kShortestWhole = std::chrono::milliseconds(12);
-constexpr double kNoise = 1.05;  // of rates
+constexpr double kNoise = 1.05;  // rates that differ by less count as equal
 constexpr Duration kLongestStep = std::chrono::seconds(1);
 constexpr Duration kLongestCatchUp = std::chrono::milliseconds(100);
-// Prompts that catch up have done so where no more than one waits for so many streams: one long prompt among
-// those that came together would have all the others stutter until its end.
+// Catching up ends once at most one prompt waits per this many generating jobs. Otherwise one long prompt of
+// a burst would slow down all the others until its end.
 constexpr int32_t kStreamsOfAPrompt = 8;
-// Prompt tokens that a step has in any case.
+// Minimum number of prompt tokens in a step.
 constexpr int32_t kFewestPromptTokens = 8;
 
 Duration to_duration(double seconds) {
@@ -33,7 +33,7 @@ double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// 1, 2, 3, 4, 5-6, 7-8, 9-12, 13-16, ...
+// Returns the class of a number of tokens: 1, 2, 3, 4, 5-6, 7-8, 9-12, 13-16, ...
 size_t size_index(int32_t num_tokens) {
   const auto before = static_cast<uint32_t>(std::max(num_tokens, 1)) - 1;
   if (before < 2) return before;
@@ -41,7 +41,7 @@ size_t size_index(int32_t num_tokens) {
   return 2 * power + ((before >> (power - 1)) & 1U);
 }
 
-// The most tokens of a size.
+// Returns the largest number of tokens in a class.
 int32_t last_of_size(size_t index) {
   constexpr size_t kLargestPower = 28;
   if (index < 2) return static_cast<int32_t>(index) + 1;

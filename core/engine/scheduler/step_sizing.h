@@ -1,5 +1,4 @@
-// How many tokens a step may have, by what steps took lately.
-// Sizes the prompt chunks of a step (chunked prefill).
+// Sizes the prompt chunks of a step (chunked prefill) from the measured times of recent steps.
 #pragma once
 
 #include <array>
@@ -9,26 +8,29 @@
 
 namespace quire {
 
-// Times of steps by the number of their tokens. What was not seen for a while is forgotten: a prompt that
-// grows long makes its steps slower.
+// Step times by number of tokens. Old measurements are forgotten: steps of the same size become slower as a
+// prompt grows.
 class StepTimes {
  public:
   void observe(int32_t num_tokens, Duration took) noexcept;
-  // Between two sizes that are known in a straight line, beyond them in proportion; 0 where nothing is known.
+  // Returns the expected time: interpolated between two measured sizes, proportional beyond them; 0 if none
+  // is known.
   Duration of(int32_t num_tokens) const noexcept;
-  // The largest number of tokens that take no longer; at most the limit, and the limit where nothing is
-  // known.
+  // Returns the largest number of tokens whose step takes at most `longest`; at most `limit`, and `limit` if
+  // no time is known.
   int32_t tokens_within(Duration longest, int32_t limit) const noexcept;
-  // The number of tokens, no more than that, whose share beside those of streams is computed fastest. Devices
-  // compute in tiles: a token more than a tile holds may take as long as a tile.
+  // Returns the number of tokens, at most tokens_within(longest, limit), with the most prompt tokens per
+  // second; num_streams of them belong to generating jobs. Devices compute in tiles: one token more than a
+  // tile may take as long as a whole tile.
   int32_t quickest_within(Duration longest, int32_t limit, int32_t num_streams) const noexcept;
 
  private:
-  static constexpr int kNumSizes = 40;  // two to each power of two, which is the last of its size
+  // two for each power of two, which is the last number of its size class
+  static constexpr int kNumSizes = 40;
   struct Size {
-    double tokens = 0.0;  // mean of what was seen; 0: nothing
+    double tokens = 0.0;  // mean of the measured steps; 0: none
     double seconds = 0.0;
-    uint64_t seen = 0;  // the last time, in steps
+    uint64_t seen = 0;  // number of the step that was measured last
   };
 
   bool is_known(const Size& size) const noexcept;
@@ -37,45 +39,44 @@ class StepTimes {
   uint64_t num_steps_ = 0;
 };
 
-// What a step would be made for.
+// Work that is available for a step.
 struct StepDemand {
-  int32_t num_streams = 0;  // jobs that generate: they get a token each
-  int32_t num_prompts = 0;  // jobs that wait for their first token and have or get a place
-  int32_t num_breaks = 0;   // places in a step at which another cache may go first
+  int32_t num_streams = 0;  // generating jobs, which compute one token each
+  int32_t num_prompts = 0;  // jobs without a first token that run or can be admitted
+  int32_t num_breaks = 0;   // points in a step at which another cache may use the device
   bool has_neighbours = false;
-  Duration neighbours_turn{0};  // the usual one of the quickest cache beside this one; 0: not known
+  Duration neighbours_turn{0};  // usual turn of the fastest other cache on the device; 0: unknown
 };
 
 struct SizingOptions {
-  // How many times longer than a step of the streams alone one may be that also computes prompts: the rhythm
-  // that is given up for throughput. 0: any.
+  // How many times longer a step with prompts may take than one of the generating jobs alone: latency that is
+  // given up for throughput. 0: no limit.
   double stretch = 0.0;
   int32_t max_tokens = 1;
 };
 
-// Learns from the steps of one cache, and sizes the next. One thread at a time.
+// Measures the steps of one engine and sizes the next one. Not thread-safe.
 class StepSizing {
  public:
   explicit StepSizing(const SizingOptions& options) : options_(options) {}
 
   void observe(int32_t num_tokens, int32_t num_streams, Duration took) noexcept;
-  // Tokens of the next step, those of the streams among them: 1 to max_tokens. Rules:
-  // - Beside streams a step takes at most `stretch` times what their own takes.
-  // - Where more jobs wait for their first token than generate, prompts catch up until no more than an eighth
-  //   as many wait: a step may take kLongestCatchUp, which a reader hardly sees.
-  // - Beside another cache it takes so little between two breaks that the quickest one's steps come no later
-  //   than `stretch` times its own.
-  // - Alone at most a second, so that what comes does not wait long.
-  // - Some prompt tokens are always in it.
+  // Returns the tokens of the next step, generating jobs included: 1 to max_tokens. Rules:
+  // - With generating jobs, a step takes at most `stretch` times as long as a step of those alone.
+  // - If more jobs wait for their first token than generate, prompts catch up until at most an eighth as many
+  //   wait: a step may take kLongestCatchUp, which a reader hardly notices.
+  // - With another cache on the device, the time between two breaks is limited so that steps of the fastest
+  //   other cache are delayed to at most `stretch` times their own time.
+  // - Otherwise at most a second, so that new jobs do not wait long.
+  // - A step always has room for some prompt tokens.
   int32_t tokens(const StepDemand& demand) noexcept;
-  // After how many of its breaks a step of so many tokens has taken long enough for another cache to go
-  // first.
+  // Returns the number of breaks after which a step of num_tokens tokens lets another cache use the device.
   int32_t breaks_of_a_piece(int32_t num_tokens, int32_t num_breaks) const noexcept;
 
  private:
   const SizingOptions options_;
   StepTimes all_;
-  StepTimes of_streams_;  // of steps without a prompt
+  StepTimes of_streams_;  // steps without prompt tokens
   bool catches_up_ = false;
 };
 
