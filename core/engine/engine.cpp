@@ -203,7 +203,7 @@ std::string Engine::metrics_text(const std::string& label) const {
 void Engine::tell_of_close() const noexcept {
   const size_t num_live = thread_->queue().num_live();
   if (num_live > 0 && !thread_->closed()) {
-    runtime_->log()(LogLevel::info, "a cache is closed with {} jobs alive", num_live);
+    runtime_->log()(LogLevel::info, "a cache is closed with {} unfinished jobs", num_live);
   }
 }
 

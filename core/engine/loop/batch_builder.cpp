@@ -18,7 +18,7 @@ void clear(Batch& batch) {
   batch.wants_hidden = false;
 }
 
-// The last token of a lane may be one that the pass before draws.
+// Appends the tokens of a lane. The last one may be a token that the previous pass samples.
 void append_tokens(const PlannedLane& lane, Batch& batch) {
   const auto sequence_idx = batch.num_sequences();
   for (int32_t position = lane.start; position < lane.end(); ++position) {
@@ -41,9 +41,10 @@ void append(PlannedLane& lane, Batch& batch) {
   batch.kv_lengths.push_back(lane.end());
 }
 
-// Of the pages themselves, then of each group with a window: from the first page that the first token of a
-// lane sees to the last that is written. What no token sees is 0, so that equal steps have equal tables. They
-// are as wide as the longest lane needs: most are far from the longest that there may be.
+// Appends the page table of the pages, then one for each window group: its rows have the slots from the first
+// page that the lane's first token sees to the last page written. Entries that no token sees are 0, so that
+// equal steps have equal tables. The tables are as wide as the longest lane needs, which is usually far less
+// than the maximum.
 void append_page_tables(const StepPlan& plan, const PageTableShape& shape, Batch& batch) {
   const int32_t most_tokens = *std::max_element(batch.kv_lengths.begin(), batch.kv_lengths.end());
   batch.page_table_stride = pages_for(most_tokens, shape.page_tokens);

@@ -8,18 +8,18 @@
 
 namespace quire {
 
-// What page tables are made of.
+// Inputs for building page tables.
 struct PageTableShape {
   int32_t page_tokens = 0;
   gsl::span<const SlotPool> windows;
 };
 
-// Of the batches of an executor.
+// Returns the shape of the page tables of an executor.
 inline PageTableShape table_shape(const ExecutorLimits& limits, const KvCache& kv) {
   return {limits.page_tokens, kv.windows()};
 }
 
-// Tells each lane its places. `batch` is overwritten; its memory is used again.
+// Builds the batch and sets first_token and first_row of each lane. Overwrites `batch` and reuses its memory.
 void build_batch(StepPlan& plan, gsl::span<const PageCopy> copies, const PageTableShape& shape, Batch& batch);
 
 }  // namespace quire

@@ -21,8 +21,8 @@ int32_t num_drafts_accepted(const JobRecord& job) {
   return static_cast<int32_t>(accepted);
 }
 
-// Stop strings come before max_new_tokens, so that the last token cannot leak a piece of one. The newest
-// tokens in which a banned string begins.
+// Emits a token. Returns the number of newest tokens to retract because a banned string begins in them. Stop
+// strings are checked before max_new_tokens, so that the last token cannot leak a part of one.
 int32_t emit_token(JobRecord& job, const SampledToken& sampled, bool is_last) {
   JobStep& step = job.step;
   if (is_last && step.finish == FinishReason::stop_token) {
@@ -31,7 +31,7 @@ int32_t emit_token(JobRecord& job, const SampledToken& sampled, bool is_last) {
     return 0;
   }
   if (job.matcher != nullptr && !job.matcher->accept(sampled.token))
-    throw Error(ErrorCode::internal, "the constraint refuses a token that its mask allowed");
+    throw Error(ErrorCode::internal, "the constraint rejects a token that its mask allowed");
   const FoundText found = job.text.push(sampled, job.wants_log_probs());
   if (found.stop) {
     job.result.stop_string = job.request.stop_strings[*found.stop];
@@ -48,7 +48,7 @@ bool runs_in_loop(const JobRecord& job) {
 
 }  // namespace
 
-// What was computed of all lanes, then what was drawn for their jobs.
+// Commits all lanes first, then the sampled tokens of their jobs.
 void Commit::commit(const StepPlan& plan) noexcept {
   const int32_t batch_jobs = plan.num_jobs();
   for (const PlannedLane& planned : plan.lanes) {
@@ -61,7 +61,7 @@ void Commit::commit(const StepPlan& plan) noexcept {
   }
 }
 
-// The new tokens, up to the one that completes a stop string, a banned one or a loop.
+// Accepts the new tokens, up to the one that completes a stop string, a banned string or a loop.
 void Commit::take_tokens(JobRecord& job) {
   for (size_t i = 0; i < job.step.drawn.size(); ++i) {
     const SampledToken& sampled = job.step.drawn[i];
@@ -110,7 +110,7 @@ void Commit::commit_job(JobRecord& job) noexcept {
   if (step.finish != FinishReason::unfinished) jobs_.end(job, step.finish, ErrorCode::ok, {});
 }
 
-// What scoring and embedding jobs get out of their prompt.
+// Stores the results of scoring and embedding jobs.
 void Commit::take_prompt(const PlannedLane& planned) noexcept {
   JobRecord& job = *planned.lane->job;
   if (job.request.kind == JobKind::generate) return;
@@ -130,7 +130,7 @@ void Commit::take_prompt(const PlannedLane& planned) noexcept {
   }
 }
 
-// Of a prompt, what was computed and what was found.
+// Counts prompt tokens: those computed, and those found in the prefix cache.
 void Commit::count_lane(const PlannedLane& planned) noexcept {
   const Lane& lane = *planned.lane;
   JobRecord& job = *lane.job;
@@ -140,15 +140,15 @@ void Commit::count_lane(const PlannedLane& planned) noexcept {
     if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(planned.num_tokens);
     if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(planned.num_found_tokens);
   });
-  if (&lane != &job.lane) return;  // a job tells of the prompt that it speaks after
+  if (&lane != &job.lane) return;  // the progress of a job is that of its first lane
   JobProgress& progress = job.channel->progress;
   if (prefills) progress.computed_tokens = planned.end();
-  // The prompt alone counts; after a preemption only what was never computed before is new.
+  // Counts only the prompt. After a preemption the job finds its own pages, which do not count.
   if (!job.first_token && job.result.preemptions == 0) job.result.cached_tokens += planned.num_found_tokens;
   progress.cached_tokens = job.result.cached_tokens;
 }
 
-// What was drawn, and what came of drafts.
+// Counts new tokens, and proposed and accepted draft tokens.
 void Commit::count_draws(JobRecord& job) noexcept {
   if (job.step.drawn.empty()) return;
   const int32_t num_candidates = job.lane.num_candidates;
@@ -198,7 +198,10 @@ void Commit::emit(JobRecord& job) {
   const bool ends = job.step.finish != FinishReason::unfinished;
   while (job.text.has_text() || (ends && job.text.has_anything())) {
     if (!stream.push(job.channel->make_event(EventKind::text, job.text.take()), &jobs_.pending_wakeups()))
-      throw Error(ErrorCode::slow_reader, "the reader left {} events unread", job.request.max_unread_events);
+      throw Error(ErrorCode::slow_reader,
+                  "max_unread_events: the reader left {} events unread; read them faster, or set another "
+                  "event_policy",
+                  job.request.max_unread_events);
   }
 }
 

@@ -1,4 +1,4 @@
-// The only place where a step changes what jobs are.
+// Applies the results of a step to its jobs. No other part of a step changes a job.
 #pragma once
 
 #include "core/engine/loop/live_jobs.h"
@@ -6,13 +6,13 @@
 
 namespace quire {
 
-// One thread at a time. Memory for new tokens was taken at submit; that for text and events may be wanting,
-// which ends its job alone.
+// Not thread-safe. Memory for new tokens was allocated at submission. If memory for text or events is short,
+// only the job concerned fails.
 class Commit {
  public:
   Commit(const Clock& clock, LiveJobs& jobs, const KvCache& kv) : clock_(clock), jobs_(jobs), kv_(kv) {}
 
-  // After the pages are committed.
+  // Must be called after the pages are committed.
   void commit(const StepPlan& plan) noexcept;
 
  private:

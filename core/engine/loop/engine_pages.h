@@ -1,5 +1,5 @@
-// The pages of a cache: the sequences and prefixes in them, where prefixes go that leave them, how many there
-// are, and who is told of it.
+// Pages of an engine: KV cache and prefix cache, the store for evicted pages, elastic growth, and page
+// events.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace quire {
 
-// One thread at a time.
+// Not thread-safe.
 class EnginePages {
  public:
   // All outlive this.
@@ -25,37 +25,37 @@ class EnginePages {
   KvCache& kv() { return kv_; }
   const KvCache& kv() const { return kv_; }
 
-  // What of this prefix lies outside of the cache comes back to it.
+  // Restores the evicted pages of a prefix, if they are stored.
   bool keeps_prefixes() const { return prefixes_ != nullptr; }
   void bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
     kv_.bring_back(domain, tokens);
   }
-  // What later caches may use is filed, until `stops` says so.
+  // Writes pages to files for later engines, until `stops` returns true.
   bool files_prefixes() const { return prefixes_ != nullptr && prefixes_->has_files(); }
   void file_prefixes(const std::function<bool()>& stops) noexcept;
 
-  // Between two steps.
+  // The following functions must be called between two steps.
   bool is_elastic() const { return elastic_ != nullptr; }
-  // Gives back what was not used for a while; whether it was any.
+  // Frees pages that were unused for the idle time. Returns true if there were any.
   bool give_idle(TimePoint now) noexcept;
-  // Gives up to so many bytes of a device back that no job uses; how many.
+  // Frees up to `bytes` bytes of unused pages of a device. Returns the number of bytes freed.
   uint64_t give(std::string_view device, uint64_t bytes);
-  // When give_idle is worth a call; max() where never.
+  // Returns when to call give_idle next; max(): never.
   TimePoint next_event() const;
 
   void follow(const PageFollowing& following);
-  // Tells the followers what came since.
+  // Notifies the followers of new events.
   void flush() noexcept { followers_.flush(); }
-  // The cache is over, and no more is told.
+  // Ends all subscriptions when the engine closes.
   void end() noexcept { followers_.end(); }
 
-  // Numbers of pages but for those that are pinned, and of prefixes.
+  // Fills in the numbers of pages, except pinned ones, and the statistics of stored prefixes.
   void measure(CacheStats& stats) const;
 
  private:
   PageFollowers followers_;
-  const std::unique_ptr<PrefixStore> prefixes_;  // null: pages that leave are gone
-  const std::unique_ptr<ElasticPages> elastic_;  // null: all pages are there
+  const std::unique_ptr<PrefixStore> prefixes_;  // null: evicted pages are discarded
+  const std::unique_ptr<ElasticPages> elastic_;  // null: all pages are allocated at creation
   KvCache kv_;
 };
 

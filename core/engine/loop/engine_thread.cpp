@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-// A step that is not over by then is not waited for: others may have the room.
+// Do not wait longer than this for the running step; another cache may free memory sooner.
 constexpr Duration kLongestGiving = std::chrono::seconds(2);
 constexpr const char* kClosedMessage = "the cache was closed";
 
@@ -37,7 +37,7 @@ class ForkTask : public EngineTask {
   void run(LiveJobs& jobs) override {
     const JobRecord* parent = jobs.find(parent_);
     if (parent == nullptr)
-      throw Error(ErrorCode::closed, "job {} was over before it could be forked", parent_.value);
+      throw Error(ErrorCode::closed, "job {} ended before it could be forked", parent_.value);
     jobs.fork(*parent, channel_, options_, max_seq_len_);
   }
   void refuse(ErrorCode code, std::string_view message) noexcept override {
@@ -120,7 +120,7 @@ void EngineThread::run_thread() {
     if (run_once() == StepOutcome::advanced) continue;
     queue_.signal()->wait(runtime_->clock(), loop_.next_event());
   }
-  run_once();  // what came before the door was shut ends here
+  run_once();  // ends jobs submitted before the queue was closed
   const MutexLock lock(mutex_);
   end_.life = Life::stopped;
   life_condition_.notify_all();
@@ -129,7 +129,7 @@ void EngineThread::run_thread() {
 StepOutcome EngineThread::run_once() {
   StepOutcome outcome = StepOutcome::idle;
   contain(
-      "no memory to go on", [&] { outcome = take_in_and_step(); },
+      "no memory for the engine to continue", [&] { outcome = take_in_and_step(); },
       [&](ErrorCode code, std::string_view what) { fault(code, what); });
   return outcome;
 }
@@ -145,7 +145,8 @@ StepOutcome EngineThread::take_in_and_step() {
   return StepOutcome::idle;
 }
 
-// One transition for all: from here on every call fails with the same code, and every live job ends with it.
+// Puts the engine into the failed state: from here on every call fails with this code, and all live jobs end
+// with it.
 void EngineThread::fault(ErrorCode code, std::string_view message) noexcept {
   runtime_->log()(LogLevel::error, "the engine has failed ({}): {}", error_code_name(code), message);
   queue_.shut(code, message);
@@ -163,7 +164,7 @@ void EngineThread::run_watchdog() {
     const int64_t now = runtime_->clock().now().time_since_epoch().count();
     if (started == 0 || now - started < options_.watchdog_timeout.count()) continue;
     lock.native().unlock();
-    constexpr std::string_view message = "a step did not end within the watchdog's time";
+    constexpr std::string_view message = "a step took longer than the watchdog timeout";
     runtime_->log()(LogLevel::error, "{}", message);
     queue_.shut(ErrorCode::device_lost, message);
     queue_.end_all_jobs(ErrorCode::device_lost, message);
@@ -199,7 +200,7 @@ uint64_t EngineThread::reclaim(std::string_view device, uint64_t bytes) noexcept
             [this, of = std::string(device), bytes](LiveJobs&) { return loop_.reclaim(of, bytes); },
             Wait{kLongestGiving, nullptr});
       },
-      [](ErrorCode, std::string_view) {});  // it is closed, or busy
+      [](ErrorCode, std::string_view) {});  // the engine is closed or busy
   return given;
 }
 
@@ -211,12 +212,12 @@ bool EngineThread::wait_stopped() noexcept {
   MutexLock lock(mutex_);
   const auto stopped = [this]() QUIRE_NO_THREAD_ANALYSIS { return end_.life != Life::running; };
   const Duration longest =
-      end_.gives_up ? Duration{0} : options_.close_timeout;  // it has been waited for already
+      end_.gives_up ? Duration{0} : options_.close_timeout;  // already waited for in close(wait)
   return steady_clock().wait_until(life_condition_, lock.native(), steady_clock().now() + longest, stopped);
 }
 
-// In this order: the thread's last round, which it starts when it is told to stop, finds the door shut and
-// ends what came before.
+// Closes the queue first: the thread's last round, which it starts when it sees stop_requested_, then finds
+// the queue closed and ends all jobs submitted before.
 void EngineThread::close_submissions() noexcept {
   queue_.shut(ErrorCode::closed, kClosedMessage);
   stop_requested_ = true;
@@ -229,7 +230,7 @@ EngineThread::Threads EngineThread::take_threads() noexcept {
   return std::exchange(end_.threads, {});
 }
 
-// The thread stops by itself once the door is shut; what is left to close() then takes no time.
+// The thread stops by itself after close_submissions. Once it has stopped, close() no longer waits.
 WaitEnd EngineThread::close(const Wait& wait) {
   close_submissions();
   {
@@ -259,7 +260,7 @@ void EngineThread::close() noexcept {
   Threads threads;
   {
     MutexLock lock(mutex_);
-    // From the log sink; the loop ends by itself.
+    // Called on the engine thread itself, by the log sink: the loop ends by itself.
     if (end_.threads.engine != nullptr && end_.threads.engine->is_current()) return;
     if (std::exchange(end_.closing, true)) {
       const auto closed = [this]() QUIRE_NO_THREAD_ANALYSIS { return end_.closed; };
@@ -271,10 +272,10 @@ void EngineThread::close() noexcept {
   if (threads.engine == nullptr) run_once();
   const bool stopped = wait_stopped();
   if (!stopped) {
-    runtime_->log()(LogLevel::error, "the device hangs: its thread is left behind");
+    runtime_->log()(LogLevel::error, "the device hangs: the engine thread is abandoned");
     queue_.end_all_jobs(ErrorCode::closed, kClosedMessage);
     loop_.pace().device_turn().withdraw();
-    threads.engine->detach();  // joining would wait for ever; it owns what it uses
+    threads.engine->detach();  // joining would wait forever; the thread owns what it uses
     threads.engine = nullptr;
   }
   if (threads.engine != nullptr) threads.engine->join();
@@ -284,7 +285,7 @@ void EngineThread::close() noexcept {
   life_condition_.notify_all();
 }
 
-// The threads own what they use, so the last of them to end takes the engine down.
+// The threads keep the engine alive, so that it is destroyed when the last of them ends.
 void EngineThread::abandon() noexcept {
   close_submissions();
   Threads threads;

@@ -1,5 +1,5 @@
-// The engine of one cache: door, step loop and thread. Lives as long as its thread does, so that a device
-// that hangs can be left to itself.
+// Queue, step loop and thread of one engine. Lives as long as its thread, so that a hung device can be
+// abandoned.
 #pragma once
 
 #include <atomic>
@@ -23,19 +23,19 @@
 
 namespace quire {
 
-// Any thread may call anything but run_once.
+// Thread-safe, except run_once.
 class EngineThread : public std::enable_shared_from_this<EngineThread>, public MemoryReclaimer {
  public:
   EngineThread(std::shared_ptr<Runtime> runtime, EngineParts parts, const EngineOptions& options);
   ~EngineThread() override;
 
-  // Starts the threads; throws where there are none to be had, and nothing runs then.
+  // Starts the threads. Throws if they cannot be created; then none runs.
   void start();
-  // Takes what came and does one step. The thread's loop, and a test's.
+  // Takes over new submissions and runs one step. Called by the thread, or by tests without one.
   StepOutcome run_once();
   TimePoint next_event() const { return loop_.next_event(); }
   bool closed() const { return stop_requested_; }
-  // Ends everything and stops the threads; see Cache::close and Cache::abandon.
+  // End all jobs and stop the threads; see Engine::close and Engine::abandon.
   WaitEnd close(const Wait& wait);
   void close() noexcept;
   void abandon() noexcept;
@@ -53,14 +53,14 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
   FastestSteps fastest_steps() const { return loop_.pace().watch().fastest(); }
   StepLoop& loop() { return loop_; }  // for tests without a thread
 
-  // Runs `action` between two steps and waits for its value. Throws what it throws, ErrorCode::timeout, or
+  // Runs `action` between two steps and returns its result. Throws its exceptions, ErrorCode::timeout, or
   // ErrorCode::closed.
   template <typename T>
   T call(std::function<T(LiveJobs&)> action, const Wait& wait);
-  // Runs `action` between two steps; what it throws is lost.
+  // Runs `action` between two steps. Its exceptions are discarded.
   void post(std::function<void(LiveJobs&)> action);
-  // A fork of `parent`, to be made between two steps for a channel that was counted in. Where the parent is
-  // over by then, or no memory is left, the fork fails.
+  // Creates a fork of `parent` between two steps. `channel` must have been registered with JobQueue::enter.
+  // The fork fails if the parent has finished by then or memory is short.
   void post_fork(JobId parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options);
 
  private:
@@ -69,13 +69,13 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
     std::unique_ptr<Thread> engine;
     std::unique_ptr<Thread> watchdog;
   };
-  // How far it is from its beginning to its end.
+  // State of the threads, from start to close.
   struct Ending {
     Life life = Life::idle;
     bool watching = false;
     bool closing = false;
     bool closed = false;
-    bool gives_up = false;  // on a device that hangs
+    bool gives_up = false;  // no longer waits for a device that hangs
     Threads threads;
   };
 
@@ -89,7 +89,7 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
 
   const std::shared_ptr<Runtime> runtime_;
   const EngineOptions options_;
-  EngineParts parts_;  // without its executor, which the loop owns
+  EngineParts parts_;  // without the executor, which the loop owns
   const ExecutorLimits limits_;
   const int32_t max_seq_len_;
   JobQueue queue_;
@@ -102,7 +102,7 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
   Ending end_ QUIRE_GUARDED_BY(mutex_);
 };
 
-// A task with an answer. The two threads share it; whoever is late finds it gone.
+// A task with a result. Caller and engine thread share it, so that either may stop using it first.
 template <typename T>
 class EngineCall {
  public:
@@ -128,7 +128,8 @@ class EngineCall {
                      [&] { return ready() || wait.cancelled(); });
     if (!ready()) {
       if (wait.cancelled()) throw Error(ErrorCode::cancelled, "the wait for the engine was cancelled");
-      throw Error(ErrorCode::timeout, "the engine did not answer in time; a step may be running");
+      throw Error(ErrorCode::timeout,
+                  "the engine did not respond in time; a step may be running; give a longer timeout");
     }
     if (error_ != ErrorCode::ok) throw Error(error_, message_);
     return std::move(*value_);

@@ -63,7 +63,7 @@ void LiveJobs::accept(std::unique_ptr<JobRecord> job) noexcept {
     metrics_store_.submitted(accepted.book_place);
   } catch (...) {
     metrics_store_.submitted(accepted.book_place);
-    fail(accepted, ErrorCode::out_of_memory, "no memory to take the job in");
+    fail(accepted, ErrorCode::out_of_memory, "no memory to accept the job");
     announce_end(accepted);
     return;
   }
@@ -110,8 +110,8 @@ TimePoint LiveJobs::next_event() const {
   return std::min(next_deadline_, pins_.next_expiry());
 }
 
-// Pages and counts first, the terminal event with the next sweep: whoever sees it finds everything given
-// back.
+// Frees pages and updates counts now. The terminal event is sent by the next sweep, so that its reader finds
+// everything freed.
 void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept {
   if (std::exchange(job.ended, true)) return;
   note_change();
@@ -218,7 +218,8 @@ JobRecord* LiveJobs::find(JobId id) {
   return nullptr;
 }
 
-// The last token that stays is computed again: its logits are needed.
+// Drops one more token from the cache than from the job: the last remaining token is computed again for its
+// logits.
 void LiveJobs::rewind(JobRecord& job, int32_t num_new_tokens) {
   if (num_new_tokens < 0 || num_new_tokens >= job.num_new_tokens()) return;
   Lane& lane = job.lane;
@@ -242,7 +243,7 @@ void LiveJobs::retract_banned(JobRecord& job, int32_t num_tokens) {
   job.exclusions.settle(job.num_new_tokens() - static_cast<int32_t>(job.text.num_held_tokens()));
   const auto drawn = static_cast<size_t>(job.lane.num_prompt_tokens) + static_cast<size_t>(place);
   if (!job.exclusions.add(place, job.lane.tokens[drawn])) {
-    throw Error(ErrorCode::capacity, "banned_texts: more than {} draws were taken back",
+    throw Error(ErrorCode::capacity, "banned_texts: more than {} tokens were retracted; ban fewer texts",
                 Exclusions::kMaxTakenBack);
   }
   job.text.take_back(num_tokens);
@@ -269,7 +270,7 @@ int32_t new_tokens_of_fork(const JobRecord& parent, const ForkOptions& options) 
                                     : parent.request.max_new_tokens - parent.num_new_tokens();
 }
 
-// All that was said is the prompt of a fork.
+// The parent's tokens become the prompt of the fork.
 void take_over(const Lane& parent, Lane& child, int32_t num_new_tokens) {
   const gsl::span<const TokenId> tokens = parent.known();
   child.num_prompt_tokens = static_cast<int32_t>(tokens.size());
@@ -314,7 +315,7 @@ int32_t LiveJobs::num_running_lanes() const {
   return lanes;
 }
 
-// Whether a fork can run beside its parent at once, with all its pages.
+// True if a fork can run at once beside its parent, with all its pages.
 bool LiveJobs::has_place_for_fork(const JobRecord& parent) {
   if (num_running_lanes() + parent.num_lanes() > context_.policy.max_running_lanes) return false;
   const NamespaceView& space = namespaces_.view(parent.name_space);
@@ -327,8 +328,8 @@ bool LiveJobs::has_place_for_fork(const JobRecord& parent) {
   return held_pages <= space.max_pages;
 }
 
-// The child takes over pages where there is a place for it; else it waits in the queue like any other and
-// finds most of them through the cache.
+// Shares the parent's pages with the child if the child can run at once. Otherwise the child waits in the
+// queue, and finds most of the pages in the prefix cache.
 void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
                     int32_t max_seq_len) {
   const JobSize size{parent.num_tokens(),
@@ -347,7 +348,7 @@ void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
   try {
     forked.lane.sequence = kv().fork(*parent.lane.sequence);
     if (forked.guide) forked.guide->sequence = kv().fork(*parent.guide->sequence);
-  } catch (...) {  // no memory for a second table: it waits instead
+  } catch (...) {  // no memory for a second page table: the child waits instead
     return close_lanes(forked);
   }
   forked.admitted_priority = parent.admitted_priority;
@@ -378,7 +379,7 @@ void LiveJobs::begin(JobRecord& job) noexcept {
 PinId LiveJobs::pin(const TokenIds& prompt, const std::string& name_space, Duration time_to_live) {
   const TimePoint expires = time_to_live > Duration{0} ? now_ + time_to_live : TimePoint::max();
   const PinId pin = pins_.add(prompt, name_space, expires);
-  publish_stats();  // a question after the call sees what it did
+  publish_stats();  // statistics read after this call include the pin
   return pin;
 }
 
@@ -413,7 +414,8 @@ void LiveJobs::publish_stats() noexcept {
   metrics_store_.publish();
 }
 
-// One look for each job that waits; where its pages leave again before it begins, they are computed anew.
+// Looks up each waiting job only once. If its restored pages are evicted again before it starts, they are
+// recomputed.
 void LiveJobs::bring_prefixes_back() {
   if (!context_.pages.keeps_prefixes()) return;
   const auto num_places = static_cast<size_t>(context_.policy.max_running_lanes - num_running_lanes());
@@ -425,7 +427,7 @@ void LiveJobs::bring_prefixes_back() {
     };
     contain(
         "no memory", [&] { job.for_each_lane(bring_back); },
-        [](ErrorCode, std::string_view) {});  // it is computed
+        [](ErrorCode, std::string_view) {});  // the prefix is computed instead
   }
 }
 
@@ -436,8 +438,7 @@ void LiveJobs::file_prefixes(Duration longest) noexcept {
   publish_stats();
 }
 
-// Its finished pages stay in the cache, so that it takes up again where it was, unless others needed the
-// room.
+// Its finished pages stay in the prefix cache, so that it can continue where it was, unless they are evicted.
 void LiveJobs::preempt(JobRecord& job) {
   const auto place =
       std::find_if(running_.begin(), running_.end(), [&](const auto& entry) { return entry.get() == &job; });
@@ -457,7 +458,7 @@ void LiveJobs::preempt(JobRecord& job) {
   if (!job.paused) job.channel->state = JobState::queued;
 }
 
-// The record stays where it is until all grants, which name jobs by place, are carried out.
+// The record stays in waiting_ until all grants are carried out, because grants refer to jobs by index.
 void LiveJobs::admit(JobRecord& job, int32_t priority) {
   admitted_.push_back(&job);
   try {
@@ -481,13 +482,13 @@ void LiveJobs::move_admitted() noexcept {
     if (!job->holds_pages()) continue;
     const auto place =
         std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& entry) { return entry.get() == job; });
-    running_.push_back(std::move(*place));  // within the capacity taken at creation
+    running_.push_back(std::move(*place));  // does not allocate: the constructor reserved the capacity
     waiting_.erase(place);
   }
   admitted_.clear();
 }
 
-// Times in which a running job takes no part in steps.
+// Counts the time in which a running job takes part in no step.
 void note_rest(JobRecord& job, bool rests, TimePoint now) noexcept {
   if (rests && !job.resting_since) job.resting_since = now;
   if (rests || !job.resting_since) return;

@@ -1,4 +1,4 @@
-// The jobs that the engine has taken from its queue: how they come, are changed from outside, and go.
+// Live jobs of an engine: accepting them from the queue, changing them, and ending them.
 #pragma once
 
 #include <memory>
@@ -20,18 +20,18 @@
 
 namespace quire {
 
-// What jobs live on; outlives them.
+// Objects and settings that LiveJobs works with; they outlive it.
 struct EngineContext {
   const Runtime& runtime;
   const EngineOptions& options;
   ExecutorLimits executor;
   PolicyLimits policy;
-  int32_t num_tokens = 0;  // of the vocabulary
+  int32_t num_tokens = 0;  // size of the vocabulary
   JobQueue& queue;
   EnginePages& pages;
 };
 
-// Owns all jobs that live. One thread at a time.
+// Owns all live jobs. Not thread-safe.
 class LiveJobs {
  public:
   using Jobs = std::vector<std::unique_ptr<JobRecord>>;
@@ -39,14 +39,14 @@ class LiveJobs {
   explicit LiveJobs(const EngineContext& context);
   ~LiveJobs();
 
-  // Takes over what came through the door. Never throws for what one job or one task did.
+  // Takes over new jobs and tasks from the queue. Errors of single jobs or tasks do not throw.
   void take_in(Inbox& inbox);
-  // Before a step: ends the jobs that missed a deadline, and the pins that expire.
+  // Reads the clock, and ends jobs that missed a deadline and pins that expired. Called before a step.
   void look_at_clock() noexcept;
-  // After a step: jobs that have ended are announced and forgotten, and figures are published.
+  // Announces and removes jobs that have ended, and publishes statistics. Called after a step.
   void sweep() noexcept;
   void end_all(ErrorCode code, std::string_view message) noexcept;
-  // When somebody has to look again without being told; max() where never.
+  // Returns when the next deadline or pin expires; max(): never.
   TimePoint next_event() const;
 
   const EngineContext& context() const { return context_; }
@@ -54,7 +54,7 @@ class LiveJobs {
   const Jobs& waiting() const { return waiting_; }
   bool empty() const { return running_.empty() && waiting_.empty(); }
   JobRecord* find(JobId id);
-  TimePoint now() const { return now_; }  // of the last look at the clock
+  TimePoint now() const { return now_; }  // when the clock was last read
   Namespaces& name_spaces() { return namespaces_; }
   void take_new_quotas() {
     namespaces_.take_new_quotas();
@@ -63,38 +63,40 @@ class LiveJobs {
   EventBatch& pending_wakeups() { return pending_wakeups_; }
   MetricsStore& metrics_store() { return metrics_store_; }
   const MetricsStore& metrics_store() const { return metrics_store_; }
-  // Counts up with all that could let a waiting job begin: an end, a new job, a task.
+  // Number of events that may let a waiting job start: an ended job, a new job, a task.
   uint64_t num_changes() const { return num_changes_; }
   void note_change() noexcept { ++num_changes_; }
 
-  // Before a plan: what the prompts that may begin find outside of the cache comes back to it.
+  // Restores evicted prefix pages of the jobs that may start next. Called before planning.
   void bring_prefixes_back();
-  // At the end of the cache: what later ones may use is filed, for so long at most.
+  // Writes prefix pages to files for later engines, for at most `longest`. Called at close.
   void file_prefixes(Duration longest) noexcept;
 
-  // Of a plan.
+  // Frees the pages of a running job and puts it back into the queue. Carries out a decision of a plan, like
+  // the next two.
   void preempt(JobRecord& job);
-  // Gives it a sequence. It stays where it is until move_admitted: grants name jobs by place.
+  // Creates the job's sequences. The job stays in waiting() until move_admitted, because grants refer to jobs
+  // by index.
   void admit(JobRecord& job, int32_t priority);
   void move_admitted() noexcept;
-  // Pins give way to a job that could never run beside them. False where there are none.
+  // Removes the oldest pin, for a job that otherwise could never run. Returns false if there are no pins.
   bool drop_oldest_pin() noexcept;
 
   void end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept;
   void fail(JobRecord& job, ErrorCode code, std::string_view message) noexcept {
     end(job, FinishReason::failed, code, message);
   }
-  // All that live; the cache goes on.
+  // Fails all live jobs; the engine continues.
   void fail_all(ErrorCode code, std::string_view message) noexcept;
   void measure_reuse(const JobRecord& job) noexcept;
-  // The weights are not there: whoever asks a job why it waits learns it.
+  // Sets the wait reason of all waiting jobs to the missing weights.
   void wait_for_model() noexcept;
 
-  // The newest tokens were never drawn, and the first of them is not drawn there again: a banned text began
-  // with it.
+  // Removes the newest tokens, and excludes the first of them from being sampled there again: a banned text
+  // began with it.
   void retract_banned(JobRecord& job, int32_t num_tokens);
 
-  // For tasks, between two steps.
+  // Called by tasks, between two steps.
   void rewind(JobRecord& job, int32_t num_new_tokens);
   void fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
             int32_t max_seq_len);
@@ -126,15 +128,15 @@ class LiveJobs {
   Jobs running_;
   Jobs waiting_;
   std::vector<JobRecord*> admitted_;
-  EventBatch pending_wakeups_;  // streams that got events since their queues were told
+  EventBatch pending_wakeups_;  // streams with new events whose queues were not notified yet
   bool prefixes_filed_ = false;
-  bool any_ended_ = false;  // some record waits for the sweep
+  bool any_ended_ = false;  // a job waits for the next sweep
   uint64_t num_changes_ = 0;
   TimePoint now_;
   TimePoint next_deadline_ = TimePoint::max();
 };
 
-// Times in which a running job takes no part in steps.
+// Counts the time in which a running job takes part in no step.
 void note_rest(JobRecord& job, bool rests, TimePoint now) noexcept;
 
 }  // namespace quire

@@ -66,7 +66,7 @@ void LookAhead::follow(const StepPlan& plan, const Batch& batch) {
     issued_.issued(executor_.forward(issued_.batch()));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::device_lost) throw;
-    // Whatever it is, the step will meet it in its own turn.
+    // Any other error will occur again when the step runs in the usual way.
   } catch (const std::bad_alloc&) {
   }
 }

@@ -1,11 +1,11 @@
-// Steps that follow one another without a wait between them: while a step runs, the forward pass after it is
-// issued on the tokens that are going to be drawn, and what the host does between two steps takes no time of
-// the device. Masks and penalties that depend on those tokens are made while that pass runs.
+// Asynchronous steps: while a step runs, the next forward pass is issued on the tokens that the step will
+// sample. So the device does not wait for the host's work between two steps. Masks and penalties that depend
+// on those tokens are computed while that pass runs.
 //
-// The pass that was issued is a guess and decides nothing: the next step is planned, reserved and built as
-// any other, for those of the jobs that are still there, and where it is what was issued the pass is done.
-// What a wrong guess has written lies after the tokens of its sequences, on pages that these held when it was
-// issued; a sequence that takes such a page over writes later, in the order of the device.
+// The issued pass is a guess and decides nothing. The next step is planned, reserved and built like any
+// other, for the jobs that are still there. If its batch equals the issued one, its pass is already done. A
+// wrong guess has written only after the tokens of its sequences, on pages that they had when it was issued.
+// A sequence that gets such a page later also writes to it later, in the order of the device.
 #pragma once
 
 #include <vector>
@@ -16,30 +16,30 @@
 
 namespace quire {
 
-// One thread at a time.
+// Not thread-safe.
 class LookAhead {
  public:
   LookAhead(Executor& executor, LiveJobs& jobs, StepPlanning& planning, KvCache& kv);
 
-  // With a pass issued, its jobs run: a job that has come since waits for this one step. False where none is
-  // left of them.
+  // Plans a step of the jobs of the issued pass, if there is one; jobs that came since wait for this one
+  // step. Returns false if none of those jobs is left.
   bool resume(StepPlan& plan);
-  // The pass that was issued where it is what `batch` asks for, and its places then; else a new one.
+  // Returns the issued pass and sets the rows of `plan`, if it computes `batch`. Otherwise starts a new pass.
   Ticket forward(StepPlan& plan, const Batch& batch);
-  // After draw: issues the pass after this one, where it can be told.
+  // Issues the pass after this one, if it can be predicted. Called after sampling was started.
   void follow(const StepPlan& plan, const Batch& batch);
   bool has_issued() const { return issued_.is_held(); }
-  // What the step has drawn.
+  // Passes on the sampled tokens of the step.
   void settle(const Drawn& drawn) { issued_.settle(drawn.outcomes); }
 
  private:
-  // As next_: what a lane was when it was issued.
+  // State of a lane when its pass was issued; same order as in next_.
   struct IssuedLane {
     JobId job;
     SequenceId sequence;
   };
 
-  // Whether the lanes of one job, [first, end), are where they were issued to be.
+  // True if the lanes of one job, [first, end), are in the state that was assumed when they were issued.
   bool stands(size_t first, size_t end) const;
 
   Executor& executor_;

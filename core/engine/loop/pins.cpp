@@ -20,7 +20,9 @@ PinId Pins::add(const TokenIds& prompt, const std::string& name_space, TimePoint
   pins_.reserve(pins_.size() + 1);
   Pin pin{PinId{last_id_ + 1}, name_space, metrics_store_.place_of(name_space), {}, expires};
   pin.pages = kv_.pin({name_space, 0}, prompt, left);
-  if (pin.pages.empty()) throw Error(ErrorCode::not_found, "not one whole page of the prefix is cached");
+  if (pin.pages.empty())
+    throw Error(ErrorCode::not_found,
+                "prompt: not one whole page of it is cached; compute it first, for example with a warm job");
   pins_.push_back(std::move(pin));
   count_own_pages();
   return PinId{++last_id_};
@@ -34,7 +36,7 @@ void Pins::remove(PinId id) noexcept {
   count_own_pages();
 }
 
-// Each page once, however many pins keep it; pins of two namespaces share none.
+// Counts each page once, even if several pins contain it. Pins of different namespaces share no pages.
 void Pins::count_own_pages() noexcept {
   for (auto pin = pins_.begin(); pin != pins_.end(); ++pin) {
     pin->num_own_pages =

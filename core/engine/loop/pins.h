@@ -1,4 +1,4 @@
-// Prefixes that are kept in the cache though no job needs them.
+// Pinned prefixes: pages protected from eviction although no job uses them.
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@
 
 namespace quire {
 
-// One thread at a time.
+// Not thread-safe.
 class Pins {
  public:
-  // `max_pages`: over all namespaces.
+  // `max_pages`: limit over all namespaces.
   Pins(KvCache& kv, const Namespaces& name_spaces, MetricsStore& metrics_store, int32_t max_pages)
       : kv_(kv), namespaces_(name_spaces), metrics_store_(metrics_store), max_pages_(max_pages) {}
 
-  // Throws ErrorCode::quota beyond the limits, ErrorCode::not_found where not one page is cached.
+  // Throws ErrorCode::quota beyond the limits, and ErrorCode::not_found if not even one page is cached.
   PinId add(const TokenIds& prompt, const std::string& name_space, TimePoint expires);
   void remove(PinId pin) noexcept;
   void remove_oldest() noexcept { remove(pins_.front().id); }
   void expire(TimePoint now) noexcept;
   bool empty() const { return pins_.empty(); }
   TimePoint next_expiry() const;
-  // Into the metrics_store, by namespace; the sum.
+  // Adds the pinned pages to the metrics of their namespaces. Returns the total.
   int32_t count_pages() noexcept;
 
  private:
@@ -36,7 +36,7 @@ class Pins {
     int32_t book_place;
     std::vector<PageId> pages;
     TimePoint expires;
-    int32_t num_own_pages = 0;  // those that no pin before it keeps
+    int32_t num_own_pages = 0;  // pages that no earlier pin contains
   };
 
   void count_own_pages() noexcept;

@@ -83,7 +83,7 @@ uint64_t StepLoop::reclaim(std::string_view device, uint64_t bytes) {
 }
 
 void StepLoop::step() {
-  Reservation reservation = kv().reserve(plan_);  // given back on the way out unless committed
+  Reservation reservation = kv().reserve(plan_);  // frees its pages at the end of the scope unless committed
   build_batch(plan_, reservation.copies(), table_shape(context().executor, kv()), batch_);
   batch_.wants_hidden = wants_hidden(plan_);
   const Ticket ticket = ahead_.forward(plan_, batch_);
@@ -110,9 +110,9 @@ void StepLoop::measure_step() noexcept {
   steps.batch_fill.observe(num_sequences / context().policy.max_running_lanes);
 }
 
-// A step that failed as a whole is somebody's fault: the jobs that took part are run alone until it is found
-// out whose. One that was given up is nobody's; those of its jobs that are still there go on with the next.
-// Called where the error was caught: one of the device goes on as it is, for which no memory is needed.
+// Handles a step that failed as a whole. One of its jobs may have caused it, so each runs alone until the
+// faulty job is found. An aborted step has no such cause: its remaining jobs continue with the next step.
+// Called in the catch block: a device error is rethrown unchanged, which needs no memory.
 void StepLoop::blame(ErrorCode code, std::string_view message) {
   if (code == ErrorCode::device_lost) throw;
   if (step_timing_.gave_up()) return;

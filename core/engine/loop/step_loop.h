@@ -1,4 +1,4 @@
-// The step: plan, reserve, pack, forward, draw, verify, commit.
+// Step loop: plan, reserve pages, build the batch, forward pass, sampling, verification, commit.
 #pragma once
 
 #include <string_view>
@@ -19,38 +19,40 @@ namespace quire {
 
 enum class StepOutcome : int32_t { idle, advanced };
 
-// Owns the live jobs and their pages. One thread at a time: the engine's own, or a test's.
+// Owns the live jobs and their pages. Not thread-safe: used by the engine's thread, or by a test.
 class StepLoop {
  public:
-  // `options` and `queue` outlive the loop.
+  // `options` and `queue` must outlive the loop.
   StepLoop(Runtime& runtime, EngineParts parts, const EngineOptions& options, JobQueue& queue);
   ~StepLoop();
 
-  // One step, or nothing where no job can run or other caches have their turn. Throws only where no job can
-  // go on: ErrorCode::device_lost, or a defect of the engine itself. A fault of one job ends that job.
+  // Runs one step. Does nothing if no job can run or other caches have their turn on the device. Throws only
+  // if no job can continue: ErrorCode::device_lost, or a defect of the engine. An error of one job ends only
+  // that job.
   StepOutcome run_once();
-  // When an idle loop has to look again without being told; max() where never.
+  // Returns when an idle loop must run again without a notification; max(): never.
   TimePoint next_event() const {
     return std::min({jobs_.next_event(), planning_.plan_again(), step_timing_.ask_again(),
                      weight_use_.next_event(), pages_.next_event()});
   }
-  // No job is left, and none will come for a while.
+  // Releases the device turn and the weights when no job is left.
   void rest() noexcept {
     step_timing_.rest();
     weight_use_.leave();
   }
 
-  // Between two steps: gives up to so many bytes of a device back that no job uses; how many.
+  // Frees up to `bytes` bytes of unused pages of a device, between two steps. Returns the number of bytes
+  // freed.
   uint64_t reclaim(std::string_view device, uint64_t bytes);
   bool is_elastic() const { return pages_.is_elastic(); }
 
-  // Between two steps; what it publishes, at any time.
+  // For use between two steps. Published statistics can be read at any time.
   LiveJobs& jobs() { return jobs_; }
   const LiveJobs& jobs() const { return jobs_; }
   KvCache& kv() { return pages_.kv(); }
   const KvCache& kv() const { return pages_.kv(); }
-  const StepPlan& plan() const { return plan_; }  // of the step that is under way; for tests
-  // Any thread: the watch and the device_turn.
+  const StepPlan& plan() const { return plan_; }  // of the running step; for tests
+  // watch() and device_turn() of the result are thread-safe.
   StepTiming& pace() { return step_timing_; }
   const StepTiming& pace() const { return step_timing_; }
 

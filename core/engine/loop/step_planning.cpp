@@ -1,4 +1,4 @@
-// From jobs to the plan of a step: what the policy is shown, and how its decisions are carried out.
+// Plans steps: passes the jobs to the scheduling policy and carries out its decisions.
 #include "core/engine/loop/step_planning.h"
 
 #include <algorithm>
@@ -11,10 +11,11 @@ namespace quire {
 
 namespace {
 
-// So many plans in a row may fail for want of memory before the engine gives up; a little over a second.
+// Maximum number of consecutive plans that may fail for lack of memory before the engine fails; this takes a
+// little over a second.
 constexpr int32_t kMaxPlanFailures = 16;
 
-// How long to wait before the next one: 1 ms, 2 ms, and so on to 128 ms.
+// Returns the pause before the next attempt: 1 ms, 2 ms, and so on up to 128 ms.
 Duration pause_after_failure(int32_t num_failures) {
   return std::chrono::milliseconds(1 << std::min(num_failures - 1, 7));
 }
@@ -24,7 +25,7 @@ Duration pause_after_failure(int32_t num_failures) {
 StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& pace)
     : jobs_(jobs), kv_(kv), limits_(limits), step_timing_(pace) {}
 
-// A plan that finds no memory is tried again with the next step, or a little later where nothing else wakes
+// A plan that fails for lack of memory is retried with the next step, or after a pause if nothing else wakes
 // the engine.
 bool StepPlanning::plan(StepPlan& plan) {
   plan.lanes.clear();
@@ -45,7 +46,7 @@ bool StepPlanning::plan(StepPlan& plan) {
   return !plan.empty();
 }
 
-// Asks the policy until nothing has to give way first.
+// Runs the policy until nothing must be preempted or unpinned first.
 void StepPlanning::decide() {
   for (;;) {
     view_jobs();
@@ -69,7 +70,7 @@ void StepPlanning::decide() {
   }
 }
 
-// The step of the jobs in running_views_ takes its time, and no more tokens than that.
+// Returns the limits, with the tokens of the step limited by its expected time. Uses running_views_.
 PolicyLimits StepPlanning::sized_limits() {
   int32_t num_streams = 0;
   int32_t num_prompts = 0;
@@ -111,7 +112,7 @@ void StepPlanning::add_held_pages(const JobRecord& job, const RunningView& view)
   jobs_.name_spaces().add_held_pages(job.name_space, held_pages(lanes_of(view, guide_views_)));
 }
 
-// All but where it stands in the cache.
+// Returns the view of a job without its state in the cache.
 RunningView StepPlanning::view_of(const JobRecord& job) {
   RunningView view;
   view.order = job.id.value;
@@ -197,19 +198,19 @@ void StepPlanning::add(Lane& lane, int32_t max_tokens, int32_t num_rows, StepPla
 
 namespace {
 
-// The place of a lane in a plan; null where it takes no part.
+// Returns the lane's entry in a plan, or null if it takes no part.
 const PlannedLane* find_planned(const StepPlan& plan, const Lane& lane) {
   const auto place = static_cast<size_t>(lane.place);
   const bool takes_part = lane.place >= 0 && place < plan.lanes.size() && plan.lanes[place].lane == &lane;
   return takes_part ? &plan.lanes[place] : nullptr;
 }
 
-// Whether a job goes on after the token that this step draws, whatever token that is; only a stop that cannot
-// be foreseen ends it.
+// True if a job continues after the token that this step samples, whichever token it is. Only a stop that
+// cannot be predicted ends it.
 bool goes_on(const JobRecord& job, const PlannedLane& planned) {
   if (job.request.kind != JobKind::generate || job.lane.num_candidates > 0 || planned.first_draw < 0)
     return false;
-  const int32_t num_new = job.num_drawn_tokens() + 1;  // once this step has drawn
+  const int32_t num_new = job.num_drawn_tokens() + 1;  // including the token of this step
   return num_new < job.request.max_new_tokens && job.lane.num_prompt_tokens + num_new < job.max_tokens;
 }
 
@@ -245,7 +246,7 @@ bool StepPlanning::plan_after(const StepPlan& plan, StepPlan& next) {
   return !next.empty();
 }
 
-// False where there are no pages for it.
+// Returns false if there are no pages for the lane.
 bool StepPlanning::add_after(Lane& lane, const LaneView& view, int32_t max_tokens, const StepPlan& plan,
                              StepPlan& next) {
   const PlannedLane* const before = find_planned(plan, lane);
@@ -262,7 +263,8 @@ bool StepPlanning::add_after(Lane& lane, const LaneView& view, int32_t max_token
   return true;
 }
 
-// False where somebody needs more than the policy alone can foresee: whole rows, states, or pages of others.
+// Returns false if a job needs something that the policy cannot predict: whole rows of logits, hidden states,
+// or pages of other jobs.
 bool StepPlanning::view_jobs_after(const StepPlan& plan) {
   running_views_.clear();
   guide_views_.clear();
@@ -282,7 +284,7 @@ bool StepPlanning::view_jobs_after(const StepPlan& plan) {
   return true;
 }
 
-// A job that draws in this step goes on with what is drawn, unless the host draws it.
+// A job that samples in this step continues with the sampled token, unless the host samples it.
 RunningView StepPlanning::view_after(const JobRecord& job, const StepPlan& plan) {
   const PlannedLane* const planned = find_planned(plan, job.lane);
   RunningView view = view_of(job);
@@ -304,7 +306,7 @@ LaneView StepPlanning::view_after(const Lane& lane, const StepPlan& plan) const 
   return view;
 }
 
-// Every waiting job knows why it waits, so that whoever asks learns it without waiting for a step.
+// Sets the wait reason of every waiting job, so that Job::explain need not wait for a step.
 void StepPlanning::note_waits() {
   if (jobs_.waiting().empty()) return;
   WaitReason turn;
@@ -323,7 +325,7 @@ void StepPlanning::note_waits() {
   }
 }
 
-// The running job that is expected to end first.
+// Returns the running job that is expected to end first.
 JobId StepPlanning::find_next_release() const {
   JobId next;
   int32_t least = 0;

@@ -1,4 +1,4 @@
-// From jobs to the plan of a step: what the policy is shown, and how its decisions are carried out.
+// Plans steps: passes the jobs to the scheduling policy and carries out its decisions.
 #pragma once
 
 #include <vector>
@@ -10,20 +10,22 @@
 
 namespace quire {
 
-// One thread at a time.
+// Not thread-safe.
 class StepPlanning {
  public:
   StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& pace);
 
-  // False where nothing can run. Throws ErrorCode::out_of_memory where there was none again and again.
+  // Returns false if no job can run. Throws ErrorCode::out_of_memory after repeated failures for lack of
+  // memory.
   bool plan(StepPlan& plan);
-  // A part of a plan: at most max_tokens of what the cache does not hold of a lane, and num_rows of logits.
+  // Adds a lane to a plan, with at most max_tokens of its tokens that are not in the cache, and num_rows rows
+  // of logits.
   void add(Lane& lane, int32_t max_tokens, int32_t num_rows, StepPlan& plan);
-  // The step after `plan`, which is under way, from the state that it will leave: all of a PlannedLane that
-  // plan, reservation and draws tell. False where it cannot be told: a waiting job may begin, or pages run
-  // out. A job whose next token the host draws sits it out.
+  // Plans the step after `plan`, which is running, from the state that it will leave. Sets everything in
+  // PlannedLane that planning, reservation and sampling set. Returns false if the step cannot be predicted: a
+  // waiting job may start, or pages run out. Leaves out jobs whose next token the host samples.
   bool plan_after(const StepPlan& plan, StepPlan& next);
-  // When to plan again where there was no memory for it; max() else.
+  // When to plan again after a failure for lack of memory; otherwise max().
   TimePoint plan_again() const { return plan_again_; }
 
  private:
@@ -54,10 +56,10 @@ class StepPlanning {
   std::vector<LaneView> guide_views_;
   std::vector<WaitingView> waiting_views_;
   PolicyOutput policy_;
-  std::vector<WaitReason> wait_reasons_;  // as the waiting jobs
-  bool places_are_taken_ = false;         // as of the last plan: no waiting job could begin before a change
+  std::vector<WaitReason> wait_reasons_;  // same order as the waiting jobs
+  bool places_are_taken_ = false;         // in the last plan; no waiting job can start before a change
   uint64_t changes_seen_ = 0;
-  int32_t num_failures_ = 0;  // plans in a row without memory
+  int32_t num_failures_ = 0;  // consecutive plans that failed for lack of memory
   TimePoint plan_again_ = TimePoint::max();
 };
 

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-// While it waits for its turn a step is looked after so often: it may not be wanted any more.
+// Interval at which a step that waits for its turn checks whether it is still needed.
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
 SizingOptions sizing_options(const EngineContext& context) {
@@ -64,14 +64,14 @@ bool StepTiming::may_follow() noexcept {
   return !may_pause_;
 }
 
-// A device that computes within the call has nothing left to compute by now, but for draws.
+// A device that computes within the call has finished by now, except for sampling.
 void StepTiming::pass_on() noexcept {
   if (context_.executor.follows) device_turn_.pass_on();
 }
 
-// Of a step that was issued ahead nobody knows when the device began: with the end of the one before, at the
-// earliest. A turn that went on began before a step whose issued pass came to nothing. Of one that waited for
-// weights nothing is learnt.
+// Measures the step. For a step that was issued ahead, the device began at the earliest with the end of the
+// step before; the exact time is unknown. If an issued pass was discarded, the turn began before this step. A
+// step that waited for weights is not measured.
 void StepTiming::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept {
   goes_on_ = is_next_issued;
   if (goes_on_) {
@@ -118,10 +118,10 @@ void StepTiming::size_pieces() noexcept {
 void StepTiming::take_break() {
   if (context_.options.start_thread && !device_turn_.may_go_on()) wait_for_turn();
   gave_up_ = is_unwanted();
-  if (gave_up_) throw Error(ErrorCode::cancelled, "the step was given up");
+  if (gave_up_) throw Error(ErrorCode::cancelled, "the step was aborted");
 }
 
-// The watchdog does not count the time of others.
+// The watchdog does not count the turns of other caches.
 void StepTiming::wait_for_turn() {
   const Clock& clock = context_.runtime.clock();
   watch_.end();

@@ -1,5 +1,5 @@
-// When the steps of a cache come, how large they are and how long they take: its turns on its devices, what
-// is learnt from them, and whether a step that is under way is still wanted.
+// Timing of an engine's steps: turns on shared devices, measured times, sizes of steps, and aborting a step
+// that is no longer needed.
 #pragma once
 
 #include <string>
@@ -14,45 +14,47 @@
 
 namespace quire {
 
-// How a step begins.
+// Conditions at the start of a step.
 struct StepStart {
-  bool is_issued = false;          // while the one before it ran
-  bool waits_for_weights = false;  // their copies may be under way
+  bool is_issued = false;          // its pass was issued while the step before it ran
+  bool waits_for_weights = false;  // copies of the weights may be in progress
 };
 
-// One thread at a time, but for what says otherwise.
+// Not thread-safe, except where noted.
 class StepTiming final : public StepBreaks {
  public:
-  // `plan` is that of the step under way; it outlives this.
+  // `plan` is that of the running step and must outlive this.
   StepTiming(const EngineContext& context, const std::vector<std::string>& devices, const StepPlan& plan);
 
-  // Whether a step may begin. Where another cache is to compute first the engine's signal tells when.
+  // True if a step may begin. If another cache must compute first, the engine's signal is notified later.
   bool may_begin(const LiveJobs& jobs) noexcept;
-  // There was nothing to compute.
+  // Called if there is nothing to compute.
   void rest() noexcept { device_turn_.leave(); }
   void begin(TimePoint now, const StepStart& start) noexcept;
-  // Whether the pass after the one under way may be issued within this turn: the next turn is this cache's,
-  // and the device does not wait for weights, while others could compute.
+  // True if the next pass may be issued within this turn: the next turn is this cache's as well, and the
+  // device does not wait for weights while others could compute.
   bool may_follow() noexcept;
-  // It is not, and all of this turn is issued: the next cache issues while the device still computes.
+  // Lets the next cache issue work while the device still computes. Called if may_follow is false, once all
+  // work of this turn is issued.
   void pass_on() noexcept;
-  // The device has computed the step, one of so many tokens and jobs. The turn is over, but where the next
-  // pass was issued already.
+  // Called when the device has computed the step, with its numbers of tokens and jobs. Ends the turn unless
+  // the next pass was already issued.
   void end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept;
-  // The step is over, however it ended.
+  // Called at the end of the step, whether it succeeded or failed.
   void end() noexcept;
-  // Between two blocks of it. A device that computes on its own pauses after some milliseconds, where others
-  // want it too.
+  // Called between two blocks. A device that computes asynchronously pauses after some milliseconds if other
+  // caches need it.
   bool is_due(bool computes_within_call) override;
   void take_break() override;
-  // Whether the step was given up: its jobs are gone, or the cache closes.
+  // True if the step was aborted: its jobs are gone, or the engine closes.
   bool gave_up() const { return gave_up_; }
 
-  // Tokens of the next step where so many jobs generate, and so many wait for their first token.
+  // Returns the tokens of the next step for num_streams generating jobs and num_prompts jobs without a first
+  // token.
   int32_t step_tokens(int32_t num_streams, int32_t num_prompts) noexcept;
   TimePoint ask_again() const noexcept { return device_turn_.ask_again(); }
 
-  // Any thread.
+  // Thread-safe.
   const StepWatch& watch() const { return watch_; }
   DeviceTurn& device_turn() { return device_turn_; }
   const DeviceTurn& device_turn() const { return device_turn_; }
@@ -69,13 +71,13 @@ class StepTiming final : public StepBreaks {
   StepSizing sizing_;
   TurnUrgency urgency_;
   bool gave_up_ = false;
-  bool goes_on_ = false;   // the turn, with the pass that was issued
-  bool may_pause_ = true;  // not while a pass is issued ahead: the one before is to be waited for
+  bool goes_on_ = false;   // the turn continues with the issued pass
+  bool may_pause_ = true;  // false while a pass is issued ahead, because the one before must be waited for
   int32_t breaks_of_a_piece_ = 1;
-  int32_t num_breaks_ = 0;   // that the step has come to
-  StepStart start_;          // of the step under way
-  TimePoint began_;          // that
-  TimePoint last_computed_;  // when the device was done with the step before
+  int32_t num_breaks_ = 0;   // number of breaks that the step has reached
+  StepStart start_;          // of the running step
+  TimePoint began_;          // start of the running step
+  TimePoint last_computed_;  // when the device finished the previous step
 };
 
 }  // namespace quire

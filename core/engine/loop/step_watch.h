@@ -1,4 +1,4 @@
-// How long steps take, told to any thread.
+// Step times, published for other threads.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// The engine's thread writes; any thread reads.
+// Written by the engine's thread; any thread may read.
 class StepWatch {
  public:
   explicit StepWatch(int32_t max_step_tokens) {
@@ -25,7 +25,7 @@ class StepWatch {
     fastest_.observe(num_tokens, took);
   }
 
-  // When the step that is running now was started, in nanoseconds of the clock; 0 between steps.
+  // Returns the start of the running step in nanoseconds of the clock; 0 between steps.
   int64_t started_ns() const { return started_ns_.load(std::memory_order_relaxed); }
   FastestSteps fastest() const {
     const MutexLock lock(mutex_);

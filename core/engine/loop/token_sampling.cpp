@@ -21,7 +21,7 @@ void allow(gsl::span<uint32_t> mask, TokenId token) {
   mask[static_cast<size_t>(token) / 32] |= 1U << (static_cast<uint32_t>(token) % 32);
 }
 
-// The one token that a mask leaves; -1 where there are more or none.
+// Returns the only token that a mask allows, or -1.
 TokenId only_token(const TokenMask& mask) {
   TokenId only = -1;
   for (size_t i = 0; i < mask.words.size(); ++i) {
@@ -61,9 +61,9 @@ void TokenSampling::draw(StepPlan& plan, Ticket ticket) {
   executor_.draw(ticket, draws_);
 }
 
-// Scores take whole rows, what is drawn after a candidate depends on whether that was right, and the rows of
-// two lanes are mixed here. The row after a chunk of a prompt is only asked whether it is finite, which any
-// draw tells.
+// Adds the device draw of a lane, unless the host must sample: scores need whole rows, tokens after a
+// candidate depend on whether it was right, and the rows of two lanes are mixed on the host. The row after a
+// prompt chunk is only checked for finite values, which any draw reports.
 void TokenSampling::plan_draw(PlannedLane& planned) {
   const JobRecord& job = *planned.lane->job;
   planned.first_draw = -1;
@@ -83,7 +83,7 @@ void TokenSampling::check(PlannedLane& planned) {
   planned.first_draw = static_cast<int32_t>(draws_.rows.size()) - 1;
 }
 
-// Of the token after all that the job has; the logits are not there yet.
+// Builds the sampling request for the next token, before its logits exist.
 SampleRequest TokenSampling::request_of(const JobRecord& job) {
   SampleRequest request{{}, &job.sampler};
   request.mask = mask_of(job);
@@ -142,7 +142,7 @@ SampledToken TokenSampling::sample(const PlannedLane& planned, const PlannedLane
   return sampled;
 }
 
-// Where a mask leaves one token there is nothing to draw.
+// Samples a token. If the mask allows only one, returns it without sampling.
 SampledToken TokenSampling::sample_row(const SampleRequest& request) {
   const TokenId only = only_token(request.mask);
   const bool is_forced = only >= 0 && only < num_tokens_ && !request.want_log_prob &&
@@ -157,7 +157,8 @@ SampledToken TokenSampling::sample_row(const SampleRequest& request) {
   return sampled;
 }
 
-// Where something else than the constraint decides too, or the row is wanted, each token is drawn.
+// Tokens are sampled one by one if something besides the constraint influences them, or if their
+// probabilities are requested.
 bool TokenSampling::may_force(const JobRecord& job) const {
   if (job.matcher == nullptr || !job.matcher->forces()) return false;
   const SamplingSettings& settings = job.sampler.settings();

@@ -1,4 +1,5 @@
-// The draws of a step: where the logits lie, if the executor makes them there, or from a copy of the row.
+// Sampling of a step: on the device if the executor supports it, otherwise on the host from a copy of the
+// logits.
 #pragma once
 
 #include <vector>
@@ -10,26 +11,26 @@
 
 namespace quire {
 
-constexpr int32_t kMaxForcedTokens = 32;  // after one draw
+constexpr int32_t kMaxForcedTokens = 32;  // maximum after one sampled token
 
-// One thread at a time.
+// Not thread-safe.
 class TokenSampling {
  public:
-  // `num_tokens`: logits of a row that count.
+  // `num_tokens`: number of valid logits in a row.
   TokenSampling(Executor& executor, int32_t num_tokens);
 
-  // After forward: makes the masks of constrained jobs while the device computes, and asks for the draws.
-  // Fills in first_draw. A job whose mask fails has its fault in its step.
+  // Computes the masks of constrained jobs while the device computes, and starts the draws. Called after
+  // forward. Sets first_draw. If the mask of a job fails, stores the error in its step.
   void draw(StepPlan& plan, Ticket ticket);
-  // The token after the last row of a job's lane but num_after, of a guided job with that of its guide, which
-  // else is null. Throws ErrorCode::numeric where a row is not finite; that nothing is allowed is told by its
-  // fault.
+  // Returns the token sampled from the row that is num_after rows before the lane's last one. `guide` is the
+  // second lane of a guided job, otherwise null. Throws ErrorCode::numeric if a row is not finite. If no
+  // token is allowed, the result's `fault` is set.
   SampledToken sample(const PlannedLane& planned, const PlannedLane* guide, const Drawn& drawn,
                       int32_t num_after = 0);
   bool is_finite(const PlannedLane& planned, const Drawn& drawn) const;
-  // Whether tokens of a job may come without a draw.
+  // True if tokens of the job may be forced by its constraint instead of sampled.
   bool may_force(const JobRecord& job) const;
-  // Appends the tokens after what the step has drawn that would come whatever was drawn.
+  // Appends the tokens that the constraint forces after those of this step.
   void force(const JobRecord& job, TokenIds& out) const;
   gsl::span<const float> row(const Drawn& drawn, int32_t row) const;
 
@@ -40,7 +41,7 @@ class TokenSampling {
   void plan_draw(PlannedLane& planned);
   void check(PlannedLane& planned);
   SampleRequest request_of(const JobRecord& job);
-  // Valid until the next request.
+  // The result is valid until the next call.
   gsl::span<const TokenId> banned_for(const JobRecord& job);
   TokenMask mask_of(const JobRecord& job);
   gsl::span<uint32_t> next_mask();
@@ -49,9 +50,9 @@ class TokenSampling {
   Executor& executor_;
   int32_t num_tokens_;
   Sampler sampler_;
-  std::vector<float> guided_;  // a mixed row
+  std::vector<float> guided_;  // row of logits mixed with that of the guide
   DeviceDraws draws_;
-  std::vector<std::vector<uint32_t>> masks_;  // of this step; their memory is used again
+  std::vector<std::vector<uint32_t>> masks_;  // masks of this step; their memory is reused
   size_t num_masks_ = 0;
   TokenIds banned_;
 };

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-// Rows of states that are fetched at a time.
+// Rows of hidden states that are fetched at a time.
 constexpr int32_t kRowsAtOnce = 32;
 
 void finish_embedding(const JobRequest& request, const Pool& pool, std::vector<float>& out) {
@@ -25,11 +25,11 @@ void finish_embedding(const JobRequest& request, const Pool& pool, std::vector<f
   std::transform(pool.sum.begin(), pool.sum.end(), out.begin(),
                  [&](double sum) { return static_cast<float>(sum * scale); });
   if (!std::all_of(out.begin(), out.end(), [](float value) { return std::isfinite(value); })) {
-    throw Error(ErrorCode::numeric, "the states of the prompt are not finite");
+    throw Error(ErrorCode::numeric, "the hidden states of the prompt are not finite");
   }
 }
 
-// What ends a job whatever its text is.
+// Returns the reason that ends a job after this token, whatever its text is.
 FinishReason finish_after(const JobRecord& job, TokenId token) {
   if (std::find(job.stop_tokens.begin(), job.stop_tokens.end(), token) != job.stop_tokens.end())
     return FinishReason::stop_token;
@@ -41,7 +41,7 @@ FinishReason finish_after(const JobRecord& job, TokenId token) {
 
 }  // namespace
 
-// Goes on by tokens that stand, and takes them back.
+// Accepts tokens in the sampler and the matcher, and rolls them back in its destructor.
 class Trial {
  public:
   explicit Trial(JobRecord& job) : job_(job) {}
@@ -53,7 +53,7 @@ class Trial {
   }
   void accept(const SampledToken& sampled) {
     if (job_.matcher != nullptr && !job_.matcher->accept(sampled.token))
-      throw Error(ErrorCode::internal, "the constraint refuses a token that its mask allowed");
+      throw Error(ErrorCode::internal, "the constraint rejects a token that its mask allowed");
     job_.sampler.accept(sampled.token, sampled.probability);
     ++num_tokens_;
   }
@@ -65,14 +65,14 @@ class Trial {
 
 namespace {
 
-// The lane that guides another; null where there is none in this step.
+// Returns the guide's lane of the same job, or null if it takes no part in this step.
 PlannedLane* guide_after(StepPlan& plan, size_t index) {
   const bool has_guide =
       index + 1 < plan.lanes.size() && plan.lanes[index + 1].lane->job == plan.lanes[index].lane->job;
   return has_guide ? &plan.lanes[index + 1] : nullptr;
 }
 
-// Whether all lanes of a job have come to their end.
+// True if all lanes of a job have reached their end, so that it samples a token.
 bool draws(const PlannedLane& planned, const PlannedLane* guide) {
   const JobRecord& job = *planned.lane->job;
   if (job.request.kind != JobKind::generate || !planned.lane->ends_at(planned.end())) return false;
@@ -115,8 +115,8 @@ void Verify::verify_lanes(PlannedLane& planned, PlannedLane* guide, const Drawn&
   if (is_over) job.step.finish = FinishReason::completed;
 }
 
-// A page that was found when the step was planned may be gone when it is reserved, so that a lane stops short
-// of its end. The end of a lane is computed by the step that draws from it.
+// Verifies a chunk of a prompt. A page that was found at planning may be evicted before the reservation, so
+// that a lane stops before its end. The end of a lane is computed by the step that samples from it.
 void Verify::verify_prompt(PlannedLane& planned, const Drawn& drawn) const {
   if (!token_sampling_.is_finite(planned, drawn))
     throw Error(ErrorCode::numeric, "the logits after token {} are not finite", planned.end());
@@ -145,8 +145,9 @@ void Verify::verify_score(const PlannedLane& planned, const Drawn& drawn) {
   }
 }
 
-// The row after each candidate says whether it was right; the first wrong one is replaced by what was drawn,
-// and nothing after it stands. Plain decoding has no candidates and one row.
+// Verifies draft tokens. The row after each candidate shows whether it was right. The first wrong one is
+// replaced by the sampled token, and those after it are dropped. Plain decoding has no candidates and one
+// row.
 void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn) {
   JobRecord& job = *planned.lane->job;
   const int32_t num_candidates = job.lane.num_candidates;
@@ -162,7 +163,7 @@ void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn
     if (!goes_on) break;
     trial.accept(sampled);
   }
-  // The last of the new tokens has not been computed, whether it replaced a candidate or came after them.
+  // The last new token has not been computed yet, whether it replaced a candidate or follows all of them.
   const auto num_drawn = static_cast<int32_t>(job.step.drawn.size());
   const int32_t num_wrong = num_candidates - std::max(0, num_drawn - 1);
   planned.num_accepted -= num_wrong;
@@ -170,8 +171,8 @@ void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn
   if (is_drawn && job.step.finish == FinishReason::unfinished) take_forced(job, trial);
 }
 
-// What goes wrong after a candidate that was right does not undo the tokens before it, which may have ended
-// the job by their text: the next step meets it, where there is one.
+// Samples the next token. An error after an accepted candidate does not undo the tokens before it, which may
+// have ended the job by their text. If the job continues, the next step meets the error again.
 bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn, int32_t num_after) {
   JobStep& step = planned.lane->job->step;
   bool is_drawn = false;
@@ -184,7 +185,7 @@ bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& dr
   return is_drawn;
 }
 
-// The next step computes them with the token that was drawn.
+// Adds the forced tokens. The next step computes them together with the sampled token.
 void Verify::take_forced(JobRecord& job, Trial& trial) {
   if (!token_sampling_.may_force(job)) return;
   trial.accept(job.step.drawn.back());
@@ -201,23 +202,25 @@ void Verify::take_forced(JobRecord& job, Trial& trial) {
   }
 }
 
-// False where there is no token any more: a constraint that allows none and may end has ended.
+// Adds a sampled token. Returns false if there is none because the constraint allows none and may end.
 bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
   JobRecord& job = *planned.lane->job;
   if (sampled.fault == SampleFault::nothing_allowed) {
     const std::string limit = job.matcher == nullptr ? "" : job.matcher->limit_met();
     if (!limit.empty())
-      throw Error(ErrorCode::capacity, "constraint: there is no new token {}: {}", job.num_drawn_tokens(),
-                  limit);
+      throw Error(ErrorCode::capacity, "constraint: the text cannot continue at new token {}: {}",
+                  job.num_drawn_tokens(), limit);
     if (!job.exclusions.empty() && (job.matcher == nullptr || !job.matcher->may_end())) {
-      throw Error(ErrorCode::invalid_argument, "banned_texts: there is no other way on after new token {}",
+      throw Error(ErrorCode::invalid_argument,
+                  "banned_texts: every remaining continuation at new token {} is banned",
                   job.num_drawn_tokens());
     }
     if (job.matcher == nullptr)
-      throw Error(ErrorCode::numeric, "no token is allowed as new token {}", job.num_drawn_tokens());
+      throw Error(ErrorCode::numeric, "no token can be sampled as new token {}: all are excluded",
+                  job.num_drawn_tokens());
     if (!job.matcher->may_end()) {
       throw Error(ErrorCode::invalid_argument,
-                  "constraint: it allows no token of the vocabulary as new token {}, and may not end there",
+                  "constraint: no token in the vocabulary continues the text at new token {}",
                   job.num_drawn_tokens());
     }
     job.step.finish = FinishReason::completed;
@@ -229,8 +232,8 @@ bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
   return true;
 }
 
-// Rows are added one by one in order of their positions, so that the sum is the same to the last bit however
-// the prompt was cut into chunks. A job that lost its pages starts anew.
+// Adds rows one by one in the order of their positions, so that the sum has the same bits however the prompt
+// was cut into chunks. A preempted job starts again.
 void Verify::pool_states(const PlannedLane& planned) {
   JobRecord& job = *planned.lane->job;
   Pool& pool = job.step.pool;
@@ -243,8 +246,8 @@ void Verify::pool_states(const PlannedLane& planned) {
     pool.num_tokens = 0;
   }
   if (takes_all && planned.start != pool.num_tokens) {
-    throw Error(ErrorCode::internal, "{} states are pooled, the next is that of token {}", pool.num_tokens,
-                planned.start);
+    throw Error(ErrorCode::internal, "{} hidden states are pooled, but the next is that of token {}",
+                pool.num_tokens, planned.start);
   }
   if (takes_all) add_states(pool, planned.first_token, planned.num_tokens);
   if (!takes_all && reaches_end) add_states(pool, planned.first_token + planned.num_tokens - 1, 1);

@@ -1,5 +1,5 @@
-// What came of a step, before any of it takes effect.
-// Accepts or rejects draft tokens (speculative decoding).
+// Verifies the results of a step before any of them takes effect. Accepts or rejects draft tokens
+// (speculative decoding).
 #pragma once
 
 #include <vector>
@@ -12,17 +12,16 @@ namespace quire {
 
 class Trial;
 
-// Writes to the plan and to JobStep alone: what a job is stays as it was, so that a step can still come to
-// nothing. One thread at a time.
+// Writes only to the plan and to JobStep, so that a step can still be discarded. Not thread-safe.
 class Verify {
  public:
   Verify(Executor& executor, TokenSampling& drawing) : executor_(executor), token_sampling_(drawing) {}
 
-  // Never throws: what goes wrong with a job is in its step.
+  // Never throws: errors of a job are stored in its step.
   void verify(StepPlan& plan, const Drawn& drawn) noexcept;
 
  private:
-  // `guide` is the job's other lane, where that takes part too; else it is null.
+  // `guide`: the job's second lane if it takes part in the step, otherwise null.
   void verify_lanes(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn);
   void verify_prompt(PlannedLane& planned, const Drawn& drawn) const;
   void verify_score(const PlannedLane& planned, const Drawn& drawn);

@@ -29,7 +29,7 @@ bool WeightUse::can_compute(LiveJobs& jobs) {
   if (is_in_) return true;
   bool is_here = false;
   contain(
-      "no memory to take the weights", [&] { is_here = come_in(jobs); },
+      "no memory to use the weights", [&] { is_here = come_in(jobs); },
       [&](ErrorCode code, std::string_view message) {
         if (code == ErrorCode::device_lost) throw Error(code, "{}", message);
         jobs.fail_all(code, message);
@@ -55,7 +55,7 @@ bool WeightUse::come_in(LiveJobs& jobs) {
 }
 
 void WeightUse::let_go() {
-  if (residency_ != nullptr) residency_->withdraw(asked_);  // its jobs are gone
+  if (residency_ != nullptr) residency_->withdraw(asked_);  // no job waits for the weights any more
   if (!std::exchange(is_in_, false)) return;
   const auto left = gsl::finally([this] { residency_->leave(); });
   executor_.drop_weights();

@@ -1,5 +1,5 @@
-// A cache as the tenant of its model's weights: it holds them while it has jobs, and asks for them where they
-// are away.
+// Use of a model's weights by one engine: keeps them resident while it has jobs, and requests them if they
+// were evicted.
 #pragma once
 
 #include <memory>
@@ -11,25 +11,25 @@
 
 namespace quire {
 
-// One thread at a time. Without a residency the weights are always there.
+// Not thread-safe. Without a residency the weights are always resident.
 class WeightUse {
  public:
-  // The executor outlives this.
+  // The executor must outlive this.
   WeightUse(std::shared_ptr<WeightResidency> residency, std::shared_ptr<EngineSignal> signal,
             Executor& executor);
   WeightUse(const WeightUse&) = delete;
   WeightUse& operator=(const WeightUse&) = delete;
   ~WeightUse();
 
-  // Whether the jobs can be computed now. Where there are none the weights are let go. Where they are away
-  // they come, and the engine's signal tells when; jobs wait meanwhile and know why. A load that failed ends
-  // the jobs. Throws ErrorCode::device_lost alone.
+  // True if the jobs can be computed now. Without jobs releases the weights. Requests evicted weights; the
+  // engine's signal is notified when they are loaded, and jobs wait with that reason until then. A failed
+  // load fails the jobs. Throws only ErrorCode::device_lost.
   bool can_compute(LiveJobs& jobs);
-  // Whether the weights have come back since this was asked last: their copies may still be under way.
+  // Returns true once after the weights were loaded again: their copies may still be in progress.
   bool take_arrival() noexcept { return std::exchange(has_arrived_, false); }
-  // No job is left.
+  // Releases the weights when no job is left.
   void leave() noexcept;
-  // When an idle engine has to look at the clock for it; max() where never.
+  // Returns when an idle engine must call can_compute again; max(): never.
   TimePoint next_event() const;
 
  private:
@@ -40,7 +40,7 @@ class WeightUse {
   const std::shared_ptr<EngineSignal> signal_;
   Executor& executor_;
   uint64_t asked_ = 0;
-  uint64_t num_wakes_ = 0;  // of the model, when it came in last
+  uint64_t num_wakes_ = 0;  // wakes of the model when this last entered
   bool has_arrived_ = false;
   bool is_in_ = false;
 };

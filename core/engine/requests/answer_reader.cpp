@@ -57,7 +57,7 @@ void refuse_unread(const ResponseSettings& response) {
                            : response.reasoning_budget >= 0             ? "reasoning_budget"
                                                                         : nullptr;
   if (made == nullptr) return;
-  throw Error(ErrorCode::invalid_argument, "{}: does not count without a response_dialect", made);
+  throw Error(ErrorCode::invalid_argument, "{}: has no effect without a response_dialect; set one", made);
 }
 
 std::shared_ptr<const ResponseParser> make_reader(const RequestSpec& spec, const LoadedModel& model,

@@ -1,4 +1,4 @@
-// Reads the answers of a request: the dialect they are written in, the parser, and the limit of reasoning.
+// Parsing of answers: the dialect they are written in, the parser, and the limit for reasoning.
 #pragma once
 
 #include <memory>
@@ -21,17 +21,17 @@ const Dialect& detect_dialect(const ChatTemplates* chat, const Tokenizer* tokeni
 // Detects the dialect of a model from its own template and tokenizer.
 const Dialect& dialect_of(const LoadedModel& model);
 
-// Compiles the grammar of an answer. Rules that the model has compiled before come from its cache.
+// Compiles the grammar of an answer. Rules that were compiled before come from the model's cache.
 std::shared_ptr<const Constraint> compile_rules(const LoadedModel& model, const ResponseRules& rules);
 
 // Throws ErrorCode::invalid_argument naming a setting that needs a dialect.
 void refuse_unread(const ResponseSettings& response);
 
-// Returns the parser of the request's answers, at the state after the prompt. `words`: text of the prompt.
+// Returns the parser of the request's answers, in its state after the prompt. `words`: text of the prompt.
 std::shared_ptr<const ResponseParser> make_reader(const RequestSpec& spec, const LoadedModel& model,
                                                   std::string_view words);
 
-// Puts a ReasoningBudget of `max_tokens` around the constraint of the job. Does nothing for a negative limit
+// Wraps a ReasoningBudget of `max_tokens` around the constraint of the job. Does nothing for a negative limit
 // or a dialect without reasoning.
 void limit_reasoning(const LoadedModel& model, int32_t max_tokens, JobRequest& job);
 

@@ -12,7 +12,7 @@
 namespace quire {
 
 // Returns the part for a list of messages, or for one message. A message is an object with a role. Throws
-// ErrorCode::format for malformed JSON, ErrorCode::invalid_argument for anything else than messages.
+// ErrorCode::format for malformed JSON, and ErrorCode::invalid_argument for anything but messages.
 PromptPart parse_messages(std::string_view json);
 
 // Returns the text of a JSON list of tools, or an empty text for an empty one. Throws like parse_messages.
@@ -22,7 +22,7 @@ std::string parse_tools(std::string_view json);
 // parse_messages and changes nothing then.
 void set_template_arguments(ConversationSettings& conversation, std::string_view json);
 
-// Returns the parts that are messages. Throws ErrorCode::invalid_argument if other parts lie between them.
+// Returns the parts that are messages. Throws ErrorCode::invalid_argument if other parts are between them.
 gsl::span<const PromptPart> messages_of(const std::vector<PromptPart>& parts);
 
 // Returns the JSON object that a chat template renders.

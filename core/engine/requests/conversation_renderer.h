@@ -18,7 +18,7 @@ struct LoadedModel;
 struct RenderSettings {
   std::string name;  // of the template; empty: chosen by the input
   std::map<std::string, std::string> special_tokens;
-  std::optional<chat::LocalTime> now;  // none: the time of the clock
+  std::optional<chat::LocalTime> now;  // not set: the current time
 };
 
 struct ChatTemplates {
@@ -29,10 +29,11 @@ struct ChatTemplates {
 // Returns the templates with the special tokens from their own directory.
 ChatTemplates with_own_settings(std::shared_ptr<const chat::TemplateSet> templates);
 
-// Whether a template gets the arguments of tool calls that are JSON texts as texts, or as the parsed values.
+// How a template receives the arguments of a tool call that are given as a JSON text: as that text, or
+// parsed.
 enum class CallArguments { as_given, parsed };
 
-// Renders `text`, a JSON object with the messages and whatever else the template reads.
+// Renders `text`, a JSON object with the messages and all other input of the template.
 chat::RenderedChat render_chat(const ChatTemplates& chat, std::string_view text, CallArguments arguments);
 
 // Renders the messages of a request, with the request's templates or the model's own. Throws

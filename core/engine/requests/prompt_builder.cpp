@@ -35,7 +35,7 @@ TokenId special_token(const Tokenizer& tokenizer, const std::string& spelling) {
   throw Error(ErrorCode::not_found, "prompt: the tokenizer has no special token \"{}\"", printable(spelling));
 }
 
-// Runs `body`, and puts the name of the field or part before its error about text that is not UTF-8.
+// Runs `body`, and prefixes its error about invalid UTF-8 with the name of the field or part.
 template <typename Body>
 TokenIds encode_named(const std::string& name, const Body& body) {
   try {
@@ -58,21 +58,23 @@ TokenIds encode_part(const Model& model, const PromptPart& part, bool parse_spec
   }
 }
 
-// Throws ErrorCode::invalid_argument naming a setting that only counts for messages. Tools also count for
-// reading the answer, and so does a template if the dialect is "auto".
+// Throws ErrorCode::invalid_argument naming a setting that has an effect only with messages. Tools are also
+// used to parse the answer, and so is a template if the dialect is "auto".
 void refuse_without_messages(const RequestSpec& spec) {
   const ConversationSettings& made = spec.conversation;
   const bool is_read = !spec.response.dialect.empty();
   if (!made.tools.empty() && !is_read) {
-    throw Error(ErrorCode::invalid_argument,
-                "tools: does not count for a prompt without messages, but with a response_dialect");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "tools: has no effect for a prompt without messages; add messages, or set a response_dialect");
   }
   const char* const name = !made.arguments.empty() ? "template_arguments"
                            : made.chat.templates != nullptr && spec.response.dialect != kAutoDialect
                                ? "chat_template"
                                : nullptr;
   if (name == nullptr) return;
-  throw Error(ErrorCode::invalid_argument, "{}: does not count for a prompt without messages", name);
+  throw Error(ErrorCode::invalid_argument, "{}: has no effect for a prompt without messages; add messages",
+              name);
 }
 
 // Encodes parts without messages. The tokenizer adds its tokens before the first part and after the last one,
@@ -115,7 +117,7 @@ std::string words_of_template(const chat::RenderedChat& rendered) {
 }  // namespace
 
 TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::string* words) {
-  if (spec.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set");
+  if (spec.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set; add at least one part");
   const gsl::span<const PromptPart> messages = messages_of(spec.prompt);
   if (messages.empty()) {
     refuse_without_messages(spec);

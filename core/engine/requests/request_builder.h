@@ -8,9 +8,9 @@
 
 namespace quire {
 
-// Tokenizes the prompts, and makes the reader, constraint and healing that the request needs. Runs on the
-// caller's thread. `runtime`: of the cache that the request is for. Throws an error that names the field at
-// fault; Engine::submit checks the rest.
+// Tokenizes the prompts, and creates the parser, constraint and healing that the request needs. Runs on the
+// caller's thread. `runtime`: that of the cache that the request is for. Throws an error that names the
+// invalid field; Engine::submit checks the rest.
 JobRequest build_request(RequestSpec spec, const LoadedModel& model, const Runtime& runtime);
 
 }  // namespace quire

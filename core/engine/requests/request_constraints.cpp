@@ -15,10 +15,10 @@ std::shared_ptr<const TokenConstraint> make_constraint(const LoadedModel& model,
                                                        const ResponseParser* reader) {
   if (choice.constraint == nullptr) return nullptr;
   if (!model.constraints->suit(*model.model, *choice.constraint)) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        "constraint: it was made for the vocabulary of {}, which is not that of {}; make one of the model",
-        printable(choice.model_path, 4096), printable(model.model->path(), 4096));
+    throw Error(ErrorCode::invalid_argument,
+                "constraint: it was compiled for the vocabulary of {}, which differs from that of {}; "
+                "compile it with this model",
+                printable(choice.model_path, 4096), printable(model.model->path(), 4096));
   }
   if (choice.rules == nullptr || reader == nullptr || reader->reasoning() == ReasoningStart::closed)
     return std::make_shared<CompiledConstraint>(choice.constraint);
@@ -30,8 +30,7 @@ std::shared_ptr<const TokenConstraint> make_constraint(const LoadedModel& model,
 void heal_prompt(const LoadedModel& model, JobRequest& job) {
   if (job.constraint != nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "heal_prompt: not together with a constraint or a reasoning_budget, which begin after the "
-                "prompt");
+                "heal_prompt: cannot be combined with a constraint or a reasoning_budget; unset one of them");
   }
   if (job.prompt.size() < 2) return;
   const std::shared_ptr<const TokenVocabulary> vocabulary = model.constraints->vocabulary(*model.model);

@@ -11,15 +11,16 @@
 
 namespace quire {
 
-// Returns the constraint of a request, or null if it has none. Rules that leave open how reasoning begins
-// follow `reader`, which may be null. Throws ErrorCode::invalid_argument if the constraint is for another
-// vocabulary.
+// Returns the constraint of a request, or null if it has none. If its rules do not fix how reasoning begins,
+// that is decided by `reader`, which may be null. Throws ErrorCode::invalid_argument if the constraint is for
+// another vocabulary.
 std::shared_ptr<const TokenConstraint> make_constraint(const LoadedModel& model,
                                                        const ConstraintChoice& choice,
                                                        const ResponseParser* reader);
 
-// Takes the last token off the prompt and constrains the new tokens to begin with its text. Does nothing if
-// the token has no text or is the only one. Throws ErrorCode::invalid_argument if the job has a constraint.
+// Removes the last token from the prompt and constrains the new tokens to begin with its text. Does nothing
+// if the token has no text or is the only one. Throws ErrorCode::invalid_argument if the job has a
+// constraint.
 void heal_prompt(const LoadedModel& model, JobRequest& job);
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// A request as the host makes it: the prompt in parts, and settings that depend on the model.
+// A request as the host builds it: the prompt in parts, and settings that depend on the model.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct ResponseSettings {
 struct ConstraintChoice {
   std::shared_ptr<const Constraint> constraint;
   std::string model_path;
-  // Rules of an answer that leave open how reasoning begins. `constraint` was compiled with reasoning closed;
-  // a request whose prompt opens reasoning compiles the rules again.
+  // Rules of an answer that do not fix how reasoning begins. `constraint` was compiled with reasoning closed.
+  // If the prompt opens reasoning, the rules are compiled again for the request.
   std::shared_ptr<const ResponseRules> rules;
 };
 

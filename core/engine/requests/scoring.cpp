@@ -10,8 +10,8 @@
 namespace quire {
 namespace {
 
-// Most windows submitted at a time: enough to keep the device busy while scores are copied, and few enough to
-// leave the queue to other jobs.
+// Maximum number of windows submitted at a time: enough to keep the device busy while scores are copied, and
+// few enough to leave room in the queue for other jobs.
 constexpr size_t kMaxWindowsUnderWay = 4;
 
 // Job of one window. Its destructor cancels the job.

@@ -1,4 +1,4 @@
-// Scores a long text in windows: one job of kind `score` for each window, and a wait for them.
+// Scores a long text in windows: submits a job of kind `score` for each window and waits for the jobs.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace quire {
 struct ScoreCall {
   Engine& engine;
   const JobRequest&
-      request;  // its prompt has the tokens of all windows; the other fields count for each window
+      request;  // its prompt has the tokens of all windows; the other fields apply to each window
   Wait wait;
 };
 
-// Sets out[i] to the log-probability of tokens[i] in its window, and to NaN for the first token of each
+// Sets out[i] to the log probability of tokens[i] in its window, and to NaN for the first token of each
 // window. `out` is as long as the prompt. Throws the errors of the jobs, ErrorCode::timeout or
 // ErrorCode::cancelled, and cancels all jobs then.
 void score_windows(const ScoreCall& call, size_t window_tokens, gsl::span<float> out);

@@ -121,7 +121,8 @@ TEST(ConstrainedGeneration, ADeadEndAtALimitNamesTheLimit) {
       const auto job = engine.cache->submit(request);
       engine.run_to_idle();
       EXPECT_EQ(job->result().error, ErrorCode::capacity);
-      EXPECT_EQ(job->result().message, "constraint: there is no new token 1: max_width = 1: say less");
+      EXPECT_EQ(job->result().message,
+                "constraint: the text cannot continue at new token 1: max_width = 1: say less");
       request.sampling.banned_tokens = {9};
       const auto barred = engine.cache->submit(request);
       engine.run_to_idle();
