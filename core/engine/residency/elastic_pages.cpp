@@ -18,7 +18,7 @@ int32_t ElasticPages::without_last(int32_t num_pages) const noexcept {
                      : limits.least_pages + (beyond - 1) / limits.chunk_pages * limits.chunk_pages;
 }
 
-// Where there was no room it is not asked for again before something changed.
+// Adds a chunk of pages. After a failure does not try again until memory may have become free.
 int32_t ElasticPages::grow(int32_t num_pages) noexcept {
   const ExecutorLimits& limits = executor_.limits();
   const int32_t grown = std::min(limits.num_pages, num_pages + limits.chunk_pages);
@@ -26,7 +26,7 @@ int32_t ElasticPages::grow(int32_t num_pages) noexcept {
   bool has_grown = false;
   contain(
       "no memory", [&] { has_grown = take_chunk(num_pages, grown); },
-      [](ErrorCode, std::string_view) {});  // the cache stays as it is
+      [](ErrorCode, std::string_view) {});  // the cache keeps its size
   if (!has_grown) {
     room_seen_ = runtime_.residency_registry().room_changes();
     return num_pages;
@@ -60,7 +60,7 @@ bool ElasticPages::lease_chunk(int32_t from, int32_t to, Leases& leases) {
   return true;
 }
 
-// A device that is lost keeps what it has; the next step says so.
+// Frees the last chunk. Ignores errors: a lost device keeps its memory, and the next step reports the loss.
 void ElasticPages::shrink(int32_t num_pages) noexcept {
   contain(
       "no memory", [&] { executor_.set_num_pages(without_last(num_pages)); },
@@ -88,7 +88,7 @@ uint64_t ElasticPages::bytes_of(std::string_view device, int32_t num_pages) cons
 
 uint64_t ElasticPages::give(KvCache& kv, std::string_view device, uint64_t bytes) {
   if (options_.memory == nullptr) return 0;
-  // A chunk may lie in units that others take already: it gives nothing by itself.
+  // A chunk may share an allocation unit with other chunks, so that freeing it alone releases no memory.
   const auto bytes_now = [&] { return bytes_of(device, kv.pool().num_pages()); };
   const uint64_t before = bytes_now();
   const uint64_t least = bytes_of(device, executor_.limits().least_pages);

@@ -1,5 +1,4 @@
-// The pages of a cache that come and go while it is used: their memory on the devices, and its share of the
-// budgets.
+// Elastic pages: grow and shrink a cache while it is in use, with leases for their memory.
 #pragma once
 
 #include <optional>
@@ -13,26 +12,26 @@
 namespace quire {
 
 struct ElasticOptions {
-  PageMemory memory;      // null: no budget counts it
-  Duration idle_time{0};  // after which what nobody used is given back; 0: never
+  PageMemory memory;      // null: the pages count in no budget
+  Duration idle_time{0};  // after which unused chunks are freed; 0: never
 };
 
-// One thread at a time.
+// Not thread-safe.
 class ElasticPages final : public PageRoom {
  public:
-  // Both outlive this. The executor's limits say how many pages there are.
+  // Both must outlive this. The executor's limits define the numbers of pages.
   ElasticPages(Runtime& runtime, Executor& executor, ElasticOptions options);
 
   int32_t grow(int32_t num_pages) noexcept override;
   int32_t without_last(int32_t num_pages) const noexcept override;
   void shrink(int32_t num_pages) noexcept override;
 
-  // Between two steps, with the cache whose pages these are.
-  // Gives back what was not used for a while; whether it was any.
+  // The following must be called between two steps, with the cache of these pages.
+  // Frees chunks that were unused for the idle time. Returns true if there were any.
   bool give_idle(KvCache& kv, TimePoint now) noexcept;
-  // Gives up to so many bytes of a device back; how many.
+  // Frees up to `bytes` bytes of a device. Returns the number of bytes freed.
   uint64_t give(KvCache& kv, std::string_view device, uint64_t bytes);
-  // When give_idle is worth a call; max() where never.
+  // Returns when to call give_idle next; max(): never.
   TimePoint next_event() const { return next_look_; }
 
  private:
@@ -44,8 +43,8 @@ class ElasticPages final : public PageRoom {
   Runtime& runtime_;
   Executor& executor_;
   const ElasticOptions options_;
-  std::vector<Leases> chunks_;         // of those after the smallest number
-  std::optional<uint64_t> room_seen_;  // when there was none for one more
+  std::vector<Leases> chunks_;         // leases of each chunk beyond the smallest size
+  std::optional<uint64_t> room_seen_;  // value of room_changes at the last failure to grow
   TimePoint next_look_ = TimePoint::max();
 };
 

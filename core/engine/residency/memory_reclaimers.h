@@ -1,4 +1,4 @@
-// The caches of one runtime that give memory back which their jobs do not use.
+// Memory reclaim: the caches of one runtime that can free memory which their jobs do not use.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace quire {
 class MemoryReclaimer {
  public:
   virtual ~MemoryReclaimer() = default;
-  // Gives up to so many bytes of a device back, in whole chunks; how many came free. Waits for the step in
-  // progress, for two seconds at most.
+  // Frees up to `bytes` bytes of a device, in whole chunks. Returns the number of bytes freed. Waits at most
+  // two seconds for the running step.
   virtual uint64_t reclaim(std::string_view device, uint64_t bytes) noexcept = 0;
 };
 
-// Any thread. Its lock is taken by itself, and nobody is asked under it.
+// Thread-safe. Reclaimers are called without its lock.
 class MemoryReclaimers {
  public:
   void add(const std::shared_ptr<MemoryReclaimer>& reclaimer);
-  // One after another until that much came free; false where nothing did.
+  // Calls one reclaimer after another until `bytes` are free. Returns false if none freed anything.
   bool ask(std::string_view device, uint64_t bytes);
 
  private:

@@ -14,7 +14,7 @@ void ResidencyRegistry::remove(WeightResidency& residency) noexcept {
   std::erase_if(all_, [&](const Known& known) { return known.residency == &residency; });
 }
 
-// One that is being destroyed cannot be had any more, and its bytes come free by themselves.
+// Returns the residencies that are not being destroyed. The others free their memory by themselves.
 std::vector<std::shared_ptr<WeightResidency>> ResidencyRegistry::living() const {
   std::vector<std::shared_ptr<WeightResidency>> living;
   {

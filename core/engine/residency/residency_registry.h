@@ -1,4 +1,4 @@
-// The models of one runtime whose weights may leave for others'.
+// Models of one runtime whose weights can be evicted.
 #pragma once
 
 #include <atomic>
@@ -13,31 +13,31 @@
 
 namespace quire {
 
-// Any thread. Its lock is taken before that of a residency, never after it.
+// Thread-safe. Lock order: its lock is taken before the lock of a residency, never after it.
 class ResidencyRegistry {
  public:
   void add(WeightResidency& residency);
   void remove(WeightResidency& residency) noexcept;
 
-  // Those on a device, with what their leaving would free.
+  // A residency on a device, with the bytes that its eviction would free.
   struct Found {
     std::shared_ptr<WeightResidency> residency;
     ResidencyCandidate place;
   };
   std::vector<Found> on_device(std::string_view device) const;
 
-  // One of those that stand by gives up what it still holds of a device; false where none does.
+  // Frees the part that one offloaded model still has on a device. Returns false if there is none.
   bool give_rest(std::string_view device) const;
 
   struct Listed {
-    uint64_t number = 0;  // of the runtime's models, as they came
+    uint64_t number = 0;  // number of the model in the runtime, in order of creation
     std::string name;
     ResidencyStats figures;
     std::vector<uint64_t> shard_bytes;
   };
   std::vector<Listed> list() const;
 
-  // Memory came free, or some residency is idle now: those that wait for room look again.
+  // Called when memory became free or a model became idle: loads that wait for memory are tried again.
   void note_room() noexcept;
   uint64_t room_changes() const { return room_changes_.load(std::memory_order_acquire); }
 

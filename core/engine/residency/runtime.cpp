@@ -15,7 +15,7 @@ std::shared_ptr<Runtime> Runtime::create(RuntimeOptions options) {
 
 namespace {
 
-// A hand-over costs some tenths of a millisecond: a wake of a thread, and on the CPU what lay in its caches.
+// A switch between caches costs some tenths of a millisecond: waking a thread, and on the CPU cold caches.
 constexpr TurnBounds kTurnBounds{.max_lead = 0.1, .slice = 0.004};
 
 RuntimeOptions checked(RuntimeOptions options) {
@@ -53,12 +53,12 @@ Runtime::LeaseAnswer Runtime::try_lease(const MemoryRequest& wish) {
       budget.limit > 0 ? fmt::format("its memory budget of {}", budget.limit) : "its memory";
   result.missing_bytes = wish.bytes - answer.left_bytes;
   result.fits_later = answer.fits_later && others_suffice({budget.limit, free_bytes, budget.holders}, wish);
-  result.refusal = fmt::format("{} needs {} bytes of {}, {} of {} are left; held by: {}", wish.what,
+  result.refusal = fmt::format("{} needs {} bytes of {}, {} of {} are left; used by: {}", wish.what,
                                wish.bytes, wish.device, answer.left_bytes, of, tell_holders(budget.holders));
   return result;
 }
 
-// Once all have left that may, but for what the taker has itself.
+// True if the request fits once all evictable holders are gone, except the leases of the same taker.
 bool Runtime::others_suffice(const MemoryState& state, const MemoryRequest& wish) {
   if (wish.beside == nullptr) return true;
   std::vector<MemoryHolder> holders(state.holders.begin(), state.holders.end());
@@ -68,7 +68,7 @@ bool Runtime::others_suffice(const MemoryState& state, const MemoryRequest& wish
   return plan_residency({state.budget, state.free_bytes, holders}, wish.bytes).fits_later;
 }
 
-// Nobody where it would not do.
+// Chooses idle models to evict. Returns none if evicting them would not suffice.
 Runtime::Leaving Runtime::choose_leaving(const MemoryRequest& wish, const LeaseAnswer& answer) const {
   std::vector<ResidencyRegistry::Found> idle = residency_registry_.on_device(wish.device);
   std::erase_if(idle, [](const ResidencyRegistry::Found& of) { return !of.place.is_idle; });
@@ -81,7 +81,8 @@ Runtime::Leaving Runtime::choose_leaving(const MemoryRequest& wish, const LeaseA
   return leaving;
 }
 
-// One that has got a job meanwhile stays, and the choice is made anew without it.
+// Leases memory and evicts models for it. A model that got a job in the meantime stays, and the choice is
+// repeated without it.
 MemoryLease Runtime::lease_with_room(const MemoryRequest& wish, Leaving& left) {
   for (;;) {
     LeaseAnswer answer = try_lease(wish);
@@ -103,10 +104,11 @@ MemoryLease Runtime::lease_with_room(const MemoryRequest& wish, Leaving& left) {
 }
 
 MemoryLease Runtime::lease_memory(const MemoryRequest& wish) {
-  Leaving left;  // goes outside of the lock
+  Leaving left;  // destroyed after the lock is released
   const auto tell = gsl::finally([&] {
     for (const auto& residency : left)
-      log()(LogLevel::info, "the weights of {} leave {} for {}", residency->name(), wish.device, wish.what);
+      log()(LogLevel::info, "the weights of {} are evicted from {} for {}", residency->name(), wish.device,
+            wish.what);
   });
   const MutexLock room(room_mutex_);
   return lease_with_room(wish, left);

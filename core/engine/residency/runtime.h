@@ -1,5 +1,5 @@
-// What the models and caches of one host share. There is no global state: two runtimes do not know each
-// other.
+// Services and memory budgets shared by the models and caches of one host. There is no global state: two
+// runtimes are independent of each other.
 #pragma once
 
 #include <cstdint>
@@ -25,40 +25,41 @@
 
 namespace quire {
 
-// The seams default to the machine. What they point to outlives the runtime.
+// The interfaces default to those of the machine. Objects that are passed must outlive the runtime.
 struct RuntimeOptions {
   const Clock* clock = &steady_clock();
   const ThreadFactory* threads = &system_threads();
   const FileSystem* files = &posix_file_system();
   Log log;
   std::vector<const kernels::Backend*> backends;  // in order of preference
-  // For weights and caches together, by the name of the device; 0 and none are no limit.
+  // Limits for weights and caches together, by device name; 0 or no entry: no limit.
   std::map<std::string, uint64_t, std::less<>> memory_budgets;
 };
 
 class Runtime;
 class MemoryLease;
 
-// The host memory that weights stand by in, by the name that its budget has.
+// Name of the budget for the host memory of offloaded weights.
 inline constexpr const char* kPinnedMemory = "pinned";
 
-// Some bytes of a device for one taker.
+// Request for memory of a device.
 struct MemoryRequest {
   std::string device;
   uint64_t bytes = 0;
-  std::string what;  // the taker, as in "the weights of story-15m"
-  // What the device has now beside what is to be left alone; none: a budget alone decides. A lease that was
-  // given of these bytes is a promise until it is settled, so that two that load at once cannot both count on
-  // the same bytes.
+  std::string what;  // the user of the memory, such as "the weights of story-15m"
+  // Returns the free bytes of the device, less those to be left free; null: only the budget decides. A lease
+  // of these bytes counts as a promise until it is settled, so that two loads at the same time cannot both
+  // count on them.
   std::function<uint64_t()> free_bytes = nullptr;
-  bool may_leave = false;  // may be given up for others: by a residency, or by a cache once its jobs are over
-  const std::vector<MemoryLease>* beside = nullptr;  // of the same taker: no room comes of their leaving
+  bool may_leave = false;  // can be evicted for others, or freed by a cache once its jobs have ended
+  // leases of the same taker, which cannot be evicted for it
+  const std::vector<MemoryLease>* beside = nullptr;
 };
 
-// What the first pages of a cache take, a wish for each of its devices.
+// Returns the memory of the first num_pages pages of a cache, as one request for each of its devices.
 using PageMemory = std::function<std::vector<MemoryRequest>(int32_t num_pages)>;
 
-// A share of a runtime's memory budget, given back on destruction. Keeps the runtime alive.
+// Share of a runtime's memory budget, released by the destructor. Keeps the runtime alive.
 class MemoryLease {
  public:
   MemoryLease() = default;
@@ -66,9 +67,9 @@ class MemoryLease {
   MemoryLease& operator=(MemoryLease&& other) noexcept;
   ~MemoryLease();
   uint64_t bytes() const { return bytes_; }
-  // The bytes have been taken of the device: what it says is free has them no more.
+  // Called once the bytes are allocated, so that the device no longer reports them as free.
   void settle() noexcept;
-  // Gives back all but so many.
+  // Releases all but `bytes` bytes.
   void shrink(uint64_t bytes) noexcept;
 
  private:
@@ -81,41 +82,42 @@ class MemoryLease {
   uint64_t bytes_ = 0;
 };
 
-// Any thread may call anything. Models and caches keep their runtime alive, so closing order does not matter.
+// Thread-safe. Models and caches keep their runtime alive, so they can be closed in any order.
 class Runtime : public std::enable_shared_from_this<Runtime> {
  public:
   static std::shared_ptr<Runtime> create(RuntimeOptions options);
-  // Reports models and caches that are still alive through the log.
   ~Runtime();
 
   const Clock& clock() const { return *options_.clock; }
   const ThreadFactory& threads() const { return *options_.threads; }
   const FileSystem& files() const { return *options_.files; }
   const Log& log() const { return options_.log; }
-  // By which caches that compute on one device follow one another.
+  // Arbiter between the caches that compute on the same device.
   const std::shared_ptr<TurnArbiter>& turns() const { return turns_; }
   const std::vector<const kernels::Backend*>& backends() const { return options_.backends; }
 
-  // The models whose weights may leave for others'.
+  // Models whose weights can be evicted.
   ResidencyRegistry& residency_registry() const { return residency_registry_; }
-  // The caches whose pages may.
+  // Caches whose unused pages can be freed.
   MemoryReclaimers& memory_reclaimers() const { return memory_reclaimers_; }
 
-  // Where the budget is too small, or the device with what is promised to others, caches give pages that
-  // nobody uses for it, models that nobody uses leave, which the log tells, and at last those that stand by
-  // give up what they still hold. Throws ErrorCode::out_of_memory with the bytes wanted and left, and who
-  // holds the others; RetryableOutOfMemory where models that compute or move now would leave enough.
+  // Leases memory. If the budget or the device's free memory is too small, frees memory in this order: unused
+  // pages of elastic caches, weights of idle models (which is logged), and the parts that offloaded models
+  // still have on the device. Throws ErrorCode::out_of_memory with the bytes needed and left and a list of
+  // the users; RetryableOutOfMemory if evicting models that are busy now would suffice.
   MemoryLease lease_memory(const MemoryRequest& wish);
-  // Without that, at once; none where there is no room, or while room is made for somebody.
+  // Leases memory at once, without freeing any. Returns nothing if memory is short or is being freed for
+  // another lease.
   std::optional<MemoryLease> lease_if_free(const MemoryRequest& wish);
-  // Of kPinnedMemory, for which nobody leaves: at once, or none. Also while room is made on a device.
+  // Leases memory of kPinnedMemory at once, or returns nothing. Evicts nothing, and works while device memory
+  // is freed for another lease.
   std::optional<MemoryLease> lease_pinned(const MemoryRequest& wish) { return try_lease(wish).lease; }
-  // What models that nobody uses hold of a device.
+  // Returns the bytes of idle models on a device.
   uint64_t idle_bytes(const std::string& device) const;
   uint64_t leased_bytes(const std::string& device) const;
-  // Bytes by device and taker; those of one name together.
+  // Returns the leased bytes by device and taker. Leases with the same taker are summed up.
   std::map<std::pair<std::string, std::string>, uint64_t> leases_by_taker() const;
-  // What is leased beyond it already stays leased.
+  // Leases that exceed the new budget stay.
   void set_memory_budget(const std::string& device, uint64_t bytes);
 
  private:
@@ -129,7 +131,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
     uint64_t limit = 0;
     std::vector<MemoryHolder> holders;
   };
-  // A lease, or what there is instead, in words.
+  // A lease, or the reason why there is none.
   struct LeaseAnswer {
     std::optional<MemoryLease> lease;
     uint64_t missing_bytes = 0;
@@ -147,7 +149,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   const std::shared_ptr<TurnArbiter> turns_;
   mutable ResidencyRegistry residency_registry_;
   mutable MemoryReclaimers memory_reclaimers_;
-  // What is made room for goes to the one for which it was made. Taken before all others.
+  // Held while memory is freed for a request, so that no other request takes it. Taken before all other
+  // locks.
   Mutex room_mutex_;
   mutable Mutex mutex_;
   std::map<std::string, DeviceBudget, std::less<>> budgets_ QUIRE_GUARDED_BY(mutex_);

@@ -16,7 +16,7 @@ std::shared_ptr<WeightResidency> WeightResidency::create(std::shared_ptr<Runtime
                                                          ResidencyState state) {
   std::shared_ptr<WeightResidency> residency(
       new WeightResidency(std::move(runtime), std::move(weights), state));
-  residency->runtime_->residency_registry().note_room();  // nobody uses it yet
+  residency->runtime_->residency_registry().note_room();  // it has no users yet
   return residency;
 }
 
@@ -34,8 +34,8 @@ WeightResidency::~WeightResidency() {
   runtime_->residency_registry().remove(*this);
 }
 
-// What came for a job stays until the job was computed: else two that need the same bytes could take them of
-// each other for ever.
+// Weights that were loaded for a job stay until the job has been computed. Otherwise two models that need the
+// same memory could evict each other forever.
 bool WeightResidency::is_idle() const noexcept {
   return state_ == ResidencyState::resident && use_.num_users == 0 && use_.num_waiting == 0;
 }
@@ -92,8 +92,8 @@ void WeightResidency::remove_listener(const EngineSignal* signal) noexcept {
   std::erase_if(listeners_, [signal](const auto& listener) { return listener.get() == signal; });
 }
 
-// Whether the weights are there, for so many more users; else a load is under way, or has to be started by
-// the caller, outside of the lock.
+// Checks whether the weights are resident, and if so adds num_users users. Otherwise a load is in progress,
+// or the caller must start one outside of the lock.
 WeightResidency::Attempt WeightResidency::ask(uint64_t& asked, int32_t num_users) {
   const MutexLock lock(mutex_);
   const int32_t num_waiting = asked == 0 ? 0 : num_users;
@@ -114,7 +114,7 @@ WeightResidency::Attempt WeightResidency::ask(uint64_t& asked, int32_t num_users
     ++figures_.waits;
   }
   if (state_ == ResidencyState::moving) {
-    asked = move_.is_waking ? wakes_.last : wakes_.last + 1;  // after an eviction the one that follows it
+    asked = move_.is_waking ? wakes_.last : wakes_.last + 1;  // after an eviction: the load that will follow
     return Attempt::under_way;
   }
   if (wakes_.wait_for_room && wakes_.room_seen == runtime_->residency_registry().room_changes()) {
@@ -128,7 +128,7 @@ WeightResidency::Attempt WeightResidency::ask(uint64_t& asked, int32_t num_users
   return Attempt::started;
 }
 
-// The thread owns what it uses and ends by itself.
+// Starts the thread that loads the weights. It owns what it uses and ends by itself.
 void WeightResidency::start() {
   contain(
       "no memory for a thread that wakes the model",
@@ -158,7 +158,7 @@ void WeightResidency::run_wake() noexcept {
         set_message(message, what);
       });
   if (code == ErrorCode::ok && !has_no_room)
-    runtime_->log()(LogLevel::info, "the weights of {} are back on their devices", name());
+    runtime_->log()(LogLevel::info, "the weights of {} are resident again", name());
   if (!has_no_room) {
     {
       const MutexLock lock(mutex_);
@@ -170,12 +170,12 @@ void WeightResidency::run_wake() noexcept {
   state_ = move_.before;
   wakes_.wait_for_room = true;
   wakes_.room_seen = room;
-  if (room != runtime_->residency_registry().room_changes()) tell();  // there may be some by now
+  if (room != runtime_->residency_registry().room_changes()) tell();  // memory may have become free
 }
 
 void WeightResidency::end_wake(ErrorCode code, std::string_view message) noexcept {
   const auto told =
-      gsl::finally([this] { runtime_->residency_registry().note_room(); });  // nobody may want it now
+      gsl::finally([this] { runtime_->residency_registry().note_room(); });  // the model may be idle now
   const MutexLock lock(mutex_);
   use_.last_used = runtime_->clock().now();
   if (code == ErrorCode::ok) {
@@ -211,7 +211,7 @@ void WeightResidency::leave() noexcept {
     --use_.num_users;
     use_.last_used = runtime_->clock().now();
     if (use_.num_users > 0) return;
-    condition_.notify_all();  // those that evict; no cache waits for it
+    condition_.notify_all();  // wakes callers of `evict`; no cache waits for this
   }
   runtime_->residency_registry().note_room();
 }
@@ -278,7 +278,7 @@ void WeightResidency::take_away(ResidencyState from, ResidencyState to) {
   const auto settle = [&](ResidencyState state) {
     const MutexLock lock(mutex_);
     state_ = state;
-    use_.last_used = runtime_->clock().now();  // one that could not leave is left alone for a while
+    use_.last_used = runtime_->clock().now();  // delays the next attempt if the eviction failed
     if (state == to && from == ResidencyState::resident) ++figures_.evictions;
     tell();
   };
@@ -299,7 +299,7 @@ TimePoint WeightResidency::idle_deadline() const {
 
 void WeightResidency::leave_if_idle(TimePoint now) noexcept {
   if (idle_deadline() <= now && leave_now())
-    runtime_->log()(LogLevel::info, "the weights of {} leave their devices: they were idle", name());
+    runtime_->log()(LogLevel::info, "the weights of {} are evicted: they were idle", name());
 }
 
 std::optional<ResidencyCandidate> WeightResidency::place_on(std::string_view device) const {

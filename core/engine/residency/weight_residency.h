@@ -1,5 +1,4 @@
-// Where the weights of one model are, and how they leave their devices and come back while caches and jobs
-// stay.
+// Residency of one model's weights: loads, offloads and evicts them while caches and jobs stay alive.
 #pragma once
 
 #include <atomic>
@@ -24,57 +23,57 @@ class Runtime;
 
 enum class ResidencyState : int32_t {
   resident = 1,     // on its devices
-  standing_by = 2,  // off them, with its files open: what comes back is what was there
-  on_disk = 3,      // off them, with its files closed
+  standing_by = 2,  // not on its devices, with its files open: the same weights are loaded again
+  on_disk = 3,      // not on its devices, with its files closed
   moving = 4,
 };
 
-// A lease that is refused now, and would not be if models that compute left: out_of_memory.
+// Memory is short now, but evicting models that are busy would suffice.
 class RetryableOutOfMemory : public Error {
  public:
   using Error::Error;
 };
 
-// What moves. Calls of the first two follow one another.
+// Weights that can be evicted. Calls of bring and take_away never overlap.
 class EvictableWeights {
  public:
   virtual ~EvictableWeights() = default;
-  // Takes the memory and fills it; `stop` turned on ends it with ErrorCode::cancelled. Throws
-  // RetryableOutOfMemory, or what a load throws; nothing stays taken then.
+  // Allocates the memory and loads the weights. Setting `stop` ends it with ErrorCode::cancelled. Throws
+  // RetryableOutOfMemory or the errors of a load; then nothing stays allocated.
   virtual void bring(const std::atomic<bool>& stop) = 0;
-  // Gives the memory back; nobody uses it. `to` is standing_by or on_disk. What it throws leaves all as it
-  // was. To standing_by a second time, without a way back between: what the first time left goes too.
+  // Frees the memory of the weights, which are not in use. `to` is standing_by or on_disk. If it throws,
+  // nothing has changed. A second call with standing_by, without a load in between, also frees the part that
+  // the first one left on the devices.
   virtual void take_away(ResidencyState to) = 0;
-  // What a device has of it while it stands by.
+  // Returns the bytes that stay on a device while the weights are standing by.
   virtual uint64_t rest_on(std::string_view) const { return 0; }
-  // Any thread: as in "the weights of NAME", and what is free on a device once it has left.
+  // Thread-safe: the name, as in "the weights of NAME", and the bytes of a device that evicting them frees.
   virtual const std::string& name() const = 0;
   virtual uint64_t bytes_on(std::string_view device) const = 0;
-  // What each of its shards takes of the devices when it is there.
+  // Returns the bytes of each shard on the devices while resident.
   virtual const std::vector<uint64_t>& shard_bytes() const = 0;
 };
 
 struct ResidencyStats {
   ResidencyState state = ResidencyState::resident;
-  uint64_t waits = 0;         // of a cache that had jobs, for the weights
-  uint64_t wakes = 0;         // that went well; the first load is none
-  uint64_t failed_wakes = 0;  // without those that waited for room
+  uint64_t waits = 0;         // how often a cache with jobs had to wait for the weights
+  uint64_t wakes = 0;         // successful loads after the first one
+  uint64_t failed_wakes = 0;  // excluding those that waited for memory
   uint64_t evictions = 0;
-  Duration last_wake{0};  // how long the last one took
+  Duration last_wake{0};  // duration of the last load
   Duration all_wakes{0};
 };
 
-// One candidate of a plan, and whether it could leave now.
+// Candidate for eviction, and whether it is idle now.
 struct ResidencyCandidate {
   EvictionCandidate candidate;
   bool is_idle = false;
 };
 
-// Any thread may call anything. Its lock is taken by itself; nothing is moved, and nobody called, under it
-// but signals.
+// Thread-safe. While its lock is held, no weights are moved and nothing is called but signals.
 class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
  public:
-  // Known to the runtime, which may evict it for others while nobody uses it, until it is destroyed.
+  // Creates a residency and registers it with the runtime, which may evict the weights while they are unused.
   static std::shared_ptr<WeightResidency> create(std::shared_ptr<Runtime> runtime,
                                                  std::unique_ptr<EvictableWeights> weights,
                                                  ResidencyState state);
@@ -85,42 +84,44 @@ class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
   ResidencyState state() const;
   ResidencyStats figures() const;
 
-  // Brings the weights back and waits until they are there; what a wait leaves unfinished goes on. Throws
-  // what the load of this wake threw.
+  // Loads the weights and waits until they are resident. A load continues if the wait ends early. Throws the
+  // error of that load.
   WaitEnd wake(const Wait& wait);
-  // Takes the weights away once no cache has jobs. `to` is standing_by or on_disk. Where the wait ends early
-  // they stay. Throws where the files do not say enough to come back.
+  // Evicts the weights once no cache has jobs. `to` is standing_by or on_disk. If the wait ends early, the
+  // weights stay. Throws if the files do not suffice to load the weights again.
   WaitEnd evict(ResidencyState to, const Wait& wait);
-  // Those of the lowest leave first when another model needs the room.
+  // Models with the lowest priority are evicted first when another model needs memory.
   void set_priority(int32_t priority);
-  // Without jobs for so long it stands by; 0: never. The thread of a cache sees to it.
+  // Idle time after which the weights are evicted to standing_by; 0: never. The thread of a cache checks it.
   void set_idle_timeout(Duration timeout);
-  // Nobody wants it any more: a load that is under way ends.
+  // Called when the model is no longer used: cancels a load that is in progress.
   void retire() noexcept;
 
-  // Of a cache. `signal` is notified when it is worth asking again.
+  // Registers a cache. `signal` is notified when calling enter again may succeed.
   void add_listener(std::shared_ptr<EngineSignal> signal);
   void remove_listener(const EngineSignal* signal) noexcept;
-  // True: the weights are there, and stay until `leave`. False: they were asked for. Throws once what a load
-  // threw that was asked for; the next call asks again. `asked` is the caller's, 0 at first.
+  // Returns true if the weights are resident; they then stay until `leave`. Otherwise requests them and
+  // returns false. Throws the error of a requested load once; the next call requests another one. `asked` is
+  // the caller's, 0 at first.
   bool enter(uint64_t& asked);
   void leave() noexcept;
-  // Those that came for `asked` need not stay for it: it does not enter.
+  // Withdraws the request in `asked`: the caller will not enter, so the weights need not stay for it.
   void withdraw(uint64_t& asked) noexcept;
-  // When `leave_if_idle` is worth a call; max() where never.
+  // Returns when to call leave_if_idle next; max(): never.
   TimePoint idle_deadline() const;
   void leave_if_idle(TimePoint now) noexcept;
 
-  // Whether the weights are there now; they stay then until `leave`.
+  // Returns true if the weights are resident now; they then stay until `leave`.
   bool stay() noexcept;
 
-  // Of the planner: what its leaving would free; nothing unless it is resident.
+  // Returns the bytes that an eviction would free, for the planner; nothing unless the weights are resident.
   std::optional<ResidencyCandidate> place_on(std::string_view device) const;
-  // False where it is used or waited for, or cannot.
+  // Evicts the weights to standing_by. Returns false if they are used or waited for, or if it fails.
   bool leave_now() noexcept;
-  // The same of one that stands by, for what a device still has of it.
+  // Frees the part of standing-by weights that is still on a device. Returns false if there is none or if it
+  // fails.
   bool leave_rest(std::string_view device) noexcept;
-  // Some memory came free: those that wait for room ask again.
+  // Called when memory became free: a load that waits for memory is tried again.
   void note_room() noexcept;
 
  private:
@@ -132,9 +133,9 @@ class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
   void start();
   void run_wake() noexcept;
   void end_wake(ErrorCode code, std::string_view message) noexcept;
-  // Moving from here on; from what.
+  // Changes the state to moving. Returns the previous state.
   ResidencyState begin_leaving() QUIRE_REQUIRES(mutex_);
-  // After that. False where it could not, which has changed nothing.
+  // Completes an eviction after begin_leaving. Returns false if it failed, which changes nothing.
   bool stand_by_from(ResidencyState from) noexcept;
   void take_away(ResidencyState from, ResidencyState to);
   void tell() noexcept QUIRE_REQUIRES(mutex_);
@@ -142,46 +143,46 @@ class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
   bool is_away() const noexcept QUIRE_REQUIRES(mutex_);
   uint64_t num_changes() const;
 
-  // From one state to another.
+  // Change of the state that is in progress.
   struct Move {
     ResidencyState before = ResidencyState::resident;
     bool is_waking = false;
   };
-  // Who uses the weights, and how much they are to stay.
+  // Users of the weights, and the settings for eviction.
   struct Use {
     int32_t num_users = 0;
-    int32_t num_waiting = 0;  // caches that asked and have not entered
+    int32_t num_waiting = 0;  // caches that requested the weights and have not entered
     int32_t priority = 0;
     Duration idle_timeout{0};
     TimePoint last_used;
   };
-  // Attempts to bring them back, by number.
+  // Attempts to load the weights, by number.
   struct Wakes {
-    uint64_t last = 0;  // that was begun
+    uint64_t last = 0;  // last one that was started
     uint64_t failed = 0;
     ErrorCode failure = ErrorCode::ok;
     std::string failure_message;
     bool wait_for_room = false;
-    uint64_t room_seen = 0;  // by the attempt that found none
+    uint64_t room_seen = 0;  // room_changes when the last attempt found no memory
   };
 
   const std::shared_ptr<Runtime> runtime_;
   const std::unique_ptr<EvictableWeights> weights_;
   std::atomic<bool> stop_{false};
 
-  // The state, who uses it and who waits for it.
+  // Guards the state of the weights, their users and waiting caches.
   mutable Mutex mutex_;
   std::condition_variable condition_;
   ResidencyState state_ QUIRE_GUARDED_BY(mutex_);
   Move move_ QUIRE_GUARDED_BY(mutex_);
   Use use_ QUIRE_GUARDED_BY(mutex_);
   Wakes wakes_ QUIRE_GUARDED_BY(mutex_);
-  uint64_t num_changes_ QUIRE_GUARDED_BY(mutex_) = 0;  // changes of all of this
+  uint64_t num_changes_ QUIRE_GUARDED_BY(mutex_) = 0;  // number of changes of the state
   std::vector<std::shared_ptr<EngineSignal>> listeners_ QUIRE_GUARDED_BY(mutex_);
   ResidencyStats figures_ QUIRE_GUARDED_BY(mutex_);
 };
 
-// While it lives, weights that were there when it began stay.
+// Prevents the eviction of resident weights during its lifetime.
 class ResidencyGuard {
  public:
   // `residency` may be null.

@@ -141,8 +141,7 @@ class StepPlanner {
     return false;
   }
 
-  // Return the pages that num_tokens more tokens of a lane take from the pool, and those that they add to its
-  // page table.
+  // Return the pages that num_tokens more tokens of a lane take from the pool, or add to its page table.
   int32_t needed(const LaneView& lane, int32_t num_tokens) const {
     return pages_needed(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
   }
@@ -329,8 +328,7 @@ class StepPlanner {
     });
   }
 
-  // Returns the slots that the lanes of a job need to compute count(lane) more tokens; a count of -1 needs
-  // none.
+  // Returns the slots that the lanes of a job need to compute count(lane) more tokens; -1 needs none.
   template <typename Count>
   SlotCounts slots_of_rest(const Lanes& lanes, Count count) const {
     SlotCounts slots{};
@@ -517,8 +515,7 @@ class StepPlanner {
     return gates;
   }
 
-  // Records a job that lacks pages or slots. If pages suffice, the reason is the first window group with too
-  // few slots.
+  // Records a job that lacks pages or, if pages suffice, slots of the first window group with too few.
   bool block_for_pages(int32_t index, const Room& need, const Room& lack) {
     const bool gates = block(index, BlockedJob::Cause::pages, need.pages);
     for (size_t g = 0; g < num_groups() && lack.pages <= 0; ++g) {

@@ -6,8 +6,8 @@
 namespace quire {
 namespace {
 
-// How long the line waits for a cache whose turn has just ended to ask again. Between two steps the host
-// works some tenths of a millisecond; a cache that is held up longer finds another one computing.
+// How long other caches wait for a cache whose turn has just ended to ask again. Between two steps the host
+// works some tenths of a millisecond. If a cache takes longer, another one computes.
 constexpr Duration kPatience = std::chrono::milliseconds(2);
 
 bool computes(const TurnView& view) {
@@ -73,8 +73,8 @@ void TurnArbiter::charge_alone(size_t place, TimePoint now) noexcept {
   views_[place].served += seconds_of(took) / of.weight;
 }
 
-// A device computes what it is given in that order: until the end of one turn is done, the time is that
-// turn's, and the next one has not begun.
+// Charges device time. A device computes in the order of submission: until the end of one turn has been
+// computed, the time belongs to that turn, and the next turn has not begun.
 void TurnArbiter::charge(size_t place, TimePoint now) noexcept {
   for (size_t i = 0; i < views_.size(); ++i) {
     if (i == place || !computes(views_[i]) || !share_device(views_[place], views_[i])) continue;
@@ -118,7 +118,7 @@ void TurnArbiter::begin_turn(size_t place, TimePoint now) noexcept {
   }
 }
 
-// Gives the turn to those that have it now. `asking` looks itself, the others are told.
+// Grants the turn to the caches that are next. `asking` checks its own state; the others are notified.
 void TurnArbiter::hand_out(size_t asking, TimePoint now) noexcept {
   for (size_t i = 0; i < views_.size(); ++i) {
     if (views_[i].state == TurnState::returns && i != asking && places_[i]->expected <= now)
@@ -173,7 +173,7 @@ bool DeviceTurn::ask(const TurnUrgency& urgency) noexcept {
     view.served = served_after_idle(view.served, arbiter_->virtual_now(idx));
     view.state = TurnState::wants;
   }
-  // One that returns is still preferred a little; only then does it wait like the others.
+  // A cache that returns still has a small advantage in this choice. After that it waits like the others.
   arbiter_->hand_out(idx, now);
   if (view.state == TurnState::returns) {
     const bool is_first = arbiter_->is_chosen(place_);

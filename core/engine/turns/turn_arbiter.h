@@ -1,4 +1,4 @@
-// Caches of one runtime that compute on one device take turns.
+// Time slicing between caches of one runtime that compute on the same device: they take turns.
 #pragma once
 
 #include <memory>
@@ -15,66 +15,69 @@ namespace quire {
 
 class TurnArbiter;
 
-// What makes a cache urgent: the highest priority and the nearest deadline of its jobs.
+// Urgency of a cache: the highest priority and the nearest deadline of its jobs.
 struct TurnUrgency {
   int32_t priority = 0;
   TimePoint deadline = TimePoint::max();
 };
 
-// Who else computes on the devices of a cache now.
+// Other caches that compute on the same devices now.
 struct TurnNeighbours {
   bool any = false;
-  Duration shortest_turn{0};  // the usual one of the quickest of them; 0: not known
+  Duration shortest_turn{0};  // usual turn of the fastest one; 0: unknown
 };
 
-// The place of a cache in the line of its devices, from its creation to its end. Any thread may call
-// anything; only the engine's thread takes turns.
+// Entry of a cache in the arbiter, for the cache's lifetime. Thread-safe, but only the engine's thread takes
+// turns.
 class DeviceTurn {
  public:
-  // `signal` is notified when a turn that was asked for has come. Devices are told by name; none: the cache
-  // computes whenever it likes.
+  // `signal` is notified when a requested turn is granted. `devices` are names; if there are none, the cache
+  // can compute at any time.
   DeviceTurn(std::shared_ptr<TurnArbiter> arbiter, const std::vector<std::string>& devices, double weight,
              std::shared_ptr<EngineSignal> signal);
   DeviceTurn(const DeviceTurn&) = delete;
   DeviceTurn& operator=(const DeviceTurn&) = delete;
   ~DeviceTurn();
 
-  // True: the turn is this cache's until `end` or `leave`. False: it waits in the line.
+  // Requests a turn. Returns true if the cache has the turn, until `end` or `leave`; false if it must wait.
   bool ask(const TurnUrgency& urgency) noexcept;
-  // In a turn, with its last pass issued to a device that computes on its own: another cache has its turn
-  // from now on, and issues its first pass meanwhile, so that the device finds it when it is done with this
-  // one. Nothing happens where the end of another turn is still computed.
+  // Ends the exclusive part of a turn whose last pass was issued to an asynchronous device. Another cache
+  // gets its turn and issues its first pass, so that the device can start it as soon as this turn is
+  // computed. Does nothing while the end of another turn is still being computed.
   void pass_on() noexcept;
-  // The device has computed: what it took is charged. The cache is expected to ask again at once.
+  // Called when the device has computed the turn: charges its time. The cache is expected to ask again at
+  // once.
   void end() noexcept;
-  // As end, but the device computes what was issued ahead, within the same turn.
+  // Like end, but the device continues with a pass that was issued ahead, so that the next turn begins at
+  // once.
   void go_on() noexcept;
-  // In a turn: whether this cache would be the next again, after a step of its usual length.
+  // During a turn: true if this cache would also be next after a step of its usual length.
   bool stays_first() noexcept;
-  // In the middle of a turn: false where another cache is to compute first; it then waits as after `ask`.
+  // During a turn: false if another cache must compute first. This one then waits as after `ask`.
   bool may_go_on() noexcept;
-  // Whether the turn that it waits for has come.
+  // True if the cache has the turn.
   bool holds() const noexcept;
-  // It has nothing to compute.
+  // Called when there is nothing to compute.
   void leave() noexcept;
-  // For ever: a device that hangs holds up nobody else.
+  // Leaves for good, so that a hung device does not block other caches.
   void withdraw() noexcept;
-  // When to ask again without being told: another cache was expected to ask and has not; max() where never.
+  // Returns when to ask again without a notification, because a cache that was expected to ask may not have;
+  // max(): never.
   TimePoint ask_again() const noexcept;
 
   TurnNeighbours neighbours() const noexcept;
-  // How long the device has computed for the cache in its last turn.
+  // Returns how long the device computed in the last turn of this cache.
   Duration last_turn() const noexcept;
-  // Twice the weight is twice the time of a device that two caches want.
+  // With twice the weight a cache gets twice the time of a device that others want as well.
   void set_weight(double weight) noexcept;
-  double seconds() const noexcept;  // that it had its devices, in all
+  double seconds() const noexcept;  // total device time
 
  private:
   const std::shared_ptr<TurnArbiter> arbiter_;
   int32_t place_ = -1;
 };
 
-// Any thread. Takes no memory after a device_turn is made.
+// Thread-safe. Allocates memory only when a DeviceTurn is created.
 class TurnArbiter {
  public:
   explicit TurnArbiter(const Clock& clock, const TurnBounds& bounds = {}) : clock_(clock), bounds_(bounds) {}
@@ -87,9 +90,9 @@ class TurnArbiter {
     std::vector<int32_t> devices;
     double weight = 1.0;
     std::shared_ptr<EngineSignal> signal;
-    TimePoint began;     // the part of the turn that is not charged yet
-    TimePoint expected;  // to ask again by then
-    Duration turn{0};    // charged of the turn so far
+    TimePoint began;     // start of the part of the turn that is not charged yet
+    TimePoint expected;  // to ask again by this time
+    Duration turn{0};    // charged so far in this turn
     Duration last_turn{0};
     Duration usual_turn{0};
     double seconds = 0.0;
@@ -104,18 +107,19 @@ class TurnArbiter {
   void become_idle(size_t place) noexcept QUIRE_REQUIRES(mutex_);
   void hand_out(size_t asking, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
   void begin_turn(size_t place, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
-  bool is_chosen(int32_t place) const noexcept QUIRE_REQUIRES(mutex_);  // by the last `hand_out`
+  bool is_chosen(int32_t place) const noexcept QUIRE_REQUIRES(mutex_);  // by the last hand_out
   int32_t device_index(const std::string& name) QUIRE_REQUIRES(mutex_);
   double virtual_now(size_t place) const noexcept QUIRE_REQUIRES(mutex_);
 
   const Clock& clock_;
   const TurnBounds bounds_;
-  // The line of every device: who computes, who waits, what each has had.
+  // Guards the state of all caches and devices.
   mutable Mutex mutex_;
   std::vector<std::string> devices_ QUIRE_GUARDED_BY(mutex_);
-  std::vector<double> virtual_times_ QUIRE_GUARDED_BY(mutex_);  // of devices: when the last turn began
+  // of devices: virtual time when the last turn began
+  std::vector<double> virtual_times_ QUIRE_GUARDED_BY(mutex_);
   std::vector<TurnView> views_ QUIRE_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Place>> places_ QUIRE_GUARDED_BY(mutex_);  // as views_
+  std::vector<std::unique_ptr<Place>> places_ QUIRE_GUARDED_BY(mutex_);  // same order as views_
   std::vector<int32_t> scratch_ QUIRE_GUARDED_BY(mutex_);
   std::vector<int32_t> chosen_ QUIRE_GUARDED_BY(mutex_);
 };

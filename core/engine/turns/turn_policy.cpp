@@ -10,7 +10,7 @@ bool contends(const TurnView& cache) {
   return cache.state == TurnState::wants || cache.state == TurnState::returns;
 }
 
-// How far it is ahead of the one that had least, of those that it shares a device with.
+// Returns how far a cache is ahead of the least served cache that shares a device with it.
 double lead_of(const TurnView& cache, gsl::span<const TurnView> caches) {
   double lead = 0.0;
   for (const TurnView& other : caches) {
@@ -20,7 +20,7 @@ double lead_of(const TurnView& cache, gsl::span<const TurnView> caches) {
   return lead;
 }
 
-// The lower comes first.
+// Returns the sort key of a cache. The smallest comes first.
 auto rank_of(const TurnView& cache, gsl::span<const TurnView> caches, const TurnBounds& bounds) {
   const bool is_beyond = lead_of(cache, caches) > bounds.max_lead;
   const double slice = cache.state == TurnState::returns ? bounds.slice : 0.0;
@@ -28,7 +28,7 @@ auto rank_of(const TurnView& cache, gsl::span<const TurnView> caches, const Turn
                     cache.served - slice);
 }
 
-// Whether a device of it is taken by one that computes, or is kept for one that ranks higher.
+// True if one of the cache's devices is in use by a computing cache or reserved for one of higher rank.
 bool is_kept_from(const TurnView& cache, gsl::span<const TurnView> caches, gsl::span<const int32_t> higher) {
   const auto keeps = [&](const TurnView& other) { return share_device(cache, other); };
   return std::any_of(

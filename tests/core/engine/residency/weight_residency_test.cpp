@@ -150,7 +150,8 @@ TEST_F(WeightResidencyTest, AnIdleModelIsEvictedForAnotherAndLogged) {
   EXPECT_EQ(second->result().new_tokens, 4);
   EXPECT_EQ(a.residency->state(), ResidencyState::standing_by);
   EXPECT_EQ(a.residency->figures().evictions, 1U);
-  EXPECT_NE(log.find("the weights of a leave card for the weights of b"), std::string::npos) << log;
+  EXPECT_NE(log.find("the weights of a are evicted from card for the weights of b"), std::string::npos)
+      << log;
   const auto third = a.submit();
   a.run();
   threads.run_one();
