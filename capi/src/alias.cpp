@@ -12,7 +12,7 @@
 namespace quire::capi {
 
 void AliasTargets::exchange(Target target) {
-  Target old;  // goes outside of the lock
+  Target old;  // destroyed after the lock is released
   const MutexLock lock(mutex_);
   if (first_ != nullptr && first_ != target) ++num_swaps_;
   old = std::exchange(first_, std::move(target));
@@ -21,7 +21,8 @@ void AliasTargets::exchange(Target target) {
 void AliasTargets::add_fallback(Target target) {
   const MutexLock lock(mutex_);
   if (fallbacks_.size() == kMaxFallbacks) {
-    throw Error(ErrorCode::capacity, "the alias has {} fallbacks, which is the limit", kMaxFallbacks);
+    throw Error(ErrorCode::capacity,
+                "cache: the alias has {} fallbacks, which is the limit; clear them first", kMaxFallbacks);
   }
   fallbacks_.push_back(std::move(target));
 }
@@ -73,7 +74,7 @@ using quire::ErrorCode;
 
 namespace {
 
-// Reasons that lie with one cache: another may take the job.
+// Returns true if the reason concerns one cache only, so that another may accept the job.
 bool may_fit_elsewhere(ErrorCode code) {
   switch (code) {
     case ErrorCode::not_found:
@@ -93,14 +94,14 @@ bool may_fit_elsewhere(ErrorCode code) {
 quire_job* submit_to(const AliasObject& alias, const AliasTargets::Target& target,
                      quire_job_request* request) {
   if (target == nullptr)
-    throw Error(ErrorCode::not_found, "there is no cache behind the alias \"{}\"",
+    throw Error(ErrorCode::not_found, "alias: \"{}\" has no cache; set one first",
                 quire::printable(alias.name));
   quire::JobRequest job = read_request(request, *target, Counts::for_kind);
   const quire::JobKind kind = job.kind;
   return make_handle<quire_job>(target, target->cache->submit(std::move(job)), kind);
 }
 
-// To the first of the chain that takes it. Throws what the first of all said.
+// Submits to the first cache of the chain that accepts the job. If none does, throws the first one's error.
 quire_job* submit_in_turn(AliasObject& alias, const std::vector<AliasTargets::Target>& chain,
                           quire_job_request* request) {
   std::optional<Error> refusal;
@@ -117,7 +118,7 @@ quire_job* submit_in_turn(AliasObject& alias, const std::vector<AliasTargets::Ta
   throw Error(*refusal);
 }
 
-// One of the alias's runtime that takes jobs.
+// Returns a cache of the alias's runtime that accepts jobs.
 AliasTargets::Target target_argument(const AliasObject& alias, quire_cache* cache) {
   AliasTargets::Target target = Pinned(cache, "cache")->share;
   if (target->model->runtime != alias.runtime)
@@ -133,7 +134,7 @@ quire_alias* quire_alias_create(quire_runtime* runtime, const char* text, size_t
   return guard(error, static_cast<quire_alias*>(nullptr), [&] {
     constexpr size_t kMaxBytes = 256;
     std::string name = short_text_argument(text, text_len, kMaxBytes, "name");
-    if (name.empty()) throw Error(ErrorCode::invalid_argument, "name: it is empty");
+    if (name.empty()) throw Error(ErrorCode::invalid_argument, "name: it is empty; an alias needs one");
     return make_handle<quire_alias>(Pinned(runtime, "runtime")->share, std::move(name));
   });
 }
@@ -168,13 +169,13 @@ int32_t quire_alias_clear_fallbacks(quire_alias* alias, quire_error** error) {
 quire_job* quire_alias_submit(quire_alias* alias, quire_job_request* request, quire_error** error) {
   return guard(error, static_cast<quire_job*>(nullptr), [&] {
     const Pinned pinned(alias, "alias");
-    const Pinned pinned_request(request, "request");  // whatever is behind the alias
+    const Pinned pinned_request(request, "request");  // checked even if the alias has no cache
     for (;;) {
       const std::vector<AliasTargets::Target> chain = pinned->targets.chain();
       try {
         return submit_in_turn(*pinned, chain, request);
       } catch (const Error& refusal) {
-        // It was exchanged while the job was on its way.
+        // The cache was exchanged during the submission: try again with the new one.
         if (refusal.code() != ErrorCode::closed || pinned->targets.is_first(chain.front())) throw;
       }
     }

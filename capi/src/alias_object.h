@@ -1,4 +1,4 @@
-// The object of a quire_alias.
+// Object of a quire_alias.
 #pragma once
 
 #include <memory>
@@ -11,20 +11,20 @@
 
 namespace quire::capi {
 
-// The caches that a name stands for: the one behind it, then its fallbacks. Any thread.
+// Caches of an alias: the current one, then its fallbacks. Thread-safe.
 class AliasTargets {
  public:
-  using Target = std::shared_ptr<const CacheShare>;  // null: there is none
+  using Target = std::shared_ptr<const CacheShare>;  // null: none is set
   static constexpr size_t kMaxFallbacks = 16;
 
-  // The one that was there goes without a wait.
+  // Sets the current cache. Does not wait for the old one.
   void exchange(Target target);
-  // Throws ErrorCode::capacity.
+  // Throws ErrorCode::capacity if there are kMaxFallbacks.
   void add_fallback(Target target);
   void clear_fallbacks();
-  // In the order in which they are tried; the first may be null.
+  // Returns the caches in the order in which they are tried. The first may be null.
   std::vector<Target> chain() const;
-  // Whether the cache behind the name is still this one.
+  // True if `target` is still the current cache.
   bool is_first(const Target& target) const;
   void note_fallback(std::string reason);
 

@@ -1,4 +1,4 @@
-// Checks of what callers pass in, and the one way results reach their memory.
+// Checks of arguments, and writing of results to the caller's memory.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@
 
 namespace quire::capi {
 
-// `length` elements at `data`, or an empty span; ErrorCode::invalid_argument for NULL with a length and for a
-// length that no memory has.
+// Returns `length` elements at `data`, or an empty span. Throws ErrorCode::invalid_argument for NULL with a
+// length, and for a length that exceeds the address space.
 template <typename T>
 gsl::span<const T> array_argument(const T* data, size_t length, std::string_view name) {
   if (length == 0) return {};
   if (data == nullptr) throw Error(ErrorCode::invalid_argument, "{}: NULL with a length of {}", name, length);
   if (length > static_cast<size_t>(PTRDIFF_MAX) / sizeof(T)) {
-    throw Error(ErrorCode::invalid_argument, "{}: a length of {} is more than any memory has", name, length);
+    throw Error(ErrorCode::invalid_argument, "{}: a length of {} exceeds the address space", name, length);
   }
   return {data, length};
 }
@@ -34,7 +34,8 @@ inline std::string_view text_argument(const char* text, size_t text_len, std::st
   return {span.data(), span.size()};
 }
 
-// A text that the operating system will take as a zero-terminated string.
+// Returns a text that is passed to the operating system as a zero-terminated string; throws if it contains a
+// zero byte.
 std::string_view c_text_argument(const char* text, size_t text_len, std::string_view what);
 
 template <typename T>
@@ -45,33 +46,34 @@ requires std::is_integral_v<T> T range_argument(T value, T min, T max, std::stri
   return value;
 }
 
-// The element of a list that has any.
+// Returns an element of a list that is not empty.
 template <typename List>
 const auto& element_argument(const List& of, int32_t idx, std::string_view name) {
   return of[static_cast<size_t>(range_argument(idx, 0, gsl::narrow<int32_t>(of.size()) - 1, name))];
 }
 
-// Finite and in range.
+// Returns the value if it is finite and in range.
 float number_argument(double value, double min, double max, std::string_view name);
 
 inline bool flag_argument(int32_t value, std::string_view name) {
   return range_argument(value, 0, 1, name) != 0;
 }
 
-// UTF-8 of at most max_bytes.
+// Returns UTF-8 text of at most max_bytes.
 std::string short_text_argument(const char* text, size_t text_len, size_t max_bytes, std::string_view name);
-// The name of a namespace.
+// Returns the name of a namespace.
 std::string namespace_argument(const char* text, size_t text_len);
-// Of a namespace.
+// Returns the weight of a namespace or a cache.
 double weight_argument(double weight);
 
-// A negative timeout never passes; what is added to a time stays in range.
+// Returns a timeout. A negative one never expires; long ones are limited, so that adding them to a time does
+// not overflow.
 inline Duration timeout_argument(int64_t timeout_ns) {
   constexpr int64_t kForever = int64_t{1'000'000'000} * 60 * 60 * 24 * 365 * 30;  // thirty years
   return Duration(timeout_ns < 0 ? kForever : std::min(timeout_ns, kForever));
 }
 
-// What a wait answers: 1, or why there is nothing to answer with.
+// Returns the result of a wait function: 1, or the reason why there is nothing to return.
 inline int32_t wait_result(WaitEnd end) {
   switch (end) {
     case WaitEnd::ready:
@@ -85,13 +87,13 @@ inline int32_t wait_result(WaitEnd end) {
   }
 }
 
-// Nanoseconds from now, 0 for none.
+// Returns nanoseconds from now; 0: none.
 inline Duration deadline_argument(int64_t deadline_ns, std::string_view name = "deadline_ns") {
   if (deadline_ns < 0) throw Error(ErrorCode::invalid_argument, "{}: {} is negative", name, deadline_ns);
   return std::min(Duration(deadline_ns), timeout_argument(-1));
 }
 
-// Where a result goes. Constructed before any work, so that a bad buffer costs none.
+// Destination of a result. Constructed before any work, so that an invalid buffer is reported early.
 template <typename T>
 class OutArgument {
  public:
@@ -102,7 +104,7 @@ class OutArgument {
   }
 
   bool fits(size_t size) const { return size <= capacity_; }
-  // All of the result where there is room for it, else nothing; the size of the result either way.
+  // Writes the whole result if it fits, otherwise nothing. Returns the size of the result in both cases.
   int64_t write(gsl::span<const T> result) const {
     if (fits(result.size())) std::copy(result.begin(), result.end(), data_);
     return static_cast<int64_t>(result.size());

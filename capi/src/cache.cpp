@@ -25,7 +25,8 @@ quire::ModelCacheOptions cache_options(quire_cache_options* options) {
   return engine_options(options == nullptr ? CacheSettings{} : Pinned(options, "options")->read());
 }
 
-// By the arithmetic that takes them. A model without weights is planned for the device it was meant for.
+// Returns the bytes of a cache, computed like its allocation. A model without weights is planned for the
+// device given in its options.
 uint64_t required_bytes(const ModelShare& model, const quire::ModelCacheOptions& options) {
   const std::shared_ptr<quire::Device> device =
       model.model->is_loaded() ? model.model->transformer()->stages.front().device
@@ -43,13 +44,15 @@ std::function<void(quire::NamespaceQuota&)> quota_change(int32_t quota, int32_t 
 int32_t follow_pages(const CacheShare& cache, quire_queue* queue, quire::PageFollowing following) {
   const Pinned pinned(queue, "queue");
   if (pinned->share.runtime != cache.model->runtime)
-    throw quire::Error(quire::ErrorCode::invalid_argument, "queue: is of another runtime than the cache");
+    throw quire::Error(
+        quire::ErrorCode::invalid_argument,
+        "queue: it belongs to another runtime than the cache; create it with the cache's runtime");
   following.queue = pinned->share.events;
   cache.cache->follow_pages(std::move(following));
   return 1;
 }
 
-// Runs `read` on the cache.
+// Calls `read` with the cache.
 template <typename Result, typename Read>
 Result get(quire_cache* cache, quire_error** error, Result failure, Read&& read) noexcept {
   return guard(error, failure, [&]() -> Result { return read(*Pinned(cache, "cache")->share); });
@@ -62,8 +65,8 @@ quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options
     const std::shared_ptr<const ModelShare> share = Pinned(model, "model")->share;
     const quire::ModelCacheOptions settings = cache_options(options);
     refuse_in_callback("quire_cache_create");
-    const MayWait may_wait;       // nothing stays where there is no handle to be had
-    share->model->transformer();  // refuses a model without weights in its own words
+    const MayWait may_wait;       // a cache whose handle cannot be created is closed here
+    share->model->transformer();  // throws its own error for a model without weights
     CacheShare parts;
     parts.model = share;
     quire::CacheByRoom made_by_room =

@@ -1,4 +1,4 @@
-// The object of a quire_cache.
+// Object of a quire_cache.
 #pragma once
 
 #include <memory>
@@ -9,20 +9,20 @@
 
 namespace quire::capi {
 
-// A cache with all it needs. Shared by the handle and by the handles of its jobs.
+// A cache and everything it needs. Shared by its handle and the handles of its jobs.
 struct CacheShare {
   std::shared_ptr<const ModelShare> model;
   std::shared_ptr<Engine> cache;
   int32_t kv_format = QUIRE_KV_F16;
-  std::string name;  // in metrics; empty: its number in the runtime
+  std::string name;  // label in metrics; empty: its number in the runtime
 };
 
-// Whoever drops the last reference tells the engine's thread to stop. A share made here waits for that, which
-// takes as long as the step in progress, only where the current thread may wait; else the thread ends by
-// itself.
+// Creates the shared state of a cache. Dropping the last reference stops the engine's thread. It waits for
+// that, which takes as long as the running step, only if the current thread has a MayWait; otherwise the
+// thread ends by itself.
 std::shared_ptr<const CacheShare> share_cache(CacheShare parts);
 
-// While it lives, the current thread may wait for an engine to stop.
+// During its lifetime, the current thread may wait for an engine to stop.
 class MayWait {
  public:
   MayWait() noexcept;

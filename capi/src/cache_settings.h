@@ -1,4 +1,4 @@
-// From the settings of a quire_cache_options to the engine's options.
+// Converts the settings of a quire_cache_options to the engine's options.
 #pragma once
 
 #include "capi/src/options_objects.h"
@@ -8,10 +8,10 @@ namespace quire::capi {
 
 ModelCacheOptions engine_options(const CacheSettings& settings);
 
-// The QUIRE_KV_* of the formats that a cache has.
+// Returns the QUIRE_KV_* constant of a cache's formats.
 int32_t kv_format_of(const ModelCacheOptions& options);
 
-// The one that a QUIRE_QUOTA_* names.
+// Returns the limit that a QUIRE_QUOTA_* constant names.
 int32_t& limit_of(NamespaceQuota& quotas, int32_t quota);
 
 }  // namespace quire::capi

@@ -1,11 +1,11 @@
-// Knows whether the current thread is inside a callback of the host.
+// Tracks whether the current thread is inside a callback of the host.
 #pragma once
 
 #include <string_view>
 
 namespace quire::capi {
 
-// Lives while a callback of the host runs on this thread.
+// Marks the current thread during a callback of the host.
 class CallbackScope {
  public:
   CallbackScope() noexcept;
@@ -14,8 +14,8 @@ class CallbackScope {
   ~CallbackScope();
 };
 
-// Throws ErrorCode::reentrant inside a callback. For what waits, or joins a thread that may be waiting for
-// the callback to return.
+// Throws ErrorCode::reentrant inside a callback. Called by functions that wait, or join a thread that may be
+// waiting for the callback to return.
 void refuse_in_callback(std::string_view what);
 
 }  // namespace quire::capi

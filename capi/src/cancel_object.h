@@ -1,4 +1,4 @@
-// The object of a quire_cancel.
+// Object of a quire_cancel.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,10 @@ struct HandleTraits<quire_cancel> {
   static constexpr HandleType type = HandleType::cancel;
 };
 
-// The switch of an optional parameter: null for NULL.
+// Returns the switch of an optional parameter, or null for NULL.
 std::shared_ptr<CancelSwitch> cancel_argument(quire_cancel* cancel);
-// The two parameters of every wait; refuses to wait in a callback, where `what` is not allowed.
+// Converts the two parameters of every waiting function. Throws if it would wait inside a callback; `what`
+// names the function.
 Wait wait_argument(int64_t timeout_ns, quire_cancel* cancel, std::string_view what);
 
 }  // namespace quire::capi

@@ -37,7 +37,8 @@ RenderedChat render(const ChatTemplateObject& chat, std::string_view text) {
   return quire::render_chat(chat.share(), text, quire::CallArguments::as_given);
 }
 
-// Parts in turns, the first of the template.
+// Returns the sizes of the parts, alternately from the template and from the input, beginning with the
+// template.
 std::vector<int64_t> segment_sizes(const RenderedChat& rendered) {
   std::vector<int64_t> sizes;
   size_t begin = 0;
@@ -63,7 +64,7 @@ quire_chat_template* quire_chat_template_open(const char* text, size_t text_len,
     const std::string path(c_text_argument(text, text_len, "text"));
     const quire::FileSystem& files = quire::posix_file_system();
     if (!files.is_directory(path)) {
-      throw Error(ErrorCode::not_found, "{}: no model directory", quire::printable(path, 4096));
+      throw Error(ErrorCode::not_found, "{}: not a model directory", quire::printable(path, 4096));
     }
     return make_handle<quire_chat_template>(
         quire::with_own_settings(TemplateSet::load(quire::chat::read_chat_files(files, path), path)));

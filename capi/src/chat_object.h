@@ -1,4 +1,4 @@
-// The object of a quire_chat_template.
+// Object of a quire_chat_template.
 #pragma once
 
 #include <memory>

@@ -30,7 +30,7 @@ ConstraintKind kind_argument(int32_t kind) {
   }
 }
 
-// The bytes of the words, the lowest first, whatever the machine's order is.
+// Returns the bytes of the words, the lowest first, on machines of any byte order.
 std::vector<uint8_t> bytes_of(const TokenBits& mask) {
   std::vector<uint8_t> bytes;
   bytes.reserve(mask.size() * sizeof(uint32_t));

@@ -1,4 +1,4 @@
-// The object of a quire_constraint and a quire_matcher.
+// Objects of a quire_constraint and a quire_matcher.
 #pragma once
 
 #include <memory>

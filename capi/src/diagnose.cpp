@@ -10,10 +10,10 @@ using namespace quire::capi;
 
 namespace {
 
-// A device opened for a look, as a runtime with no options opens it.
+// A device, opened with the options of a runtime without options.
 struct DeviceReport {
   std::string name;
-  std::string refusal;  // empty where it can be used; then the rest counts
+  std::string refusal;  // empty if it can be used; then the other fields are set
   std::string kernels;
   quire::kernels::DeviceInfo info;
 };

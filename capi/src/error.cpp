@@ -35,16 +35,17 @@ QUIRE_SAME_CODE(DEADLINE_TOO_SHORT, deadline_too_short);
 namespace quire::capi {
 namespace {
 
-// A token of the right type whose slot lies beyond the table: never live, recognised by its value.
+// Token of the right type with a slot beyond the table: never a live handle, recognised by its value.
 constexpr uint64_t kOutOfMemoryToken = uint64_t{0x41} << 56 | 0xffffff;
 constexpr std::string_view kOutOfMemoryMessage = "out of host memory";
-constexpr std::string_view kBadHandleMessage = "error: not a live quire_error: freed, or never one";
+constexpr std::string_view kBadHandleMessage =
+    "error: not a live quire_error: it was freed, or never was one";
 
 bool is_out_of_memory_error(quire_error* error) noexcept {
   return token_of(error) == kOutOfMemoryToken;
 }
 
-// Error functions work in a child of fork() too, and cannot fail, so they do without the guard.
+// Error functions must also work in a child of fork() and cannot fail, so they do not use guard().
 class PinnedError {
  public:
   explicit PinnedError(quire_error* error) noexcept
@@ -67,7 +68,7 @@ std::string_view message_of(quire_error* error) noexcept {
   if (error == nullptr) return "";
   if (is_out_of_memory_error(error)) return kOutOfMemoryMessage;
   const PinnedError pinned(error);
-  // Borrowed beyond the pin: the caller keeps the error alive.
+  // The text outlives the pin: the caller keeps the error alive.
   return pinned.get() == nullptr ? kBadHandleMessage : std::string_view(pinned.get()->message);
 }
 

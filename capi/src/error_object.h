@@ -1,4 +1,4 @@
-// The object of a quire_error.
+// Object of a quire_error.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ErrorObject final : Object {
       : code(the_code), message(std::move(the_message)), retry_after_ns(the_retry_after_ns) {}
   const ErrorCode code;
   const std::string message;
-  const int64_t retry_after_ns;  // -1 where nobody can tell
+  const int64_t retry_after_ns;  // -1 if unknown
 };
 
 template <>
@@ -23,8 +23,8 @@ struct HandleTraits<quire_error> {
   static constexpr HandleType type = HandleType::error;
 };
 
-// *error = a new error; nothing where error is NULL. Where there is no memory for one, *error is a ready-made
-// ErrorCode::out_of_memory that may be freed like any other, any number of times.
+// Sets *error to a new error; does nothing if `error` is NULL. If memory is short, sets it to a static
+// ErrorCode::out_of_memory, which may be freed like any other error, any number of times.
 void set_error(quire_error** error, ErrorCode code, std::string_view message,
                int64_t retry_after_ns = -1) noexcept;
 

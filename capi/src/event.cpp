@@ -36,13 +36,13 @@ QUIRE_SAME_VALUE(FINISH_LOOP, FinishReason::loop);
 
 namespace {
 
-// Runs `read` on the event.
+// Calls `read` with the event.
 template <typename Result, typename Read>
 Result get(quire_event* event, quire_error** error, Result failure, Read&& read) noexcept {
   return guard(error, failure, [&]() -> Result { return read(Pinned(event, "event")->event); });
 }
 
-// Borrowed beyond the pin: the caller keeps the event alive.
+// Returns a text of the event. It outlives the pin: the caller keeps the event alive.
 template <typename Read>
 const char* borrow_text(quire_event* event, size_t* out_len, quire_error** error, Read&& read) noexcept {
   if (out_len != nullptr) *out_len = 0;
@@ -65,7 +65,7 @@ const char* borrow_part(quire_event* event, size_t* out_len, quire_error** error
   });
 }
 
-// One value of each entry of all rows, in one row after another.
+// Returns one member of all entries, row after row.
 template <typename T>
 std::vector<T> flatten(const quire::Event& event, T quire::TokenLogProb::*member) {
   std::vector<T> values;

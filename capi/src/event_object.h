@@ -1,4 +1,4 @@
-// The object of a quire_event.
+// Object of a quire_event.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 namespace quire::capi {
 
 struct EventObject final : Object {
-  Event event;  // constant once the handle was given out
+  Event event;  // constant once the handle was returned
 };
 
 template <>
@@ -18,8 +18,8 @@ struct HandleTraits<quire_event> {
   static constexpr HandleType type = HandleType::event;
 };
 
-// A handle made before its event is taken from a job or queue, so that a taken event cannot be lost for want
-// of memory.
+// Handle created before its event is taken from a job or queue, so that a lack of memory cannot lose a taken
+// event.
 class PendingEvent {
  public:
   PendingEvent() : handle_(make_handle<quire_event>()) {}
@@ -29,7 +29,7 @@ class PendingEvent {
     if (handle_ != nullptr) Pinned(handle_, "event").close("event");
   }
 
-  // The handle, now the caller's.
+  // Returns the handle with its event; the caller then owns it.
   quire_event* give(Event&& event) noexcept {
     Pinned(handle_, "event")->event = std::move(event);
     return std::exchange(handle_, nullptr);

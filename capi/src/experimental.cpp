@@ -12,13 +12,13 @@ using quire::Model;
 
 namespace {
 
-// Throws where the device cannot be used.
+// Throws if the device cannot be used.
 std::shared_ptr<quire::Device> usable_device(quire_runtime* runtime, int32_t device_idx) {
   const Pinned pinned(runtime, "runtime");
   return pinned->share->devices().open(pinned->share->device_at(device_idx).name);
 }
 
-// Runs `read` on the model.
+// Calls `read` with the model.
 template <typename Read>
 int64_t get(quire_model* model, quire_error** error, Read&& read) noexcept {
   return guard(error, int64_t{-1},

@@ -12,7 +12,7 @@ namespace {
 constinit std::atomic<bool> tripped{false};
 constinit std::atomic<bool> installed{false};
 
-// The table is locked over the fork, so that the child can still make error objects.
+// Locks the table during the fork, so that the child can still create error objects.
 void before_fork() {
   HandleTable::instance().lock();
 }
@@ -34,7 +34,7 @@ void install_fork_guard() {
   const bool done = !mine || pthread_atfork(before_fork, in_parent, in_child) == 0;
   if (done) installed.store(true, std::memory_order_release);
   table.unlock();
-  if (!done) throw Error(ErrorCode::out_of_memory, "no memory to watch for fork()");
+  if (!done) throw Error(ErrorCode::out_of_memory, "no memory to install the handlers for fork()");
 }
 
 bool fork_guard_tripped() noexcept {

@@ -1,10 +1,11 @@
-// Knows whether this process is a child of fork() that inherited live handles. Its threads and locks are gone
-// there, so nothing that a handle stands for may be touched.
+// Detects a child process of fork() that inherited live handles. Their threads and locks do not exist there,
+// so the objects must not be used.
 #pragma once
 
 namespace quire::capi {
 
-// Begins to watch; called when the first handle is made. Throws ErrorCode::out_of_memory where it cannot.
+// Installs the fork handlers; called when the first handle is created. Throws ErrorCode::out_of_memory if
+// that fails.
 void install_fork_guard();
 
 bool fork_guard_tripped() noexcept;

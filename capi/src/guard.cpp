@@ -41,7 +41,7 @@ void report_exception(quire_error** error) noexcept {
   } catch (const std::bad_alloc&) {
     set_error(error, ErrorCode::out_of_memory, "out of host memory");
   } catch (const std::length_error&) {
-    set_error(error, ErrorCode::out_of_memory, "out of host memory: a size is beyond what can be had");
+    set_error(error, ErrorCode::out_of_memory, "out of host memory: a requested size is too large");
   } catch (const std::exception& failure) {
     set_error(error, ErrorCode::internal, failure.what());
   } catch (...) {
@@ -51,13 +51,13 @@ void report_exception(quire_error** error) noexcept {
 
 void refuse_handle(uint64_t token, HandleType expected, std::string_view name) {
   const char* const wanted = handle_type_name(expected);
-  if (token == 0) throw Error(ErrorCode::invalid_argument, "{}: NULL where a {} is required", name, wanted);
+  if (token == 0) throw Error(ErrorCode::invalid_argument, "{}: NULL, but a {} is required", name, wanted);
   const HandleType actual = HandleTable::instance().type_of(token);
   if (actual != HandleType::none && actual != expected) {
-    throw Error(ErrorCode::bad_handle, "{}: a {} where a {} is required", name, handle_type_name(actual),
+    throw Error(ErrorCode::bad_handle, "{}: a {}, but a {} is required", name, handle_type_name(actual),
                 wanted);
   }
-  throw Error(ErrorCode::bad_handle, "{}: not a live {}: freed, or never one", name, wanted);
+  throw Error(ErrorCode::bad_handle, "{}: not a live {}: it was freed, or never was one", name, wanted);
 }
 
 }  // namespace quire::capi

@@ -1,4 +1,4 @@
-// The only try and catch of the library's edge: every entry of the C interface runs inside guard().
+// Exception boundary of the library: every function of the C interface runs inside guard().
 #pragma once
 
 #include <pthread.h>
@@ -11,8 +11,8 @@
 
 namespace quire::capi {
 
-// Puts off pthread_cancel while a call runs: unwinding a cancelled thread through noexcept frames would end
-// the process.
+// Defers pthread_cancel during a call: unwinding a cancelled thread through noexcept frames would end the
+// process.
 class CancellationOff {
  public:
   CancellationOff() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &previous_); }
@@ -27,18 +27,20 @@ class CancellationOff {
   int previous_ = PTHREAD_CANCEL_ENABLE;
 };
 
-// Tests put a function here that throws, to see that nothing an entry may throw leaves it. NULL otherwise.
+// Set by tests to a function that throws, to check that no exception leaves an entry function. Otherwise
+// NULL.
 using EntryHook = void (*)();
 void set_entry_hook(EntryHook hook) noexcept;
 
-// Before each body: throws ErrorCode::forked in a child of fork(), and what the hook of a test throws.
+// Called before each body. Throws ErrorCode::forked in a child of fork(), and the exceptions of a test's
+// hook.
 void enter();
 
-// Inside a catch block: turns the exception in flight into an error object.
+// Converts the current exception to an error object. Called inside a catch block.
 void report_exception(quire_error** error) noexcept;
 
-// Runs the body of an entry. *error is NULL on success and an object on failure, and then `failure` is
-// returned.
+// Runs the body of an entry function. Sets *error to NULL on success. On failure sets it to an error object
+// and returns `failure`.
 template <typename Result, typename Body>
 Result guard(quire_error** error, Result failure, Body&& body) noexcept {
   const CancellationOff cancellation_off;
@@ -55,7 +57,8 @@ Result guard(quire_error** error, Result failure, Body&& body) noexcept {
 // True in a child of fork() that inherited live handles.
 bool in_forked_child() noexcept;
 
-// The whole of a free function: ends the handle. `before` runs while it is still alive and may refuse.
+// Implements a free function: closes the handle. `before` runs while the handle is still alive and may throw
+// to refuse.
 template <typename Handle, typename Before>
 int32_t free_handle(Handle* handle, quire_error** error, Before&& before) noexcept {
   if (handle == nullptr || in_forked_child()) {

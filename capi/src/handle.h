@@ -1,4 +1,4 @@
-// Typed access to the handle table: which object is of which C type.
+// Typed access to the handle table: maps C types to objects.
 #pragma once
 
 #include <memory>
@@ -25,14 +25,14 @@ uint64_t token_of(Handle* handle) noexcept {
   return reinterpret_cast<uint64_t>(handle);
 }
 
-// Throws ErrorCode::invalid_argument for NULL and ErrorCode::bad_handle else, naming the parameter.
+// Throws ErrorCode::invalid_argument for NULL, otherwise ErrorCode::bad_handle, naming the parameter.
 [[noreturn]] void refuse_handle(uint64_t token, HandleType expected, std::string_view name);
 
-// An object kept alive for the length of a call.
+// Keeps an object alive during a call.
 template <typename Handle>
 class Pinned {
  public:
-  // `name` is the parameter's, for the message.
+  // `name`: name of the parameter, for error messages.
   Pinned(Handle* handle, std::string_view name) : token_(token_of(handle)) {
     constexpr HandleType type = HandleTraits<Handle>::type;
     object_ = static_cast<ObjectOf<Handle>*>(HandleTable::instance().pin(token_, type));
@@ -45,7 +45,7 @@ class Pinned {
   ObjectOf<Handle>* operator->() const { return object_; }
   ObjectOf<Handle>& operator*() const { return *object_; }
 
-  // Ends the handle; ErrorCode::bad_handle where another thread did so between the pin and now.
+  // Closes the handle. Throws ErrorCode::bad_handle if another thread closed it after it was pinned.
   void close(std::string_view name) {
     if (!HandleTable::instance().close(token_)) refuse_handle(token_, HandleTraits<Handle>::type, name);
   }
@@ -55,7 +55,7 @@ class Pinned {
   ObjectOf<Handle>* object_;
 };
 
-// A new handle for a new object.
+// Creates an object and returns its new handle.
 template <typename Handle, typename... Args>
 Handle* make_handle(Args&&... args) {
   if constexpr (HandleTraits<Handle>::type != HandleType::error) install_fork_guard();

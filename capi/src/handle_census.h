@@ -1,4 +1,4 @@
-// How many handles made from one runtime are alive, by type.
+// Counts the live handles that were created from one runtime, by type.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 
 namespace quire::capi {
 
-// Any thread.
+// Thread-safe.
 class HandleCensus {
  public:
   void add(HandleType type, int64_t change) noexcept { alive_[static_cast<size_t>(type)] += change; }
-  // "1 quire_model, 3 quire_job"; empty where none is alive.
+  // Returns text such as "1 quire_model, 3 quire_job"; empty if no handle is alive.
   std::string describe() const;
 
  private:
   std::array<std::atomic<int64_t>, kNumHandleTypes> alive_{};
 };
 
-// Counts one handle for as long as its object lives.
+// Counts one handle during the lifetime of its object.
 class CensusEntry {
  public:
   CensusEntry(std::shared_ptr<HandleCensus> census, HandleType type)

@@ -16,7 +16,7 @@ constexpr uint32_t kTypeShift = 56;
 static_assert(kNumHandleTypes <= kTypeMask + 1);
 static_assert(HandleTable::kMaxSlots <= uint32_t{1} << kSlotBits);
 
-// State of a slot: [ generation 32 | closed 1 | pins 31 ]. The handle itself holds one pin until it is freed.
+// State of a slot: [ generation 32 | closed 1 | pins 31 ]. The handle itself has one pin until it is freed.
 constexpr uint64_t kClosed = uint64_t{1} << 31;
 constexpr uint64_t kPinsMask = kClosed - 1;
 constexpr uint32_t kStateGenerationShift = 32;
@@ -40,7 +40,7 @@ uint32_t slot_of(uint64_t token) noexcept {
   return static_cast<uint32_t>(token & ((1U << kSlotBits) - 1));
 }
 
-// Scatters the first generations of neighbouring slots (the finaliser of MurmurHash3).
+// Scatters the first generations of neighbouring slots (finaliser of MurmurHash3).
 uint32_t first_generation(uint32_t slot_idx) noexcept {
   uint32_t h = slot_idx + 0x9e3779b9U;
   h = (h ^ (h >> 16)) * 0x85ebca6bU;
@@ -79,7 +79,7 @@ const char* handle_type_name(HandleType type) noexcept {
 
 struct HandleTable::Slot {
   std::atomic<uint64_t> state{0};
-  Object* object = nullptr;  // written while nobody can pin the slot
+  Object* object = nullptr;  // written while no thread can pin the slot
   HandleType type = HandleType::none;
   uint32_t next_free = kNoSlot;  // guarded by mutex_
 };
@@ -106,7 +106,7 @@ uint32_t HandleTable::take_slot() {
     throw Error(ErrorCode::out_of_memory, "{} handles are alive, which is the limit; free some", kMaxSlots);
   }
   if (num_slots_ % kChunkSlots == 0) {
-    auto* const chunk = new Slot[kChunkSlots];  // never given back
+    auto* const chunk = new Slot[kChunkSlots];  // never freed
     for (uint32_t i = 0; i < kChunkSlots; ++i) {
       const uint64_t generation = first_generation(num_slots_ + i);
       chunk[i].state.store(generation << kStateGenerationShift | kClosed, std::memory_order_relaxed);
@@ -152,7 +152,7 @@ void HandleTable::unpin(uint64_t token) noexcept {
 void HandleTable::release(uint64_t token, Slot& slot) noexcept {
   const uint64_t before = slot.state.fetch_sub(1, std::memory_order_acq_rel);
   if ((before & kPinsMask) != 1) return;
-  // Nobody holds the slot any more, and nobody can pin it: the handle held a pin until it was closed.
+  // No thread uses the slot or can pin it: the handle had a pin until it was closed.
   std::unique_ptr<Object> object(slot.object);
   slot.object = nullptr;
   num_live_[static_cast<size_t>(slot.type)].fetch_sub(1, std::memory_order_relaxed);
@@ -165,7 +165,7 @@ void HandleTable::give_back(uint32_t slot_idx, Slot& slot) noexcept {
       static_cast<uint32_t>(slot.state.load(std::memory_order_relaxed) >> kStateGenerationShift);
   const uint32_t next = generation + 1;
   slot.state.store(static_cast<uint64_t>(next) << kStateGenerationShift | kClosed, std::memory_order_relaxed);
-  if (next == first_generation(slot_idx)) return;  // every generation was used once: retired
+  if (next == first_generation(slot_idx)) return;  // retired: every generation was used once
   const std::lock_guard lock(mutex_);
   slot.next_free = first_free_;
   first_free_ = slot_idx;
@@ -175,7 +175,7 @@ bool HandleTable::close(uint64_t token) noexcept {
   Slot& slot = *find(token);
   if ((slot.state.fetch_or(kClosed, std::memory_order_relaxed) & kClosed) != 0) return false;
   slot.object->close();
-  release(token, slot);  // the handle's own pin; the caller still holds one
+  release(token, slot);  // the handle's own pin; the caller still has one
   return true;
 }
 

@@ -1,12 +1,12 @@
-// Handles are tokens. A token names a slot of a table whose memory is never given back, so that looking up
-// any 64 bits at all is safe: what is not a live handle of the expected type is simply not found.
+// Table of handles. A handle is a token that names a slot of a table whose memory is never freed. So any 64
+// bits can be looked up safely: a value that is not a live handle of the expected type is not found.
 //
 //   63      56 55                      24 23                0
 //   [ 010 | type ] [     generation      ] [      slot       ]
 //
-// The top bits make the token a non-canonical address, so that a caller that dereferences one faults at once.
-// A slot counts its generation up each time it is reused and is retired before it would repeat one; slots
-// start at generations far apart, so that a flipped bit does not turn one live token into another.
+// The top bits make the token a non-canonical address, so that dereferencing it faults at once. A slot
+// increments its generation at each reuse, and is retired before a generation would repeat. Slots start at
+// generations far apart, so that a flipped bit does not turn one live token into another.
 #pragma once
 
 #include <array>
@@ -41,50 +41,51 @@ enum class HandleType : uint8_t {
 };
 inline constexpr size_t kNumHandleTypes = 20;
 
-// The name of the C type, such as "quire_job".
+// Returns the name of the C type, such as "quire_job".
 const char* handle_type_name(HandleType type) noexcept;
 
-// What a handle stands for. Destroyed by whoever unpins it last after its handle was freed.
+// Object of a handle. Destroyed when the last pin is removed after the handle was freed.
 class Object {
  public:
   Object() = default;
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
   virtual ~Object() = default;
-  // Called once, by the call that frees the handle, before it gives up its reference: wakes what waits in the
-  // object. Must not wait itself.
+  // Called once by the call that frees the handle, before that call removes its pin. Wakes threads that wait
+  // in the object. Must not wait itself.
   virtual void close() noexcept {}
 };
 
-// Any thread. Pinning and unpinning are lock-free; making and destroying take one short lock.
+// Thread-safe. Pinning and unpinning are lock-free; creating and destroying take one short lock.
 class HandleTable {
  public:
   constexpr HandleTable() = default;
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
 
-  // The one table. Constant-initialised and trivially destroyed: usable from any static constructor or
-  // destructor of the host. It is not state of the library: a token leads to its own object and to no other.
+  // Returns the only table. It is constant-initialised and trivially destructible, and so usable in static
+  // constructors and destructors of the host. It is not global state of the library: a token leads to its own
+  // object only.
   static HandleTable& instance() noexcept;
 
-  // Throws ErrorCode::out_of_memory where there is no room; `object` is destroyed then.
+  // Adds an object. Throws ErrorCode::out_of_memory if the table is full; `object` is destroyed then.
   uint64_t insert(HandleType type, std::unique_ptr<Object> object);
 
-  // The object, kept alive until unpin; nullptr where the token is no live handle of this type.
+  // Returns the object, kept alive until unpin, or nullptr if the token is not a live handle of this type.
   Object* pin(uint64_t token, HandleType type) noexcept;
   // The token must be pinned by the caller.
   void unpin(uint64_t token) noexcept;
-  // Ends the handle: later pins fail, the object goes with the last unpin. The token must be pinned by the
-  // caller. False where another thread ended it first.
+  // Closes the handle: later pins fail, and the last unpin destroys the object. The token must be pinned by
+  // the caller. Returns false if another thread closed it first.
   bool close(uint64_t token) noexcept;
 
-  // The type whose live handle a token is; none where it is no live handle.
+  // Returns the type of a live handle; `none` if the token is not a live handle.
   HandleType type_of(uint64_t token) noexcept;
   int64_t num_live(HandleType type) const noexcept;
-  // Live handles but errors, which stand alone.
+  // Returns the number of live handles except errors, which are independent of other objects.
   int64_t num_live_objects() const noexcept;
 
-  // For fork: between lock and unlock no slot changes hands.
+  // For fork: between lock and unlock no slot is allocated or freed.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 
@@ -104,7 +105,7 @@ class HandleTable {
 
   std::array<std::atomic<Slot*>, kMaxSlots / kChunkSlots> chunks_{};
   std::array<std::atomic<int64_t>, kNumHandleTypes> num_live_{};
-  std::mutex mutex_;  // guards the free list and the making of chunks
+  std::mutex mutex_;  // guards the free list and the creation of chunks
   uint32_t first_free_ = kNoSlot;
   uint32_t num_slots_ = 0;
 };

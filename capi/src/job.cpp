@@ -22,13 +22,13 @@ static_assert(QUIRE_JOB_STATE_FINISHED == static_cast<int32_t>(quire::JobState::
 
 namespace {
 
-// Runs `read` on the job.
+// Calls `read` with the job.
 template <typename Result, typename Read>
 Result get(quire_job* job, quire_error** error, Result failure, Read&& read) noexcept {
   return guard(error, failure, [&]() -> Result { return read(*Pinned(job, "job")->job); });
 }
 
-// Runs `read` on what the job has come to.
+// Calls `read` with the result of the job.
 template <typename Result, typename Read>
 Result get_result(quire_job* job, quire_error** error, Result failure, Read&& read) noexcept {
   return get(job, error, failure,
@@ -43,7 +43,7 @@ int32_t act(quire_job* job, quire_error** error, Act&& action) noexcept {
   });
 }
 
-// Handles of jobs that were submitted together; those that nobody took are freed, which ends their jobs.
+// Handles of jobs that were submitted together. Frees those not handed out, which cancels their jobs.
 class MadeJobs {
  public:
   explicit MadeJobs(size_t num_jobs) { handles_.reserve(num_jobs); }
@@ -63,7 +63,7 @@ class MadeJobs {
   std::vector<quire_job*> handles_;
 };
 
-// Straight from the job to the caller: a query of the size copies nothing.
+// Copies values directly from the job to the caller: a query of the size copies nothing.
 int64_t write_values(const quire::Job& of, void (quire::Job::*read)(const quire::Job::ReadValues&) const,
                      float* out_values, size_t out_capacity) {
   const OutArgument<float> out(out_values, out_capacity, "out_values");
@@ -158,10 +158,11 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
     const RequestSettings settings = Pinned(request, "request")->read();
     if (settings.shared_queue.events != nullptr &&
         settings.shared_queue.runtime != parent->cache->model->runtime) {
-      throw quire::Error(quire::ErrorCode::invalid_argument,
-                         "queue: it belongs to another runtime than the job");
+      throw quire::Error(
+          quire::ErrorCode::invalid_argument,
+          "queue: it belongs to another runtime than the job; create it with the job's runtime");
     }
-    require_counting(settings, Counts::fork, "a fork, which is as its job in all else");
+    require_counting(settings, Counts::fork, "a fork, which takes all other settings from its job");
     quire::ForkOptions options;
     options.seed = settings.job.sampling.seed;
     options.tag = settings.job.tag;
@@ -255,7 +256,7 @@ int64_t quire_job_scores(quire_job* job, float* out_values, size_t out_capacity,
         pinned->job->result().reason != quire::FinishReason::completed) {
       return 0;
     }
-    // The first token follows nothing.
+    // The first token has no score.
     size_t size = 0;
     pinned->job->read_scores([&](gsl::span<const float> scores) {
       size = scores.size() + 1;

@@ -1,4 +1,4 @@
-// The object of a quire_job.
+// Object of a quire_job.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ struct JobObject final : Object {
         job(std::move(the_job)),
         kind(the_kind),
         counted(cache->model->runtime->census(), HandleType::job) {}
-  // Wakes the waits in the job: it ends within a step.
+  // Wakes threads that wait for the job, by cancelling it: it ends within a step.
   void close() noexcept override { job->cancel(); }
 
-  // Before the job, so that the job never drops the last reference to its cache: that may wait.
+  // Declared before the job, so that the job never drops the last reference to its cache: that may wait.
   const std::shared_ptr<const CacheShare> cache;
   const std::shared_ptr<Job> job;
   const JobKind kind;

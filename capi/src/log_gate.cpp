@@ -13,7 +13,7 @@ static_assert(QUIRE_LOG_WARNING == static_cast<int32_t>(LogLevel::warning));
 static_assert(QUIRE_LOG_INFO == static_cast<int32_t>(LogLevel::info));
 static_assert(QUIRE_LOG_DEBUG == static_cast<int32_t>(LogLevel::debug));
 
-// Lines that nobody took and that are kept.
+// Maximum number of unread lines.
 constexpr int32_t kMaxLines = 1024;
 
 std::shared_ptr<EventStream> make_stream(const std::shared_ptr<EventQueue>& queue) {

@@ -1,5 +1,5 @@
-// Where the log of a runtime goes: the host's sink, which is not called any more once the gate is closed,
-// whoever still lives, and queues that follow it.
+// Destinations of a runtime's log: the host's sink and queues. The sink is never called after the gate was
+// closed, even if parts of the runtime are still alive.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace quire::capi {
 
-// Lines of the log as events of a queue. Any thread.
+// Passes log lines to a queue as events. Thread-safe.
 class LogFollower {
  public:
   explicit LogFollower(const std::shared_ptr<EventQueue>& queue);
@@ -29,25 +29,26 @@ class LogFollower {
   const std::shared_ptr<EventStream> stream_;
 };
 
-// Any thread may write, follow and close.
+// Thread-safe.
 class LogGate {
  public:
   LogGate(int32_t level, quire_log_fn sink, void* user_data);
 
-  // Calls the sink, without any lock held, and tells the followers. What the sink throws passes through.
+  // Calls the sink, without holding a lock, and adds the line to the followers. Exceptions of the sink
+  // propagate.
   void write(LogLevel level, std::string_view line);
-  // From now on, as its level is now; it is forgotten once its queue is.
+  // Adds a follower with its current level, or updates it. It is removed once it is destroyed.
   void follow(const std::shared_ptr<LogFollower>& follower);
-  // Returns once no call of the sink is in progress and none will come. Must not be called by the sink.
+  // Returns once no call of the sink is running and none will follow. The sink must not call it.
   void close() noexcept;
 
-  // The most detailed level that anybody wants to see.
+  // Returns the most detailed level of the sink and all followers.
   std::shared_ptr<const std::atomic<int32_t>> level() const { return level_; }
 
  private:
   void call_sink(LogLevel level, std::string_view line);
 
-  // Calls of the sink in progress, with kClosed added once closed.
+  // Number of running calls of the sink, plus kClosed once closed.
   static constexpr uint32_t kClosed = uint32_t{1} << 31;
   std::atomic<uint32_t> state_{0};
   const int32_t sink_level_;
@@ -58,7 +59,7 @@ class LogGate {
   std::vector<std::weak_ptr<LogFollower>> followers_ QUIRE_GUARDED_BY(mutex_);
 };
 
-// A log that writes through the gate.
+// Returns a log that writes through the gate.
 Log make_log(const std::shared_ptr<LogGate>& gate);
 
 }  // namespace quire::capi

@@ -24,13 +24,13 @@ static_assert(QUIRE_MODEL_STATE_STANDING_BY == static_cast<int32_t>(ResidencySta
 static_assert(QUIRE_MODEL_STATE_ON_DISK == static_cast<int32_t>(ResidencyState::on_disk));
 static_assert(QUIRE_MODEL_STATE_MOVING == static_cast<int32_t>(ResidencyState::moving));
 
-// Runs `read` on the model.
+// Calls `read` with the model.
 template <typename Result, typename Read>
 Result get(quire_model* model, quire_error** error, Result failure, Read&& read) noexcept {
   return guard(error, failure, [&]() -> Result { return read(*Pinned(model, "model")->share->model); });
 }
 
-// Runs `read` on its place in the runtime.
+// Calls `read` with its ResidentModel.
 template <typename Result, typename Read>
 Result get_home(quire_model* model, quire_error** error, Result failure, Read&& read) noexcept {
   return guard(error, failure, [&]() -> Result { return read(*Pinned(model, "model")->share->resident); });
@@ -64,7 +64,9 @@ int64_t get_text(quire_model* model, char* out_text, size_t out_capacity, quire_
 
 const quire::TensorDescription& tensor_at(const Model& model, int32_t tensor_idx) {
   const auto num_tensors = gsl::narrow<int32_t>(model.tensors().size());
-  if (num_tensors == 0) throw Error(ErrorCode::invalid_argument, "tensor_idx: the model has no tensors");
+  if (num_tensors == 0)
+    throw Error(ErrorCode::invalid_argument,
+                "tensor_idx: the model has no tensors; load it with the full or the metadata scope");
   return model.tensors()[static_cast<size_t>(range_argument(tensor_idx, 0, num_tensors - 1, "tensor_idx"))];
 }
 
@@ -73,7 +75,7 @@ int32_t token_argument(const Model& model, int32_t token) {
   return range_argument(token, 0, size - 1, "token");
 }
 
-// The model directory's own word on its end tokens comes before the tokenizer's.
+// Returns the end tokens from the model's configuration, otherwise the tokenizer's.
 quire::TokenIds eos_tokens(const Model& model) {
   if (model.has_config() && !model.config().eos_ids.empty()) return model.config().eos_ids;
   const auto eos = model.tokenizer().eos_id();
@@ -103,7 +105,7 @@ int32_t special_token(const Model& model, int32_t kind) {
   return token.value_or(-1);
 }
 
-// Ids outside the tokenizer are a mistake of the caller; gaps inside it stand for nothing.
+// Throws for ids outside the tokenizer. Unused ids inside it are allowed and decode to nothing.
 void require_known(const quire::Tokenizer& tokenizer, gsl::span<const int32_t> tokens) {
   const auto size = static_cast<int64_t>(tokenizer.vocab_size());
   for (size_t i = 0; i < tokens.size(); ++i) {

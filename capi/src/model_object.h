@@ -1,4 +1,4 @@
-// The object of a quire_model.
+// Object of a quire_model.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace quire::capi {
 
-// The runtime that a model was loaded in, and the options that its caches need.
+// Runtime in which a model was loaded, and the options that its caches need.
 struct ModelOrigin {
   std::shared_ptr<RuntimeShare> runtime;
   std::string device;  // a name or a list of names; empty: the runtime's default
 };
 
-// A loaded model and its runtime, which is destroyed after it. Shared by the handle and by the caches made
-// from it; never changes.
+// A loaded model and its runtime, which is destroyed after it. Shared by its handle and the caches created
+// from it. Immutable.
 struct ModelShare : ModelOrigin, LoadedModel {};
 
 struct ModelObject final : Object {

@@ -1,4 +1,4 @@
-// From the settings of a quire_model_options to the options of a load.
+// Converts the settings of a quire_model_options to the options of a load.
 #pragma once
 
 #include "capi/src/options_objects.h"

@@ -20,13 +20,13 @@ size_t quota_argument(int32_t quota) {
       range_argument(quota, QUIRE_QUOTA_RUNNING_JOBS, QUIRE_QUOTA_PINNED_PAGES, "quota"));
 }
 
-// The settings of a namespace, which has some from now on.
+// Returns the settings of a namespace; adds them if it has none.
 NamespaceSettings& settings_of(CacheSettings& settings, std::string_view name) {
   const auto known = settings.namespaces.find(name);
   if (known != settings.namespaces.end()) return known->second;
   if (settings.namespaces.size() == CacheSettings::kMaxNamespaces) {
     throw quire::Error(quire::ErrorCode::invalid_argument,
-                       "namespace: {} namespaces have settings of their own, which is the limit; "
+                       "namespace: {} namespaces have their own settings, which is the limit; "
                        "use quire_cache_options_set_quota for the others",
                        CacheSettings::kMaxNamespaces);
   }

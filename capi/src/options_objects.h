@@ -1,4 +1,4 @@
-// The objects of the option handles: plain values under a lock.
+// Objects of the option handles: plain values with a lock.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace quire::capi {
 
-// The last complete state is what a reader sees; setters follow one another.
+// Holds a value. Readers get its last complete state; setters run one after another.
 template <typename Value>
 class OptionsObject : public Object {
  public:
@@ -37,7 +37,8 @@ class OptionsObject : public Object {
   Value value_ QUIRE_GUARDED_BY(mutex_);
 };
 
-// The whole of a setter. `apply` checks and then sets; what it throws leaves the value as it was.
+// Implements a setter. `apply` checks its arguments first and then sets; if it throws, the value stays
+// unchanged.
 template <typename Handle, typename Change>
 int32_t set_option(Handle* handle, const char* name, quire_error** error, Change&& apply) noexcept {
   return guard(error, 0, [&] {
@@ -55,7 +56,7 @@ struct RuntimeSettings {
   std::map<std::string, int64_t> memory_budgets;  // by device
 };
 
-// Quotas by QUIRE_QUOTA_*; what is not set is the cache's.
+// Quotas, indexed by QUIRE_QUOTA_*. Unset ones have the cache's default.
 struct NamespaceSettings {
   std::array<std::optional<int32_t>, 4> quotas;
   double weight = 1.0;
@@ -76,13 +77,13 @@ struct CacheSettings {
   int64_t max_seq_len = 0;
   int32_t max_queue = 1024;
   int32_t kv_format = QUIRE_KV_F16;
-  std::array<int32_t, 4> quotas{};  // by QUIRE_QUOTA_*; 0 is no limit
+  std::array<int32_t, 4> quotas{};  // indexed by QUIRE_QUOTA_*; 0: no limit
   std::map<std::string, NamespaceSettings, std::less<>> namespaces;
   double device_weight = 1.0;
   double step_stretch = 2.5;
   int64_t prefix_bytes = 0;
   std::string prefix_directory;
-  int64_t prefix_directory_bytes = 0;  // 0: the default
+  int64_t prefix_directory_bytes = 0;  // 0: the default limit
   int32_t max_pinned_pages = 0;
   int32_t max_overtakes = 16;
   Duration ageing = std::chrono::seconds(10);
@@ -92,10 +93,10 @@ struct CacheSettings {
 
 struct ModelSettings {
   std::string path;
-  std::string device;  // empty: the runtime's
+  std::string device;  // empty: the runtime's default
   SplitChoice split;
   std::vector<uint64_t> reserve;       // of each device, or one for all; empty: the default
-  std::optional<CacheSettings> cache;  // that room is left for
+  std::optional<CacheSettings> cache;  // to leave memory for
   int32_t scope = QUIRE_MODEL_SCOPE_FULL;
   bool is_lazy = false;
   quire_progress_fn progress = nullptr;

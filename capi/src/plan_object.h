@@ -1,4 +1,4 @@
-// The object of a quire_plan.
+// Object of a quire_plan.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The object of a quire_queue.
+// Object of a quire_queue.
 #pragma once
 
 #include "capi/src/request_object.h"
@@ -13,7 +13,7 @@ struct QueueObject final : Object {
   void close() noexcept override { share.events->close(); }
 
   const QueueShare share;
-  const std::shared_ptr<LogFollower> log;  // silent until it is given a level
+  const std::shared_ptr<LogFollower> log;  // silent until a level is set
   const CensusEntry counted;
 };
 

@@ -1,4 +1,4 @@
-// From a quire_job_request to the engine's request.
+// Converts a quire_job_request to the engine's request.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace quire::capi {
 
-// Builds the engine's request for a cache. `counts_for` is one of Counts: the settings of the request have to
-// count for it. Throws the errors of build_request, and ErrorCode::invalid_argument naming a setting that
-// does not count.
+// Builds the engine's request for a cache. `counts_for` is one of Counts: every setting of the request must
+// apply to it. Throws the errors of build_request, and ErrorCode::invalid_argument naming a setting that does
+// not apply.
 JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t counts_for);
 
-// Throws ErrorCode::invalid_argument naming the first setting that does not count for `what`.
+// Throws ErrorCode::invalid_argument naming the first setting that does not apply to `what`.
 void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what);
 
 }  // namespace quire::capi

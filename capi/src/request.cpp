@@ -14,16 +14,17 @@ namespace {
 constexpr int32_t kMaxInt32 = INT32_MAX;
 constexpr Setting kPrompt{"prompt", Counts::any_kind};
 
-// A text that stops a job, or one that it avoids, beside those that are there.
+// Adds a stop text or a banned text.
 void add_text(std::vector<std::string>& texts, std::string_view text, std::string_view name) {
   constexpr size_t kMaxTexts = quire::JobRequest::kMaxStopStrings;
   constexpr size_t kMaxBytes = quire::JobRequest::kMaxStopStringBytes;
   if (text.empty() || text.size() > kMaxBytes) {
-    throw quire::Error(quire::ErrorCode::invalid_argument, "{}: a text of {} bytes; it has 1 to {}", name,
+    throw quire::Error(quire::ErrorCode::invalid_argument, "{}: a text of {} bytes; use 1 to {}", name,
                        text.size(), kMaxBytes);
   }
   if (texts.size() >= kMaxTexts) {
-    throw quire::Error(quire::ErrorCode::invalid_argument, "{}: {} texts are the limit", name, kMaxTexts);
+    throw quire::Error(quire::ErrorCode::invalid_argument, "{}: at most {} texts are allowed", name,
+                       kMaxTexts);
   }
   texts.emplace_back(text);
 }

@@ -1,4 +1,4 @@
-// The object of a quire_job_request.
+// Object of a quire_job_request.
 #pragma once
 
 #include <memory>
@@ -11,29 +11,29 @@
 
 namespace quire::capi {
 
-// A queue together with the runtime it belongs to.
+// A queue and the runtime that it belongs to.
 struct QueueShare {
   std::shared_ptr<RuntimeShare> runtime;
   std::shared_ptr<EventQueue> events;
 };
 
-// For what a setting counts, as bits.
+// Operations that a setting applies to, as bits.
 struct Counts {
   static constexpr uint32_t generate = 1, score = 2, warm = 4, embed = 8;  // in the order of QUIRE_JOB_KIND_*
   static constexpr uint32_t any_kind = generate | score | warm | embed;
   static constexpr uint32_t fork = 16;
   static constexpr uint32_t always = any_kind | fork;
-  // How a request is read: as its own kind says, or for its prompt alone.
+  // Ways to read a request: for its own kind, or only for its prompt.
   static constexpr uint32_t for_kind = 0, prompt_alone = UINT32_MAX;
 };
 
-// One that was made.
+// A setting that was made.
 struct Setting {
   const char* name;
   uint32_t counts;
 };
 
-// A request, and its setters that were called.
+// A request, and the settings that were made.
 struct RequestSettings : RequestSpec {
   std::vector<Setting> made;
   bool max_new_tokens_set = false;

@@ -1,4 +1,4 @@
-// Setters of a request for how its answer is read.
+// Setters of a request for parsing its answer.
 #include <limits>
 #include <string>
 

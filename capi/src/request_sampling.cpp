@@ -1,4 +1,4 @@
-// Setters of a request that shape the draws of its jobs.
+// Setters of a request for sampling.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -20,7 +20,7 @@ constexpr double kMaxBias = 1e30;
 constexpr size_t kMaxListedTokens = size_t{1} << 20;
 constexpr double kLeastShare = std::numeric_limits<float>::denorm_min();
 
-// All settings of a preset; the seed and what is said of single tokens stay.
+// Takes over all settings of a preset, except the seed and settings for single tokens.
 void take_shape(RequestSettings& settings, quire::SamplingSettings preset) {
   quire::SamplingSettings& own = settings.job.sampling;
   preset.seed = own.seed;
@@ -79,7 +79,7 @@ int32_t quire_job_request_add_logit_bias(quire_job_request* request, int32_t tok
       return;
     }
     if (biases.size() >= kMaxLogitBiases) {
-      throw quire::Error(quire::ErrorCode::invalid_argument, "token: {} biased tokens are the limit",
+      throw quire::Error(quire::ErrorCode::invalid_argument, "token: at most {} tokens may have a bias",
                          kMaxLogitBiases);
     }
     biases.push_back({token, value});
@@ -290,7 +290,7 @@ int32_t quire_job_request_set_sampling_of_model(quire_job_request* request, quir
     const std::shared_ptr<const ModelShare> share = Pinned(model, "model")->share;
     if (share->generation_config.empty()) {
       throw quire::Error(quire::ErrorCode::not_found,
-                         "{}: no generation_config.json that recommends settings",
+                         "model: {} has no generation_config.json with recommended settings",
                          quire::printable(share->model->path(), 4096));
     }
     take_shape(settings,

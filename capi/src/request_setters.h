@@ -1,4 +1,4 @@
-// What the setters of a request have in common.
+// Common parts of the setters of a request.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace quire::capi {
 
-// The whole of a setter: `apply` checks and then sets, and that it was made is noted.
+// Implements a setter: `apply` checks and then sets, and the setting is recorded.
 template <typename Change>
 int32_t set(quire_job_request* request, Setting setting, quire_error** error, Change&& apply) noexcept {
   return set_option(request, "request", error, [&](RequestSettings& settings) {

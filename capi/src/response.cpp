@@ -33,14 +33,15 @@ QUIRE_SAME_VALUE(CALL_END, call_end);
 QUIRE_SAME_VALUE(MARKUP, markup);
 #undef QUIRE_SAME_VALUE
 
-// A setting of a parser that has not begun.
+// Changes a setting of a parser that has not begun.
 template <typename Change>
 int32_t change(quire_response_parser* parser, quire_error** error, Change&& apply) {
   return guard(error, 0, [&] {
     const Pinned pinned(parser, "parser");
     const MutexLock lock(pinned->mutex);
     if (pinned->state.parser) {
-      throw Error(ErrorCode::invalid_argument, "parser: it has begun; settings come before the first byte");
+      throw Error(ErrorCode::invalid_argument,
+                  "parser: it has begun to parse; make settings before the first byte");
     }
     apply(pinned->state);
     return 1;
@@ -50,7 +51,7 @@ int32_t change(quire_response_parser* parser, quire_error** error, Change&& appl
 const ResponseEvent& shown(const ResponseState& state) {
   if (state.num_shown == 0) {
     throw Error(ErrorCode::invalid_argument,
-                "parser: there is no event; quire_response_parser_next goes to one");
+                "parser: there is no current event; call quire_response_parser_next first");
   }
   return state.events[state.num_shown - 1];
 }
@@ -132,7 +133,7 @@ int32_t quire_response_parser_feed(quire_response_parser* parser, const char* te
     const auto bytes = text_argument(text, text_len);
     const MutexLock lock(pinned->mutex);
     if (pinned->state.finished)
-      throw Error(ErrorCode::invalid_argument, "parser: the answer has been finished");
+      throw Error(ErrorCode::invalid_argument, "parser: the answer has been finished; create another parser");
     pinned->state.begun().feed(bytes);
     return 1;
   });

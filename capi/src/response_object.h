@@ -1,4 +1,4 @@
-// What a quire_response_parser is.
+// Object of a quire_response_parser.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace quire::capi {
 
-// Settings, then the parser that is made from them when the first byte comes, and the events taken from it.
+// State of a parser: settings, the parser created from them at the first byte, and the events taken from it.
 struct ResponseState {
   explicit ResponseState(const Dialect& the_dialect) : dialect(&the_dialect) {}
 
@@ -33,7 +33,7 @@ struct ResponseState {
   std::optional<ResponseParser> parser;
   bool finished = false;
   std::vector<ResponseEvent> events;
-  size_t num_shown = 0;  // the last of them is the event
+  size_t num_shown = 0;  // the last of these is the current event
 };
 
 struct ResponseParserObject final : Object {

@@ -51,10 +51,10 @@ void RuntimeShare::close_log() noexcept {
     const std::string alive = census_->describe();
     if (!alive.empty()) {
       runtime_->log()(LogLevel::warning,
-                      "the runtime is freed before {} made from it; what nobody frees later is a leak",
+                      "the runtime is freed before {} created from it; free these later, or they leak",
                       alive);
     }
-  } catch (...) {  // no memory for a line of the log
+  } catch (...) {  // no memory for the log line
   }
   log_gate_->close();
 }
@@ -65,7 +65,7 @@ using namespace quire::capi;
 
 namespace {
 
-// Runs `read` on the information of a device that can be used; `otherwise` for one that cannot.
+// Calls `read` with the information of a device. Returns `otherwise` if the device cannot be used.
 template <typename Read>
 auto with_device_info(quire_runtime* runtime, int32_t device_idx, int64_t otherwise, Read&& read) {
   const Pinned pinned(runtime, "runtime");

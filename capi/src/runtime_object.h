@@ -1,4 +1,4 @@
-// The object of a quire_runtime: the engine's runtime, the gate to the host's log, and the devices.
+// Object of a quire_runtime: the engine's runtime, the gate to the host's log, and the devices.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace quire::capi {
 
 struct CacheShare;
 
-// Shared by the handle and by all that was made from it. Any thread.
+// Shared by the handle and everything created from it. Thread-safe.
 class RuntimeShare {
  public:
   // Throws ErrorCode::not_found or ErrorCode::unsupported if a default device cannot be used.
@@ -35,10 +35,10 @@ class RuntimeShare {
     std::shared_ptr<Engine> cache;
   };
   void add_cache(const std::shared_ptr<const CacheShare>& cache);
-  // In the order in which they were made.
+  // Returns the live caches in order of creation.
   std::vector<LiveCache> live_caches();
-  // Tells the log which handles made from the runtime are still alive, and then no more: no call of the sink
-  // is in progress afterwards, and none will come.
+  // Logs which handles created from the runtime are still alive, and closes the log: afterwards no call of
+  // the sink is running and none will follow.
   void close_log() noexcept;
 
  private:

@@ -15,13 +15,13 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kNanosecondsPerSecond = 1e9;
 
-// Runs `read` on the snapshot.
+// Calls `read` with the snapshot.
 template <typename Read>
 int64_t get(quire_stats* stats, quire_error** error, Read&& read) noexcept {
   return guard(error, int64_t{-1}, [&] { return static_cast<int64_t>(read(*Pinned(stats, "stats"))); });
 }
 
-// A histogram and what its values are multiplied by on their way out.
+// A histogram, and the factor for its returned values.
 struct Scaled {
   const Histogram& values;
   double unit;
@@ -52,7 +52,8 @@ Scaled histogram_of(const StatsObject& of, int32_t histogram) {
 const quire::NamespaceMetrics& name_space_at(const StatsObject& of, int32_t namespace_idx) {
   const auto& spaces = of.cache->metrics.name_spaces;
   const auto num_spaces = of.name_space == nullptr ? static_cast<int32_t>(spaces.size()) : 0;
-  if (num_spaces == 0) throw quire::Error(quire::ErrorCode::invalid_argument, "namespace_idx: there is none");
+  if (num_spaces == 0)
+    throw quire::Error(quire::ErrorCode::invalid_argument, "namespace_idx: there are no namespaces");
   return spaces[static_cast<size_t>(range_argument(namespace_idx, 0, num_spaces - 1, "namespace_idx"))];
 }
 

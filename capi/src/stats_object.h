@@ -1,4 +1,4 @@
-// The object of a quire_stats.
+// Object of a quire_stats.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@ struct CacheSnapshot {
   int32_t page_tokens = 0;
 };
 
-// A whole cache, or one namespace of it. Snapshots of namespaces share the cache's.
+// Statistics of a whole cache, or of one namespace in it. Those of namespaces share the snapshot of the
+// cache.
 struct StatsObject final : Object {
   explicit StatsObject(std::shared_ptr<const CacheSnapshot> of_cache,
                        const NamespaceMetrics* of_name_space = nullptr)
@@ -28,7 +29,7 @@ struct StatsObject final : Object {
   }
 
   const std::shared_ptr<const CacheSnapshot> cache;
-  const NamespaceMetrics* const name_space;  // in `cache`; nullptr is the cache as a whole
+  const NamespaceMetrics* const name_space;  // in `cache`; nullptr: the whole cache
 };
 
 template <>

@@ -1,4 +1,4 @@
-// Events from a job or a queue into the handles of a caller.
+// Moves events from a job or a queue into handles of the caller.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace quire::capi {
 
-// The next event of a job or queue; nullptr where none came, and then `end` says why.
+// Returns the next event of a job or queue, or nullptr; then `end` has the reason.
 template <typename Source>
 quire_event* take_event(Source& source, const Wait& wait, WaitEnd& end) {
   PendingEvent pending;
@@ -19,8 +19,8 @@ quire_event* take_event(Source& source, const Wait& wait, WaitEnd& end) {
   return end == WaitEnd::ready ? pending.give(std::move(taken.front())) : nullptr;
 }
 
-// Up to max_events: the first is waited for, and no failure after it takes what is there. How many, or why
-// there is none.
+// Takes up to max_events events, waiting only for the first. A failure after the first does not lose the
+// events taken. Returns their number, or the reason why there are none.
 template <typename Source>
 int64_t take_events(Source& source, const Wait& wait, quire_event** out_events, size_t max_events) {
   WaitEnd end = WaitEnd::timeout;
@@ -31,7 +31,7 @@ int64_t take_events(Source& source, const Wait& wait, quire_event** out_events, 
     for (; event != nullptr; event = count < max_events ? take_event(source, Duration{0}, end) : nullptr) {
       out_events[count++] = event;
     }
-  } catch (...) {  // the next call meets it again
+  } catch (...) {  // the next call reports the failure
   }
   return static_cast<int64_t>(count);
 }
@@ -41,7 +41,7 @@ inline void check_events_argument(quire_event** out_events, size_t max_events) {
   if (max_events == 0) throw Error(ErrorCode::invalid_argument, "max_events: 0 is not 1 or more");
 }
 
-// Where one event goes; NULL there until one is taken.
+// Returns the destination of one event, set to NULL until an event is taken.
 inline quire_event*& event_argument(quire_event** out_event) {
   if (out_event == nullptr) throw Error(ErrorCode::invalid_argument, "out_event: NULL");
   return *out_event = nullptr;

@@ -16,10 +16,11 @@ int32_t quire_abi_check(int32_t major, int32_t minor, quire_error** error) {
     const bool minor_fits =
         QUIRE_ABI_MAJOR == 0 ? minor == QUIRE_ABI_MINOR : minor >= 0 && minor <= QUIRE_ABI_MINOR;
     if (major != QUIRE_ABI_MAJOR || !minor_fits) {
-      throw Error(ErrorCode::version,
-                  "the caller was compiled against binary interface {}.{}, this library ({}) offers {}.{}; "
-                  "install the library that belongs to the caller",
-                  major, minor, QUIRE_VERSION_STRING, QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR);
+      throw Error(
+          ErrorCode::version,
+          "the caller was compiled against binary interface {}.{}, but this library ({}) provides {}.{}; "
+          "install the library that matches the caller",
+          major, minor, QUIRE_VERSION_STRING, QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR);
     }
     return 1;
   });

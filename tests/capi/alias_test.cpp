@@ -54,7 +54,7 @@ TEST_F(AliasTest, SubmitsJobsToItsCache) {
 TEST_F(AliasTest, WithoutACacheFailsByName) {
   EXPECT_EQ(quire_alias_submit(alias.get(), make_request("Hello", 1).get(), report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
-  EXPECT_EQ(report.message(), "there is no cache behind the alias \"chat\"");
+  EXPECT_EQ(report.message(), "alias: \"chat\" has no cache; set one first");
   ASSERT_TRUE(set(world.cache));
   EXPECT_EQ(quire_alias_set_cache(alias.get(), nullptr, nullptr), 1);
   EXPECT_EQ(quire_alias_submit(alias.get(), make_request("Hello", 1).get(), report.out()), nullptr);
