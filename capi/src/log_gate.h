@@ -37,7 +37,7 @@ class LogGate {
   // Calls the sink, without holding a lock, and adds the line to the followers. Exceptions of the sink
   // propagate.
   void write(LogLevel level, std::string_view line);
-  // Adds a follower with its current level, or updates it. It is removed once it is destroyed.
+  // Adds a follower with its current level, or updates it. A destroyed follower is removed.
   void follow(const std::shared_ptr<LogFollower>& follower);
   // Returns once no call of the sink is running and none will follow. The sink must not call it.
   void close() noexcept;

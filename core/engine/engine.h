@@ -35,9 +35,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Closes the engine unless it is already closed or abandoned.
   ~Engine();
 
-  // Queues a job. Checks the request completely first and throws naming the field: invalid_argument, capacity
-  // (queue full, or the job can never fit), quota, deadline (cannot be met), closed, or the engine's own
-  // error. A rejected job leaves no state.
+  // Queues a job. Checks the request completely first and throws naming the field: invalid_argument,
+  // too_large (the job can never fit), deadline_too_short, capacity (the queue is full), quota, closed, or
+  // the engine's own error. A rejected job leaves no state.
   std::shared_ptr<Job> submit(JobRequest request);
   // Queues num_jobs jobs with the same prompt, which is computed once. Their seeds count up from the
   // request's. Queues all or none.

@@ -60,7 +60,7 @@ class Job {
   void rewind(int32_t num_new_tokens);
   // Creates a second job that continues from the tokens of this one with its own seed. Pages are shared until
   // one of the jobs writes. The fork takes place between two steps: if this job has finished by then, the new
-  // job fails with ErrorCode::closed; if it can never fit, with ErrorCode::capacity or quota. Throws like
+  // job fails with ErrorCode::closed; if it can never fit, with ErrorCode::too_large. Throws like
   // Engine::submit if the queue is full, and ErrorCode::invalid_argument for a job that does not generate.
   std::shared_ptr<Job> fork(const ForkOptions& options);
 

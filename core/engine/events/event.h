@@ -74,34 +74,34 @@ struct Event {
   int32_t index = 0;  // of the completions that were submitted together
   uint64_t tag = 0;   // of the request, for a reader of many jobs
 
-  // text. Text may be held back (an incomplete character, or a possible beginning of a stop string). A token
-  // then comes with the event that has its text or the first part of it, or with the last event. Tokens are
-  // never lost.
+  // With EventKind::text. Text may be held back: an incomplete character, or a possible beginning of a stop
+  // string. Its tokens then come with the event that has their text or the first part of it, or with the last
+  // event. Tokens are never lost.
   std::string text;
   TokenIds token_ids;
   int32_t first_token = 0;                               // index of token_ids[0] among the job's tokens
   std::vector<float> log_probs;                          // per token; empty unless requested
   std::vector<std::vector<TokenLogProb>> top_log_probs;  // per token; empty unless requested
 
-  // text, if the request has a response parser: the part of the answer that `text`, the raw bytes, belongs
-  // to. Its own raw bytes are empty.
+  // With EventKind::text, if the request has a response parser: the part of the answer to which `text`, the
+  // raw bytes, belongs. Its own raw bytes are empty.
   std::optional<ResponseEvent> part;
 
-  // progress
+  // With EventKind::progress.
   int32_t done_tokens = 0;  // of the prompt, cached ones included
   int32_t total_tokens = 0;
 
-  // rewind: amounts of the output emitted so far that remain valid
+  // With EventKind::rewind: amounts of the output emitted so far that remain valid.
   int32_t kept_tokens = 0;
   int64_t kept_bytes = 0;  // of text
 
-  // log
+  // With EventKind::log.
   LogLevel log_level = LogLevel::info;
   int64_t lost_lines = 0;  // lines lost before this one because the buffer was full
 
   std::optional<PageChange> page;  // with EventKind::page; token_ids has the tokens of the page
 
-  // finished, error
+  // With EventKind::finished and EventKind::error.
   FinishReason reason = FinishReason::unfinished;
   ErrorCode error = ErrorCode::ok;
   std::string message;      // one line, only with EventKind::error

@@ -104,8 +104,8 @@ Event EventStream::take() {
   return event;
 }
 
-// Makes room for one more event in `out` before it is taken, so that no taken event is lost. Returns false if
-// memory is short but some events were already taken.
+// Reserves space for one more event in `out` before it is taken, so that no taken event is lost. Returns
+// false if memory is short but some events were already taken.
 bool make_room(std::vector<Event>& out, size_t num_taken, size_t max_events) {
   if (out.size() < out.capacity()) return true;
   try {

@@ -16,7 +16,7 @@ namespace quire {
 
 // Result of a token's text.
 struct FoundText {
-  // index of a completed stop string; the text before it was released, and no more follows
+  // Index of a completed stop string; the text before it was released, and no more follows.
   std::optional<size_t> stop;
   int32_t num_banned_tokens = 0;  // newest tokens to take back, from the one in which a banned text begins
 };

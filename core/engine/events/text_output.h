@@ -47,12 +47,12 @@ class TextOutput {
   // Takes the text, ids and log probabilities collected so far. With a response parser takes only the first
   // part; the tokens come with the last one.
   Event take();
-  // Totals of all calls of take: tokens, and bytes of text.
+  // Return the totals of all calls of take: tokens, and bytes of text.
   int32_t num_taken_tokens() const { return static_cast<int32_t>(num_taken_); }
   int64_t num_taken_bytes() const { return num_taken_bytes_; }
-  // Number of tokens that were pushed and not yet taken.
+  // Returns the number of tokens that were pushed and not yet taken.
   size_t num_pending_tokens() const { return pending_.token_ids.size() + num_held_tokens(); }
-  // Number of tokens that can still be taken back.
+  // Returns the number of tokens that can still be taken back.
   size_t num_held_tokens() const { return now_.held ? now_.held->size() : 0; }
 
   // Returns a copy for a fork. Pending output stays with the parent; text held back is in both.
@@ -87,8 +87,8 @@ class TextOutput {
 
   Stages first_;  // state before the first token
   Stages now_;
-  std::deque<ResponseEvent> parts_;  // output of the reader
-  std::vector<SampledToken> said_;   // with banned texts or a reader: all tokens, for a rewind
+  std::deque<ResponseEvent> parts_;  // output of the response parser
+  std::vector<SampledToken> said_;   // with banned texts or a response parser: all tokens, for a rewind
   bool with_log_probs_ = false;      // as in the last push
   std::string piece_;
   Event pending_;

@@ -44,7 +44,7 @@ struct JobRequest {
   RepetitionGuard loop_guard;             // ends the job if its new tokens repeat in a loop
   std::vector<TokenId> stop_tokens;       // in addition to the model's end tokens
   std::vector<std::string> stop_strings;  // valid UTF-8, not empty; not part of the output
-  // valid UTF-8, not empty; output that contains one is sampled again
+  // Valid UTF-8, not empty; output that contains one is sampled again.
   std::vector<std::string> banned_strings;
   // Last token of the original prompt, removed from it for token healing: the new tokens begin with its text,
   // which is not emitted again. -1: none.

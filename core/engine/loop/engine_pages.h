@@ -25,13 +25,14 @@ class EnginePages {
   KvCache& kv() { return kv_; }
   const KvCache& kv() const { return kv_; }
 
-  // Restores the evicted pages of a prefix, if they are stored.
+  // True if evicted pages are stored and can be restored.
   bool keeps_prefixes() const { return prefixes_ != nullptr; }
+  // Restores the stored pages of a prefix.
   void bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
     kv_.bring_back(domain, tokens);
   }
-  // Writes pages to files for later engines, until `stops` returns true.
   bool files_prefixes() const { return prefixes_ != nullptr && prefixes_->has_files(); }
+  // Writes pages to files for later engines, until `stops` returns true.
   void file_prefixes(const std::function<bool()>& stops) noexcept;
 
   // The following functions must be called between two steps.

@@ -63,7 +63,7 @@ class LiveJobs {
   EventBatch& pending_wakeups() { return pending_wakeups_; }
   MetricsStore& metrics_store() { return metrics_store_; }
   const MetricsStore& metrics_store() const { return metrics_store_; }
-  // Number of events that may let a waiting job start: an ended job, a new job, a task.
+  // Returns the number of events that may have let a waiting job start: an ended job, a new job, a task.
   uint64_t num_changes() const { return num_changes_; }
   void note_change() noexcept { ++num_changes_; }
 

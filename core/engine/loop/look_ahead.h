@@ -29,7 +29,7 @@ class LookAhead {
   // Issues the pass after this one, if it can be predicted. Called after sampling was started.
   void follow(const StepPlan& plan, const Batch& batch);
   bool has_issued() const { return issued_.is_held(); }
-  // Passes on the sampled tokens of the step.
+  // Passes the sampled tokens of the step to the issued pass.
   void settle(const Drawn& drawn) { issued_.settle(drawn.outcomes); }
 
  private:

@@ -28,7 +28,7 @@ class StepTiming final : public StepBreaks {
 
   // True if a step may begin. If another cache must compute first, the engine's signal is notified later.
   bool may_begin(const LiveJobs& jobs) noexcept;
-  // Called if there is nothing to compute.
+  // Withdraws the request for a device turn; called if there is nothing to compute.
   void rest() noexcept { device_turn_.leave(); }
   void begin(TimePoint now, const StepStart& start) noexcept;
   // True if the next pass may be issued within this turn: the next turn is this cache's as well, and the

@@ -50,7 +50,7 @@ struct JobHistograms {
   Histogram time_queued{long_time_bounds()};          // submit to first step, for jobs that had one
   Histogram time_to_first_token{long_time_bounds()};  // from submit
   Histogram time_between_tokens{short_time_bounds()};
-  // fraction of the prompt found in the cache, for jobs that may reuse pages
+  // Fraction of the prompt found in the cache, for jobs that may reuse pages.
   Histogram cached_share{share_bounds()};
 };
 

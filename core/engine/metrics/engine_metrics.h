@@ -13,11 +13,12 @@ namespace quire {
 // and their meanings, which never change.
 std::string format_metrics(const CacheMetrics& metrics, const std::string& label);
 
-// Writes several caches on one page, on which each family appears once.
+// Statistics of a cache, and the value of its label.
 struct LabelledMetrics {
   std::string label;
   CacheMetrics metrics;
 };
+// Returns the text for several caches, in which each family appears once.
 std::string format_metrics(const std::vector<LabelledMetrics>& caches);
 
 }  // namespace quire

@@ -20,7 +20,7 @@ struct ModelLoadOptions {
   std::string path;     // a directory, a tokenizer.json, or a directory of variants
   std::string devices;  // names separated by commas; empty: the default devices
   SplitChoice split;    // of the layers across the devices
-  // bytes to leave free on each device, or one number for all; empty: 256 MiB on GPUs, none on the CPU
+  // Bytes to leave free on each device, or one number for all; empty: 256 MiB on GPUs, none on the CPU.
   std::vector<uint64_t> reserve;
   std::optional<ModelCacheOptions> cache;  // memory to leave for a cache; not set: one of kPlannedTokens
   ModelScope scope = ModelScope::full;

@@ -26,19 +26,20 @@ inline constexpr std::array<KvFormats, 5> kKvFormats = {{
     {kernels::KvFormat::fp8, kernels::KvFormat::fp8, "FP8"},
 }};
 
-// Options of a cache: sizes that cost memory, and the engine's policy. 0 selects the default given beside it.
+// Options of a cache: sizes that cost memory, and the engine's policy. 0 selects the default, if one is
+// given.
 struct ModelCacheOptions {
-  int64_t max_tokens = 0;  // for all jobs together; max(max_seq_len, 8192)
+  int64_t max_tokens = 0;  // for all jobs together; default: max(max_seq_len, 8192)
   // Set for an elastic cache, which grows and shrinks: its minimum size, which jobs can rely on. 0: always
   // max_tokens.
   int64_t min_tokens = 0;
   int32_t page_tokens = 256;       // 1 to 4096
   int32_t max_batch_size = 64;     // jobs that run at the same time, 1 to 4096
   int32_t max_chunk_tokens = 512;  // tokens of one step, 1 to 65536
-  // tokens of one job; the model's limit, or min_tokens or max_tokens if that is smaller
+  // Tokens of one job. Default: the model's limit, or min_tokens or max_tokens if that is smaller.
   int64_t max_seq_len = 0;
-  // Sequences that can hold full sliding windows at the same time; max_batch_size, with which no job waits
-  // for windows. A smaller value saves memory, but jobs wait if there are too few windows.
+  // Number of sequences that can have full sliding windows at the same time. Default: max_batch_size, so that
+  // no job waits for windows. A smaller value saves memory.
   int32_t window_sequences = 0;
   kernels::KvFormat key_format = kernels::KvFormat::f16;
   kernels::KvFormat value_format = kernels::KvFormat::f16;

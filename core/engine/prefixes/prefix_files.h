@@ -27,7 +27,7 @@ struct FiledPage {
 
 struct PrefixFilesOptions {
   std::string directory;
-  // limit for all page files, also those of other processes; the oldest are deleted first
+  // Limit for all page files, also those of other processes; the oldest are deleted first.
   uint64_t max_bytes = 0;
   Sha256 fingerprint{};  // hash of everything besides its tokens that a page depends on
 };

@@ -47,16 +47,16 @@ struct MemoryRequest {
   std::string device;
   uint64_t bytes = 0;
   std::string what;  // the user of the memory, such as "the weights of story-15m"
-  // Returns the free bytes of the device, less those to be left free; null: only the budget decides. A lease
-  // of these bytes counts as a promise until it is settled, so that two loads at the same time cannot both
-  // count on them.
+  // Function that returns the free bytes of the device without its reserve; null: only the budget counts. A
+  // lease of these bytes counts as a promise until it is settled, so that two loads at the same time cannot
+  // both use them.
   std::function<uint64_t()> free_bytes = nullptr;
   bool may_leave = false;  // can be evicted for others, or freed by a cache once its jobs have ended
-  // leases of the same taker, which cannot be evicted for it
+  // Leases of the same taker, which cannot be evicted for it.
   const std::vector<MemoryLease>* beside = nullptr;
 };
 
-// Returns the memory of the first num_pages pages of a cache, as one request for each of its devices.
+// Function that returns the memory of the first num_pages pages of a cache, one request for each device.
 using PageMemory = std::function<std::vector<MemoryRequest>(int32_t num_pages)>;
 
 // Share of a runtime's memory budget, released by the destructor. Keeps the runtime alive.

@@ -70,7 +70,7 @@ struct ResidencyCandidate {
   bool is_idle = false;
 };
 
-// Thread-safe. While its lock is held, no weights are moved and nothing is called but signals.
+// Thread-safe. While its lock is held, no weights are moved and only signals are notified.
 class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
  public:
   // Creates a residency and registers it with the runtime, which may evict the weights while they are unused.

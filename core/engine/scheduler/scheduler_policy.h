@@ -60,7 +60,7 @@ struct WaitingView {
   int32_t priority = 0;
   Duration waited{0};
   TimePoint deadline = TimePoint::max();
-  int32_t overtaken = 0;  // number of jobs admitted before it because it did not fit
+  int32_t overtaken = 0;  // number of later jobs admitted before it because it did not fit
   bool runnable = true;
   bool wants_all_rows = false;
   int32_t reserve_tokens = 0;

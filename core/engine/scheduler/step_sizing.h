@@ -19,13 +19,13 @@ class StepTimes {
   // Returns the largest number of tokens whose step takes at most `longest`; at most `limit`, and `limit` if
   // no time is known.
   int32_t tokens_within(Duration longest, int32_t limit) const noexcept;
-  // Returns the number of tokens, at most tokens_within(longest, limit), with the most prompt tokens per
-  // second; num_streams of them belong to generating jobs. Devices compute in tiles: one token more than a
-  // tile may take as long as a whole tile.
+  // Returns the number of tokens, at most tokens_within(longest, limit), that yields the most prompt tokens
+  // per second. num_streams of the tokens belong to generating jobs. Devices compute in tiles: one token more
+  // than a tile may take as long as a whole tile.
   int32_t quickest_within(Duration longest, int32_t limit, int32_t num_streams) const noexcept;
 
  private:
-  // two for each power of two, which is the last number of its size class
+  // Two for each power of two, which is the last number of its size class.
   static constexpr int kNumSizes = 40;
   struct Size {
     double tokens = 0.0;  // mean of the measured steps; 0: none

@@ -36,9 +36,9 @@ struct EngineOptions {
   int32_t max_chunk_tokens = 0;  // decode tokens and prompt chunks of one step; 0: the executor's limit
   int32_t max_seq_len = 0;       // prompt and new tokens of a job; 0: the model's limit
   int32_t max_queued_jobs = 1024;
-  // how often later jobs may overtake a job that does not fit, before it blocks them
+  // How often later jobs may overtake a job that does not fit, before it blocks them.
   int32_t max_overtakes = 16;
-  // each interval adds 1 to the priority of a waiting job; 0: never
+  // Each interval adds 1 to the priority of a waiting job; 0: never.
   Duration ageing_interval = std::chrono::seconds(10);
   Duration watchdog_timeout{0};  // a longer step counts as a device failure; 0: no watchdog
   Duration close_timeout = std::chrono::seconds(2);  // close() gives up on a hung device after this

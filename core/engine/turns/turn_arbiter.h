@@ -57,7 +57,7 @@ class DeviceTurn {
   bool may_go_on() noexcept;
   // True if the cache has the turn.
   bool holds() const noexcept;
-  // Called when there is nothing to compute.
+  // Ends the turn or the wait for one; called when there is nothing to compute.
   void leave() noexcept;
   // Leaves for good, so that a hung device does not block other caches.
   void withdraw() noexcept;
@@ -116,7 +116,7 @@ class TurnArbiter {
   // Guards the state of all caches and devices.
   mutable Mutex mutex_;
   std::vector<std::string> devices_ QUIRE_GUARDED_BY(mutex_);
-  // of devices: virtual time when the last turn began
+  // Of devices: virtual time when the last turn began.
   std::vector<double> virtual_times_ QUIRE_GUARDED_BY(mutex_);
   std::vector<TurnView> views_ QUIRE_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Place>> places_ QUIRE_GUARDED_BY(mutex_);  // same order as views_
