@@ -122,8 +122,10 @@ quire_job* submit_in_turn(AliasObject& alias, const std::vector<AliasTargets::Ta
 AliasTargets::Target target_argument(const AliasObject& alias, quire_cache* cache) {
   AliasTargets::Target target = Pinned(cache, "cache")->share;
   if (target->model->runtime != alias.runtime)
-    throw Error(ErrorCode::invalid_argument, "cache: it belongs to another runtime than the alias");
-  if (target->cache->closed()) throw Error(ErrorCode::closed, "cache: it is closed");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "cache: it belongs to another runtime than the alias; create the alias with the cache's runtime");
+  if (target->cache->closed()) throw Error(ErrorCode::closed, "cache: it is closed; use an open one");
   return target;
 }
 

@@ -51,7 +51,7 @@ int64_t figure_of(const quire::ResidencyStats& of, int32_t figure) {
     case QUIRE_MODEL_FIGURE_ALL_WAKES_NS:
       return of.all_wakes.count();
     default:
-      throw Error(ErrorCode::invalid_argument, "figure: there is no figure {}", figure);
+      throw Error(ErrorCode::invalid_argument, "figure: {} is not a value of QUIRE_MODEL_FIGURE_*", figure);
   }
 }
 

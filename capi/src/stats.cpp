@@ -44,8 +44,8 @@ Scaled histogram_of(const StatsObject& of, int32_t histogram) {
     case QUIRE_HISTOGRAM_STEP_TOKENS:
       return {of.cache->metrics.steps.tokens, 1.0};
     default:
-      throw quire::Error(quire::ErrorCode::invalid_argument, "histogram: there is no histogram {}",
-                         histogram);
+      throw quire::Error(quire::ErrorCode::invalid_argument,
+                         "histogram: {} is not a value of QUIRE_HISTOGRAM_*", histogram);
   }
 }
 
@@ -53,7 +53,8 @@ const quire::NamespaceMetrics& name_space_at(const StatsObject& of, int32_t name
   const auto& spaces = of.cache->metrics.name_spaces;
   const auto num_spaces = of.name_space == nullptr ? static_cast<int32_t>(spaces.size()) : 0;
   if (num_spaces == 0)
-    throw quire::Error(quire::ErrorCode::invalid_argument, "namespace_idx: there are no namespaces");
+    throw quire::Error(quire::ErrorCode::invalid_argument,
+                       "namespace_idx: these statistics have no namespaces");
   return spaces[static_cast<size_t>(range_argument(namespace_idx, 0, num_spaces - 1, "namespace_idx"))];
 }
 

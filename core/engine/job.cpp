@@ -84,7 +84,8 @@ void Job::set_priority(int32_t priority) {
 }
 
 void Job::rewind(int32_t num_new_tokens) {
-  if (num_new_tokens < 0) throw Error(ErrorCode::invalid_argument, "num_new_tokens is {}", num_new_tokens);
+  if (num_new_tokens < 0)
+    throw Error(ErrorCode::invalid_argument, "num_new_tokens is {}, must be 0 or more", num_new_tokens);
   change([num_new_tokens](LiveJobs& jobs, JobRecord& job) { jobs.rewind(job, num_new_tokens); });
 }
 
@@ -94,7 +95,8 @@ std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
                 "job {} does not generate text and cannot be forked; fork a generating job", id().value);
   }
   if (options.max_new_tokens < 0) {
-    throw Error(ErrorCode::invalid_argument, "max_new_tokens of the fork is {}", options.max_new_tokens);
+    throw Error(ErrorCode::invalid_argument, "max_new_tokens of the fork is {}, must be 0 or more",
+                options.max_new_tokens);
   }
   EngineThread& core = cache_->thread();
   EventStreamOptions stream = channel_->stream->options();

@@ -17,7 +17,7 @@ void JobQueue::check_open() const {
 void JobQueue::check_room(const std::string& name_space, size_t num_jobs) const {
   const auto wanted = static_cast<int64_t>(num_jobs);
   if (num_queued_ + wanted > options_.max_queued_jobs) {
-    throw Error(ErrorCode::capacity, "the queue is full: {} of {} jobs wait", num_queued_,
+    throw Error(ErrorCode::capacity, "the queue is full: {} of {} jobs wait; submit again later", num_queued_,
                 options_.max_queued_jobs)
         .retry_after(leave_interval_ns_);
   }

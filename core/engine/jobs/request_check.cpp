@@ -97,7 +97,7 @@ void check_banned_strings(const JobRequest& request) {
     require_utf8(banned, "banned_texts");
     if (banned.find(kReplacement) != std::string::npos)
       throw Error(ErrorCode::invalid_argument,
-                  "banned_texts has a string with U+FFFD, the replacement for invalid text");
+                  "banned_texts has a string with U+FFFD, the replacement for invalid text; remove it");
     const auto& stops = request.stop_strings;
     if (std::find(stops.begin(), stops.end(), banned) != stops.end())
       throw Error(ErrorCode::invalid_argument,
@@ -123,7 +123,8 @@ void check_bans(const JobRequest& request, const RequestLimits& limits) {
   const auto num_tokens = static_cast<size_t>(limits.num_tokens);
   if (banned.size() + end_tokens.size() + stop_tokens.size() < num_tokens) return;
   if (count_named(limits.num_tokens, {banned}) == limits.num_tokens)
-    throw Error(ErrorCode::invalid_argument, "banned_tokens contains all {} tokens of the vocabulary",
+    throw Error(ErrorCode::invalid_argument,
+                "banned_tokens contains all {} tokens of the vocabulary; leave at least one",
                 limits.num_tokens);
   if (count_named(limits.num_tokens, {banned, end_tokens, stop_tokens}) == limits.num_tokens) {
     throw Error(ErrorCode::invalid_argument,
@@ -149,7 +150,7 @@ void check_raw_logits(const JobRequest& request, const RequestLimits& limits) {
   const uint64_t bytes =
       uint64_t{request.prompt.size()} * static_cast<uint64_t>(limits.num_tokens) * sizeof(float);
   if (request.want_raw_logits && bytes > JobRequest::kMaxRawLogitBytes) {
-    throw Error(ErrorCode::too_large, "raw_logits needs {} bytes, at most {}", bytes,
+    throw Error(ErrorCode::too_large, "raw_logits needs {} bytes, at most {}; use a shorter prompt", bytes,
                 JobRequest::kMaxRawLogitBytes);
   }
 }
@@ -157,7 +158,8 @@ void check_raw_logits(const JobRequest& request, const RequestLimits& limits) {
 void check_scheduling(const JobRequest& request) {
   check_priority(request.priority);
   const auto require_duration = [](std::string_view field, Duration value) {
-    if (value < Duration{0}) throw Error(ErrorCode::invalid_argument, "{} is negative", field);
+    if (value < Duration{0})
+      throw Error(ErrorCode::invalid_argument, "{} is negative; use 0 for no limit", field);
   };
   require_duration("queue_deadline_ns", request.queue_deadline);
   require_duration("first_token_deadline_ns", request.first_token_deadline);
@@ -272,7 +274,8 @@ void check_request(const JobRequest& request, const RequestLimits& limits) {
   if (request.kind == JobKind::embed && limits.executor.hidden_size == 0) {
     throw Error(ErrorCode::unsupported, "kind: this model does not support embeddings");
   }
-  if (request.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt is empty");
+  if (request.prompt.empty())
+    throw Error(ErrorCode::invalid_argument, "prompt is empty; add at least one token");
   check_prompt("prompt", request.prompt, request.kind, limits);
   if (request.kind == JobKind::generate) check_generation(request, limits);
   if (request.kind == JobKind::score) check_raw_logits(request, limits);

@@ -37,7 +37,7 @@ size_t DeviceRegistry::find(std::string_view name) const {
   for (size_t i = 0; i < devices_.size(); ++i) {
     if (devices_[i].name != name && devices_[i].name != first) continue;
     if (devices_[i].refusal.empty()) return i;
-    throw Error(ErrorCode::unsupported, "device {}: {}", name, devices_[i].refusal);
+    throw Error(ErrorCode::unsupported, "device: {} cannot be used: {}", name, devices_[i].refusal);
   }
   std::string known;
   for (const KnownDevice& device : devices_) known += (known.empty() ? "" : ", ") + device.name;
