@@ -328,7 +328,7 @@ TEST_F(InterfaceTest, TheLogArrivesAsEventsOfAQueue) {
   EXPECT_EQ(quire_event_log_level(line.get(), nullptr), QUIRE_LOG_INFO);
   EXPECT_EQ(quire_event_job_id(line.get(), nullptr), 0);
   size_t length = 0;
-  EXPECT_NE(std::string(quire_event_text(line.get(), &length, nullptr)).find("jobs alive"),
+  EXPECT_NE(std::string(quire_event_text(line.get(), &length, nullptr)).find("unfinished jobs"),
             std::string::npos);
   EXPECT_EQ(quire_queue_set_log_level(queue.get(), QUIRE_LOG_OFF, report.out()), 1);
 }

@@ -116,7 +116,7 @@ class TurnArbiter {
   // Guards the state of all caches and devices.
   mutable Mutex mutex_;
   std::vector<std::string> devices_ QUIRE_GUARDED_BY(mutex_);
-  // Of devices: virtual time when the last turn began.
+  // Virtual time of each device when its last turn began.
   std::vector<double> virtual_times_ QUIRE_GUARDED_BY(mutex_);
   std::vector<TurnView> views_ QUIRE_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Place>> places_ QUIRE_GUARDED_BY(mutex_);  // same order as views_

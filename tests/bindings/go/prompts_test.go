@@ -224,7 +224,7 @@ func TestTheLogArrivesAsEventsOfAQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := must(queue.Next(context.Background()))
-	if line.Kind != quire.EventLog || line.LogLevel != quire.LogInfo || !strings.Contains(line.Text, "jobs alive") {
+	if line.Kind != quire.EventLog || line.LogLevel != quire.LogInfo || !strings.Contains(line.Text, "unfinished jobs") {
 		t.Errorf("%+v", line)
 	}
 }

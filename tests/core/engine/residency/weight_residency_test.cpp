@@ -85,7 +85,7 @@ TEST_F(WeightResidencyTest, JobsWaitUntilTheWeightsAreLoaded) {
   model.run();
   EXPECT_EQ(model.residency->state(), ResidencyState::moving);
   EXPECT_EQ(job->state(), JobState::queued);
-  EXPECT_NE(job->explain().find("waits for its model"), std::string::npos) << job->explain();
+  EXPECT_NE(job->explain().find("waits for the weights of its model"), std::string::npos) << job->explain();
   ASSERT_TRUE(threads.run_one());
   model.run();
   EXPECT_EQ(job->result().new_tokens, 4);
