@@ -65,7 +65,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void set_device_weight(double weight) noexcept;
 
   CacheStats stats() const;
-  // Returns the same with histograms, and with the numbers of each namespace.
+  // Returns the statistics with histograms, and with the numbers of each namespace.
   CacheMetrics metrics() const;
   // Returns counters and histograms in the Prometheus text format; `label` is the value of the cache's label.
   std::string metrics_text(const std::string& label) const;
@@ -74,12 +74,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // thread. Any thread may call it, also repeatedly: a second caller waits for the first. If a device hangs,
   // gives up after close_timeout and leaves the thread running.
   void close() noexcept;
-  // Does the same, but waits for the running step only as long as `wait` permits. A later call continues the
-  // close.
+  // Closes like close(), but waits for the running step only as long as `wait` permits. A later call
+  // continues the close.
   WaitEnd close(const Wait& wait);
   bool closed() const;
-  // Does the same without waiting, for a caller that drops the last reference and must not wait for a step:
-  // the thread ends by itself after the running step and frees the pages.
+  // Closes without waiting, for a caller that drops the last reference and must not wait for a step: the
+  // thread ends by itself after the running step and frees the pages.
   void abandon() noexcept;
 
   const ExecutorLimits& limits() const;

@@ -77,7 +77,7 @@ class Job {
   std::vector<float> raw_logits() const;
   // Returns the vector of a finished embedding job.
   std::vector<float> embedding() const;
-  // Pass the same values to `read` without a copy. `read` must not block.
+  // Pass scores, logits or embedding to `read` without a copy. `read` must not block.
   using ReadValues = std::function<void(gsl::span<const float>)>;
   void read_scores(const ReadValues& read) const;
   void read_raw_logits(const ReadValues& read) const;

@@ -30,7 +30,7 @@ class EventQueue {
   // Appends up to max_events events to `out`, waiting only for the first. Takes them from the jobs in turn;
   // the events of one job keep their order. After close returns the remaining events, then WaitEnd::end.
   WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);
-  // The same without the reason why there are no events.
+  // Returns the events alone, without the reason if there are none.
   std::vector<Event> drain(size_t max_events, Duration timeout);
 
   // Appends the ids of jobs that have events, waiting only for the first, and takes no events. Each job is

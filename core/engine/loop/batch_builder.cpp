@@ -41,10 +41,9 @@ void append(PlannedLane& lane, Batch& batch) {
   batch.kv_lengths.push_back(lane.end());
 }
 
-// Appends the page table of the pages, then one for each window group: its rows have the slots from the first
-// page that the lane's first token sees to the last page written. Entries that no token sees are 0, so that
-// equal steps have equal tables. The tables are as wide as the longest lane needs, which is usually far less
-// than the maximum.
+// Appends the table of pages, then a table of slots for each window group: from the first page that the
+// lane's first token sees to the last page written. Entries that no token sees are 0, so that equal steps
+// have equal tables. The tables are as wide as the longest lane needs, usually far less than the maximum.
 void append_page_tables(const StepPlan& plan, const PageTableShape& shape, Batch& batch) {
   const int32_t most_tokens = *std::max_element(batch.kv_lengths.begin(), batch.kv_lengths.end());
   batch.page_table_stride = pages_for(most_tokens, shape.page_tokens);

@@ -153,7 +153,7 @@ void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn
   const int32_t num_candidates = job.lane.num_candidates;
   const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(num_candidates);
   Trial trial(job);
-  bool is_drawn = false;  // a token that the trial has not accepted
+  bool is_drawn = false;  // a token was sampled that the trial has not accepted yet
   for (int32_t i = 0; i <= num_candidates; ++i) {
     is_drawn = draw_next(planned, guide, drawn, num_candidates - i);
     if (!is_drawn) break;

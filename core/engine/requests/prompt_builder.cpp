@@ -20,7 +20,7 @@ struct AddedTokens {
   TokenIds after;
 };
 
-// Finds them by encoding a text with and without them.
+// Finds the added tokens by encoding a text with and without them.
 AddedTokens added_tokens(const Tokenizer& tokenizer) {
   const TokenIds plain = tokenizer.encode("a", {.parse_special = false, .add_special_tokens = false});
   const TokenIds full = tokenizer.encode("a", {.parse_special = false, .add_special_tokens = true});

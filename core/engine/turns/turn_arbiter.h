@@ -61,7 +61,7 @@ class DeviceTurn {
   void leave() noexcept;
   // Leaves for good, so that a hung device does not block other caches.
   void withdraw() noexcept;
-  // Returns when to ask again without a notification, because a cache that was expected to ask may not have;
+  // Returns when to ask again even without a notification, because another cache was expected to ask by then.
   // max(): never.
   TimePoint ask_again() const noexcept;
 
