@@ -21,7 +21,8 @@ void AliasTargets::exchange(Target target) {
 void AliasTargets::add_fallback(Target target) {
   const MutexLock lock(mutex_);
   if (fallbacks_.size() == kMaxFallbacks) {
-    throw Error(ErrorCode::capacity, "the alias has {} fallbacks, which is the limit", kMaxFallbacks);
+    throw Error(ErrorCode::capacity, "the alias has {} fallbacks, which is the limit", kMaxFallbacks)
+        .at("alias");
   }
   fallbacks_.push_back(std::move(target));
 }
@@ -94,7 +95,8 @@ quire_job* submit_to(const AliasObject& alias, const AliasTargets::Target& targe
                      quire_job_request* request) {
   if (target == nullptr)
     throw Error(ErrorCode::not_found, "there is no cache behind the alias \"{}\"",
-                quire::printable(alias.name));
+                quire::printable(alias.name))
+        .at("alias");
   quire::JobRequest job = read_request(request, *target, Counts::for_kind);
   const quire::JobKind kind = job.kind;
   return make_handle<quire_job>(target, target->cache->submit(std::move(job)), kind);
@@ -121,8 +123,9 @@ quire_job* submit_in_turn(AliasObject& alias, const std::vector<AliasTargets::Ta
 AliasTargets::Target target_argument(const AliasObject& alias, quire_cache* cache) {
   AliasTargets::Target target = Pinned(cache, "cache")->share;
   if (target->model->runtime != alias.runtime)
-    throw Error(ErrorCode::invalid_argument, "cache: it belongs to another runtime than the alias");
-  if (target->cache->closed()) throw Error(ErrorCode::closed, "cache: it is closed");
+    throw Error(ErrorCode::invalid_argument, "cache: it belongs to another runtime than the alias")
+        .at("cache");
+  if (target->cache->closed()) throw Error(ErrorCode::closed, "cache: it is closed").at("cache");
   return target;
 }
 
@@ -133,7 +136,7 @@ quire_alias* quire_alias_create(quire_runtime* runtime, const char* text, size_t
   return guard(error, static_cast<quire_alias*>(nullptr), [&] {
     constexpr size_t kMaxBytes = 256;
     std::string name = short_text_argument(text, text_len, kMaxBytes, "name");
-    if (name.empty()) throw Error(ErrorCode::invalid_argument, "name: it is empty");
+    if (name.empty()) throw Error(ErrorCode::invalid_argument, "name: it is empty").at("name");
     return make_handle<quire_alias>(Pinned(runtime, "runtime")->share, std::move(name));
   });
 }

@@ -10,10 +10,15 @@
 namespace quire::capi {
 
 struct ErrorObject final : Object {
-  ErrorObject(ErrorCode the_code, std::string the_message, int64_t the_retry_after_ns)
-      : code(the_code), message(std::move(the_message)), retry_after_ns(the_retry_after_ns) {}
+  ErrorObject(ErrorCode the_code, std::string the_message, std::string the_parameter,
+              int64_t the_retry_after_ns)
+      : code(the_code),
+        message(std::move(the_message)),
+        parameter(std::move(the_parameter)),
+        retry_after_ns(the_retry_after_ns) {}
   const ErrorCode code;
   const std::string message;
+  const std::string parameter;   // at fault; empty for none
   const int64_t retry_after_ns;  // -1 where nobody can tell
 };
 
@@ -25,7 +30,7 @@ struct HandleTraits<quire_error> {
 
 // *error = a new error; nothing where error is NULL. Where there is no memory for one, *error is a ready-made
 // ErrorCode::out_of_memory that may be freed like any other, any number of times.
-void set_error(quire_error** error, ErrorCode code, std::string_view message,
+void set_error(quire_error** error, ErrorCode code, std::string_view message, std::string_view parameter = {},
                int64_t retry_after_ns = -1) noexcept;
 
 }  // namespace quire::capi

@@ -159,7 +159,8 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
     if (settings.shared_queue.events != nullptr &&
         settings.shared_queue.runtime != parent->cache->model->runtime) {
       throw quire::Error(quire::ErrorCode::invalid_argument,
-                         "queue: it belongs to another runtime than the job");
+                         "queue: it belongs to another runtime than the job")
+          .at("queue");
     }
     require_counting(settings, Counts::fork, "a fork, which is as its job in all else");
     quire::ForkOptions options;

@@ -51,7 +51,7 @@ int64_t figure_of(const quire::ResidencyStats& of, int32_t figure) {
     case QUIRE_MODEL_FIGURE_ALL_WAKES_NS:
       return of.all_wakes.count();
     default:
-      throw Error(ErrorCode::invalid_argument, "figure: there is no figure {}", figure);
+      throw Error(ErrorCode::invalid_argument, "figure: there is no figure {}", figure).at("figure");
   }
 }
 
@@ -64,7 +64,8 @@ int64_t get_text(quire_model* model, char* out_text, size_t out_capacity, quire_
 
 const quire::TensorDescription& tensor_at(const Model& model, int32_t tensor_idx) {
   const auto num_tensors = gsl::narrow<int32_t>(model.tensors().size());
-  if (num_tensors == 0) throw Error(ErrorCode::invalid_argument, "tensor_idx: the model has no tensors");
+  if (num_tensors == 0)
+    throw Error(ErrorCode::invalid_argument, "tensor_idx: the model has no tensors").at("tensor_idx");
   return model.tensors()[static_cast<size_t>(range_argument(tensor_idx, 0, num_tensors - 1, "tensor_idx"))];
 }
 
@@ -108,7 +109,8 @@ void require_known(const quire::Tokenizer& tokenizer, gsl::span<const int32_t> t
   const auto size = static_cast<int64_t>(tokenizer.vocab_size());
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < size) continue;
-    throw Error(ErrorCode::invalid_argument, "tokens[{}]: {} is not in 0 to {}", i, tokens[i], size - 1);
+    throw Error(ErrorCode::invalid_argument, "tokens[{}]: {} is not in 0 to {}", i, tokens[i], size - 1)
+        .at("tokens");
   }
 }
 

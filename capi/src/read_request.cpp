@@ -20,7 +20,8 @@ void require_counting_for_kind(const RequestSettings& settings) {
 void require_counting_for_score(const RequestSettings& settings) {
   require_counting(settings, Counts::score, "a score");
   if (settings.shared_queue.events == nullptr) return;
-  throw Error(ErrorCode::invalid_argument, "queue: does not count for a score, which waits by itself");
+  throw Error(ErrorCode::invalid_argument, "queue: does not count for a score, which waits by itself")
+      .at("queue");
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ void require_counting_for_score(const RequestSettings& settings) {
 void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what) {
   for (const Setting& made : settings.made) {
     if ((made.counts & counts_for) == 0) {
-      throw Error(ErrorCode::invalid_argument, "{}: does not count for {}", made.name, what);
+      throw Error(ErrorCode::invalid_argument, "{}: does not count for {}", made.name, what)
+          .at(made.parameter);
     }
   }
 }

@@ -40,7 +40,8 @@ int32_t change(quire_response_parser* parser, quire_error** error, Change&& appl
     const Pinned pinned(parser, "parser");
     const MutexLock lock(pinned->mutex);
     if (pinned->state.parser) {
-      throw Error(ErrorCode::invalid_argument, "parser: it has begun; settings come before the first byte");
+      throw Error(ErrorCode::invalid_argument, "parser: it has begun; settings come before the first byte")
+          .at("parser");
     }
     apply(pinned->state);
     return 1;
@@ -50,7 +51,8 @@ int32_t change(quire_response_parser* parser, quire_error** error, Change&& appl
 const ResponseEvent& shown(const ResponseState& state) {
   if (state.num_shown == 0) {
     throw Error(ErrorCode::invalid_argument,
-                "parser: there is no event; quire_response_parser_next goes to one");
+                "parser: there is no event; quire_response_parser_next goes to one")
+        .at("parser");
   }
   return state.events[state.num_shown - 1];
 }
@@ -100,7 +102,8 @@ int64_t quire_response_detect(quire_chat_template* chat, quire_model* model, cha
 
 quire_response_parser* quire_response_parser_create(const char* text, size_t text_len, quire_error** error) {
   return guard(error, static_cast<quire_response_parser*>(nullptr), [&] {
-    return make_handle<quire_response_parser>(quire::find_dialect(text_argument(text, text_len)));
+    return make_handle<quire_response_parser>(quire::with_parameter(
+        "text", [&]() -> const Dialect& { return quire::find_dialect(text_argument(text, text_len)); }));
   });
 }
 
@@ -132,7 +135,7 @@ int32_t quire_response_parser_feed(quire_response_parser* parser, const char* te
     const auto bytes = text_argument(text, text_len);
     const MutexLock lock(pinned->mutex);
     if (pinned->state.finished)
-      throw Error(ErrorCode::invalid_argument, "parser: the answer has been finished");
+      throw Error(ErrorCode::invalid_argument, "parser: the answer has been finished").at("parser");
     pinned->state.begun().feed(bytes);
     return 1;
   });
@@ -197,8 +200,9 @@ quire_constraint* quire_response_constraint_create(quire_model* model, const cha
   return guard(error, static_cast<quire_constraint*>(nullptr), [&] {
     const Pinned pinned(model, "model");
     const ModelShare& share = *pinned->share;
-    auto rules = std::make_shared<quire::ResponseRules>(
-        quire::parse_response_rules(text_argument(text, text_len), dialect_of(share)));
+    auto rules = std::make_shared<quire::ResponseRules>(quire::with_parameter("text", [&] {
+      return quire::parse_response_rules(text_argument(text, text_len), dialect_of(share));
+    }));
     quire::ConstraintChoice made{compile_rules(share, *rules), share.model->path(), nullptr};
     if (!rules->reasoning) made.rules = std::move(rules);
     return make_handle<quire_constraint>(std::move(made));

@@ -23,7 +23,8 @@ void NamespaceQuotas::change(const std::string& name, const Change& change) {
   const MutexLock lock(mutex_);
   if (own_.find(name) == own_.end() && own_.size() >= kMaxNamespaces) {
     throw Error(ErrorCode::too_large, "{} namespaces have quotas or weights of their own; no more can",
-                kMaxNamespaces);
+                kMaxNamespaces)
+        .at("namespace");
   }
   change(own_.try_emplace(name, default_).first->second);
 }

@@ -80,9 +80,11 @@ class LiveJobs {
   // Pins give way to a job that could never run beside them. False where there are none.
   bool drop_oldest_pin() noexcept;
 
-  void end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept;
-  void fail(JobRecord& job, ErrorCode code, std::string_view message) noexcept {
-    end(job, FinishReason::failed, code, message);
+  void end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message,
+           std::string_view parameter = {}) noexcept;
+  void fail(JobRecord& job, ErrorCode code, std::string_view message,
+            std::string_view parameter = {}) noexcept {
+    end(job, FinishReason::failed, code, message, parameter);
   }
   // All that live; the cache goes on.
   void fail_all(ErrorCode code, std::string_view message) noexcept;

@@ -91,7 +91,9 @@ void Verify::verify(StepPlan& plan, const Drawn& drawn) noexcept {
     if (step.error == ErrorCode::ok) {
       contain(
           "no memory for the tokens of a step", [&] { verify_lanes(planned, guide, drawn); },
-          [&](ErrorCode code, std::string_view what) { step.fault(code, what); });
+          [&](ErrorCode code, std::string_view what, std::string_view parameter) {
+            step.fault(code, what, parameter);
+          });
     }
     planned.faulted = step.error != ErrorCode::ok;
     if (guide == nullptr) continue;
@@ -178,8 +180,8 @@ bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& dr
   contain(
       "no memory for the tokens of a step",
       [&] { is_drawn = take(planned, token_sampling_.sample(planned, guide, drawn, num_after)); },
-      [&](ErrorCode code, std::string_view what) {
-        if (step.drawn.empty()) step.fault(code, what);
+      [&](ErrorCode code, std::string_view what, std::string_view parameter) {
+        if (step.drawn.empty()) step.fault(code, what, parameter);
       });
   return is_drawn;
 }
@@ -208,17 +210,20 @@ bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
     const std::string limit = job.matcher == nullptr ? "" : job.matcher->limit_met();
     if (!limit.empty())
       throw Error(ErrorCode::capacity, "constraint: there is no new token {}: {}", job.num_drawn_tokens(),
-                  limit);
+                  limit)
+          .at("constraint");
     if (!job.exclusions.empty() && (job.matcher == nullptr || !job.matcher->may_end())) {
       throw Error(ErrorCode::invalid_argument, "banned_texts: there is no other way on after new token {}",
-                  job.num_drawn_tokens());
+                  job.num_drawn_tokens())
+          .at("banned_texts");
     }
     if (job.matcher == nullptr)
       throw Error(ErrorCode::numeric, "no token is allowed as new token {}", job.num_drawn_tokens());
     if (!job.matcher->may_end()) {
       throw Error(ErrorCode::invalid_argument,
                   "constraint: it allows no token of the vocabulary as new token {}, and may not end there",
-                  job.num_drawn_tokens());
+                  job.num_drawn_tokens())
+          .at("constraint");
     }
     job.step.finish = FinishReason::completed;
     return false;

@@ -19,11 +19,13 @@ uint64_t reserve_of(const ModelLoadOptions& load, size_t device_idx, const Devic
 void check_sizes(const ModelLoadOptions& load, size_t num_devices) {
   if (load.reserve.size() > 1 && load.reserve.size() != num_devices) {
     throw Error(ErrorCode::invalid_argument, "reserve: {} numbers for {} devices", load.reserve.size(),
-                num_devices);
+                num_devices)
+        .at("reserve");
   }
   const std::vector<uint64_t>& budgets = load.split.bytes;
   if (!budgets.empty() && budgets.size() != num_devices) {
-    throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", budgets.size(), num_devices);
+    throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", budgets.size(), num_devices)
+        .at("split");
   }
 }
 

@@ -26,7 +26,8 @@ void require_messages(const JsonValue::Array& messages) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const JsonValue* role = messages[i].find("role");
     if (role != nullptr && role->as_string() != nullptr) continue;
-    throw Error(ErrorCode::invalid_argument, "messages[{}]: no object with a role that is a text", i);
+    throw Error(ErrorCode::invalid_argument, "messages[{}]: no object with a role that is a text", i)
+        .at("messages");
   }
 }
 
@@ -45,7 +46,8 @@ PromptPart parse_messages(std::string_view json) {
   const JsonValue* role = parsed.find("role");
   if (role == nullptr || role->as_string() == nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "messages: neither a list of messages nor one message, an object with a role that is a text");
+                "messages: neither a list of messages nor one message, an object with a role that is a text")
+        .at("messages");
   }
   return {PromptPart::Kind::messages, std::string(trimmed(json)), {}};
 }
@@ -54,10 +56,10 @@ std::string parse_tools(std::string_view json) {
   if (json.empty()) return {};
   const JsonValue parsed = parse_json(json, "tools");
   const JsonValue::Array* const list = parsed.as_array();
-  if (list == nullptr) throw Error(ErrorCode::invalid_argument, "tools: no JSON list");
+  if (list == nullptr) throw Error(ErrorCode::invalid_argument, "tools: no JSON list").at("tools");
   for (size_t i = 0; i < list->size(); ++i) {
     if ((*list)[i].as_object() == nullptr)
-      throw Error(ErrorCode::invalid_argument, "tools[{}]: no JSON object", i);
+      throw Error(ErrorCode::invalid_argument, "tools[{}]: no JSON object", i).at("tools");
   }
   return list->empty() ? std::string() : std::string(json);
 }
@@ -70,10 +72,11 @@ void set_template_arguments(ConversationSettings& conversation, std::string_view
   }
   const JsonValue parsed = parse_json(json, "template_arguments");
   if (parsed.as_object() == nullptr)
-    throw Error(ErrorCode::invalid_argument, "template_arguments: no JSON object");
+    throw Error(ErrorCode::invalid_argument, "template_arguments: no JSON object").at("template_arguments");
   for (const char* const own : {"messages", "tools"}) {
     if (parsed.find(own) == nullptr) continue;
-    throw Error(ErrorCode::invalid_argument, "template_arguments: {} has a setter of its own", own);
+    throw Error(ErrorCode::invalid_argument, "template_arguments: {} has a setter of its own", own)
+        .at("template_arguments");
   }
   const JsonValue* const goes_on = parsed.find("continue_final_message");
   const bool continues = goes_on != nullptr && goes_on->as_bool() != nullptr && *goes_on->as_bool();
@@ -87,7 +90,8 @@ gsl::span<const PromptPart> messages_of(const std::vector<PromptPart>& parts) {
   const auto last = std::find_if_not(first, parts.end(), is_messages);
   if (std::any_of(last, parts.end(), is_messages)) {
     throw Error(ErrorCode::invalid_argument,
-                "prompt: its messages have other parts between them; they have to be one conversation");
+                "prompt: its messages have other parts between them; they have to be one conversation")
+        .at("prompt");
   }
   return gsl::span<const PromptPart>(parts).subspan(static_cast<size_t>(first - parts.begin()),
                                                     static_cast<size_t>(last - first));

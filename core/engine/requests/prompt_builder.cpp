@@ -42,7 +42,7 @@ TokenIds encode_named(const std::string& name, const Body& body) {
     return body();
   } catch (const Error& failure) {
     if (failure.code() != ErrorCode::encoding) throw;
-    throw Error(ErrorCode::encoding, "{}: {}", name, failure.what());
+    throw Error(ErrorCode::encoding, "{}: {}", name, failure.what()).at(failure.parameter());
   }
 }
 
@@ -65,14 +65,15 @@ void refuse_without_messages(const RequestSpec& spec) {
   const bool is_read = !spec.response.dialect.empty();
   if (!made.tools.empty() && !is_read) {
     throw Error(ErrorCode::invalid_argument,
-                "tools: does not count for a prompt without messages, but with a response_dialect");
+                "tools: does not count for a prompt without messages, but with a response_dialect")
+        .at("tools");
   }
   const char* const name = !made.arguments.empty() ? "template_arguments"
                            : made.chat.templates != nullptr && spec.response.dialect != kAutoDialect
                                ? "chat_template"
                                : nullptr;
   if (name == nullptr) return;
-  throw Error(ErrorCode::invalid_argument, "{}: does not count for a prompt without messages", name);
+  throw Error(ErrorCode::invalid_argument, "{}: does not count for a prompt without messages", name).at(name);
 }
 
 // Encodes parts without messages. The tokenizer adds its tokens before the first part and after the last one,
@@ -112,10 +113,8 @@ std::string words_of_template(const chat::RenderedChat& rendered) {
   return words;
 }
 
-}  // namespace
-
-TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::string* words) {
-  if (spec.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set");
+TokenIds encode_any_prompt(const RequestSpec& spec, const LoadedModel& model, std::string* words) {
+  if (spec.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set").at("prompt");
   const gsl::span<const PromptPart> messages = messages_of(spec.prompt);
   if (messages.empty()) {
     refuse_without_messages(spec);
@@ -133,7 +132,7 @@ TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::s
       if (words != nullptr) *words += tokenizer.decode(tokens, false);
     } else if (&part == &messages.front()) {
       const chat::RenderedChat rendered = render_conversation(spec, model);
-      tokens = chat::encode_rendered(tokenizer, rendered);
+      tokens = with_parameter("messages", [&] { return chat::encode_rendered(tokenizer, rendered); });
       if (words != nullptr) *words += words_of_template(rendered);
     }
     prompt.insert(prompt.end(), tokens.begin(), tokens.end());
@@ -141,8 +140,16 @@ TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::s
   return prompt;
 }
 
+}  // namespace
+
+TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::string* words) {
+  return with_parameter("prompt", [&] { return encode_any_prompt(spec, model, words); });
+}
+
 TokenIds encode_negative_prompt(const RequestSpec& spec, const Model& model) {
-  return encode_named("negative_prompt", [&] { return encode_parts(spec.negative_prompt, spec, model); });
+  return with_parameter("negative_prompt", [&] {
+    return encode_named("negative_prompt", [&] { return encode_parts(spec.negative_prompt, spec, model); });
+  });
 }
 
 }  // namespace quire

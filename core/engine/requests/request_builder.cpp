@@ -13,7 +13,7 @@ namespace {
 
 void check_queue(const QueueChoice& queue, const Runtime& runtime) {
   if (queue.events == nullptr || queue.runtime.get() == &runtime) return;
-  throw Error(ErrorCode::invalid_argument, "queue: it belongs to another runtime than the cache");
+  throw Error(ErrorCode::invalid_argument, "queue: it belongs to another runtime than the cache").at("queue");
 }
 
 }  // namespace
