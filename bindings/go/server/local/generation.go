@@ -22,23 +22,23 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 		defer constraint.Close()
 		request.Constraint = constraint
 	}
-	s := &stream{model: m, topLogProbs: request.TopLogProbs}
+	s := &stream{model: m, promptField: promptField(&g.Prompt), topLogProbs: request.TopLogProbs}
 	if request.ResponseDialect != "" {
 		s.answer = &answer{callsAsText: !wantsCalls(g)}
 	}
 	if s.job, err = m.cache.Submit(request); err != nil {
-		return nil, m.failed(err)
+		return nil, m.failed(promptField(&g.Prompt), err)
 	}
 	return s, nil
 }
 
 // failed is jobFailure, and gives up a model whose device is gone.
-func (m *model) failed(err error) error {
+func (m *model) failed(prompt string, err error) error {
 	var failure *quire.Error
 	if asError(err, &failure) && failure.Code == quire.DeviceLost {
 		m.engine.lost(m)
 	}
-	return jobFailure(err)
+	return jobFailure(prompt, err)
 }
 
 // PromptTokens is the prompt of a generation.
