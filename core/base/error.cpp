@@ -74,11 +74,6 @@ std::string_view error_code_name(ErrorCode code) {
   return "unknown";
 }
 
-const std::string& Error::parameter() const noexcept {
-  static const std::string none;
-  return parameter_ == nullptr ? none : *parameter_;
-}
-
 Error&& Error::at(std::string_view parameter) && noexcept {
   try {
     parameter_ = parameter.empty() ? nullptr : std::make_shared<const std::string>(parameter);

@@ -69,7 +69,9 @@ class Error : public std::runtime_error {
   }
 
   // Returns the name of the parameter at fault, as the C API calls it; empty if the error is not about one.
-  const std::string& parameter() const noexcept;
+  std::string_view parameter() const noexcept {
+    return parameter_ == nullptr ? std::string_view() : *parameter_;
+  }
   // Sets the name of the parameter at fault. If there is no memory for it, the error stays without one.
   Error&& at(std::string_view parameter) && noexcept;
 
