@@ -183,7 +183,8 @@ int64_t quire_model_encode(quire_model* model, const char* text, size_t text_len
     const OutArgument<int32_t> out(out_tokens, out_capacity, "out_tokens");
     const quire::EncodeOptions options{.parse_special = flag_argument(parse_special, "parse_special"),
                                        .add_special_tokens = flag_argument(add_special, "add_special")};
-    return out.write(of.tokenizer().encode(text_argument(text, text_len), options));
+    return quire::with_parameter(
+        "text", [&] { return out.write(of.tokenizer().encode(text_argument(text, text_len), options)); });
   });
 }
 

@@ -340,6 +340,8 @@ TEST(ErrorParameter, OfOtherCallsIsTheArgument) {
        [=](quire_error** e) { return quire_model_encode(model, "a", 1, 0, 0, nullptr, 4, e) >= 0; }},
       {"add_special",
        [=](quire_error** e) { return quire_model_encode(model, "a", 1, 2, 0, nullptr, 0, e) >= 0; }},
+      {"text",
+       [=](quire_error** e) { return quire_model_encode(model, "\xFF", 1, 0, 0, nullptr, 0, e) >= 0; }},
       {"token", [=](quire_error** e) { return quire_model_is_special(model, -1, e) >= 0; }},
       {"tensor_idx", [=](quire_error** e) { return quire_model_tensor_layer(model, -5, e) >= 0; }},
       {"figure", [=](quire_error** e) { return quire_model_figure(model, 99, e) >= 0; }},
