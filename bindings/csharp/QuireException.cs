@@ -10,6 +10,10 @@ namespace Quire
     {
         public ErrorCode Code { get; private set; }
 
+        /// <summary>Name of the parameter at fault, as the C interface names it, such as "temperature"; empty if the
+        /// error is not about one parameter.</summary>
+        public string Parameter { get; private set; } = "";
+
         /// <summary>True if the same call may succeed later without any change by the caller.</summary>
         public bool IsRetryable { get; private set; }
 
@@ -35,6 +39,8 @@ namespace Quire
             byte* message = QuireNative.quire_error_message(error, &length);
             QuireException exception =
                 Of((ErrorCode)QuireNative.quire_error_code(error), Utf8.String(message, length));
+            byte* parameter = QuireNative.quire_error_parameter(error, &length);
+            exception.Parameter = Utf8.String(parameter, length);
             exception.IsRetryable = QuireNative.quire_error_is_retryable(error) == 1;
             long after = QuireNative.quire_error_retry_after_ns(error);
             if (after >= 0) exception.RetryAfter = Call.FromNanoseconds(after);
@@ -43,10 +49,16 @@ namespace Quire
         }
 
         /// <summary>Creates the exception for the failure of a job, from its final event.</summary>
-        internal static unsafe QuireException OfEvent(IntPtr taken) =>
-            Of((ErrorCode)Call.Get((out IntPtr e) => QuireNative.quire_event_error_code(taken, out e)),
-                Call.Borrow((UIntPtr* size, out IntPtr e) =>
-                    QuireNative.quire_event_error_message(taken, size, out e)));
+        internal static unsafe QuireException OfEvent(IntPtr taken)
+        {
+            QuireException exception =
+                Of((ErrorCode)Call.Get((out IntPtr e) => QuireNative.quire_event_error_code(taken, out e)),
+                    Call.Borrow((UIntPtr* size, out IntPtr e) =>
+                        QuireNative.quire_event_error_message(taken, size, out e)));
+            exception.Parameter = Call.Borrow((UIntPtr* size, out IntPtr e) =>
+                QuireNative.quire_event_error_parameter(taken, size, out e));
+            return exception;
+        }
     }
 
     /// <summary>Converts text between .NET and UTF-8. Text that is not valid Unicode is refused, never

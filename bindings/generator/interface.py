@@ -125,7 +125,8 @@ quire_job_submit_many quire_job_poll quire_job_drain quire_job_wait quire_queue_
 quire_model_load quire_queue_poll quire_queue_fd quire_plan_create
 quire_runtime_create quire_cache_stats quire_stats_namespace quire_stats_num_namespaces quire_stats_namespace_name
 quire_runtime_options_set_log_level quire_runtime_options_set_log_sink quire_model_options_set_progress
-quire_model_options_set_path quire_job_request_set_queue quire_event_error_code quire_event_error_message""".split()
+quire_model_options_set_path quire_job_request_set_queue quire_event_error_code quire_event_error_message
+quire_event_error_parameter""".split()
 # Names that do not follow from the name of the function.
 NAMES = {
     "quire_model_load": "load_model",

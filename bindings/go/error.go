@@ -14,6 +14,7 @@ func (c Code) String() string { return native.Quire_error_code_name(int32(c)) }
 type Error struct {
 	Code       Code
 	Message    string
+	Parameter  string        // the parameter at fault, as the C interface names it ("temperature"); empty if it is not about one
 	Retryable  bool          // the same call may succeed later without any change by the caller
 	RetryAfter time.Duration // time to wait before another try; negative if unknown
 }
@@ -39,7 +40,7 @@ func call[T any](function func(failure *native.ErrorHandle) T) (T, error) {
 		return result, nil
 	}
 	err := &Error{Code(native.Quire_error_code(failure)), native.Quire_error_message(failure),
-		native.Quire_error_is_retryable(failure) == 1, time.Duration(native.Quire_error_retry_after_ns(failure))}
+		native.Quire_error_parameter(failure), native.Quire_error_is_retryable(failure) == 1, time.Duration(native.Quire_error_retry_after_ns(failure))}
 	native.Quire_error_free(failure)
 	return result, err
 }

@@ -58,5 +58,6 @@ func read[H ~uintptr](owner *handle[H], function func(f *figures[H])) error {
 }
 
 func failureOf(f *figures[native.EventHandle]) error {
-	return &Error{Code: Code(get(f, native.Quire_event_error_code)), Message: get(f, native.Quire_event_error_message)}
+	return &Error{Code: Code(get(f, native.Quire_event_error_code)), Message: get(f, native.Quire_event_error_message),
+		Parameter: get(f, native.Quire_event_error_parameter)}
 }

@@ -99,6 +99,7 @@
   X(int32_t, error_free, (quire_error* handle)) \
   X(int32_t, error_is_retryable, (quire_error* error)) \
   X(const char*, error_message, (quire_error* error, size_t* out_len)) \
+  X(const char*, error_parameter, (quire_error* error, size_t* out_len)) \
   X(int64_t, error_retry_after_ns, (quire_error* error)) \
   X(int64_t, event_accepted_draft_tokens, (quire_event* event, quire_error** error)) \
   X(int64_t, event_cached_tokens, (quire_event* event, quire_error** error)) \
@@ -108,6 +109,7 @@
   X(int64_t, event_draft_tokens, (quire_event* event, quire_error** error)) \
   X(int32_t, event_error_code, (quire_event* event, quire_error** error)) \
   X(const char*, event_error_message, (quire_event* event, size_t* out_len, quire_error** error)) \
+  X(const char*, event_error_parameter, (quire_event* event, size_t* out_len, quire_error** error)) \
   X(int32_t, event_finish_reason, (quire_event* event, quire_error** error)) \
   X(int64_t, event_first_token, (quire_event* event, quire_error** error)) \
   X(int32_t, event_free, (quire_event* handle, quire_error** error)) \

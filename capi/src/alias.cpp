@@ -22,7 +22,8 @@ void AliasTargets::add_fallback(Target target) {
   const MutexLock lock(mutex_);
   if (fallbacks_.size() == kMaxFallbacks) {
     throw Error(ErrorCode::capacity,
-                "cache: the alias has {} fallbacks, which is the limit; clear them first", kMaxFallbacks);
+                "cache: the alias has {} fallbacks, which is the limit; clear them first", kMaxFallbacks)
+        .at("alias");
   }
   fallbacks_.push_back(std::move(target));
 }
@@ -95,7 +96,8 @@ quire_job* submit_to(const AliasObject& alias, const AliasTargets::Target& targe
                      quire_job_request* request) {
   if (target == nullptr)
     throw Error(ErrorCode::not_found, "alias: \"{}\" has no cache; set one first",
-                quire::printable(alias.name));
+                quire::printable(alias.name))
+        .at("alias");
   quire::JobRequest job = read_request(request, *target, Counts::for_kind);
   const quire::JobKind kind = job.kind;
   return make_handle<quire_job>(target, target->cache->submit(std::move(job)), kind);
@@ -124,8 +126,10 @@ AliasTargets::Target target_argument(const AliasObject& alias, quire_cache* cach
   if (target->model->runtime != alias.runtime)
     throw Error(
         ErrorCode::invalid_argument,
-        "cache: it belongs to another runtime than the alias; create the alias with the cache's runtime");
-  if (target->cache->closed()) throw Error(ErrorCode::closed, "cache: it is closed; use an open one");
+        "cache: it belongs to another runtime than the alias; create the alias with the cache's runtime")
+        .at("cache");
+  if (target->cache->closed())
+    throw Error(ErrorCode::closed, "cache: it is closed; use an open one").at("cache");
   return target;
 }
 
@@ -136,7 +140,8 @@ quire_alias* quire_alias_create(quire_runtime* runtime, const char* text, size_t
   return guard(error, static_cast<quire_alias*>(nullptr), [&] {
     constexpr size_t kMaxBytes = 256;
     std::string name = short_text_argument(text, text_len, kMaxBytes, "name");
-    if (name.empty()) throw Error(ErrorCode::invalid_argument, "name: it is empty; an alias needs one");
+    if (name.empty())
+      throw Error(ErrorCode::invalid_argument, "name: it is empty; an alias needs one").at("name");
     return make_handle<quire_alias>(Pinned(runtime, "runtime")->share, std::move(name));
   });
 }

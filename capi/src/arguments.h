@@ -22,9 +22,11 @@ namespace quire::capi {
 template <typename T>
 gsl::span<const T> array_argument(const T* data, size_t length, std::string_view name) {
   if (length == 0) return {};
-  if (data == nullptr) throw Error(ErrorCode::invalid_argument, "{}: NULL with a length of {}", name, length);
+  if (data == nullptr)
+    throw Error(ErrorCode::invalid_argument, "{}: NULL with a length of {}", name, length).at(name);
   if (length > static_cast<size_t>(PTRDIFF_MAX) / sizeof(T)) {
-    throw Error(ErrorCode::invalid_argument, "{}: a length of {} exceeds the address space", name, length);
+    throw Error(ErrorCode::invalid_argument, "{}: a length of {} exceeds the address space", name, length)
+        .at(name);
   }
   return {data, length};
 }
@@ -41,7 +43,7 @@ std::string_view c_text_argument(const char* text, size_t text_len, std::string_
 template <typename T>
 requires std::is_integral_v<T> T range_argument(T value, T min, T max, std::string_view name) {
   if (value < min || value > max) {
-    throw Error(ErrorCode::invalid_argument, "{}: {} is not in {} to {}", name, value, min, max);
+    throw Error(ErrorCode::invalid_argument, "{}: {} is not in {} to {}", name, value, min, max).at(name);
   }
   return value;
 }
@@ -89,7 +91,8 @@ inline int32_t wait_result(WaitEnd end) {
 
 // Returns nanoseconds from now; 0: none.
 inline Duration deadline_argument(int64_t deadline_ns, std::string_view name = "deadline_ns") {
-  if (deadline_ns < 0) throw Error(ErrorCode::invalid_argument, "{}: {} is negative", name, deadline_ns);
+  if (deadline_ns < 0)
+    throw Error(ErrorCode::invalid_argument, "{}: {} is negative", name, deadline_ns).at(name);
   return std::min(Duration(deadline_ns), timeout_argument(-1));
 }
 
@@ -99,7 +102,7 @@ class OutArgument {
  public:
   OutArgument(T* data, size_t capacity, std::string_view name) : data_(data), capacity_(capacity) {
     if (data == nullptr && capacity > 0) {
-      throw Error(ErrorCode::invalid_argument, "{}: NULL with a capacity of {}", name, capacity);
+      throw Error(ErrorCode::invalid_argument, "{}: NULL with a capacity of {}", name, capacity).at(name);
     }
   }
 

@@ -46,7 +46,8 @@ int32_t follow_pages(const CacheShare& cache, quire_queue* queue, quire::PageFol
   if (pinned->share.runtime != cache.model->runtime)
     throw quire::Error(
         quire::ErrorCode::invalid_argument,
-        "queue: it belongs to another runtime than the cache; create it with the cache's runtime");
+        "queue: it belongs to another runtime than the cache; create it with the cache's runtime")
+        .at("queue");
   following.queue = pinned->share.events;
   cache.cache->follow_pages(std::move(following));
   return 1;
@@ -161,7 +162,7 @@ int64_t quire_cache_metrics(quire_cache* cache, const char* text, size_t text_le
                             size_t out_capacity, quire_error** error) {
   return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
     const std::string label(text_argument(text, text_len));
-    quire::require_utf8(label, "text");
+    quire::with_parameter("text", [&] { quire::require_utf8(label, "text"); });
     return write_text(of.cache->metrics_text(label), out_text, out_capacity);
   });
 }

@@ -34,7 +34,8 @@ const char* token_name(int32_t kind) {
 }
 
 RenderedChat render(const ChatTemplateObject& chat, std::string_view text) {
-  return quire::render_chat(chat.share(), text, quire::CallArguments::as_given);
+  return quire::with_parameter(
+      "text", [&] { return quire::render_chat(chat.share(), text, quire::CallArguments::as_given); });
 }
 
 // Returns the sizes of the parts, alternately from the template and from the input, beginning with the
@@ -54,8 +55,8 @@ std::vector<int64_t> segment_sizes(const RenderedChat& rendered) {
 
 quire_chat_template* quire_chat_template_create(const char* text, size_t text_len, quire_error** error) {
   return guard(error, static_cast<quire_chat_template*>(nullptr), [&] {
-    return make_handle<quire_chat_template>(
-        quire::with_own_settings(TemplateSet::of_source(text_argument(text, text_len))));
+    return make_handle<quire_chat_template>(quire::with_own_settings(quire::with_parameter(
+        "text", [&] { return TemplateSet::of_source(text_argument(text, text_len)); })));
   });
 }
 
@@ -64,7 +65,7 @@ quire_chat_template* quire_chat_template_open(const char* text, size_t text_len,
     const std::string path(c_text_argument(text, text_len, "text"));
     const quire::FileSystem& files = quire::posix_file_system();
     if (!files.is_directory(path)) {
-      throw Error(ErrorCode::not_found, "{}: not a model directory", quire::printable(path, 4096));
+      throw Error(ErrorCode::not_found, "{}: not a model directory", quire::printable(path, 4096)).at("text");
     }
     return make_handle<quire_chat_template>(
         quire::with_own_settings(TemplateSet::load(quire::chat::read_chat_files(files, path), path)));
@@ -76,7 +77,7 @@ int32_t quire_chat_template_choose(quire_chat_template* chat, const char* text, 
   return guard(error, 0, [&] {
     const Pinned pinned(chat, "chat");
     const std::string name(text_argument(text, text_len));
-    if (!name.empty()) pinned->templates->find(name);
+    if (!name.empty()) quire::with_parameter("text", [&] { pinned->templates->find(name); });
     pinned->change([&](quire::RenderSettings& settings) { settings.name = name; });
     return 1;
   });
@@ -87,7 +88,7 @@ int32_t quire_chat_template_set_token(quire_chat_template* chat, int32_t kind, c
   return guard(error, 0, [&] {
     const Pinned pinned(chat, "chat");
     const std::string token(text_argument(text, text_len));
-    quire::require_utf8(token, "text");
+    quire::with_parameter("text", [&] { quire::require_utf8(token, "text"); });
     const char* name = token_name(kind);
     pinned->change([&](quire::RenderSettings& settings) { settings.special_tokens[name] = token; });
     return 1;
@@ -98,7 +99,8 @@ int32_t quire_chat_template_set_now(quire_chat_template* chat, const char* text,
                                     quire_error** error) {
   return guard(error, 0, [&] {
     const Pinned pinned(chat, "chat");
-    const quire::chat::LocalTime now = quire::chat::parse_time(text_argument(text, text_len), "text");
+    const quire::chat::LocalTime now = quire::with_parameter(
+        "text", [&] { return quire::chat::parse_time(text_argument(text, text_len), "text"); });
     pinned->change([&](quire::RenderSettings& settings) { settings.now = now; });
     return 1;
   });

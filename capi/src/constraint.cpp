@@ -26,7 +26,8 @@ ConstraintKind kind_argument(int32_t kind) {
       return ConstraintKind::lark;
     default:
       throw Error(ErrorCode::invalid_argument, "kind: {} is not in {} to {}", kind,
-                  QUIRE_CONSTRAINT_JSON_SCHEMA, QUIRE_CONSTRAINT_LARK);
+                  QUIRE_CONSTRAINT_JSON_SCHEMA, QUIRE_CONSTRAINT_LARK)
+          .at("kind");
   }
 }
 

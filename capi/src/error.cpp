@@ -72,13 +72,21 @@ std::string_view message_of(quire_error* error) noexcept {
   return pinned.get() == nullptr ? kBadHandleMessage : std::string_view(pinned.get()->message);
 }
 
+std::string_view parameter_of(quire_error* error) noexcept {
+  if (error == nullptr || is_out_of_memory_error(error)) return "";
+  const PinnedError pinned(error);
+  // Borrowed beyond the pin, as the message is.
+  return pinned.get() == nullptr ? "" : std::string_view(pinned.get()->parameter);
+}
+
 }  // namespace
 
-void set_error(quire_error** error, ErrorCode code, std::string_view message,
+void set_error(quire_error** error, ErrorCode code, std::string_view message, std::string_view parameter,
                int64_t retry_after_ns) noexcept {
   if (error == nullptr) return;
   try {
-    *error = make_handle<quire_error>(code, escape_unprintable(message), retry_after_ns);
+    *error =
+        make_handle<quire_error>(code, escape_unprintable(message), std::string(parameter), retry_after_ns);
   } catch (...) {
     *error = reinterpret_cast<quire_error*>(kOutOfMemoryToken);
   }
@@ -99,6 +107,12 @@ const char* quire_error_message(quire_error* error, size_t* out_len) {
   const std::string_view message = message_of(error);
   if (out_len != nullptr) *out_len = message.size();
   return message.data();
+}
+
+const char* quire_error_parameter(quire_error* error, size_t* out_len) {
+  const std::string_view parameter = parameter_of(error);
+  if (out_len != nullptr) *out_len = parameter.size();
+  return parameter.data();
 }
 
 int32_t quire_error_is_retryable(quire_error* error) {

@@ -293,6 +293,11 @@ const char* quire_event_error_message(quire_event* event, size_t* out_len, quire
                      [](const quire::Event& of) -> const std::string& { return of.message; });
 }
 
+const char* quire_event_error_parameter(quire_event* event, size_t* out_len, quire_error** error) {
+  return borrow_text(event, out_len, error,
+                     [](const quire::Event& of) -> const std::string& { return of.parameter; });
+}
+
 int32_t quire_event_free(quire_event* handle, quire_error** error) {
   return free_handle(handle, error);
 }

@@ -37,7 +37,7 @@ void report_exception(quire_error** error) noexcept {
   try {
     throw;
   } catch (const Error& failure) {
-    set_error(error, failure.code(), failure.what(), failure.retry_after_ns());
+    set_error(error, failure.code(), failure.what(), failure.parameter(), failure.retry_after_ns());
   } catch (const std::bad_alloc&) {
     set_error(error, ErrorCode::out_of_memory, "out of host memory");
   } catch (const std::length_error&) {
@@ -51,13 +51,16 @@ void report_exception(quire_error** error) noexcept {
 
 void refuse_handle(uint64_t token, HandleType expected, std::string_view name) {
   const char* const wanted = handle_type_name(expected);
-  if (token == 0) throw Error(ErrorCode::invalid_argument, "{}: NULL, but a {} is required", name, wanted);
+  if (token == 0)
+    throw Error(ErrorCode::invalid_argument, "{}: NULL, but a {} is required", name, wanted).at(name);
   const HandleType actual = HandleTable::instance().type_of(token);
   if (actual != HandleType::none && actual != expected) {
     throw Error(ErrorCode::bad_handle, "{}: a {}, but a {} is required", name, handle_type_name(actual),
-                wanted);
+                wanted)
+        .at(name);
   }
-  throw Error(ErrorCode::bad_handle, "{}: not a live {}: it was freed, or never was one", name, wanted);
+  throw Error(ErrorCode::bad_handle, "{}: not a live {}: it was freed, or never was one", name, wanted)
+      .at(name);
 }
 
 }  // namespace quire::capi

@@ -160,7 +160,8 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
         settings.shared_queue.runtime != parent->cache->model->runtime) {
       throw quire::Error(
           quire::ErrorCode::invalid_argument,
-          "queue: it belongs to another runtime than the job; create it with the job's runtime");
+          "queue: it belongs to another runtime than the job; create it with the job's runtime")
+          .at("queue");
     }
     require_counting(settings, Counts::fork, "a fork, which takes all other settings from its job");
     quire::ForkOptions options;

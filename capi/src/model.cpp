@@ -51,7 +51,8 @@ int64_t figure_of(const quire::ResidencyStats& of, int32_t figure) {
     case QUIRE_MODEL_FIGURE_ALL_WAKES_NS:
       return of.all_wakes.count();
     default:
-      throw Error(ErrorCode::invalid_argument, "figure: {} is not a value of QUIRE_MODEL_FIGURE_*", figure);
+      throw Error(ErrorCode::invalid_argument, "figure: {} is not a value of QUIRE_MODEL_FIGURE_*", figure)
+          .at("figure");
   }
 }
 
@@ -66,7 +67,8 @@ const quire::TensorDescription& tensor_at(const Model& model, int32_t tensor_idx
   const auto num_tensors = gsl::narrow<int32_t>(model.tensors().size());
   if (num_tensors == 0)
     throw Error(ErrorCode::invalid_argument,
-                "tensor_idx: the model has no tensors; load it with the full or the metadata scope");
+                "tensor_idx: the model has no tensors; load it with the full or the metadata scope")
+        .at("tensor_idx");
   return model.tensors()[static_cast<size_t>(range_argument(tensor_idx, 0, num_tensors - 1, "tensor_idx"))];
 }
 
@@ -110,7 +112,8 @@ void require_known(const quire::Tokenizer& tokenizer, gsl::span<const int32_t> t
   const auto size = static_cast<int64_t>(tokenizer.vocab_size());
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < size) continue;
-    throw Error(ErrorCode::invalid_argument, "tokens[{}]: {} is not in 0 to {}", i, tokens[i], size - 1);
+    throw Error(ErrorCode::invalid_argument, "tokens[{}]: {} is not in 0 to {}", i, tokens[i], size - 1)
+        .at("tokens");
   }
 }
 
@@ -183,7 +186,8 @@ int64_t quire_model_encode(quire_model* model, const char* text, size_t text_len
     const OutArgument<int32_t> out(out_tokens, out_capacity, "out_tokens");
     const quire::EncodeOptions options{.parse_special = flag_argument(parse_special, "parse_special"),
                                        .add_special_tokens = flag_argument(add_special, "add_special")};
-    return out.write(of.tokenizer().encode(text_argument(text, text_len), options));
+    return quire::with_parameter(
+        "text", [&] { return out.write(of.tokenizer().encode(text_argument(text, text_len), options)); });
   });
 }
 

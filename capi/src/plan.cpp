@@ -62,7 +62,8 @@ quire_plan* quire_plan_create(quire_runtime* runtime, quire_model_options* model
     settings.cache = cache == nullptr ? CacheSettings{} : Pinned(cache, "cache")->read();
     refuse_in_callback("quire_plan_create");
     if (settings.path.empty())
-      throw quire::Error(quire::ErrorCode::invalid_argument, "path: not set; give the directory of a model");
+      throw quire::Error(quire::ErrorCode::invalid_argument, "path: not set; give the directory of a model")
+          .at("path");
     quire::PlannedModel planned =
         quire::plan_variants(share->runtime()->files(), share->devices(), load_options(settings));
     std::vector<std::string> names;

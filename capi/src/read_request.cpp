@@ -21,7 +21,8 @@ void require_counting_for_score(const RequestSettings& settings) {
   require_counting(settings, Counts::score, "a score");
   if (settings.shared_queue.events == nullptr) return;
   throw Error(ErrorCode::invalid_argument,
-              "queue: has no effect for a score, which waits for its own jobs; unset it");
+              "queue: has no effect for a score, which waits for its own jobs; unset it")
+      .at("queue");
 }
 
 }  // namespace
@@ -29,7 +30,8 @@ void require_counting_for_score(const RequestSettings& settings) {
 void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what) {
   for (const Setting& made : settings.made) {
     if ((made.counts & counts_for) == 0) {
-      throw Error(ErrorCode::invalid_argument, "{}: has no effect for {}; leave it unset", made.name, what);
+      throw Error(ErrorCode::invalid_argument, "{}: has no effect for {}; leave it unset", made.name, what)
+          .at(made.parameter);
     }
   }
 }

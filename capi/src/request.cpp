@@ -20,11 +20,13 @@ void add_text(std::vector<std::string>& texts, std::string_view text, std::strin
   constexpr size_t kMaxBytes = quire::JobRequest::kMaxStopStringBytes;
   if (text.empty() || text.size() > kMaxBytes) {
     throw quire::Error(quire::ErrorCode::invalid_argument, "{}: a text of {} bytes; use 1 to {}", name,
-                       text.size(), kMaxBytes);
+                       text.size(), kMaxBytes)
+        .at(name);
   }
   if (texts.size() >= kMaxTexts) {
     throw quire::Error(quire::ErrorCode::invalid_argument, "{}: at most {} texts are allowed", name,
-                       kMaxTexts);
+                       kMaxTexts)
+        .at(name);
   }
   texts.emplace_back(text);
 }

@@ -9,7 +9,7 @@ using namespace quire::capi;
 
 int32_t quire_job_request_add_messages(quire_job_request* request, const char* text, size_t text_len,
                                        quire_error** error) {
-  return set(request, {"prompt", Counts::any_kind}, error, [&](RequestSettings& settings) {
+  return set(request, {"prompt", Counts::any_kind, "messages"}, error, [&](RequestSettings& settings) {
     settings.prompt.push_back(quire::parse_messages(text_argument(text, text_len)));
   });
 }

@@ -31,6 +31,7 @@ struct Counts {
 struct Setting {
   const char* name;
   uint32_t counts;
+  const char* parameter = name;  // in errors
 };
 
 // A request, and the settings that were made.

@@ -80,7 +80,8 @@ int32_t quire_job_request_add_logit_bias(quire_job_request* request, int32_t tok
     }
     if (biases.size() >= kMaxLogitBiases) {
       throw quire::Error(quire::ErrorCode::invalid_argument, "token: at most {} tokens may have a bias",
-                         kMaxLogitBiases);
+                         kMaxLogitBiases)
+          .at("token");
     }
     biases.push_back({token, value});
   });

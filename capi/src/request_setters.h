@@ -13,7 +13,7 @@ template <typename Change>
 int32_t set(quire_job_request* request, Setting setting, quire_error** error, Change&& apply) noexcept {
   return set_option(request, "request", error, [&](RequestSettings& settings) {
     settings.made.reserve(settings.made.size() + 1);
-    apply(settings);
+    replace_parameter(setting.parameter, [&] { apply(settings); });
     settings.made.push_back(setting);
   });
 }
@@ -35,7 +35,8 @@ int32_t set_sampling(quire_job_request* request, Setting setting, quire_error** 
 inline TokenIds tokens_argument(const int32_t* tokens, size_t num_tokens, size_t max_tokens) {
   const auto span = array_argument(tokens, num_tokens, "tokens");
   if (span.size() > max_tokens) {
-    throw Error(ErrorCode::invalid_argument, "tokens: {} ids; {} is the limit", span.size(), max_tokens);
+    throw Error(ErrorCode::invalid_argument, "tokens: {} ids; {} is the limit", span.size(), max_tokens)
+        .at("tokens");
   }
   return {span.begin(), span.end()};
 }

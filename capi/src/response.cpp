@@ -41,7 +41,8 @@ int32_t change(quire_response_parser* parser, quire_error** error, Change&& appl
     const MutexLock lock(pinned->mutex);
     if (pinned->state.parser) {
       throw Error(ErrorCode::invalid_argument,
-                  "parser: it has begun to parse; make settings before the first byte");
+                  "parser: it has begun to parse; make settings before the first byte")
+          .at("parser");
     }
     apply(pinned->state);
     return 1;
@@ -51,7 +52,8 @@ int32_t change(quire_response_parser* parser, quire_error** error, Change&& appl
 const ResponseEvent& shown(const ResponseState& state) {
   if (state.num_shown == 0) {
     throw Error(ErrorCode::invalid_argument,
-                "parser: there is no current event; call quire_response_parser_next first");
+                "parser: there is no current event; call quire_response_parser_next first")
+        .at("parser");
   }
   return state.events[state.num_shown - 1];
 }
@@ -101,7 +103,8 @@ int64_t quire_response_detect(quire_chat_template* chat, quire_model* model, cha
 
 quire_response_parser* quire_response_parser_create(const char* text, size_t text_len, quire_error** error) {
   return guard(error, static_cast<quire_response_parser*>(nullptr), [&] {
-    return make_handle<quire_response_parser>(quire::find_dialect(text_argument(text, text_len)));
+    return make_handle<quire_response_parser>(quire::with_parameter(
+        "text", [&]() -> const Dialect& { return quire::find_dialect(text_argument(text, text_len)); }));
   });
 }
 
@@ -133,7 +136,8 @@ int32_t quire_response_parser_feed(quire_response_parser* parser, const char* te
     const auto bytes = text_argument(text, text_len);
     const MutexLock lock(pinned->mutex);
     if (pinned->state.finished)
-      throw Error(ErrorCode::invalid_argument, "parser: the answer has been finished; create another parser");
+      throw Error(ErrorCode::invalid_argument, "parser: the answer has been finished; create another parser")
+          .at("parser");
     pinned->state.begun().feed(bytes);
     return 1;
   });
@@ -198,8 +202,9 @@ quire_constraint* quire_response_constraint_create(quire_model* model, const cha
   return guard(error, static_cast<quire_constraint*>(nullptr), [&] {
     const Pinned pinned(model, "model");
     const ModelShare& share = *pinned->share;
-    auto rules = std::make_shared<quire::ResponseRules>(
-        quire::parse_response_rules(text_argument(text, text_len), dialect_of(share)));
+    auto rules = std::make_shared<quire::ResponseRules>(quire::with_parameter("text", [&] {
+      return quire::parse_response_rules(text_argument(text, text_len), dialect_of(share));
+    }));
     quire::ConstraintChoice made{compile_rules(share, *rules), share.model->path(), nullptr};
     if (!rules->reasoning) made.rules = std::move(rules);
     return make_handle<quire_constraint>(std::move(made));

@@ -45,7 +45,8 @@ Scaled histogram_of(const StatsObject& of, int32_t histogram) {
       return {of.cache->metrics.steps.tokens, 1.0};
     default:
       throw quire::Error(quire::ErrorCode::invalid_argument,
-                         "histogram: {} is not a value of QUIRE_HISTOGRAM_*", histogram);
+                         "histogram: {} is not a value of QUIRE_HISTOGRAM_*", histogram)
+          .at("histogram");
   }
 }
 
@@ -54,7 +55,8 @@ const quire::NamespaceMetrics& name_space_at(const StatsObject& of, int32_t name
   const auto num_spaces = of.name_space == nullptr ? static_cast<int32_t>(spaces.size()) : 0;
   if (num_spaces == 0)
     throw quire::Error(quire::ErrorCode::invalid_argument,
-                       "namespace_idx: these statistics have no namespaces");
+                       "namespace_idx: these statistics have no namespaces")
+        .at("namespace_idx");
   return spaces[static_cast<size_t>(range_argument(namespace_idx, 0, num_spaces - 1, "namespace_idx"))];
 }
 
@@ -220,7 +222,8 @@ double quire_stats_histogram_quantile(quire_stats* stats, int32_t histogram, dou
     const Pinned pinned(stats, "stats");
     const Scaled scaled = histogram_of(*pinned, histogram);
     if (!(quantile >= 0.0 && quantile <= 1.0)) {
-      throw quire::Error(quire::ErrorCode::invalid_argument, "quantile: {} is not in 0 to 1", quantile);
+      throw quire::Error(quire::ErrorCode::invalid_argument, "quantile: {} is not in 0 to 1", quantile)
+          .at("quantile");
     }
     return scaled.values.quantile(quantile) * scaled.unit;
   });

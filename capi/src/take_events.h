@@ -38,12 +38,13 @@ int64_t take_events(Source& source, const Wait& wait, quire_event** out_events, 
 
 inline void check_events_argument(quire_event** out_events, size_t max_events) {
   const OutArgument<quire_event*> out(out_events, max_events, "out_events");
-  if (max_events == 0) throw Error(ErrorCode::invalid_argument, "max_events: 0 is not 1 or more");
+  if (max_events == 0)
+    throw Error(ErrorCode::invalid_argument, "max_events: 0 is not 1 or more").at("max_events");
 }
 
 // Returns the destination of one event, set to NULL until an event is taken.
 inline quire_event*& event_argument(quire_event** out_event) {
-  if (out_event == nullptr) throw Error(ErrorCode::invalid_argument, "out_event: NULL");
+  if (out_event == nullptr) throw Error(ErrorCode::invalid_argument, "out_event: NULL").at("out_event");
   return *out_event = nullptr;
 }
 

@@ -4,26 +4,34 @@
 #include <exception>
 #include <new>
 #include <string_view>
+#include <type_traits>
 
 #include "core/base/error.h"
 
 namespace quire {
 
-// Runs `action`. If it throws, calls report(code, message), which may throw itself. `no_memory` is the
-// message for std::bad_alloc. Returns true if nothing was thrown.
+// Runs `action`. If it throws, calls report(code, message) or, if `report` takes it too, report(code,
+// message, parameter), which may throw itself. `parameter` is the parameter at fault, empty for none.
+// `no_memory` is the message for std::bad_alloc. Returns true if nothing was thrown.
 template <typename Action, typename Report>
 bool contain(std::string_view no_memory, Action&& action, Report&& report) {
+  const auto pass_on = [&report](ErrorCode code, std::string_view message, std::string_view parameter = {}) {
+    if constexpr (std::is_invocable_v<Report&, ErrorCode, std::string_view, std::string_view>)
+      report(code, message, parameter);
+    else
+      report(code, message);
+  };
   try {
     action();
     return true;
   } catch (const Error& error) {
-    report(error.code(), std::string_view(error.what()));
+    pass_on(error.code(), error.what(), error.parameter());
   } catch (const std::bad_alloc&) {
-    report(ErrorCode::out_of_memory, no_memory);
+    pass_on(ErrorCode::out_of_memory, no_memory);
   } catch (const std::exception& error) {
-    report(ErrorCode::internal, std::string_view(error.what()));
+    pass_on(ErrorCode::internal, error.what());
   } catch (...) {
-    report(ErrorCode::internal, std::string_view("an exception of an unknown type was thrown"));
+    pass_on(ErrorCode::internal, "an exception of an unknown type was thrown");
   }
   return false;
 }

@@ -74,6 +74,15 @@ std::string_view error_code_name(ErrorCode code) {
   return "unknown";
 }
 
+Error&& Error::at(std::string_view parameter) && noexcept {
+  try {
+    parameter_ = parameter.empty() ? nullptr : std::make_shared<const std::string>(parameter);
+  } catch (...) {
+    parameter_ = nullptr;
+  }
+  return std::move(*this);
+}
+
 void set_message(std::string& target, std::string_view message) noexcept {
   try {
     target = escape_unprintable(message);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -66,10 +68,40 @@ class Error : public std::runtime_error {
     return std::move(*this);
   }
 
+  // Returns the name of the parameter at fault, as the C API calls it; empty if the error is not about one.
+  std::string_view parameter() const noexcept {
+    return parameter_ == nullptr ? std::string_view() : *parameter_;
+  }
+  // Sets the name of the parameter at fault. If there is no memory for it, the error stays without one.
+  Error&& at(std::string_view parameter) && noexcept;
+
  private:
   ErrorCode code_;
   int64_t retry_after_ns_ = -1;
+  std::shared_ptr<const std::string> parameter_;  // shared, so that copying an error cannot fail; may be null
 };
+
+// Runs `body` and returns its result. An Error that it throws without a parameter gets this one.
+template <typename Body>
+decltype(auto) with_parameter(std::string_view parameter, Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (Error& error) {
+    if (error.parameter().empty()) std::move(error).at(parameter);
+    throw;
+  }
+}
+
+// Does the same, and also replaces a parameter that the error has.
+template <typename Body>
+decltype(auto) replace_parameter(std::string_view parameter, Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (Error& error) {
+    std::move(error).at(parameter);
+    throw;
+  }
+}
 
 // Sets the message of an error on paths that must not fail. If there is no memory for the text, the message
 // stays empty and the code has to suffice.

@@ -126,7 +126,8 @@ bool is_callers_own(std::string_view key) {
 [[noreturn]] void fail_continuation() {
   throw Error(ErrorCode::invalid_argument,
               "continue_final_message: the template does not write the last message unchanged; give a "
-              "conversation that ends in a message with text");
+              "conversation that ends in a message with text")
+      .at("messages");
 }
 
 }  // namespace
@@ -135,7 +136,8 @@ Dict* conversation_variables(Machine& machine, const JsonValue& input, const Tem
   const JsonValue* messages = input.find("messages");
   if (messages == nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "messages: missing; the input must be an object with a list of messages");
+                "messages: missing; the input must be an object with a list of messages")
+        .at("messages");
   }
   Converter converter(machine, context);
   Dict* variables = machine.make<Dict>();

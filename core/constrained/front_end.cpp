@@ -34,6 +34,21 @@ Grammar choice_grammar(std::string_view source, LanguageStore& languages) {
   return language_grammar(languages.any_of(std::move(texts)));
 }
 
+// Returns the parameter name of the source of a constraint.
+std::string_view name_of(ConstraintKind kind) {
+  switch (kind) {
+    case ConstraintKind::json_schema:
+    case ConstraintKind::json_object:
+      return "schema";
+    case ConstraintKind::regex:
+      return "pattern";
+    case ConstraintKind::choice:
+      return "choice";
+    default:
+      return "grammar";
+  }
+}
+
 }  // namespace
 
 Grammar parse_source(ConstraintKind kind, std::string_view source, LanguageStore& languages,
@@ -62,9 +77,11 @@ std::shared_ptr<const Constraint> Constraint::compile(ConstraintKind kind, std::
   made->kind_ = kind;
   made->source_ = source;
   MutexLock lock(made->mutex_);
-  Grammar grammar = parse_source(kind, source, made->machine_.languages(), *made->vocabulary_);
-  made->machine_.build(std::move(grammar));
-  made->machine_.start();
+  with_parameter(name_of(kind), [&]() QUIRE_NO_THREAD_ANALYSIS {
+    Grammar grammar = parse_source(kind, source, made->machine_.languages(), *made->vocabulary_);
+    made->machine_.build(std::move(grammar));
+    made->machine_.start();
+  });
   made->at_first_ = made->held();
   return made;
 }

@@ -140,7 +140,8 @@ std::shared_ptr<Job> Engine::submit(JobRequest request) {
 std::vector<std::shared_ptr<Job>> Engine::submit_many(const JobRequest& request, int32_t num_jobs) {
   if (num_jobs < 1 || num_jobs > thread_->options().max_queued_jobs) {
     throw Error(ErrorCode::invalid_argument, "num_jobs is {}, must be 1 to {}", num_jobs,
-                thread_->options().max_queued_jobs);
+                thread_->options().max_queued_jobs)
+        .at("num_jobs");
   }
   check_request(request, request_limits(*thread_));
   const uint64_t first_seed = request.random_seed ? random_seed() : request.sampling.seed;

@@ -85,18 +85,21 @@ void Job::set_priority(int32_t priority) {
 
 void Job::rewind(int32_t num_new_tokens) {
   if (num_new_tokens < 0)
-    throw Error(ErrorCode::invalid_argument, "num_new_tokens is {}, must be 0 or more", num_new_tokens);
+    throw Error(ErrorCode::invalid_argument, "num_new_tokens is {}, must be 0 or more", num_new_tokens)
+        .at("num_new_tokens");
   change([num_new_tokens](LiveJobs& jobs, JobRecord& job) { jobs.rewind(job, num_new_tokens); });
 }
 
 std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
   if (channel_->kind != JobKind::generate) {
     throw Error(ErrorCode::invalid_argument,
-                "job {} does not generate text and cannot be forked; fork a generating job", id().value);
+                "job {} does not generate text and cannot be forked; fork a generating job", id().value)
+        .at("job");
   }
   if (options.max_new_tokens < 0) {
     throw Error(ErrorCode::invalid_argument, "max_new_tokens of the fork is {}, must be 0 or more",
-                options.max_new_tokens);
+                options.max_new_tokens)
+        .at("max_new_tokens");
   }
   EngineThread& core = cache_->thread();
   EventStreamOptions stream = channel_->stream->options();

@@ -8,11 +8,13 @@ void require_placement(const Placement& placement, int32_t num_layers, int32_t n
   const std::vector<int32_t>& layers = placement.device_of_layer;
   if (layers.size() != static_cast<size_t>(num_layers)) {
     throw Error(ErrorCode::invalid_argument, "a split of {} layers for a model of {}", layers.size(),
-                num_layers);
+                num_layers)
+        .at("split");
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i] >= 0 && layers[i] < num_devices) continue;
-    throw Error(ErrorCode::invalid_argument, "layer {} lies on device {} of {}", i, layers[i], num_devices);
+    throw Error(ErrorCode::invalid_argument, "layer {} lies on device {} of {}", i, layers[i], num_devices)
+        .at("split");
   }
 }
 
@@ -36,12 +38,14 @@ Placement place_by_counts(gsl::span<const int32_t> layers_of_device, int32_t num
   for (const int32_t count : layers_of_device) total += count;
   if (total != num_layers) {
     throw Error(ErrorCode::invalid_argument, "split: {} layers are dealt out, the model has {}", total,
-                num_layers);
+                num_layers)
+        .at("split");
   }
   for (size_t device = 0; device < layers_of_device.size(); ++device) {
     if (layers_of_device[device] < 0) {
       throw Error(ErrorCode::invalid_argument, "split: {} layers for device {}", layers_of_device[device],
-                  device);
+                  device)
+          .at("split");
     }
     placement.device_of_layer.insert(placement.device_of_layer.end(),
                                      static_cast<size_t>(layers_of_device[device]),

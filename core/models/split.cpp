@@ -108,7 +108,7 @@ uint64_t DeviceDemand::bytes_of(int32_t first, int32_t end) const {
 }
 
 Placement split_automatically(Rooms devices) {
-  if (devices.empty()) throw Error(ErrorCode::invalid_argument, "split: there is no device");
+  if (devices.empty()) throw Error(ErrorCode::invalid_argument, "split: there is no device").at("device");
   if (std::optional<Placement> split = split_without_host(devices)) return std::move(*split);
   const auto is_host = [](const DeviceRoom& device) { return device.is_host; };
   const auto host = std::find_if(devices.begin(), devices.end(), is_host);

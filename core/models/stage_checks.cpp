@@ -47,11 +47,13 @@ void require_together(const ModelSpec& model, const PipelineStage& stage) {
 void require_shards(const ModelSpec& model, const PipelineStage& stage, int32_t num_shards) {
   if (num_shards < 1 || num_shards > kMaxShards) {
     throw Error(ErrorCode::invalid_argument, "num_shards is {}; it must be from 1 to {}", num_shards,
-                kMaxShards);
+                kMaxShards)
+        .at("num_shards");
   }
   if (num_shards > model.hidden_size) {
     throw Error(ErrorCode::invalid_argument, "num_shards is {}; the model has {} columns to cut", num_shards,
-                model.hidden_size);
+                model.hidden_size)
+        .at("num_shards");
   }
   if (num_shards == 1 || stage.device->has(kernels::kCapabilityShards)) return;
   throw Error(

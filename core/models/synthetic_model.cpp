@@ -56,7 +56,8 @@ std::string shape_names() {
 }
 
 [[noreturn]] void refuse(std::string_view word, std::string_view expected) {
-  throw Error(ErrorCode::invalid_argument, "synthetic model: \"{}\" is not {}", printable(word), expected);
+  throw Error(ErrorCode::invalid_argument, "synthetic model: \"{}\" is not {}", printable(word), expected)
+      .at("path");
 }
 
 double number_of(std::string_view text, double min, double max) {

@@ -237,7 +237,8 @@ class GrammarWriter {
                         (byte >= 'A' && byte <= 'Z') || byte == '_' || byte == '-' || byte == '.';
       if (!fits)
         throw Error(ErrorCode::unsupported,
-                    "tools: \"{}\" is not a supported name; use only letters, digits, _, - and .", name);
+                    "tools: \"{}\" is not a supported name; use only letters, digits, _, - and .", name)
+            .at("tools");
     }
   }
 
@@ -341,7 +342,8 @@ class GrammarWriter {
                         (byte >= 'A' && byte <= 'Z') || byte == '_';
       if (!fits)
         throw Error(ErrorCode::unsupported,
-                    "tools: \"{}\" is not a supported name; use only letters, digits and _", name);
+                    "tools: \"{}\" is not a supported name; use only letters, digits and _", name)
+            .at("tools");
     }
   }
 
@@ -406,7 +408,8 @@ class GrammarWriter {
           ErrorCode::unsupported,
           "tools: the dialect {} writes \"{}\" without quotes; for such strings only type, enum and const "
           "are supported",
-          dialect_.name, property.name);
+          dialect_.name, property.name)
+          .at("tools");
     }
     std::string words;
     const JsonValue* one = property.schema.find("const");

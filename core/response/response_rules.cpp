@@ -140,17 +140,21 @@ ResponseRules parse_response_rules(std::string_view json, const Dialect& own) {
   const JsonView request(value, "response rules");
   ResponseRules rules;
   const std::string name = request.at("dialect").as_string();
-  rules.dialect = name == kAutoDialect ? &own : &find_dialect(name);
-  if (const std::optional<JsonView> tools = request.find("tools")) rules.tools = ToolSet::of(*tools);
+  rules.dialect =
+      name == kAutoDialect ? &own : with_parameter("dialect", [&] { return &find_dialect(name); });
+  if (const std::optional<JsonView> tools = request.find("tools"))
+    rules.tools = with_parameter("tools", [&] { return ToolSet::of(*tools); });
   rules.parallel = request.bool_or("parallel_tool_calls", true);
-  rules.reasoning = reasoning_of(request);
-  read_choice(request, rules);
+  rules.reasoning = with_parameter("reasoning", [&] { return reasoning_of(request); });
+  with_parameter("tool_choice", [&] { read_choice(request, rules); });
   if (const std::optional<JsonView> format = request.find("response_format")) {
-    if (format->at("type").as_string() == "structural_tag") {
-      rules.tags = tags_of(*format);
-    } else {
-      rules.format = format_of(*format);
-    }
+    with_parameter("response_format", [&] {
+      if (format->at("type").as_string() == "structural_tag") {
+        rules.tags = tags_of(*format);
+      } else {
+        rules.format = format_of(*format);
+      }
+    });
   }
   if (rules.choice != ToolChoice::none && rules.dialect->forms.empty()) {
     throw Error(ErrorCode::unsupported, "dialect: \"{}\" has no tool calls; choose another dialect",

@@ -120,8 +120,10 @@ ToolSet ToolSet::parse(std::string_view json) {
   if (trimmed(json).empty()) return {};
   JsonLimits limits;
   limits.max_bytes = kMaxToolBytes;
-  const JsonValue list = parse_json(json, "tools", limits);
-  return of(JsonView(list, "tools"));
+  return with_parameter("tools", [&] {
+    const JsonValue list = parse_json(json, "tools", limits);
+    return of(JsonView(list, "tools"));
+  });
 }
 
 ToolSet ToolSet::of(const JsonView& list) {
@@ -131,7 +133,7 @@ ToolSet ToolSet::of(const JsonView& list) {
   };
   const std::vector<JsonView> items = list.items();
   if (items.size() > kMaxTools)
-    throw Error(ErrorCode::capacity, "tools: more than the limit of {}", kMaxTools);
+    throw Error(ErrorCode::capacity, "tools: more than the limit of {}", kMaxTools).at("tools");
   for (const JsonView& item : items) {
     const JsonView function = item.has("function") ? item.at("function") : item;
     Tool tool;

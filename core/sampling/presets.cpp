@@ -61,7 +61,8 @@ SamplingSettings sampling_preset(std::string_view name) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", preset.name);
   }
   throw Error(ErrorCode::invalid_argument, "there is no sampling preset \"{}\"; choose one of {}", name,
-              names);
+              names)
+      .at("sampling_preset");
 }
 
 SamplingSettings sampling_from_generation_config(std::string_view text, const std::string& source) {

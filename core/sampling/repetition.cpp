@@ -24,11 +24,13 @@ void RepetitionGuard::validate() const {
   if (max_period == 0 && min_repeats == 0) return;
   if (max_period < 1 || max_period > kMaxPeriod) {
     throw Error(ErrorCode::invalid_argument, "loop_guard: max_period must be from 1 to {}, not {}",
-                kMaxPeriod, max_period);
+                kMaxPeriod, max_period)
+        .at("loop_guard");
   }
   if (min_repeats < 2 || min_repeats > kMaxRepeats) {
     throw Error(ErrorCode::invalid_argument, "loop_guard: min_repeats must be from 2 to {}, not {}",
-                kMaxRepeats, min_repeats);
+                kMaxRepeats, min_repeats)
+        .at("loop_guard");
   }
 }
 

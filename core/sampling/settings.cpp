@@ -18,47 +18,56 @@ constexpr std::array<std::string_view, kNumSamplerStages> kStageNames = {
 // Written so that NaN fails.
 void require_in(float value, float min, float max, std::string_view field) {
   if (!(value >= min && value <= max)) {
-    throw Error(ErrorCode::invalid_argument, "{} must be from {} to {}, not {}", field, min, max, value);
+    throw Error(ErrorCode::invalid_argument, "{} must be from {} to {}, not {}", field, min, max, value)
+        .at(field);
   }
 }
 
 void require_at_least(int32_t value, int32_t min, std::string_view field, std::string_view meaning) {
   if (value < min) {
-    throw Error(ErrorCode::invalid_argument, "{} must be {} or more ({}), not {}", field, min, meaning,
-                value);
+    throw Error(ErrorCode::invalid_argument, "{} must be {} or more ({}), not {}", field, min, meaning, value)
+        .at(field);
+  }
+}
+
+void require_token(TokenId token, int32_t vocab_size, std::string_view field, std::string_view parameter) {
+  if (token < 0 || token >= vocab_size) {
+    throw Error(ErrorCode::invalid_argument, "{}: token id {} is not in the vocabulary of {}", field, token,
+                vocab_size)
+        .at(parameter);
   }
 }
 
 void require_token(TokenId token, int32_t vocab_size, std::string_view field) {
-  if (token < 0 || token >= vocab_size) {
-    throw Error(ErrorCode::invalid_argument, "{}: token id {} is not in the vocabulary of {}", field, token,
-                vocab_size);
-  }
+  require_token(token, vocab_size, field, field);
 }
 
 void validate_bias(const std::vector<LogitBias>& entries, int32_t vocab_size) {
   TokenIds ids;
   ids.reserve(entries.size());
   for (const LogitBias& entry : entries) {
-    require_token(entry.token, vocab_size, "logit_bias");
+    require_token(entry.token, vocab_size, "logit_bias", "logit_biases");
     if (!std::isfinite(entry.bias)) {
       throw Error(ErrorCode::invalid_argument,
                   "logit_bias of token {} must be finite, not {}; use banned_tokens to forbid a token",
-                  entry.token, entry.bias);
+                  entry.token, entry.bias)
+          .at("logit_biases");
     }
     ids.push_back(entry.token);
   }
   std::sort(ids.begin(), ids.end());
   const auto twice = std::adjacent_find(ids.begin(), ids.end());
   if (twice != ids.end()) {
-    throw Error(ErrorCode::invalid_argument, "logit_bias names token {} more than once", *twice);
+    throw Error(ErrorCode::invalid_argument, "logit_bias names token {} more than once", *twice)
+        .at("logit_biases");
   }
 }
 
 void require_above(float value, float min, float max, std::string_view field) {
   if (!(value > min && value <= max)) {
     throw Error(ErrorCode::invalid_argument, "{} must be above {} and at most {} ({} is off), not {}", field,
-                min, max, max, value);
+                min, max, max, value)
+        .at(field);
   }
 }
 
@@ -77,7 +86,8 @@ SamplerStage parse_stage(std::string_view name) {
       names += stage;
     }
     throw Error(ErrorCode::invalid_argument,
-                "the sampler order names \"{}\", which is not a stage; the stages are {}", name, names);
+                "the sampler order names \"{}\", which is not a stage; the stages are {}", name, names)
+        .at("sampler_order");
   }
   return static_cast<SamplerStage>(found - kStageNames.begin());
 }
@@ -90,11 +100,13 @@ void validate_order(const SamplingSettings& settings) {
     const auto count = std::count(order.begin(), order.end(), stage);
     if (count > 1) {
       throw Error(ErrorCode::invalid_argument, "the sampler order names {} more than once",
-                  sampler_stage_name(stage));
+                  sampler_stage_name(stage))
+          .at("sampler_order");
     }
     if (count == 0 && settings.is_on(stage)) {
       throw Error(ErrorCode::invalid_argument, "{} is set, but the sampler order does not name it",
-                  sampler_stage_name(stage));
+                  sampler_stage_name(stage))
+          .at("sampler_order");
     }
   }
 }
@@ -107,7 +119,8 @@ void validate_temperature(const SamplingSettings& s) {
   require_in(s.temperature_exponent, 0.01F, 100.0F, "temperature_exponent");
   if (s.max_temperature < s.min_temperature) {
     throw Error(ErrorCode::invalid_argument, "max_temperature must be min_temperature ({}) or more, not {}",
-                s.min_temperature, s.max_temperature);
+                s.min_temperature, s.max_temperature)
+        .at("max_temperature");
   }
 }
 
@@ -125,12 +138,14 @@ void validate_dry(const SamplingSettings& s, int32_t vocab_size) {
   require_in(s.dry_base, 1.0F, 8.0F, "dry_base");
   if (s.dry_allowed_length < 1 || s.dry_allowed_length > kMaxLength) {
     throw Error(ErrorCode::invalid_argument, "dry_allowed_length must be from 1 to {}, not {}", kMaxLength,
-                s.dry_allowed_length);
+                s.dry_allowed_length)
+        .at("dry_allowed_length");
   }
   if (s.dry_max_length < s.dry_allowed_length || s.dry_max_length > kMaxLength) {
     throw Error(ErrorCode::invalid_argument,
                 "dry_max_length must be from dry_allowed_length ({}) to {}, not {}", s.dry_allowed_length,
-                kMaxLength, s.dry_max_length);
+                kMaxLength, s.dry_max_length)
+        .at("dry_max_length");
   }
   require_at_least(s.dry_range, -1, "dry_range", "-1 is all tokens");
   if (s.dry_breakers == nullptr) return;
@@ -168,7 +183,8 @@ std::vector<SamplerStage> parse_sampler_order(std::string_view text) {
     if (order.size() > kStageNames.size()) {
       throw Error(ErrorCode::invalid_argument,
                   "the sampler order has more than {} stages; name each stage once at most",
-                  kStageNames.size());
+                  kStageNames.size())
+          .at("sampler_order");
     }
     begin = end + 1;
   }

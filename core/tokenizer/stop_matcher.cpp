@@ -9,13 +9,14 @@ StopMatcher::StopMatcher(gsl::span<const std::string> stop_strings) {
   size_t num_bytes = 0;
   for (size_t i = 0; i < stop_strings.size(); ++i) {
     const std::string& text = stop_strings[i];
-    if (text.empty()) throw Error(ErrorCode::invalid_argument, "stop string {} is empty", i);
-    require_utf8(text, fmt::format("stop string {}", i));
+    if (text.empty()) throw Error(ErrorCode::invalid_argument, "stop string {} is empty", i).at("stop_texts");
+    with_parameter("stop_texts", [&] { require_utf8(text, fmt::format("stop string {}", i)); });
     num_bytes += text.size();
   }
   if (num_bytes > kMaxTotalBytes) {
     throw Error(ErrorCode::invalid_argument, "the stop strings have {} bytes, more than {}", num_bytes,
-                kMaxTotalBytes);
+                kMaxTotalBytes)
+        .at("stop_texts");
   }
   if (!stop_strings.empty()) automaton_ = std::make_shared<const AhoCorasick>(stop_strings);
 }

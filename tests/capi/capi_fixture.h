@@ -76,6 +76,11 @@ class Report {
     const char* const text = quire_error_message(error_, &length);
     return {text, length};
   }
+  std::string parameter() const {
+    size_t length = 0;
+    const char* const text = quire_error_parameter(error_, &length);
+    return {text, length};
+  }
 
  private:
   quire_error* error_ = nullptr;

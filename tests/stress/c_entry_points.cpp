@@ -406,6 +406,7 @@ void tell_event(CWorld& w, const Calls& call) {
   for (auto* get : {quire_event_text, quire_event_response_text, quire_event_call_name, quire_event_call_id})
     call(get, w.event, nullptr);
   call(quire_event_error_message, w.event, nullptr);
+  call(quire_event_error_parameter, w.event, nullptr);
   for (auto* get : {quire_event_tokens, quire_event_top_tokens}) call(get, w.event, nullptr, 0);
   for (auto* get : {quire_event_log_probs, quire_event_top_log_probs}) call(get, w.event, nullptr, 0);
 }
@@ -515,6 +516,7 @@ void free_matcher(CWorld& w, const Calls& call) {
 void tell_error(CWorld& w, const Calls&) {
   quire_error_code(w.error);
   quire_error_message(w.error, nullptr);
+  quire_error_parameter(w.error, nullptr);
 }
 void free_error(CWorld& w, const Calls&) {
   quire_error_free(w.error);

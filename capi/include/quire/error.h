@@ -56,6 +56,16 @@ QUIRE_API int32_t quire_error_code(quire_error* error);
 QUIRE_API const char* quire_error_message(quire_error* error, size_t* out_len);
 
 /**
+ * Returns the name of the parameter at fault: for a setter the name of its setting ("temperature" of
+ * quire_job_request_set_temperature), otherwise the name of the argument. An error of a submitted request
+ * names the setting. The name is "messages" for quire_job_request_add_messages, and "schema", "pattern",
+ * "choice" or "grammar" for the source of a constraint. Zero-terminated; *out_len, if out_len is not NULL,
+ * receives its length in bytes. Borrowed until the error is freed. Never NULL: empty if the error is not
+ * about one parameter, for NULL, and for a handle that is no live error.
+ */
+QUIRE_API const char* quire_error_parameter(quire_error* error, size_t* out_len);
+
+/**
  * Returns 1 if the same call may succeed later without any change by the caller, otherwise 0. Also returns
  * 0 for NULL and for a handle that is no live error.
  */

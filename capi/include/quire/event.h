@@ -279,6 +279,13 @@ QUIRE_API int32_t quire_event_error_code(quire_event* event, quire_error** error
  */
 QUIRE_API const char* quire_event_error_message(quire_event* event, size_t* out_len, quire_error** error);
 
+/**
+ * Of an ERROR event: the parameter of the request at fault, named as by quire_error_parameter; empty if the
+ * error is not about one, and for other events. *out_len, if out_len is not NULL, receives its length in
+ * bytes; zero-terminated too. Borrowed until the event is freed. NULL on failure.
+ */
+QUIRE_API const char* quire_event_error_parameter(quire_event* event, size_t* out_len, quire_error** error);
+
 /** Frees an event. NULL does nothing. Returns 1, or 0 on failure. */
 QUIRE_API int32_t quire_event_free(quire_event* handle, quire_error** error);
 

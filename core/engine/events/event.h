@@ -105,6 +105,7 @@ struct Event {
   FinishReason reason = FinishReason::unfinished;
   ErrorCode error = ErrorCode::ok;
   std::string message;      // one line, only with EventKind::error
+  std::string parameter;    // the parameter at fault, only with EventKind::error; empty for none
   TokenId stop_token = -1;  // with FinishReason::stop_token
   std::string stop_string;  // with FinishReason::stop_string
   JobUsage usage;

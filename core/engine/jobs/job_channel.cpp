@@ -39,6 +39,7 @@ bool JobChannel::finish(JobResult&& result, EventBatch* batch) noexcept {
   terminal.reason = result.reason;
   terminal.error = result.error;
   set_message(terminal.message, result.message);
+  set_message(terminal.parameter, result.parameter);
   terminal.stop_token = result.stop_token;
   set_message(terminal.stop_string, result.stop_string);
   terminal.usage = result;

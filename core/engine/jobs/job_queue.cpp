@@ -26,7 +26,8 @@ void JobQueue::check_room(const std::string& name_space, size_t num_jobs) const 
   const int32_t queued = entry == queued_by_name_space_.end() ? 0 : entry->second;
   if (limit > 0 && wanted > limit) {
     throw Error(ErrorCode::too_large, "num_jobs is {}; namespace \"{}\" may have at most {} waiting jobs",
-                wanted, printable(name_space), limit);
+                wanted, printable(name_space), limit)
+        .at("namespace");
   }
   if (limit > 0 && queued + wanted > limit) {
     throw Error(ErrorCode::quota, "the queue of namespace \"{}\" is full: {} of {} jobs wait",
@@ -135,7 +136,7 @@ void JobQueue::shut(ErrorCode code, std::string_view message) noexcept {
     }
     tasks.swap(tasks_);
   }
-  for (const auto& task : tasks) task->refuse(code, message);
+  for (const auto& task : tasks) task->refuse(code, message, {});
   signal_->notify();
 }
 

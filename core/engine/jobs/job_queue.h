@@ -25,7 +25,7 @@ class EngineTask {
  public:
   virtual ~EngineTask() = default;
   virtual void run(LiveJobs& jobs) = 0;
-  virtual void refuse(ErrorCode code, std::string_view message) noexcept = 0;
+  virtual void refuse(ErrorCode code, std::string_view message, std::string_view parameter) noexcept = 0;
 };
 
 struct Inbox {

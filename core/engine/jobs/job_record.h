@@ -36,6 +36,7 @@ struct JobStep {
   std::vector<float> embedding;
   ErrorCode error = ErrorCode::ok;  // not ok: the job fails and the step's results are discarded
   std::string message;
+  std::string parameter;  // at fault; empty for none
 
   void begin() noexcept {
     drawn.clear();
@@ -45,10 +46,12 @@ struct JobStep {
     finish = FinishReason::unfinished;
     error = ErrorCode::ok;
     message.clear();
+    parameter.clear();
   }
-  void fault(ErrorCode code, std::string_view what) noexcept {
+  void fault(ErrorCode code, std::string_view what, std::string_view at_fault) noexcept {
     error = code;
     set_message(message, what);
+    set_message(parameter, at_fault);
   }
 };
 

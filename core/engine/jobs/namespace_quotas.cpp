@@ -25,7 +25,8 @@ void NamespaceQuotas::change(const std::string& name, const Change& change) {
     throw Error(
         ErrorCode::too_large,
         "namespace: {} namespaces have their own quota or weight, which is the maximum; change one of those",
-        kMaxNamespaces);
+        kMaxNamespaces)
+        .at("namespace");
   }
   change(own_.try_emplace(name, default_).first->second);
 }

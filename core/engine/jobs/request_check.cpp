@@ -15,10 +15,16 @@ namespace quire {
 
 namespace {
 
+// Returns the parameter of a field such as "max_pages of a namespace".
+std::string_view parameter_of(std::string_view field) {
+  return field.substr(0, field.find(' '));
+}
+
 template <typename T>
 void require_range(std::string_view field, T value, T low, T high) {
   if (value < low || value > high) {
-    throw Error(ErrorCode::invalid_argument, "{} is {}, must be {} to {}", field, value, low, high);
+    throw Error(ErrorCode::invalid_argument, "{} is {}, must be {} to {}", field, value, low, high)
+        .at(parameter_of(field));
   }
 }
 
@@ -26,20 +32,22 @@ void require_tokens(std::string_view field, const std::vector<TokenId>& ids, int
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < num_tokens) continue;
     throw Error(ErrorCode::invalid_argument, "{}[{}] is {}, the vocabulary has {} tokens", field, i, ids[i],
-                num_tokens);
+                num_tokens)
+        .at(field);
   }
 }
 
 void require_count(std::string_view field, size_t count, size_t most) {
   if (count > most)
-    throw Error(ErrorCode::invalid_argument, "{} has {} entries, at most {}", field, count, most);
+    throw Error(ErrorCode::invalid_argument, "{} has {} entries, at most {}", field, count, most).at(field);
 }
 
 void check_prompt(std::string_view field, const TokenIds& prompt, JobKind kind, const RequestLimits& limits) {
   const size_t most = static_cast<size_t>(limits.max_seq_len) - (kind == JobKind::generate ? 1 : 0);
   if (prompt.size() > most) {
     throw Error(ErrorCode::too_large, "{} has {} tokens, at most {} fit into max_seq_len", field,
-                prompt.size(), most);
+                prompt.size(), most)
+        .at(field);
   }
   require_tokens(field, prompt, limits.num_tokens);
 }
@@ -49,24 +57,29 @@ void check_guidance(const JobRequest& request, const RequestLimits& limits) {
   const float scale = request.guidance_scale;
   if (!(scale >= 0.0F && scale <= JobRequest::kMaxGuidanceScale)) {
     throw Error(ErrorCode::invalid_argument, "guidance_scale is {}, must be 0 to {}", scale,
-                JobRequest::kMaxGuidanceScale);
+                JobRequest::kMaxGuidanceScale)
+        .at("guidance_scale");
   }
   if (request.negative_prompt.empty() && scale == 1.0F) return;
   if (request.negative_prompt.empty())
     throw Error(ErrorCode::invalid_argument,
-                "guidance_scale is {} without a negative_prompt; set one, or a scale of 1", scale);
+                "guidance_scale is {} without a negative_prompt; set one, or a scale of 1", scale)
+        .at("guidance_scale");
   if (scale == 1.0F)
     throw Error(ErrorCode::invalid_argument,
-                "negative_prompt has no effect with a guidance_scale of 1; set another scale");
+                "negative_prompt has no effect with a guidance_scale of 1; set another scale")
+        .at("negative_prompt");
   if (request.reserve_whole)
     throw Error(ErrorCode::unsupported,
-                "reserve_whole cannot be combined with a negative_prompt; leave one unset");
+                "reserve_whole cannot be combined with a negative_prompt; leave one unset")
+        .at("reserve_whole");
   check_prompt("negative_prompt", request.negative_prompt, request.kind, limits);
   const PolicyLimits policy = policy_limits(limits.executor, limits.options);
   if (std::min(policy.max_running_lanes, policy.max_step_tokens) < 2) {
     throw Error(ErrorCode::too_large,
                 "negative_prompt: the job needs two sequences in a step, but the cache computes at most {}",
-                std::min(policy.max_running_lanes, policy.max_step_tokens));
+                std::min(policy.max_running_lanes, policy.max_step_tokens))
+        .at("negative_prompt");
   }
 }
 
@@ -75,12 +88,14 @@ void check_stops(const JobRequest& request, const RequestLimits& limits) {
   require_tokens("stop_tokens", request.stop_tokens, limits.num_tokens);
   require_count("stop_texts", request.stop_strings.size(), JobRequest::kMaxStopStrings);
   for (const std::string& stop : request.stop_strings) {
-    if (stop.empty()) throw Error(ErrorCode::invalid_argument, "stop_texts has an empty string");
+    if (stop.empty())
+      throw Error(ErrorCode::invalid_argument, "stop_texts has an empty string").at("stop_texts");
     if (stop.size() > JobRequest::kMaxStopStringBytes) {
       throw Error(ErrorCode::invalid_argument, "stop_texts has a string of {} bytes, at most {}", stop.size(),
-                  JobRequest::kMaxStopStringBytes);
+                  JobRequest::kMaxStopStringBytes)
+          .at("stop_texts");
     }
-    require_utf8(stop, "stop_texts");
+    with_parameter("stop_texts", [&] { require_utf8(stop, "stop_texts"); });
   }
 }
 
@@ -89,19 +104,23 @@ void check_banned_strings(const JobRequest& request) {
   constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
   require_count("banned_texts", request.banned_strings.size(), JobRequest::kMaxStopStrings);
   for (const std::string& banned : request.banned_strings) {
-    if (banned.empty()) throw Error(ErrorCode::invalid_argument, "banned_texts has an empty string");
+    if (banned.empty())
+      throw Error(ErrorCode::invalid_argument, "banned_texts has an empty string").at("banned_texts");
     if (banned.size() > JobRequest::kMaxStopStringBytes) {
       throw Error(ErrorCode::invalid_argument, "banned_texts has a string of {} bytes, at most {}",
-                  banned.size(), JobRequest::kMaxStopStringBytes);
+                  banned.size(), JobRequest::kMaxStopStringBytes)
+          .at("banned_texts");
     }
-    require_utf8(banned, "banned_texts");
+    with_parameter("banned_texts", [&] { require_utf8(banned, "banned_texts"); });
     if (banned.find(kReplacement) != std::string::npos)
       throw Error(ErrorCode::invalid_argument,
-                  "banned_texts has a string with U+FFFD, the replacement for invalid text; remove it");
+                  "banned_texts has a string with U+FFFD, the replacement for invalid text; remove it")
+          .at("banned_texts");
     const auto& stops = request.stop_strings;
     if (std::find(stops.begin(), stops.end(), banned) != stops.end())
       throw Error(ErrorCode::invalid_argument,
-                  "banned_texts has a string that is also in stop_texts; remove one of them");
+                  "banned_texts has a string that is also in stop_texts; remove one of them")
+          .at("banned_texts");
   }
 }
 
@@ -125,11 +144,13 @@ void check_bans(const JobRequest& request, const RequestLimits& limits) {
   if (count_named(limits.num_tokens, {banned}) == limits.num_tokens)
     throw Error(ErrorCode::invalid_argument,
                 "banned_tokens contains all {} tokens of the vocabulary; leave at least one",
-                limits.num_tokens);
+                limits.num_tokens)
+        .at("banned_tokens");
   if (count_named(limits.num_tokens, {banned, end_tokens, stop_tokens}) == limits.num_tokens) {
     throw Error(ErrorCode::invalid_argument,
                 "banned_tokens leaves only tokens that end the job, and min_new_tokens is {}",
-                request.min_new_tokens);
+                request.min_new_tokens)
+        .at("banned_tokens");
   }
 }
 
@@ -151,7 +172,8 @@ void check_raw_logits(const JobRequest& request, const RequestLimits& limits) {
       uint64_t{request.prompt.size()} * static_cast<uint64_t>(limits.num_tokens) * sizeof(float);
   if (request.want_raw_logits && bytes > JobRequest::kMaxRawLogitBytes) {
     throw Error(ErrorCode::too_large, "raw_logits needs {} bytes, at most {}; use a shorter prompt", bytes,
-                JobRequest::kMaxRawLogitBytes);
+                JobRequest::kMaxRawLogitBytes)
+        .at("raw_logits");
   }
 }
 
@@ -159,7 +181,7 @@ void check_scheduling(const JobRequest& request) {
   check_priority(request.priority);
   const auto require_duration = [](std::string_view field, Duration value) {
     if (value < Duration{0})
-      throw Error(ErrorCode::invalid_argument, "{} is negative; use 0 for no limit", field);
+      throw Error(ErrorCode::invalid_argument, "{} is negative; use 0 for no limit", field).at(field);
   };
   require_duration("queue_deadline_ns", request.queue_deadline);
   require_duration("first_token_deadline_ns", request.first_token_deadline);
@@ -167,7 +189,8 @@ void check_scheduling(const JobRequest& request) {
   require_range("max_unread_events", request.max_unread_events, 2, 1 << 20);
   if (request.name_space.size() > JobRequest::kMaxNameSpaceBytes) {
     throw Error(ErrorCode::invalid_argument, "namespace has {} bytes, at most {}", request.name_space.size(),
-                JobRequest::kMaxNameSpaceBytes);
+                JobRequest::kMaxNameSpaceBytes)
+        .at("namespace");
   }
 }
 
@@ -179,7 +202,8 @@ void check_quota(const NamespaceQuota& quota) {
   require_range("max_pinned_pages of a namespace", quota.max_pinned_pages, 0, kMost);
   if (!(quota.weight > 0.0 && quota.weight <= 1e6)) {
     throw Error(ErrorCode::invalid_argument, "weight of a namespace is {}, must be above 0 and at most 1e6",
-                quota.weight);
+                quota.weight)
+        .at("weight");
   }
 }
 
@@ -212,7 +236,8 @@ void check_deadlines(const JobRequest& request, const RequestLimits& limits) {
     if (deadline == Duration{0} || deadline >= least) return;
     throw Error(ErrorCode::deadline_too_short,
                 "{} is {:.6f} s; at the best speed measured so far the job takes {:.6f} s", field,
-                in_seconds(deadline), in_seconds(least));
+                in_seconds(deadline), in_seconds(least))
+        .at(field);
   };
   const LeastWork work = least_work(request, limits);
   if (request.kind == JobKind::generate) {
@@ -272,10 +297,10 @@ void check_request(const JobRequest& request, const RequestLimits& limits) {
                 static_cast<int32_t>(SlowReaderPolicy::end));
   require_range("pooling", static_cast<int32_t>(request.pooling), 0, static_cast<int32_t>(Pooling::last));
   if (request.kind == JobKind::embed && limits.executor.hidden_size == 0) {
-    throw Error(ErrorCode::unsupported, "kind: this model does not support embeddings");
+    throw Error(ErrorCode::unsupported, "kind: this model does not support embeddings").at("kind");
   }
   if (request.prompt.empty())
-    throw Error(ErrorCode::invalid_argument, "prompt is empty; add at least one token");
+    throw Error(ErrorCode::invalid_argument, "prompt is empty; add at least one token").at("prompt");
   check_prompt("prompt", request.prompt, request.kind, limits);
   if (request.kind == JobKind::generate) check_generation(request, limits);
   if (request.kind == JobKind::score) check_raw_logits(request, limits);
@@ -313,13 +338,13 @@ void check_options(const EngineOptions& options, const EngineParts& parts) {
   require_range("max_pinned_pages", options.max_pinned_pages, 0, limits.num_pages);
   require_range("prefix_hash_bits", options.prefix_hash_bits, 1, 64);
   if (options.ageing_interval < Duration{0})
-    throw Error(ErrorCode::invalid_argument, "ageing_interval is negative");
+    throw Error(ErrorCode::invalid_argument, "ageing_interval is negative").at("ageing_ns");
   if (options.watchdog_timeout < Duration{0})
-    throw Error(ErrorCode::invalid_argument, "watchdog_timeout is negative");
+    throw Error(ErrorCode::invalid_argument, "watchdog_timeout is negative").at("step_timeout_ns");
   if (options.page_idle_time < Duration{0})
-    throw Error(ErrorCode::invalid_argument, "page_idle_time is negative");
+    throw Error(ErrorCode::invalid_argument, "page_idle_time is negative").at("page_idle_ns");
   if (options.close_timeout < Duration{0})
-    throw Error(ErrorCode::invalid_argument, "close_timeout is negative");
+    throw Error(ErrorCode::invalid_argument, "close_timeout is negative").at("close_timeout_ns");
   check_quota(options.default_quota);
   for (const NamespaceOptions& entry : options.namespaces) check_quota(entry.quota);
 }

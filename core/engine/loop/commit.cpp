@@ -92,11 +92,13 @@ void Commit::commit_lane(const PlannedLane& planned) noexcept {
 void Commit::commit_job(JobRecord& job) noexcept {
   JobStep& step = job.step;
   job.suspect = false;
-  if (step.error != ErrorCode::ok) return jobs_.fail(job, step.error, step.message);
+  if (step.error != ErrorCode::ok) return jobs_.fail(job, step.error, step.message, step.parameter);
   count_draws(job);
   job.drop_candidates();
   if (!step.drawn.empty()) job.lane.num_forced = step.num_forced;
-  const auto fail = [&](ErrorCode code, std::string_view what) { jobs_.fail(job, code, what); };
+  const auto fail = [&](ErrorCode code, std::string_view what, std::string_view parameter) {
+    jobs_.fail(job, code, what, parameter);
+  };
   if (!contain(
           "no memory for the tokens of a step", [&] { take_tokens(job); }, fail))
     return;

@@ -18,7 +18,7 @@ class PostedTask : public EngineTask {
  public:
   explicit PostedTask(std::function<void(LiveJobs&)> action) : action_(std::move(action)) {}
   void run(LiveJobs& jobs) override { action_(jobs); }
-  void refuse(ErrorCode, std::string_view) noexcept override {}
+  void refuse(ErrorCode, std::string_view, std::string_view) noexcept override {}
 
  private:
   std::function<void(LiveJobs&)> action_;
@@ -40,12 +40,13 @@ class ForkTask : public EngineTask {
       throw Error(ErrorCode::closed, "job {} ended before it could be forked", parent_.value);
     jobs.fork(*parent, channel_, options_, max_seq_len_);
   }
-  void refuse(ErrorCode code, std::string_view message) noexcept override {
+  void refuse(ErrorCode code, std::string_view message, std::string_view parameter) noexcept override {
     queue_.leave(*channel_);
     JobResult result;
     result.reason = FinishReason::failed;
     result.error = code;
     set_message(result.message, message);
+    set_message(result.parameter, parameter);
     channel_->finish(std::move(result));
   }
 

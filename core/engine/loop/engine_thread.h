@@ -114,10 +114,11 @@ class EngineCall {
     value_ = std::move(value);
     condition_.notify_all();
   }
-  void refuse(ErrorCode code, std::string_view message) noexcept {
+  void refuse(ErrorCode code, std::string_view message, std::string_view parameter) noexcept {
     const MutexLock lock(mutex_);
     error_ = code;
     set_message(message_, message);
+    set_message(parameter_, parameter);
     condition_.notify_all();
   }
   T wait(const Clock& clock, const Wait& wait) {
@@ -131,7 +132,7 @@ class EngineCall {
       throw Error(ErrorCode::timeout,
                   "the engine did not respond in time; a step may be running; give a longer timeout");
     }
-    if (error_ != ErrorCode::ok) throw Error(error_, message_);
+    if (error_ != ErrorCode::ok) throw Error(error_, message_).at(parameter_);
     return std::move(*value_);
   }
 
@@ -141,6 +142,7 @@ class EngineCall {
   std::optional<T> value_ QUIRE_GUARDED_BY(mutex_);
   ErrorCode error_ QUIRE_GUARDED_BY(mutex_) = ErrorCode::ok;
   std::string message_ QUIRE_GUARDED_BY(mutex_);
+  std::string parameter_ QUIRE_GUARDED_BY(mutex_);
 };
 
 template <typename T>
@@ -148,7 +150,9 @@ class EngineCallTask : public EngineTask {
  public:
   explicit EngineCallTask(std::shared_ptr<EngineCall<T>> call) : call_(std::move(call)) {}
   void run(LiveJobs& jobs) override { call_->run(jobs); }
-  void refuse(ErrorCode code, std::string_view message) noexcept override { call_->refuse(code, message); }
+  void refuse(ErrorCode code, std::string_view message, std::string_view parameter) noexcept override {
+    call_->refuse(code, message, parameter);
+  }
 
  private:
   std::shared_ptr<EngineCall<T>> call_;

@@ -39,7 +39,9 @@ void LiveJobs::take_in(Inbox& inbox) {
   for (auto& task : inbox.tasks) {
     contain(
         "no memory", [&] { task->run(*this); },
-        [&](ErrorCode code, std::string_view message) { task->refuse(code, message); });
+        [&](ErrorCode code, std::string_view message, std::string_view parameter) {
+          task->refuse(code, message, parameter);
+        });
   }
   inbox.tasks.clear();
   if (inbox.cancels) end_cancelled();
@@ -112,7 +114,8 @@ TimePoint LiveJobs::next_event() const {
 
 // Frees pages and updates counts now. The terminal event is sent by the next sweep, so that its reader finds
 // everything freed.
-void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept {
+void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message,
+                   std::string_view parameter) noexcept {
   if (std::exchange(job.ended, true)) return;
   note_change();
   const bool ran = job.holds_pages();
@@ -124,6 +127,7 @@ void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
   result.reason = reason;
   result.error = code;
   set_message(result.message, message);
+  set_message(result.parameter, parameter);
   result.new_tokens = job.num_new_tokens();
   if (!job.started) result.time_queued = end_time - job.submitted;
   if (job.started) result.time_prefill = job.first_token.value_or(end_time) - *job.started;
@@ -244,7 +248,8 @@ void LiveJobs::retract_banned(JobRecord& job, int32_t num_tokens) {
   const auto drawn = static_cast<size_t>(job.lane.num_prompt_tokens) + static_cast<size_t>(place);
   if (!job.exclusions.add(place, job.lane.tokens[drawn])) {
     throw Error(ErrorCode::capacity, "banned_texts: more than {} tokens were retracted; ban fewer texts",
-                Exclusions::kMaxTakenBack);
+                Exclusions::kMaxTakenBack)
+        .at("banned_texts");
   }
   job.text.take_back(num_tokens);
   drop_tokens(job, place);

@@ -82,9 +82,11 @@ class LiveJobs {
   // Removes the oldest pin, for a job that otherwise could never run. Returns false if there are no pins.
   bool drop_oldest_pin() noexcept;
 
-  void end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept;
-  void fail(JobRecord& job, ErrorCode code, std::string_view message) noexcept {
-    end(job, FinishReason::failed, code, message);
+  void end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message,
+           std::string_view parameter = {}) noexcept;
+  void fail(JobRecord& job, ErrorCode code, std::string_view message,
+            std::string_view parameter = {}) noexcept {
+    end(job, FinishReason::failed, code, message, parameter);
   }
   // Fails all live jobs; the engine continues.
   void fail_all(ErrorCode code, std::string_view message) noexcept;

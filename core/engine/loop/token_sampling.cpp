@@ -54,7 +54,9 @@ void TokenSampling::draw(StepPlan& plan, Ticket ticket) {
       JobRecord& job = *planned.lane->job;
       const bool made = contain(
           "no memory for a mask", [&] { plan_draw(planned); },
-          [&](ErrorCode code, std::string_view what) { job.step.fault(code, what); });
+          [&](ErrorCode code, std::string_view what, std::string_view parameter) {
+            job.step.fault(code, what, parameter);
+          });
       if (!made) check(planned);
     }
   }
@@ -105,7 +107,7 @@ gsl::span<const TokenId> TokenSampling::banned_for(const JobRecord& job) {
 TokenMask TokenSampling::mask_of(const JobRecord& job) {
   if (job.matcher == nullptr || job.matcher->allows_all()) return {};
   const gsl::span<uint32_t> mask = next_mask();
-  job.matcher->mask(mask);
+  with_parameter("constraint", [&] { job.matcher->mask(mask); });
   if (job.matcher->may_end()) {
     for (const TokenId token : job.stop_tokens) allow(mask, token);
   }
@@ -168,7 +170,7 @@ bool TokenSampling::may_force(const JobRecord& job) const {
 
 void TokenSampling::force(const JobRecord& job, TokenIds& out) const {
   const size_t num_before = out.size();
-  job.matcher->force(kMaxForcedTokens, out);
+  with_parameter("constraint", [&] { job.matcher->force(kMaxForcedTokens, out); });
   const auto is_drawn = [&](TokenId token) { return token >= num_tokens_ || names(job.stop_tokens, token); };
   const auto first = out.begin() + static_cast<ptrdiff_t>(num_before);
   out.erase(std::find_if(first, out.end(), is_drawn), out.end());

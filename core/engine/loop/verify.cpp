@@ -91,7 +91,9 @@ void Verify::verify(StepPlan& plan, const Drawn& drawn) noexcept {
     if (step.error == ErrorCode::ok) {
       contain(
           "no memory for the tokens of a step", [&] { verify_lanes(planned, guide, drawn); },
-          [&](ErrorCode code, std::string_view what) { step.fault(code, what); });
+          [&](ErrorCode code, std::string_view what, std::string_view parameter) {
+            step.fault(code, what, parameter);
+          });
     }
     planned.faulted = step.error != ErrorCode::ok;
     if (guide == nullptr) continue;
@@ -179,8 +181,8 @@ bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& dr
   contain(
       "no memory for the tokens of a step",
       [&] { is_drawn = take(planned, token_sampling_.sample(planned, guide, drawn, num_after)); },
-      [&](ErrorCode code, std::string_view what) {
-        if (step.drawn.empty()) step.fault(code, what);
+      [&](ErrorCode code, std::string_view what, std::string_view parameter) {
+        if (step.drawn.empty()) step.fault(code, what, parameter);
       });
   return is_drawn;
 }
@@ -209,11 +211,13 @@ bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
     const std::string limit = job.matcher == nullptr ? "" : job.matcher->limit_met();
     if (!limit.empty())
       throw Error(ErrorCode::capacity, "constraint: the text cannot continue at new token {}: {}",
-                  job.num_drawn_tokens(), limit);
+                  job.num_drawn_tokens(), limit)
+          .at("constraint");
     if (!job.exclusions.empty() && (job.matcher == nullptr || !job.matcher->may_end())) {
       throw Error(ErrorCode::invalid_argument,
                   "banned_texts: every remaining continuation at new token {} is banned",
-                  job.num_drawn_tokens());
+                  job.num_drawn_tokens())
+          .at("banned_texts");
     }
     if (job.matcher == nullptr)
       throw Error(ErrorCode::numeric, "no token can be sampled as new token {}: all are excluded",
@@ -221,7 +225,8 @@ bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
     if (!job.matcher->may_end()) {
       throw Error(ErrorCode::invalid_argument,
                   "constraint: no token in the vocabulary continues the text at new token {}",
-                  job.num_drawn_tokens());
+                  job.num_drawn_tokens())
+          .at("constraint");
     }
     job.step.finish = FinishReason::completed;
     return false;

@@ -45,7 +45,8 @@ uint64_t parse_bytes(std::string_view option, std::string_view text) {
   const bool sound = read_whole(unit == 1 ? text : text.substr(0, text.size() - 1), number);
   if (!sound || number > uint64_t{std::numeric_limits<int64_t>::max()} / unit) {
     throw Error(ErrorCode::invalid_argument, "{}: \"{}\" is not a number of bytes such as 256M", option,
-                printable(text));
+                printable(text))
+        .at(option);
   }
   return number * unit;
 }
@@ -54,7 +55,8 @@ uint64_t parse_bytes(std::string_view option, std::string_view text) {
   throw Error(ErrorCode::invalid_argument,
               "split: \"{}\" is invalid; use auto, or for each device a number of layers such as 20,12 or of "
               "bytes such as 24G,512M",
-              printable(text));
+              printable(text))
+      .at("split");
 }
 
 }  // namespace
@@ -63,7 +65,8 @@ std::vector<std::string> parse_devices(std::string_view text) {
   std::vector<std::string> names;
   for (const std::string_view piece : pieces_of(text)) {
     if (piece.empty()) {
-      throw Error(ErrorCode::invalid_argument, "device: a name is missing in \"{}\"", printable(text));
+      throw Error(ErrorCode::invalid_argument, "device: a name is missing in \"{}\"", printable(text))
+          .at("device");
     }
     names.emplace_back(piece);
   }

@@ -37,11 +37,13 @@ size_t DeviceRegistry::find(std::string_view name) const {
   for (size_t i = 0; i < devices_.size(); ++i) {
     if (devices_[i].name != name && devices_[i].name != first) continue;
     if (devices_[i].refusal.empty()) return i;
-    throw Error(ErrorCode::unsupported, "device: {} cannot be used: {}", name, devices_[i].refusal);
+    throw Error(ErrorCode::unsupported, "device: {} cannot be used: {}", name, devices_[i].refusal)
+        .at("device");
   }
   std::string known;
   for (const KnownDevice& device : devices_) known += (known.empty() ? "" : ", ") + device.name;
-  throw Error(ErrorCode::not_found, "device: there is no \"{}\"; use one of: {}", printable(name), known);
+  throw Error(ErrorCode::not_found, "device: there is no \"{}\"; use one of: {}", printable(name), known)
+      .at("device");
 }
 
 std::shared_ptr<Device> DeviceRegistry::open(std::string_view name) {

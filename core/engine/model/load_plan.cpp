@@ -20,12 +20,14 @@ void check_sizes(const ModelLoadOptions& load, size_t num_devices) {
   if (load.reserve.size() > 1 && load.reserve.size() != num_devices) {
     throw Error(ErrorCode::invalid_argument,
                 "reserve: {} numbers for {} devices; give one for each device, or one for all",
-                load.reserve.size(), num_devices);
+                load.reserve.size(), num_devices)
+        .at("reserve");
   }
   const std::vector<uint64_t>& budgets = load.split.bytes;
   if (!budgets.empty() && budgets.size() != num_devices) {
     throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices; give one for each device",
-                budgets.size(), num_devices);
+                budgets.size(), num_devices)
+        .at("split");
   }
 }
 

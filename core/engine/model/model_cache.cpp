@@ -33,7 +33,8 @@ struct Kept {
 
 int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view name) {
   if (value >= min && value <= max) return value;
-  throw Error(ErrorCode::invalid_argument, "{} is {}; it must be from {} to {}", name, value, min, max);
+  throw Error(ErrorCode::invalid_argument, "{} is {}; it must be from {} to {}", name, value, min, max)
+      .at(name);
 }
 
 // Sizes of a cache with defaults filled in and ranges checked.
@@ -206,7 +207,7 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   const ResidencyGuard stay(home != nullptr ? home->shared_residency() : nullptr);
   for (const PipelineStage& stage : transformer->stages) {
     const std::string refusal = kv_refusal(*stage.device, model->config(), options);
-    if (!refusal.empty()) throw Error(ErrorCode::unsupported, "{}", refusal);
+    if (!refusal.empty()) throw Error(ErrorCode::unsupported, "{}", refusal).at("kv_format");
   }
   TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
   executor.threads = &runtime->threads();

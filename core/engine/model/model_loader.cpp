@@ -75,7 +75,7 @@ LoadedModel load_path(const Load& load, const std::string& path) {
 
 LoadedModel load_variant(const Load& load) {
   if (load.options.path.empty())
-    throw Error(ErrorCode::invalid_argument, "path: not set; give the directory of a model");
+    throw Error(ErrorCode::invalid_argument, "path: not set; give the directory of a model").at("path");
   load.wait.check_deadline();
   if (load.wait.stopped()) throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
   const FileSystem& files = load.runtime->files();

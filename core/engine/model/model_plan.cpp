@@ -33,7 +33,8 @@ void refuse_twins(const ModelPlanOptions& options) {
       if (options.devices[i].device != options.devices[j].device) continue;
       throw Error(ErrorCode::invalid_argument,
                   "device: {} is named twice; set split to the layers or bytes of each part",
-                  options.devices[i].name);
+                  options.devices[i].name)
+          .at("device");
     }
   }
 }
@@ -81,7 +82,8 @@ Placement choose_placement(const ModelPlanOptions& options, const ModelCacheOpti
   if (!options.split.empty()) {
     if (options.split.size() != options.devices.size()) {
       throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices; give one for each device",
-                  options.split.size(), options.devices.size());
+                  options.split.size(), options.devices.size())
+          .at("split");
     }
     return place_by_counts(options.split, num_layers);
   }
@@ -119,7 +121,7 @@ bool fits(const ModelPlan& plan, const ModelPlanOptions& options) {
 
 ModelPlan plan_model(const ModelPlanOptions& options) {
   if (options.devices.empty())
-    throw Error(ErrorCode::invalid_argument, "device: none is given; name at least one");
+    throw Error(ErrorCode::invalid_argument, "device: none is given; name at least one").at("device");
   const std::vector<ModelCacheOptions> choices =
       kv_choices(cache_of(options), options.source->config(), devices_of(options));
   return first_that_fits(

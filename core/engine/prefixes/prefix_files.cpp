@@ -105,7 +105,8 @@ PrefixFiles::PrefixFiles(const FileSystem& files, const PrefixFilesOptions& opti
       fingerprint_digits_(to_hex(options.fingerprint).substr(0, kFingerprintDigits)) {
   if (!files.is_directory(options.directory)) {
     throw Error(ErrorCode::invalid_argument, "prefix_directory: {} is not a directory; create it first",
-                options.directory);
+                options.directory)
+        .at("prefix_directory");
   }
   for (const std::string& name : files.list(options.directory)) take_in(name);
   make_room(0);

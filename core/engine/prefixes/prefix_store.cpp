@@ -12,7 +12,8 @@ std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& optio
   if (seams.executor.page_bytes() == 0) {
     throw Error(ErrorCode::unsupported,
                 "prefix_bytes, prefix_directory: this model has sliding-window layers, whose pages cannot "
-                "be stored; leave both unset");
+                "be stored; leave both unset")
+        .at(options.host_bytes > 0 ? "prefix_bytes" : "prefix_directory");
   }
   return std::unique_ptr<PrefixStore>(new PrefixStore(options, seams));
 }

@@ -49,7 +49,10 @@ const Dialect& dialect_of(const LoadedModel& model) {
 
 std::shared_ptr<const Constraint> compile_rules(const LoadedModel& model, const ResponseRules& rules) {
   const std::string source = response_grammar(rules, special_tokens_of(model.model->tokenizer()));
-  return model.constraints->get(*model.model, ConstraintKind::lark, source);
+  const bool has_format = !rules.format.empty() || rules.tags;
+  return replace_parameter(has_format ? "response_format" : "tools", [&] {
+    return model.constraints->get(*model.model, ConstraintKind::lark, source);
+  });
 }
 
 void refuse_unread(const ResponseSettings& response) {
@@ -57,7 +60,8 @@ void refuse_unread(const ResponseSettings& response) {
                            : response.reasoning_budget >= 0             ? "reasoning_budget"
                                                                         : nullptr;
   if (made == nullptr) return;
-  throw Error(ErrorCode::invalid_argument, "{}: has no effect without a response_dialect; set one", made);
+  throw Error(ErrorCode::invalid_argument, "{}: has no effect without a response_dialect; set one", made)
+      .at(made);
 }
 
 std::shared_ptr<const ResponseParser> make_reader(const RequestSpec& spec, const LoadedModel& model,

@@ -26,7 +26,8 @@ void require_messages(const JsonValue::Array& messages) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const JsonValue* role = messages[i].find("role");
     if (role != nullptr && role->as_string() != nullptr) continue;
-    throw Error(ErrorCode::invalid_argument, "messages[{}]: not an object whose role is a string", i);
+    throw Error(ErrorCode::invalid_argument, "messages[{}]: not an object whose role is a string", i)
+        .at("messages");
   }
 }
 
@@ -46,7 +47,8 @@ PromptPart parse_messages(std::string_view json) {
   if (role == nullptr || role->as_string() == nullptr) {
     throw Error(ErrorCode::invalid_argument,
                 "messages: neither a list of messages nor one message; a message is an object whose role is "
-                "a string");
+                "a string")
+        .at("messages");
   }
   return {PromptPart::Kind::messages, std::string(trimmed(json)), {}};
 }
@@ -55,10 +57,10 @@ std::string parse_tools(std::string_view json) {
   if (json.empty()) return {};
   const JsonValue parsed = parse_json(json, "tools");
   const JsonValue::Array* const list = parsed.as_array();
-  if (list == nullptr) throw Error(ErrorCode::invalid_argument, "tools: not a JSON list");
+  if (list == nullptr) throw Error(ErrorCode::invalid_argument, "tools: not a JSON list").at("tools");
   for (size_t i = 0; i < list->size(); ++i) {
     if ((*list)[i].as_object() == nullptr)
-      throw Error(ErrorCode::invalid_argument, "tools[{}]: not a JSON object", i);
+      throw Error(ErrorCode::invalid_argument, "tools[{}]: not a JSON object", i).at("tools");
   }
   return list->empty() ? std::string() : std::string(json);
 }
@@ -71,11 +73,13 @@ void set_template_arguments(ConversationSettings& conversation, std::string_view
   }
   const JsonValue parsed = parse_json(json, "template_arguments");
   if (parsed.as_object() == nullptr)
-    throw Error(ErrorCode::invalid_argument, "template_arguments: not a JSON object");
+    throw Error(ErrorCode::invalid_argument, "template_arguments: not a JSON object")
+        .at("template_arguments");
   for (const char* const own : {"messages", "tools"}) {
     if (parsed.find(own) == nullptr) continue;
     throw Error(ErrorCode::invalid_argument, "template_arguments: {} is not allowed here; use its own setter",
-                own);
+                own)
+        .at("template_arguments");
   }
   const JsonValue* const goes_on = parsed.find("continue_final_message");
   const bool continues = goes_on != nullptr && goes_on->as_bool() != nullptr && *goes_on->as_bool();
@@ -89,7 +93,8 @@ gsl::span<const PromptPart> messages_of(const std::vector<PromptPart>& parts) {
   const auto last = std::find_if_not(first, parts.end(), is_messages);
   if (std::any_of(last, parts.end(), is_messages)) {
     throw Error(ErrorCode::invalid_argument,
-                "prompt: there are other parts between its messages; add all messages one after the other");
+                "prompt: there are other parts between its messages; add all messages one after the other")
+        .at("prompt");
   }
   return gsl::span<const PromptPart>(parts).subspan(static_cast<size_t>(first - parts.begin()),
                                                     static_cast<size_t>(last - first));

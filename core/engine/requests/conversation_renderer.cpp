@@ -45,12 +45,14 @@ chat::RenderedChat render_chat(const ChatTemplates& chat, std::string_view text,
 chat::RenderedChat render_conversation(const RequestSpec& spec, const LoadedModel& model) {
   const gsl::span<const PromptPart> messages = messages_of(spec.prompt);
   if (messages.empty())
-    throw Error(ErrorCode::invalid_argument, "prompt: it has no messages to render; add some");
+    throw Error(ErrorCode::invalid_argument, "prompt: it has no messages to render; add some").at("prompt");
   const std::string input = conversation_input(spec.conversation, messages);
   const ChatTemplates& given = spec.conversation.chat;
-  if (given.templates != nullptr) return render_chat(given, input, CallArguments::parsed);
-  return render_chat(with_own_settings(model.chat->templates(model.model->path())), input,
-                     CallArguments::parsed);
+  return with_parameter("messages", [&] {
+    if (given.templates != nullptr) return render_chat(given, input, CallArguments::parsed);
+    return render_chat(with_own_settings(model.chat->templates(model.model->path())), input,
+                       CallArguments::parsed);
+  });
 }
 
 }  // namespace quire

@@ -42,7 +42,7 @@ TokenIds encode_named(const std::string& name, const Body& body) {
     return body();
   } catch (const Error& failure) {
     if (failure.code() != ErrorCode::encoding) throw;
-    throw Error(ErrorCode::encoding, "{}: {}", name, failure.what());
+    throw Error(ErrorCode::encoding, "{}: {}", name, failure.what()).at(failure.parameter());
   }
 }
 
@@ -64,9 +64,9 @@ void refuse_without_messages(const RequestSpec& spec) {
   const ConversationSettings& made = spec.conversation;
   const bool is_read = !spec.response.dialect.empty();
   if (!made.tools.empty() && !is_read) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        "tools: has no effect for a prompt without messages; add messages, or set a response_dialect");
+    throw Error(ErrorCode::invalid_argument,
+                "tools: has no effect for a prompt without messages; add messages, or set a response_dialect")
+        .at("tools");
   }
   const char* const name = !made.arguments.empty() ? "template_arguments"
                            : made.chat.templates != nullptr && spec.response.dialect != kAutoDialect
@@ -74,7 +74,8 @@ void refuse_without_messages(const RequestSpec& spec) {
                                : nullptr;
   if (name == nullptr) return;
   throw Error(ErrorCode::invalid_argument, "{}: has no effect for a prompt without messages; add messages",
-              name);
+              name)
+      .at(name);
 }
 
 // Encodes parts without messages. The tokenizer adds its tokens before the first part and after the last one,
@@ -114,10 +115,9 @@ std::string words_of_template(const chat::RenderedChat& rendered) {
   return words;
 }
 
-}  // namespace
-
-TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::string* words) {
-  if (spec.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set; add at least one part");
+TokenIds encode_any_prompt(const RequestSpec& spec, const LoadedModel& model, std::string* words) {
+  if (spec.prompt.empty())
+    throw Error(ErrorCode::invalid_argument, "prompt: not set; add at least one part").at("prompt");
   const gsl::span<const PromptPart> messages = messages_of(spec.prompt);
   if (messages.empty()) {
     refuse_without_messages(spec);
@@ -135,7 +135,7 @@ TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::s
       if (words != nullptr) *words += tokenizer.decode(tokens, false);
     } else if (&part == &messages.front()) {
       const chat::RenderedChat rendered = render_conversation(spec, model);
-      tokens = chat::encode_rendered(tokenizer, rendered);
+      tokens = with_parameter("messages", [&] { return chat::encode_rendered(tokenizer, rendered); });
       if (words != nullptr) *words += words_of_template(rendered);
     }
     prompt.insert(prompt.end(), tokens.begin(), tokens.end());
@@ -143,8 +143,16 @@ TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::s
   return prompt;
 }
 
+}  // namespace
+
+TokenIds encode_prompt(const RequestSpec& spec, const LoadedModel& model, std::string* words) {
+  return with_parameter("prompt", [&] { return encode_any_prompt(spec, model, words); });
+}
+
 TokenIds encode_negative_prompt(const RequestSpec& spec, const Model& model) {
-  return encode_named("negative_prompt", [&] { return encode_parts(spec.negative_prompt, spec, model); });
+  return with_parameter("negative_prompt", [&] {
+    return encode_named("negative_prompt", [&] { return encode_parts(spec.negative_prompt, spec, model); });
+  });
 }
 
 }  // namespace quire

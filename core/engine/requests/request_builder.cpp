@@ -14,7 +14,8 @@ namespace {
 void check_queue(const QueueChoice& queue, const Runtime& runtime) {
   if (queue.events == nullptr || queue.runtime.get() == &runtime) return;
   throw Error(ErrorCode::invalid_argument,
-              "queue: it belongs to another runtime than the cache; create it with the cache's runtime");
+              "queue: it belongs to another runtime than the cache; create it with the cache's runtime")
+      .at("queue");
 }
 
 }  // namespace

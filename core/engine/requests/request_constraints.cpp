@@ -18,19 +18,22 @@ std::shared_ptr<const TokenConstraint> make_constraint(const LoadedModel& model,
     throw Error(ErrorCode::invalid_argument,
                 "constraint: it was compiled for the vocabulary of {}, which differs from that of {}; "
                 "compile it with this model",
-                printable(choice.model_path, 4096), printable(model.model->path(), 4096));
+                printable(choice.model_path, 4096), printable(model.model->path(), 4096))
+        .at("constraint");
   }
   if (choice.rules == nullptr || reader == nullptr || reader->reasoning() == ReasoningStart::closed)
     return std::make_shared<CompiledConstraint>(choice.constraint);
   ResponseRules rules = *choice.rules;
   rules.reasoning = reader->reasoning();
-  return std::make_shared<CompiledConstraint>(compile_rules(model, rules));
+  return replace_parameter("constraint",
+                           [&] { return std::make_shared<CompiledConstraint>(compile_rules(model, rules)); });
 }
 
 void heal_prompt(const LoadedModel& model, JobRequest& job) {
   if (job.constraint != nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "heal_prompt: cannot be combined with a constraint or a reasoning_budget; unset one of them");
+                "heal_prompt: cannot be combined with a constraint or a reasoning_budget; unset one of them")
+        .at("heal_prompt");
   }
   if (job.prompt.size() < 2) return;
   const std::shared_ptr<const TokenVocabulary> vocabulary = model.constraints->vocabulary(*model.model);

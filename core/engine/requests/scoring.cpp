@@ -30,7 +30,7 @@ class ScoreJob {
     }
     const JobResult result = job_->result();
     if (result.reason == FinishReason::completed) return *job_;
-    if (result.reason == FinishReason::failed) throw Error(result.error, result.message);
+    if (result.reason == FinishReason::failed) throw Error(result.error, result.message).at(result.parameter);
     throw Error(ErrorCode::cancelled, "the score was cancelled");
   }
 

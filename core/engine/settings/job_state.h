@@ -26,6 +26,7 @@ struct JobResult : JobUsage {
   FinishReason reason = FinishReason::unfinished;
   ErrorCode error = ErrorCode::ok;
   std::string message;      // with FinishReason::failed
+  std::string parameter;    // with FinishReason::failed, the parameter at fault; empty for none
   TokenId stop_token = -1;  // with FinishReason::stop_token
   std::string stop_string;  // with FinishReason::stop_string
 };

@@ -16,7 +16,7 @@ public static class JobsTest
             ManyThreadsShareAQueue, AFailureOfAJobIsAnEventOfItsQueue, AShutQueueWakesItsWaiterAndRefuses,
             EveryMemberOfADisposedObjectRefuses, ShutdownEndsEveryJob,
             AJobIsPausedResumedAndForked, EventsReportProgressAndProbabilities, SettingsTakeEffectAndAreRefusedByName,
-            ScoresAndEmbeddings, StatisticsAddUp, ModelsAndDevicesAreDescribed);
+            ErrorsHaveTheParameter, ScoresAndEmbeddings, StatisticsAddUp, ModelsAndDevicesAreDescribed);
     }
 
     /// <summary>Returns a request for a job that does not end by itself during a test.</summary>
@@ -281,6 +281,26 @@ public static class JobsTest
                 if (tokens.Length > 0) return tokens[0];
             }
         }
+    }
+
+    private static void ErrorsHaveTheParameter(Fixture with)
+    {
+        Action<string, Action> about = (parameter, call) =>
+        {
+            try
+            {
+                call();
+            }
+            catch (QuireException refusal)
+            {
+                Check(refusal.Parameter == parameter, refusal.Parameter + ": " + refusal.Message);
+                return;
+            }
+            throw new Exception("it was not refused, because of " + parameter);
+        };
+        about("min_p", () => with.Cache.Submit(new Request { Prompt = "a", MinP = 2 }));
+        about("max_new_tokens", () => with.Cache.Submit(Greedy("a", -1)));
+        about("", () => with.Runtime.LoadModel("/no/such/model"));
     }
 
     private static void SettingsTakeEffectAndAreRefusedByName(Fixture with)

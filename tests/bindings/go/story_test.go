@@ -163,8 +163,16 @@ func TestErrorsNameTheFault(t *testing.T) {
 		t.Errorf("message: %q", failure.Message)
 	}
 	_, cache := open(t)
-	if _, err := cache.Submit(greedy("a", -1)); !errors.Is(err, quire.InvalidArgument) {
-		t.Errorf("expected invalid_argument, got %v", err)
+	if failure.Parameter != "" {
+		t.Errorf("parameter: %q", failure.Parameter)
+	}
+	if _, err := cache.Submit(greedy("a", -1)); !errors.As(err, &failure) || failure.Code != quire.InvalidArgument ||
+		failure.Parameter != "max_new_tokens" {
+		t.Errorf("expected invalid_argument of max_new_tokens, got %v of %q", err, failure.Parameter)
+	}
+	_, err = cache.Submit(quire.Request{Prompt: "a", MaxNewTokens: 1, TopK: -1})
+	if !errors.As(err, &failure) || failure.Parameter != "top_k" {
+		t.Errorf("expected top_k, got %v of %q", err, failure.Parameter)
 	}
 	_, err = cache.Submit(greedy("\xff", 1))
 	expectRefused(t, err, quire.Encoding, "UTF-8")

@@ -67,6 +67,8 @@ public final class StoryTest {
     check(missing.getMessage().contains("/no/such/model"), missing.getMessage());
     QuireException range = refused(() -> with.cache.submit(greedy("a", -1)));
     check(range.codeName().equals("invalid_argument"), range.codeName());
+    check(range.parameter().equals("max_new_tokens"), range.parameter());
+    check(missing.parameter().isEmpty(), missing.parameter());
     Fixture.checkRefused("encoding", "surrogate", () -> with.model.encode("a\ud800", true, false));
     Fixture.checkRefused("encoding", "surrogate", () -> with.cache.submit(greedy("\udc00", 1)));
   }

@@ -245,6 +245,7 @@ type functions struct {
 	Quire_error_free func(ErrorHandle) int32
 	Quire_error_is_retryable func(ErrorHandle) int32
 	Quire_error_message func(ErrorHandle, *uint) *byte
+	Quire_error_parameter func(ErrorHandle, *uint) *byte
 	Quire_error_retry_after_ns func(ErrorHandle) int64
 	Quire_event_accepted_draft_tokens func(EventHandle, *ErrorHandle) int64
 	Quire_event_cached_tokens func(EventHandle, *ErrorHandle) int64
@@ -254,6 +255,7 @@ type functions struct {
 	Quire_event_draft_tokens func(EventHandle, *ErrorHandle) int64
 	Quire_event_error_code func(EventHandle, *ErrorHandle) int32
 	Quire_event_error_message func(EventHandle, *uint, *ErrorHandle) *byte
+	Quire_event_error_parameter func(EventHandle, *uint, *ErrorHandle) *byte
 	Quire_event_finish_reason func(EventHandle, *ErrorHandle) int32
 	Quire_event_first_token func(EventHandle, *ErrorHandle) int64
 	Quire_event_free func(EventHandle, *ErrorHandle) int32
@@ -892,6 +894,12 @@ func Quire_error_message(error ErrorHandle) string {
 	return cloned(text, length)
 }
 
+func Quire_error_parameter(error ErrorHandle) string {
+	var length uint
+	text := quire().Quire_error_parameter(error, &length)
+	return cloned(text, length)
+}
+
 func Quire_error_retry_after_ns(error ErrorHandle) int64 {
 	return quire().Quire_error_retry_after_ns(error)
 }
@@ -931,6 +939,12 @@ func Quire_event_error_code(event EventHandle, error *ErrorHandle) int32 {
 func Quire_event_error_message(event EventHandle, error *ErrorHandle) string {
 	var length uint
 	text := quire().Quire_event_error_message(event, &length, error)
+	return cloned(text, length)
+}
+
+func Quire_event_error_parameter(event EventHandle, error *ErrorHandle) string {
+	var length uint
+	text := quire().Quire_event_error_parameter(event, &length, error)
 	return cloned(text, length)
 }
 

@@ -28,96 +28,96 @@ typedef struct { void* array; intgo len; intgo cap; } _goslice_;
 
 
 typedef _gostring_ swig_type_1;
-typedef long long swig_type_2;
-typedef _gostring_ swig_type_3;
+typedef _gostring_ swig_type_2;
+typedef long long swig_type_3;
 typedef _gostring_ swig_type_4;
 typedef _gostring_ swig_type_5;
 typedef _gostring_ swig_type_6;
-typedef long long swig_type_7;
-typedef _gostring_ swig_type_8;
+typedef _gostring_ swig_type_7;
+typedef long long swig_type_8;
 typedef _gostring_ swig_type_9;
 typedef _gostring_ swig_type_10;
 typedef _gostring_ swig_type_11;
 typedef _gostring_ swig_type_12;
-typedef long long swig_type_13;
+typedef _gostring_ swig_type_13;
 typedef long long swig_type_14;
 typedef long long swig_type_15;
 typedef long long swig_type_16;
-typedef _gostring_ swig_type_17;
+typedef long long swig_type_17;
 typedef _gostring_ swig_type_18;
-typedef long long swig_type_19;
-typedef _gostring_ swig_type_20;
-typedef long long swig_type_21;
+typedef _gostring_ swig_type_19;
+typedef long long swig_type_20;
+typedef _gostring_ swig_type_21;
 typedef long long swig_type_22;
 typedef long long swig_type_23;
 typedef long long swig_type_24;
 typedef long long swig_type_25;
-typedef _goslice_ swig_type_26;
-typedef long long swig_type_27;
-typedef _goslice_ swig_type_28;
-typedef long long swig_type_29;
-typedef _goslice_ swig_type_30;
-typedef long long swig_type_31;
+typedef long long swig_type_26;
+typedef _goslice_ swig_type_27;
+typedef long long swig_type_28;
+typedef _goslice_ swig_type_29;
+typedef long long swig_type_30;
+typedef _goslice_ swig_type_31;
 typedef long long swig_type_32;
-typedef _gostring_ swig_type_33;
-typedef long long swig_type_34;
+typedef long long swig_type_33;
+typedef _gostring_ swig_type_34;
 typedef long long swig_type_35;
-typedef _goslice_ swig_type_36;
-typedef long long swig_type_37;
+typedef long long swig_type_36;
+typedef _goslice_ swig_type_37;
 typedef long long swig_type_38;
 typedef long long swig_type_39;
 typedef long long swig_type_40;
 typedef long long swig_type_41;
 typedef long long swig_type_42;
-typedef _gostring_ swig_type_43;
-typedef _goslice_ swig_type_44;
-typedef long long swig_type_45;
-typedef _goslice_ swig_type_46;
+typedef long long swig_type_43;
+typedef _gostring_ swig_type_44;
+typedef _goslice_ swig_type_45;
+typedef long long swig_type_46;
 typedef _goslice_ swig_type_47;
-typedef long long swig_type_48;
-typedef _goslice_ swig_type_49;
-typedef _gostring_ swig_type_50;
-typedef long long swig_type_51;
-typedef _goslice_ swig_type_52;
-typedef long long swig_type_53;
-typedef _goslice_ swig_type_54;
-typedef long long swig_type_55;
-typedef _goslice_ swig_type_56;
-typedef long long swig_type_57;
+typedef _goslice_ swig_type_48;
+typedef long long swig_type_49;
+typedef _goslice_ swig_type_50;
+typedef _gostring_ swig_type_51;
+typedef long long swig_type_52;
+typedef _goslice_ swig_type_53;
+typedef long long swig_type_54;
+typedef _goslice_ swig_type_55;
+typedef long long swig_type_56;
+typedef _goslice_ swig_type_57;
 typedef long long swig_type_58;
 typedef long long swig_type_59;
 typedef long long swig_type_60;
-typedef _goslice_ swig_type_61;
-typedef long long swig_type_62;
-typedef _goslice_ swig_type_63;
-typedef long long swig_type_64;
-typedef _goslice_ swig_type_65;
-typedef long long swig_type_66;
+typedef long long swig_type_61;
+typedef _goslice_ swig_type_62;
+typedef long long swig_type_63;
+typedef _goslice_ swig_type_64;
+typedef long long swig_type_65;
+typedef _goslice_ swig_type_66;
 typedef long long swig_type_67;
-typedef _gostring_ swig_type_68;
+typedef long long swig_type_68;
 typedef _gostring_ swig_type_69;
-typedef long long swig_type_70;
+typedef _gostring_ swig_type_70;
 typedef long long swig_type_71;
 typedef long long swig_type_72;
-typedef _gostring_ swig_type_73;
-typedef _goslice_ swig_type_74;
-typedef long long swig_type_75;
+typedef long long swig_type_73;
+typedef _gostring_ swig_type_74;
+typedef _goslice_ swig_type_75;
 typedef long long swig_type_76;
 typedef long long swig_type_77;
 typedef long long swig_type_78;
 typedef long long swig_type_79;
 typedef long long swig_type_80;
 typedef long long swig_type_81;
-typedef _gostring_ swig_type_82;
-typedef long long swig_type_83;
+typedef long long swig_type_82;
+typedef _gostring_ swig_type_83;
 typedef long long swig_type_84;
 typedef long long swig_type_85;
 typedef long long swig_type_86;
-typedef _goslice_ swig_type_87;
-typedef long long swig_type_88;
+typedef long long swig_type_87;
+typedef _goslice_ swig_type_88;
 typedef long long swig_type_89;
-typedef _goslice_ swig_type_90;
-typedef long long swig_type_91;
+typedef long long swig_type_90;
+typedef _goslice_ swig_type_91;
 typedef long long swig_type_92;
 typedef long long swig_type_93;
 typedef long long swig_type_94;
@@ -147,48 +147,48 @@ typedef long long swig_type_117;
 typedef long long swig_type_118;
 typedef long long swig_type_119;
 typedef long long swig_type_120;
-typedef _goslice_ swig_type_121;
-typedef long long swig_type_122;
+typedef long long swig_type_121;
+typedef _goslice_ swig_type_122;
 typedef long long swig_type_123;
-typedef _gostring_ swig_type_124;
-typedef _goslice_ swig_type_125;
-typedef _gostring_ swig_type_126;
+typedef long long swig_type_124;
+typedef _gostring_ swig_type_125;
+typedef _goslice_ swig_type_126;
 typedef _gostring_ swig_type_127;
 typedef _gostring_ swig_type_128;
 typedef _gostring_ swig_type_129;
 typedef _gostring_ swig_type_130;
-typedef _goslice_ swig_type_131;
+typedef _gostring_ swig_type_131;
 typedef _goslice_ swig_type_132;
-typedef _gostring_ swig_type_133;
+typedef _goslice_ swig_type_133;
 typedef _gostring_ swig_type_134;
 typedef _gostring_ swig_type_135;
-typedef _goslice_ swig_type_136;
-typedef _gostring_ swig_type_137;
-typedef long long swig_type_138;
-typedef _goslice_ swig_type_139;
+typedef _gostring_ swig_type_136;
+typedef _goslice_ swig_type_137;
+typedef _gostring_ swig_type_138;
+typedef long long swig_type_139;
 typedef _goslice_ swig_type_140;
 typedef _goslice_ swig_type_141;
 typedef _goslice_ swig_type_142;
-typedef _gostring_ swig_type_143;
+typedef _goslice_ swig_type_143;
 typedef _gostring_ swig_type_144;
-typedef long long swig_type_145;
+typedef _gostring_ swig_type_145;
 typedef long long swig_type_146;
-typedef _gostring_ swig_type_147;
-typedef long long swig_type_148;
+typedef long long swig_type_147;
+typedef _gostring_ swig_type_148;
 typedef long long swig_type_149;
 typedef long long swig_type_150;
-typedef _goslice_ swig_type_151;
-typedef long long swig_type_152;
+typedef long long swig_type_151;
+typedef _goslice_ swig_type_152;
 typedef long long swig_type_153;
-typedef _goslice_ swig_type_154;
-typedef long long swig_type_155;
+typedef long long swig_type_154;
+typedef _goslice_ swig_type_155;
 typedef long long swig_type_156;
 typedef long long swig_type_157;
 typedef long long swig_type_158;
-typedef _goslice_ swig_type_159;
-typedef long long swig_type_160;
-typedef _goslice_ swig_type_161;
-typedef long long swig_type_162;
+typedef long long swig_type_159;
+typedef _goslice_ swig_type_160;
+typedef long long swig_type_161;
+typedef _goslice_ swig_type_162;
 typedef long long swig_type_163;
 typedef long long swig_type_164;
 typedef long long swig_type_165;
@@ -198,44 +198,44 @@ typedef long long swig_type_168;
 typedef long long swig_type_169;
 typedef long long swig_type_170;
 typedef long long swig_type_171;
-typedef _goslice_ swig_type_172;
-typedef long long swig_type_173;
-typedef _goslice_ swig_type_174;
-typedef long long swig_type_175;
-typedef _goslice_ swig_type_176;
-typedef long long swig_type_177;
+typedef long long swig_type_172;
+typedef _goslice_ swig_type_173;
+typedef long long swig_type_174;
+typedef _goslice_ swig_type_175;
+typedef long long swig_type_176;
+typedef _goslice_ swig_type_177;
 typedef long long swig_type_178;
-typedef _goslice_ swig_type_179;
-typedef long long swig_type_180;
+typedef long long swig_type_179;
+typedef _goslice_ swig_type_180;
 typedef long long swig_type_181;
-typedef _goslice_ swig_type_182;
-typedef long long swig_type_183;
+typedef long long swig_type_182;
+typedef _goslice_ swig_type_183;
 typedef long long swig_type_184;
-typedef _gostring_ swig_type_185;
+typedef long long swig_type_185;
 typedef _gostring_ swig_type_186;
-typedef long long swig_type_187;
-typedef _gostring_ swig_type_188;
+typedef _gostring_ swig_type_187;
+typedef long long swig_type_188;
 typedef _gostring_ swig_type_189;
-typedef long long swig_type_190;
-typedef _goslice_ swig_type_191;
-typedef long long swig_type_192;
+typedef _gostring_ swig_type_190;
+typedef long long swig_type_191;
+typedef _goslice_ swig_type_192;
 typedef long long swig_type_193;
 typedef long long swig_type_194;
 typedef long long swig_type_195;
-typedef _goslice_ swig_type_196;
-typedef long long swig_type_197;
-typedef _goslice_ swig_type_198;
-typedef long long swig_type_199;
-typedef _goslice_ swig_type_200;
-typedef long long swig_type_201;
+typedef long long swig_type_196;
+typedef _goslice_ swig_type_197;
+typedef long long swig_type_198;
+typedef _goslice_ swig_type_199;
+typedef long long swig_type_200;
+typedef _goslice_ swig_type_201;
 typedef long long swig_type_202;
 typedef long long swig_type_203;
 typedef long long swig_type_204;
 typedef long long swig_type_205;
 typedef long long swig_type_206;
-typedef _gostring_ swig_type_207;
+typedef long long swig_type_207;
 typedef _gostring_ swig_type_208;
-typedef long long swig_type_209;
+typedef _gostring_ swig_type_209;
 typedef long long swig_type_210;
 typedef long long swig_type_211;
 typedef long long swig_type_212;
@@ -244,20 +244,20 @@ typedef long long swig_type_214;
 typedef long long swig_type_215;
 typedef long long swig_type_216;
 typedef long long swig_type_217;
-typedef _gostring_ swig_type_218;
-typedef long long swig_type_219;
-typedef _goslice_ swig_type_220;
+typedef long long swig_type_218;
+typedef _gostring_ swig_type_219;
+typedef _gostring_ swig_type_220;
 typedef long long swig_type_221;
-typedef long long swig_type_222;
+typedef _goslice_ swig_type_222;
 typedef long long swig_type_223;
 typedef long long swig_type_224;
 typedef long long swig_type_225;
 typedef long long swig_type_226;
 typedef long long swig_type_227;
 typedef long long swig_type_228;
-typedef _goslice_ swig_type_229;
+typedef long long swig_type_229;
 typedef long long swig_type_230;
-typedef long long swig_type_231;
+typedef _goslice_ swig_type_231;
 typedef long long swig_type_232;
 typedef long long swig_type_233;
 typedef long long swig_type_234;
@@ -266,57 +266,59 @@ typedef long long swig_type_236;
 typedef long long swig_type_237;
 typedef long long swig_type_238;
 typedef long long swig_type_239;
-typedef _gostring_ swig_type_240;
+typedef long long swig_type_240;
 typedef long long swig_type_241;
-typedef _goslice_ swig_type_242;
+typedef _gostring_ swig_type_242;
 typedef long long swig_type_243;
 typedef _goslice_ swig_type_244;
 typedef long long swig_type_245;
-typedef _gostring_ swig_type_246;
-typedef _gostring_ swig_type_247;
+typedef _goslice_ swig_type_246;
+typedef long long swig_type_247;
 typedef _gostring_ swig_type_248;
 typedef _gostring_ swig_type_249;
 typedef _gostring_ swig_type_250;
-typedef long long swig_type_251;
+typedef _gostring_ swig_type_251;
 typedef _gostring_ swig_type_252;
-typedef _goslice_ swig_type_253;
-typedef long long swig_type_254;
-typedef _gostring_ swig_type_255;
-typedef _goslice_ swig_type_256;
-typedef long long swig_type_257;
-typedef _gostring_ swig_type_258;
-typedef _goslice_ swig_type_259;
-typedef long long swig_type_260;
+typedef long long swig_type_253;
+typedef _gostring_ swig_type_254;
+typedef _goslice_ swig_type_255;
+typedef long long swig_type_256;
+typedef _gostring_ swig_type_257;
+typedef _goslice_ swig_type_258;
+typedef long long swig_type_259;
+typedef _gostring_ swig_type_260;
 typedef _goslice_ swig_type_261;
 typedef long long swig_type_262;
 typedef _goslice_ swig_type_263;
 typedef long long swig_type_264;
 typedef _goslice_ swig_type_265;
-typedef _gostring_ swig_type_266;
-typedef long long swig_type_267;
-typedef _goslice_ swig_type_268;
+typedef long long swig_type_266;
+typedef _goslice_ swig_type_267;
+typedef _gostring_ swig_type_268;
 typedef long long swig_type_269;
-typedef long long swig_type_270;
+typedef _goslice_ swig_type_270;
 typedef long long swig_type_271;
-typedef _goslice_ swig_type_272;
+typedef long long swig_type_272;
 typedef long long swig_type_273;
 typedef _goslice_ swig_type_274;
-typedef _gostring_ swig_type_275;
-typedef _gostring_ swig_type_276;
+typedef long long swig_type_275;
+typedef _goslice_ swig_type_276;
 typedef _gostring_ swig_type_277;
 typedef _gostring_ swig_type_278;
-typedef long long swig_type_279;
-typedef long long swig_type_280;
-typedef _goslice_ swig_type_281;
+typedef _gostring_ swig_type_279;
+typedef _gostring_ swig_type_280;
+typedef long long swig_type_281;
 typedef long long swig_type_282;
 typedef _goslice_ swig_type_283;
 typedef long long swig_type_284;
 typedef _goslice_ swig_type_285;
 typedef long long swig_type_286;
 typedef _goslice_ swig_type_287;
-typedef _gostring_ swig_type_288;
-typedef long long swig_type_289;
-typedef _goslice_ swig_type_290;
+typedef long long swig_type_288;
+typedef _goslice_ swig_type_289;
+typedef _gostring_ swig_type_290;
+typedef long long swig_type_291;
+typedef _goslice_ swig_type_292;
 extern void _wrap_Swig_free_native_75d2147792a4b276(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_75d2147792a4b276(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_75d2147792a4b276(void);
@@ -325,24 +327,25 @@ extern int _wrap_QUIRE_WAIT_END_native_75d2147792a4b276(void);
 extern int _wrap_QUIRE_WAIT_CANCELLED_native_75d2147792a4b276(void);
 extern int _wrap_quire_error_code_native_75d2147792a4b276(uintptr_t arg1);
 extern swig_type_1 _wrap_quire_error_message_native_75d2147792a4b276(uintptr_t arg1);
+extern swig_type_2 _wrap_quire_error_parameter_native_75d2147792a4b276(uintptr_t arg1);
 extern int _wrap_quire_error_is_retryable_native_75d2147792a4b276(uintptr_t arg1);
-extern swig_type_2 _wrap_quire_error_retry_after_ns_native_75d2147792a4b276(uintptr_t arg1);
+extern swig_type_3 _wrap_quire_error_retry_after_ns_native_75d2147792a4b276(uintptr_t arg1);
 extern int _wrap_quire_error_free_native_75d2147792a4b276(uintptr_t arg1);
-extern swig_type_3 _wrap_quire_error_code_name_native_75d2147792a4b276(int arg1);
-extern swig_type_4 _wrap_quire_version_string_native_75d2147792a4b276(void);
+extern swig_type_4 _wrap_quire_error_code_name_native_75d2147792a4b276(int arg1);
+extern swig_type_5 _wrap_quire_version_string_native_75d2147792a4b276(void);
 extern int _wrap_quire_abi_check_native_75d2147792a4b276(int arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_runtime_options_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_runtime_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_options_set_num_threads_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_6 arg2, swig_voidp arg3);
 extern int _wrap_quire_runtime_options_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_7 arg2, swig_type_8 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_model_options_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_model_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_split_native_75d2147792a4b276(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_75d2147792a4b276(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_75d2147792a4b276(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_75d2147792a4b276(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_planned_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_scope_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_lazy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -351,165 +354,165 @@ extern int _wrap_quire_model_options_set_num_shards_native_75d2147792a4b276(uint
 extern int _wrap_quire_model_options_set_activation_dtype_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_options_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_cache_options_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_page_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_batch_size_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_window_sequences_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_queue_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_kv_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_17 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_18 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_18 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_19 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_options_set_device_weight_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_step_stretch_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_21 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_20 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(uintptr_t arg1, swig_type_21 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_type_22 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_pinned_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_overtakes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_22 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_23 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_24 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_23 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_24 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_25 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_runtime_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_25 _wrap_quire_runtime_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_26 arg3, swig_voidp arg4);
-extern swig_type_27 _wrap_quire_runtime_device_description_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_28 arg3, swig_voidp arg4);
-extern swig_type_29 _wrap_quire_runtime_device_refusal_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_30 arg3, swig_voidp arg4);
-extern swig_type_31 _wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_32 _wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_33 arg2, swig_type_34 arg3, swig_voidp arg4);
-extern swig_type_35 _wrap_quire_runtime_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_36 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_37 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_26 _wrap_quire_runtime_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_27 arg3, swig_voidp arg4);
+extern swig_type_28 _wrap_quire_runtime_device_description_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_29 arg3, swig_voidp arg4);
+extern swig_type_30 _wrap_quire_runtime_device_refusal_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_31 arg3, swig_voidp arg4);
+extern swig_type_32 _wrap_quire_runtime_device_memory_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_33 _wrap_quire_runtime_device_free_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(uintptr_t arg1, swig_type_34 arg2, swig_type_35 arg3, swig_voidp arg4);
+extern swig_type_36 _wrap_quire_runtime_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_37 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_38 arg3, uintptr_t arg4, swig_voidp arg5);
 extern int _wrap_quire_model_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_wake_native_75d2147792a4b276(uintptr_t arg1, swig_type_38 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_model_evict_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_39 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_wake_native_75d2147792a4b276(uintptr_t arg1, swig_type_39 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_model_evict_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_40 arg3, uintptr_t arg4, swig_voidp arg5);
 extern int _wrap_quire_model_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_40 arg2, swig_voidp arg3);
-extern swig_type_41 _wrap_quire_model_figure_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_42 _wrap_quire_model_encode_native_75d2147792a4b276(uintptr_t arg1, swig_type_43 arg2, int arg3, int arg4, swig_type_44 arg5, swig_voidp arg6);
-extern swig_type_45 _wrap_quire_model_decode_native_75d2147792a4b276(uintptr_t arg1, swig_type_46 arg2, int arg3, swig_type_47 arg4, swig_voidp arg5);
-extern swig_type_48 _wrap_quire_model_token_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_75d2147792a4b276(uintptr_t arg1, swig_type_50 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_41 arg2, swig_voidp arg3);
+extern swig_type_42 _wrap_quire_model_figure_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_43 _wrap_quire_model_encode_native_75d2147792a4b276(uintptr_t arg1, swig_type_44 arg2, int arg3, int arg4, swig_type_45 arg5, swig_voidp arg6);
+extern swig_type_46 _wrap_quire_model_decode_native_75d2147792a4b276(uintptr_t arg1, swig_type_47 arg2, int arg3, swig_type_48 arg4, swig_voidp arg5);
+extern swig_type_49 _wrap_quire_model_token_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_50 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_75d2147792a4b276(uintptr_t arg1, swig_type_51 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_is_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_special_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_51 _wrap_quire_model_eos_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_52 arg2, swig_voidp arg3);
+extern swig_type_52 _wrap_quire_model_eos_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_53 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tokenizer_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_vocab_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_53 _wrap_quire_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_54 arg2, swig_voidp arg3);
-extern swig_type_55 _wrap_quire_model_architecture_native_75d2147792a4b276(uintptr_t arg1, swig_type_56 arg2, swig_voidp arg3);
+extern swig_type_54 _wrap_quire_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_55 arg2, swig_voidp arg3);
+extern swig_type_56 _wrap_quire_model_architecture_native_75d2147792a4b276(uintptr_t arg1, swig_type_57 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_hidden_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_heads_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_kv_heads_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_57 _wrap_quire_model_max_context_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_58 _wrap_quire_model_max_context_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern double _wrap_quire_model_bits_per_weight_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_58 _wrap_quire_model_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_59 _wrap_quire_model_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_59 _wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_60 _wrap_quire_model_shard_weight_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_tensors_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_60 _wrap_quire_model_tensor_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_61 arg3, swig_voidp arg4);
-extern swig_type_62 _wrap_quire_model_tensor_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_63 arg3, swig_voidp arg4);
-extern swig_type_64 _wrap_quire_model_tensor_shape_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_65 arg3, swig_voidp arg4);
-extern swig_type_66 _wrap_quire_model_tensor_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_61 _wrap_quire_model_tensor_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_62 arg3, swig_voidp arg4);
+extern swig_type_63 _wrap_quire_model_tensor_format_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_64 arg3, swig_voidp arg4);
+extern swig_type_65 _wrap_quire_model_tensor_shape_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_66 arg3, swig_voidp arg4);
+extern swig_type_67 _wrap_quire_model_tensor_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tensor_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_75d2147792a4b276(uintptr_t arg1, swig_type_67 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_close_native_75d2147792a4b276(uintptr_t arg1, swig_type_68 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_quota_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_68 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_69 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(uintptr_t arg1, swig_type_69 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(uintptr_t arg1, swig_type_70 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_device_weight_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern swig_type_70 _wrap_quire_cache_required_bytes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_71 _wrap_quire_cache_required_bytes_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_71 _wrap_quire_cache_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_72 _wrap_quire_cache_max_seq_len_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_create_queue_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_stats_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_72 _wrap_quire_cache_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_73 arg2, swig_type_74 arg3, swig_voidp arg4);
-extern swig_type_75 _wrap_quire_cache_query_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_76 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_77 _wrap_quire_cache_pin_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_78 arg3, swig_type_79 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_75d2147792a4b276(uintptr_t arg1, swig_type_80 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_follow_pages_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_81 arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(uintptr_t arg1, swig_type_82 arg2, uintptr_t arg3, swig_type_83 arg4, swig_voidp arg5);
-extern swig_type_84 _wrap_quire_cache_score_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_85 arg3, swig_type_86 arg4, uintptr_t arg5, swig_type_87 arg6, swig_voidp arg7);
-extern swig_type_88 _wrap_quire_cache_logits_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_89 arg3, uintptr_t arg4, swig_type_90 arg5, swig_voidp arg6);
-extern swig_type_91 _wrap_quire_stats_page_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_pages_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_93 _wrap_quire_stats_pages_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_pages_cached_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_95 _wrap_quire_stats_pages_referenced_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_stats_pages_pinned_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_97 _wrap_quire_stats_pages_evicted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_98 _wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_100 _wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_101 _wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_102 _wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_103 _wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_104 _wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_105 _wrap_quire_stats_jobs_queued_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_106 _wrap_quire_stats_jobs_running_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_107 _wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_108 _wrap_quire_stats_jobs_finished_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_109 _wrap_quire_stats_jobs_failed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_110 _wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_stats_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_112 _wrap_quire_stats_steps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_114 _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_115 _wrap_quire_stats_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_117 _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_118 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_73 _wrap_quire_cache_metrics_native_75d2147792a4b276(uintptr_t arg1, swig_type_74 arg2, swig_type_75 arg3, swig_voidp arg4);
+extern swig_type_76 _wrap_quire_cache_query_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_77 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_78 _wrap_quire_cache_pin_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_79 arg3, swig_type_80 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_75d2147792a4b276(uintptr_t arg1, swig_type_81 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_follow_pages_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_82 arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(uintptr_t arg1, swig_type_83 arg2, uintptr_t arg3, swig_type_84 arg4, swig_voidp arg5);
+extern swig_type_85 _wrap_quire_cache_score_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_86 arg3, swig_type_87 arg4, uintptr_t arg5, swig_type_88 arg6, swig_voidp arg7);
+extern swig_type_89 _wrap_quire_cache_logits_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_90 arg3, uintptr_t arg4, swig_type_91 arg5, swig_voidp arg6);
+extern swig_type_92 _wrap_quire_stats_page_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_pages_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_pages_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_pages_cached_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_pages_referenced_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_97 _wrap_quire_stats_pages_pinned_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_98 _wrap_quire_stats_pages_evicted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_pages_deduplicated_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_100 _wrap_quire_stats_prefix_host_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_101 _wrap_quire_stats_prefix_host_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_102 _wrap_quire_stats_prefix_file_pages_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_103 _wrap_quire_stats_prefix_file_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_104 _wrap_quire_stats_prefix_pages_restored_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_105 _wrap_quire_stats_prefix_files_refused_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_106 _wrap_quire_stats_jobs_queued_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_107 _wrap_quire_stats_jobs_running_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_108 _wrap_quire_stats_jobs_submitted_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_109 _wrap_quire_stats_jobs_finished_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_110 _wrap_quire_stats_jobs_failed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_stats_jobs_cancelled_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_112 _wrap_quire_stats_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_113 _wrap_quire_stats_steps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_114 _wrap_quire_stats_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_115 _wrap_quire_stats_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_116 _wrap_quire_stats_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_stats_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_118 _wrap_quire_stats_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_119 _wrap_quire_stats_histogram_count_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_119 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_120 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_121 arg3, swig_voidp arg4);
+extern swig_type_120 _wrap_quire_stats_num_namespaces_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_121 _wrap_quire_stats_namespace_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_122 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_122 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_123 _wrap_quire_stats_device_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_num_shards_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_123 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_124 _wrap_quire_stats_shard_device_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_stats_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_75d2147792a4b276(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_chat_template_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_banned_texts_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_heal_prompt_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_guidance_scale_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_ignore_eos_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_loop_guard_native_75d2147792a4b276(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_set_constraint_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_of_model_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -520,11 +523,11 @@ extern int _wrap_quire_job_request_set_dry_base_native_75d2147792a4b276(uintptr_
 extern int _wrap_quire_job_request_set_dry_allowed_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_max_length_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_range_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_75d2147792a4b276(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_140 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_clear_logit_biases_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_smoothing_factor_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_temperature_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -541,10 +544,10 @@ extern int _wrap_quire_job_request_set_mirostat_tau_native_75d2147792a4b276(uint
 extern int _wrap_quire_job_request_set_mirostat_eta_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_probability_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_threshold_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_142 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_skew_native_75d2147792a4b276(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(uintptr_t arg1, swig_type_144 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_budget_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -553,24 +556,24 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_75d2147792a4b276(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_151 arg3, swig_voidp arg4);
-extern swig_type_152 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_153 arg2, uintptr_t arg3, swig_type_154 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_155 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_152 arg3, swig_voidp arg4);
+extern swig_type_153 _wrap_quire_job_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_154 arg2, uintptr_t arg3, swig_type_155 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_75d2147792a4b276(uintptr_t arg1, swig_type_156 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
@@ -578,74 +581,75 @@ extern int _wrap_quire_job_resume_native_75d2147792a4b276(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_156 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_157 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_157 _wrap_quire_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_158 _wrap_quire_job_seed_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
+extern swig_type_159 _wrap_quire_job_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_160 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_160 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
-extern swig_type_162 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_163 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_166 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_167 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_168 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_169 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_170 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_171 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_172 arg2, swig_voidp arg3);
-extern swig_type_173 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_174 arg2, swig_voidp arg3);
-extern swig_type_175 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_176 arg2, swig_voidp arg3);
+extern swig_type_161 _wrap_quire_job_explain_native_75d2147792a4b276(uintptr_t arg1, swig_type_162 arg2, swig_voidp arg3);
+extern swig_type_163 _wrap_quire_job_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_job_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_job_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_job_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_167 _wrap_quire_job_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_168 _wrap_quire_job_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_169 _wrap_quire_job_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_170 _wrap_quire_job_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_171 _wrap_quire_job_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_172 _wrap_quire_job_scores_native_75d2147792a4b276(uintptr_t arg1, swig_type_173 arg2, swig_voidp arg3);
+extern swig_type_174 _wrap_quire_job_raw_logits_native_75d2147792a4b276(uintptr_t arg1, swig_type_175 arg2, swig_voidp arg3);
+extern swig_type_176 _wrap_quire_job_embedding_native_75d2147792a4b276(uintptr_t arg1, swig_type_177 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_178 arg2, uintptr_t arg3, swig_type_179 arg4, swig_voidp arg5);
-extern swig_type_180 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_181 arg2, uintptr_t arg3, swig_type_182 arg4, swig_voidp arg5);
+extern swig_type_178 _wrap_quire_queue_drain_native_75d2147792a4b276(uintptr_t arg1, swig_type_179 arg2, uintptr_t arg3, swig_type_180 arg4, swig_voidp arg5);
+extern swig_type_181 _wrap_quire_queue_ready_native_75d2147792a4b276(uintptr_t arg1, swig_type_182 arg2, uintptr_t arg3, swig_type_183 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_user_data_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_event_job_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_event_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_response_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_189 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_190 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_191 arg2, swig_voidp arg3);
-extern swig_type_192 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_193 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_194 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_195 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_196 arg2, swig_voidp arg3);
-extern swig_type_197 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_198 arg2, swig_voidp arg3);
-extern swig_type_199 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_200 arg2, swig_voidp arg3);
-extern swig_type_201 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_202 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_event_response_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_event_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_event_call_name_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_event_call_id_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_191 _wrap_quire_event_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_192 arg2, swig_voidp arg3);
+extern swig_type_193 _wrap_quire_event_first_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_194 _wrap_quire_event_kept_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_195 _wrap_quire_event_kept_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_196 _wrap_quire_event_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_197 arg2, swig_voidp arg3);
+extern swig_type_198 _wrap_quire_event_top_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_type_199 arg2, swig_voidp arg3);
+extern swig_type_200 _wrap_quire_event_top_log_probs_native_75d2147792a4b276(uintptr_t arg1, swig_type_201 arg2, swig_voidp arg3);
+extern swig_type_202 _wrap_quire_event_progress_done_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_203 _wrap_quire_event_progress_total_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_203 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_204 _wrap_quire_event_lost_lines_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_change_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_page_medium_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_204 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_205 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_206 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_207 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_205 _wrap_quire_event_page_number_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_206 _wrap_quire_event_page_hash_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_207 _wrap_quire_event_page_parent_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_208 _wrap_quire_event_page_namespace_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_208 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_209 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_210 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_211 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_212 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_213 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_214 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_215 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_216 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_217 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_209 _wrap_quire_event_stop_text_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_210 _wrap_quire_event_prompt_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_211 _wrap_quire_event_cached_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_212 _wrap_quire_event_new_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_213 _wrap_quire_event_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_214 _wrap_quire_event_accepted_draft_tokens_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_215 _wrap_quire_event_preemptions_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_216 _wrap_quire_event_time_queued_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_217 _wrap_quire_event_time_prompt_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_218 _wrap_quire_event_time_generate_ns_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_218 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_219 _wrap_quire_event_error_message_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_220 _wrap_quire_event_error_parameter_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_75d2147792a4b276(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
@@ -653,82 +657,82 @@ extern int _wrap_quire_cancel_is_triggered_native_75d2147792a4b276(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_219 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_220 arg2, swig_voidp arg3);
+extern swig_type_221 _wrap_quire_plan_model_path_native_75d2147792a4b276(uintptr_t arg1, swig_type_222 arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_kv_format_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_221 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_222 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_223 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_224 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_225 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_226 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_227 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_223 _wrap_quire_plan_total_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_224 _wrap_quire_plan_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_225 _wrap_quire_plan_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_226 _wrap_quire_plan_head_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_227 _wrap_quire_plan_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_228 _wrap_quire_plan_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_229 _wrap_quire_plan_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_228 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_229 arg3, swig_voidp arg4);
+extern swig_type_230 _wrap_quire_plan_device_name_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_231 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_230 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_231 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_232 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_233 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_234 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_235 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_236 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_237 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_232 _wrap_quire_plan_device_usable_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_233 _wrap_quire_plan_device_total_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_234 _wrap_quire_plan_device_embedding_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_235 _wrap_quire_plan_device_layer_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_236 _wrap_quire_plan_device_head_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_237 _wrap_quire_plan_device_kv_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_238 _wrap_quire_plan_device_workspace_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_239 _wrap_quire_plan_device_staging_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_238 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_240 _wrap_quire_plan_bytes_of_layer_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_cache_groups_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_cache_group_window_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_pages_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_cache_group_num_layers_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_239 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_240 arg3, swig_voidp arg4);
+extern swig_type_241 _wrap_quire_plan_cache_group_bytes_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_242 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_241 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
+extern swig_type_243 _wrap_quire_matcher_mask_native_75d2147792a4b276(uintptr_t arg1, swig_type_244 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_243 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_244 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_245 arg2, swig_voidp arg3);
+extern swig_type_245 _wrap_quire_matcher_forced_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_246 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_75d2147792a4b276(uintptr_t arg1, swig_type_247 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_246 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_247 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_248 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_249 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
-extern swig_type_251 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_252 arg2, swig_type_253 arg3, swig_voidp arg4);
-extern swig_type_254 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_255 arg2, swig_type_256 arg3, swig_voidp arg4);
-extern swig_type_257 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_258 arg3, swig_type_259 arg4, swig_voidp arg5);
-extern swig_type_260 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_261 arg2, swig_voidp arg3);
-extern swig_type_262 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_263 arg3, swig_voidp arg4);
-extern swig_type_264 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_265 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_chat_template_create_native_75d2147792a4b276(swig_type_248 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_75d2147792a4b276(swig_type_249 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_75d2147792a4b276(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_type_251 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_75d2147792a4b276(uintptr_t arg1, swig_type_252 arg2, swig_voidp arg3);
+extern swig_type_253 _wrap_quire_chat_template_render_native_75d2147792a4b276(uintptr_t arg1, swig_type_254 arg2, swig_type_255 arg3, swig_voidp arg4);
+extern swig_type_256 _wrap_quire_chat_template_segments_native_75d2147792a4b276(uintptr_t arg1, swig_type_257 arg2, swig_type_258 arg3, swig_voidp arg4);
+extern swig_type_259 _wrap_quire_chat_template_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_260 arg3, swig_type_261 arg4, swig_voidp arg5);
+extern swig_type_262 _wrap_quire_chat_template_hash_native_75d2147792a4b276(uintptr_t arg1, swig_type_263 arg2, swig_voidp arg3);
+extern swig_type_264 _wrap_quire_model_render_chat_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_265 arg3, swig_voidp arg4);
+extern swig_type_266 _wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_267 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_266 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_267 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_268 arg2, swig_voidp arg3);
-extern swig_type_269 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_270 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_271 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_272 arg1, swig_voidp arg2);
-extern swig_type_273 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_274 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_275 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_276 arg2, swig_voidp arg3);
+extern swig_type_269 _wrap_quire_alias_reason_native_75d2147792a4b276(uintptr_t arg1, swig_type_270 arg2, swig_voidp arg3);
+extern swig_type_271 _wrap_quire_alias_num_swaps_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_272 _wrap_quire_alias_num_fallbacks_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_273 _wrap_quire_response_dialects_native_75d2147792a4b276(swig_type_274 arg1, swig_voidp arg2);
+extern swig_type_275 _wrap_quire_response_detect_native_75d2147792a4b276(uintptr_t arg1, uintptr_t arg2, swig_type_276 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_75d2147792a4b276(swig_type_277 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_75d2147792a4b276(uintptr_t arg1, swig_type_278 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_75d2147792a4b276(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_277 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_278 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(uintptr_t arg1, swig_type_279 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_75d2147792a4b276(uintptr_t arg1, swig_type_280 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_279 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_280 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_281 arg2, swig_voidp arg3);
-extern swig_type_282 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
-extern swig_type_284 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
-extern swig_type_286 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_288 arg2, swig_voidp arg3);
+extern swig_type_281 _wrap_quire_response_parser_call_index_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_282 _wrap_quire_response_parser_text_native_75d2147792a4b276(uintptr_t arg1, swig_type_283 arg2, swig_voidp arg3);
+extern swig_type_284 _wrap_quire_response_parser_raw_native_75d2147792a4b276(uintptr_t arg1, swig_type_285 arg2, swig_voidp arg3);
+extern swig_type_286 _wrap_quire_response_parser_name_native_75d2147792a4b276(uintptr_t arg1, swig_type_287 arg2, swig_voidp arg3);
+extern swig_type_288 _wrap_quire_response_parser_id_native_75d2147792a4b276(uintptr_t arg1, swig_type_289 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_75d2147792a4b276(uintptr_t arg1, swig_type_290 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_75d2147792a4b276(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_289 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_290 arg2, swig_voidp arg3);
+extern swig_type_291 _wrap_quire_diagnose_native_75d2147792a4b276(int arg1, swig_type_292 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -922,6 +926,17 @@ swig_r_1 = strings.Clone(swig_r)
 	return swig_r_1
 }
 
+func Quire_error_parameter(arg1 ErrorHandle) (_swig_ret string) {
+	var swig_r string
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	swig_r_p := C._wrap_quire_error_parameter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0))
+	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
+	var swig_r_1 string
+swig_r_1 = strings.Clone(swig_r)
+	return swig_r_1
+}
+
 func Quire_error_is_retryable(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -1035,7 +1050,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1060,7 +1075,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_7)(unsafe.Pointer(&_swig_i_1)), C.swig_type_8(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1092,7 +1107,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1106,7 +1121,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1120,7 +1135,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1134,7 +1149,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1227,7 +1242,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_13)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1240,7 +1255,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1250,7 +1265,7 @@ func Quire_cache_options_set_min_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_min_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_15(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1260,7 +1275,7 @@ func Quire_cache_options_set_page_idle_ns(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_15(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_idle_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_16(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1310,7 +1325,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_16(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1354,7 +1369,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_17)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1369,7 +1384,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_19)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1402,7 +1417,7 @@ func Quire_cache_options_set_prefix_bytes(arg1 CacheOptionsHandle, arg2 int64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_20(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1413,7 +1428,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1426,7 +1441,7 @@ func Quire_cache_options_set_prefix_directory_bytes(arg1 CacheOptionsHandle, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_21(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_prefix_directory_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_22(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1456,7 +1471,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_22(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_23(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1466,7 +1481,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_23(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_24(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1476,7 +1491,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_24(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_25(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1516,7 +1531,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_27)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1530,7 +1545,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_29)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1544,7 +1559,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1579,7 +1594,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_1)), C.swig_type_34(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.swig_type_35(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1592,7 +1607,7 @@ func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1623,7 +1638,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_37(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_38(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1655,7 +1670,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_model_wake_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_38(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_model_wake_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_39(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1668,7 +1683,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_model_evict_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_39(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_model_evict_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_40(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1688,7 +1703,7 @@ func Quire_model_set_idle_timeout_ns(arg1 ModelHandle, arg2 int64, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_40(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_set_idle_timeout_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_41(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1712,7 +1727,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1730,7 +1745,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_46)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_48)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1747,7 +1762,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1761,7 +1776,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1794,7 +1809,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_52)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1825,7 +1840,7 @@ func Quire_model_path(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_55)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1838,7 +1853,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1943,7 +1958,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1957,7 +1972,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_64)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1971,7 +1986,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_65)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_66)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2028,7 +2043,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_67(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_68(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2052,7 +2067,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_69)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2067,7 +2082,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_69)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2152,7 +2167,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_73)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2172,7 +2187,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_76(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_77(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -2187,7 +2202,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_78(_swig_i_2), C.swig_type_79(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_79(_swig_i_2), C.swig_type_80(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -2197,7 +2212,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_80(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_81(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2209,7 +2224,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_81(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_82(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2223,7 +2238,7 @@ _swig_i_1 = arg2
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_82)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_83(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_follow_namespace_pages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_83)(unsafe.Pointer(&_swig_i_1)), C.uintptr_t(_swig_i_2), C.swig_type_84(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2242,7 +2257,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_85(_swig_i_2), C.swig_type_86(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_87)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_86(_swig_i_2), C.swig_type_87(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_88)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -2260,7 +2275,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_89(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_90)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_90(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_91)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -2564,7 +2579,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2673,7 +2688,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2686,7 +2701,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2700,7 +2715,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2714,7 +2729,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2728,7 +2743,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2742,7 +2757,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2767,7 +2782,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2780,7 +2795,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2833,7 +2848,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2847,7 +2862,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2870,7 +2885,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2903,7 +2918,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2916,7 +2931,7 @@ func Quire_job_request_set_negative_prompt_tokens(arg1 JobRequestHandle, arg2 []
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_negative_prompt_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2972,7 +2987,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3006,7 +3021,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_138(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_139(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3116,7 +3131,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3141,7 +3156,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3163,7 +3178,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3336,7 +3351,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_142)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3360,7 +3375,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3374,7 +3389,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3467,7 +3482,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3477,7 +3492,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_146(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_147(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3529,7 +3544,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3552,7 +3567,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3562,7 +3577,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_149(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_150(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3572,7 +3587,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_150(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_151(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3632,7 +3647,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_152)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3648,7 +3663,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_154(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_155)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3663,7 +3678,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_156(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3787,7 +3802,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_160)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3809,7 +3824,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_162)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3903,7 +3918,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_172)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_173)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3916,7 +3931,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_174)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_175)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3929,7 +3944,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_176)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_177)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3956,7 +3971,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_178(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_179)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_179(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_180)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3972,7 +3987,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_181(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_182)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_182(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_183)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -4149,7 +4164,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_191)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_192)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4189,7 +4204,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_197)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4202,7 +4217,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_199)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4215,7 +4230,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_200)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_201)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4447,6 +4462,18 @@ swig_r_1 = strings.Clone(swig_r)
 	return swig_r_1
 }
 
+func Quire_event_error_parameter(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
+	var swig_r string
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r_p := C._wrap_quire_event_error_parameter_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
+	var swig_r_1 string
+swig_r_1 = strings.Clone(swig_r)
+	return swig_r_1
+}
+
 func Quire_event_free(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -4522,7 +4549,7 @@ func Quire_plan_model_path(arg1 PlanHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_model_path_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4617,7 +4644,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_231)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4806,7 +4833,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4851,7 +4878,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4873,7 +4900,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_246)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4886,7 +4913,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_245(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.swig_type_247(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4904,7 +4931,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_246)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_75d2147792a4b276(*(*C.swig_type_248)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4918,7 +4945,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_247)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_75d2147792a4b276(*(*C.swig_type_249)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4934,7 +4961,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_248)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4949,7 +4976,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4963,7 +4990,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4978,7 +5005,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_253)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_254)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4996,7 +5023,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5016,7 +5043,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_259)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -5032,7 +5059,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5047,7 +5074,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_265)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5062,7 +5089,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_265)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_267)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5085,7 +5112,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_266)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5153,7 +5180,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_268)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_270)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5192,7 +5219,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_272)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_75d2147792a4b276(*(*C.swig_type_274)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -5207,7 +5234,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_274)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -5219,7 +5246,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_275)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_75d2147792a4b276(*(*C.swig_type_277)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -5235,7 +5262,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_276)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5259,7 +5286,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_277)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_279)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5273,7 +5300,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_278)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_280)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5322,7 +5349,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_281)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5335,7 +5362,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_283)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5348,7 +5375,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_285)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5361,7 +5388,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_287)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_289)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -5375,7 +5402,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_288)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_75d2147792a4b276(C.uintptr_t(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -5400,7 +5427,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_290)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_75d2147792a4b276(C.int(_swig_i_0), *(*C.swig_type_292)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -285,6 +285,26 @@ _gostring_ _wrap_quire_error_message_native_75d2147792a4b276(quire_error *_swig_
 }
 
 
+_gostring_ _wrap_quire_error_parameter_native_75d2147792a4b276(quire_error *_swig_go_0) {
+  quire_error *arg1 = (quire_error *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
+  _gostring_ _swig_go_result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_error *)(uintptr_t)_swig_go_0; 
+  
+  result = (char *)quire_error_parameter(arg1,arg2);
+  
+  _swig_go_result.p = (char *)result;
+  _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_error_is_retryable_native_75d2147792a4b276(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
@@ -5764,6 +5784,28 @@ _gostring_ _wrap_quire_event_error_message_native_75d2147792a4b276(quire_event *
   arg3 = (quire_error **)_swig_go_1; 
   
   result = (char *)quire_event_error_message(arg1,arg2,arg3);
+  
+  _swig_go_result.p = (char *)result;
+  _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
+  return _swig_go_result;
+}
+
+
+_gostring_ _wrap_quire_event_error_parameter_native_75d2147792a4b276(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
+  _gostring_ _swig_go_result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (char *)quire_event_error_parameter(arg1,arg2,arg3);
   
   _swig_go_result.p = (char *)result;
   _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);

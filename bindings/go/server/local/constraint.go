@@ -2,7 +2,6 @@ package local
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"quire.dev/quire"
@@ -138,20 +137,11 @@ func (m *model) compile(rules map[string]interface{}) (*quire.Constraint, error)
 	}
 	constraint, err := m.model.NewResponseConstraint(string(text))
 	if err != nil {
-		return nil, refusal(fieldAtFault(rules, err), err)
+		field := "response_format"
+		if _, has := rules["tools"]; has {
+			field = "tools"
+		}
+		return nil, refusal(field, err)
 	}
 	return constraint, nil
-}
-
-// fieldNamed matches a request field named in an error of the library.
-var fieldNamed = regexp.MustCompile(`\b(tool_choice|tools|response_format)\b`)
-
-func fieldAtFault(rules map[string]interface{}, err error) string {
-	if field := fieldNamed.FindString(err.Error()); field != "" {
-		return field
-	}
-	if _, has := rules["tools"]; has {
-		return "tools"
-	}
-	return "response_format"
 }

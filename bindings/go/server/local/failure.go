@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
-	"strings"
 	"time"
 
 	"quire.dev/quire"
@@ -39,8 +37,27 @@ func loadFailure(name string, err error) error {
 	return failure
 }
 
-// refusal converts an error of the library about the client's field `param`. Errors that are not the client's
-// fault are unchanged.
+// fields has the field of a request for each parameter of the library that clients can set, except the prompt.
+var fields = map[string]string{"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p",
+	"seed": "seed", "random_seed": "seed", "frequency_penalty": "frequency_penalty",
+	"presence_penalty": "presence_penalty", "repetition_penalty": "repetition_penalty", "logit_biases": "logit_bias",
+	"guidance_scale": "guidance_scale", "negative_prompt": "negative_prompt", "stop_texts": "stop",
+	"max_new_tokens": "max_tokens", "ignore_eos": "ignore_eos", "top_log_probs": "top_logprobs", "priority": "priority",
+	"reasoning_budget": "reasoning_budget", "messages": "messages", "chat_template": "messages", "tools": "tools",
+	"template_arguments": "chat_template_kwargs", "tool_choice": "tool_choice", "response_format": "response_format",
+	"grammar": "grammar"}
+
+// field returns the field of a request that an error of the library is about; `otherwise` if clients cannot set its
+// parameter.
+func field(failed *quire.Error, otherwise string) string {
+	if name, known := fields[failed.Parameter]; known {
+		return name
+	}
+	return otherwise
+}
+
+// refusal converts an error of the library about the client's field `param`, or about the field that the error names.
+// Errors that are not the client's fault are unchanged.
 func refusal(param string, err error) error {
 	var failed *quire.Error
 	if !errors.As(err, &failed) {
@@ -49,41 +66,29 @@ func refusal(param string, err error) error {
 	switch failed.Code {
 	case quire.InvalidArgument, quire.Format, quire.Unsupported, quire.Encoding, quire.Capacity, quire.NotFound,
 		quire.TooLarge:
-		return invalid(param, "%s", failed.Message)
+		return invalid(field(failed, param), "%s", failed.Message)
 	}
-	return jobFailure(err)
+	return jobFailure(param, err)
 }
 
-// settingName matches the name of a setting at the beginning of an error of the library.
-var settingName = regexp.MustCompile(`^[a-z][a-z_]*[a-z]`)
-
-var settings = map[string]bool{"temperature": true, "top_p": true, "top_k": true, "min_p": true, "seed": true,
-	"frequency_penalty": true, "presence_penalty": true, "repetition_penalty": true, "logit_bias": true,
-	"priority": true, "top_log_probs": true, "messages": true, "tools": true}
-
-// ofTemplate reports whether an error comes from rendering the chat template.
-func ofTemplate(message string) bool {
-	return strings.HasPrefix(message, "chat template") || strings.HasPrefix(message, "input")
-}
-
-// jobFailure converts the reason why a job was refused or failed.
-func jobFailure(err error) error {
+// jobFailure converts the reason why a job was refused or failed. `prompt` is the field that contained its prompt.
+func jobFailure(prompt string, err error) error {
 	var failed *quire.Error
 	if !errors.As(err, &failed) {
 		return err
 	}
-	if ofTemplate(failed.Message) {
+	if failed.Parameter == "messages" { // they, or what the chat template makes of them
 		return invalid("messages", "%s", failed.Message)
+	}
+	otherwise := ""
+	if failed.Parameter == "prompt" {
+		otherwise = prompt
 	}
 	switch failed.Code {
 	case quire.InvalidArgument, quire.Unsupported, quire.Encoding, quire.Format:
-		param := settingName.FindString(failed.Message)
-		if !settings[param] {
-			param = ""
-		}
-		return invalid(param, "%s", failed.Message)
+		return invalid(field(failed, otherwise), "%s", failed.Message)
 	case quire.TooLarge:
-		failure := invalid("messages", "%s", failed.Message)
+		failure := invalid(field(failed, prompt), "%s", failed.Message)
 		failure.Code = "context_length_exceeded"
 		return failure
 	case quire.Capacity, quire.Quota:

@@ -22,23 +22,23 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 		defer constraint.Close()
 		request.Constraint = constraint
 	}
-	s := &stream{model: m, topLogProbs: request.TopLogProbs}
+	s := &stream{model: m, promptField: promptField(&g.Prompt), topLogProbs: request.TopLogProbs}
 	if request.ResponseDialect != "" {
 		s.answer = &answer{callsAsText: !wantsCalls(g)}
 	}
 	if s.job, err = m.cache.Submit(request); err != nil {
-		return nil, m.failed(err)
+		return nil, m.failed(promptField(&g.Prompt), err)
 	}
 	return s, nil
 }
 
 // failed converts an error like jobFailure, and unloads a model whose device is lost.
-func (m *model) failed(err error) error {
+func (m *model) failed(prompt string, err error) error {
 	var failure *quire.Error
 	if asError(err, &failure) && failure.Code == quire.DeviceLost {
 		m.engine.unloadLost(m)
 	}
-	return jobFailure(err)
+	return jobFailure(prompt, err)
 }
 
 // PromptTokens returns the prompt tokens of a generation.

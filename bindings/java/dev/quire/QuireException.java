@@ -10,13 +10,15 @@ public final class QuireException extends RuntimeException {
 
   private final ErrorCode code;
   private final int number;
+  private final String parameter;
   private final boolean retryable;
   private final long retryAfter;
 
-  private QuireException(int number, String message, boolean retryable, long retryAfter) {
+  private QuireException(int number, String message, String parameter, boolean retryable, long retryAfter) {
     super(message);
     this.code = ErrorCode.of(number);
     this.number = number;
+    this.parameter = parameter;
     this.retryable = retryable;
     this.retryAfter = retryAfter;
   }
@@ -24,21 +26,30 @@ public final class QuireException extends RuntimeException {
   /** Creates the exception for an error object; called by the native layer, which frees that object. */
   static QuireException of(long error, byte[] utf8) {
     return new QuireException(QuireNative.quire_error_code(error), Utf8.string(utf8),
-        QuireNative.quire_error_is_retryable(error) == 1, QuireNative.quire_error_retry_after_ns(error));
+        Utf8.string(QuireNative.quire_error_parameter(error)), QuireNative.quire_error_is_retryable(error) == 1, QuireNative.quire_error_retry_after_ns(error));
   }
 
   static QuireException of(ErrorCode code, String message) {
-    return new QuireException(code.value, message, false, -1);
+    return new QuireException(code.value, message, "", false, -1);
   }
 
   /** Creates the exception for the failure of a job, from its final event. */
   static QuireException ofEvent(long event) {
     return new QuireException(QuireNative.quire_event_error_code(event),
-        Utf8.string(QuireNative.quire_event_error_message(event)), false, -1);
+        Utf8.string(QuireNative.quire_event_error_message(event)),
+        Utf8.string(QuireNative.quire_event_error_parameter(event)), false, -1);
   }
 
   public ErrorCode code() {
     return code;
+  }
+
+  /**
+   * Returns the name of the parameter at fault, as the C interface names it, such as "temperature"; empty if the error
+   * is not about one parameter.
+   */
+  public String parameter() {
+    return parameter;
   }
 
   /** Returns true if the same call may succeed later without any change by the caller. */

@@ -169,6 +169,10 @@ func TestTooLongPromptsAreRefusedAndAnswersCutOff(t *testing.T) {
 	if param != "messages" || code != "context_length_exceeded" {
 		t.Errorf("%q %q", param, code)
 	}
+	param, code = f.refused("/v1/completions", `{"model":"story","prompt":"`+long+`"}`, http.StatusBadRequest)
+	if param != "prompt" || code != "context_length_exceeded" {
+		t.Errorf("%q %q", param, code)
+	}
 	var got answer
 	f.post("/v1/completions", `{"model":"story","prompt":"`+prompt+`","max_tokens":100000,"logit_bias":{"1":-100}}`, &got)
 	if got.Choices[0].FinishReason != "length" || got.Usage.Prompt+got.Usage.Completion != 256 {
@@ -179,23 +183,42 @@ func TestTooLongPromptsAreRefusedAndAnswersCutOff(t *testing.T) {
 func TestRefusalsOfTheLibraryNameTheField(t *testing.T) {
 	f := start(t, nil)
 	for body, param := range map[string]string{
-		`"prompt":"a","top_k":-5`:                "top_k",
-		`"prompt":"a","frequency_penalty":1000`:  "frequency_penalty",
-		`"prompt":"a","repetition_penalty":1e9`:  "repetition_penalty",
-		`"prompt":"a","logit_bias":{"999999":1}`: "logit_bias",
-		`"prompt":"a","min_p":3`:                 "min_p",
-		`"prompt":"a","temperature":"warm"`:      "temperature",
-		`"prompt":"a","stop":[""]`:               "stop",
-		`"prompt":"a","priority":-5000`:          "priority",
+		`"prompt":"a","top_k":-5`:                                   "top_k",
+		`"prompt":"a","frequency_penalty":1000`:                     "frequency_penalty",
+		`"prompt":"a","repetition_penalty":1e9`:                     "repetition_penalty",
+		`"prompt":"a","logit_bias":{"999999":1}`:                    "logit_bias",
+		`"prompt":"a","min_p":3`:                                    "min_p",
+		`"prompt":"a","temperature":"warm"`:                         "temperature",
+		`"prompt":"a","stop":[""]`:                                  "stop",
+		`"prompt":"a","priority":-5000`:                             "priority",
+		`"prompt":"a","temperature":-1`:                             "temperature",
+		`"prompt":"a","top_p":-1`:                                   "top_p",
+		`"prompt":"a","presence_penalty":1000`:                      "presence_penalty",
+		`"prompt":"a","logit_bias":{"-1":1}`:                        "logit_bias",
+		`"prompt":"a","guidance_scale":-1`:                          "guidance_scale",
+		`"prompt":"a","negative_prompt":"b"`:                        "negative_prompt",
+		`"prompt":"a","stop":["` + strings.Repeat("b", 5000) + `"]`: "stop",
+		`"prompt":[999999]`:                                         "prompt",
+		"\"prompt\":\"\xff\"":                                       "",
+		`"prompt":"a","logprobs":-1`:                                "logprobs",
+		`"prompt":"a","max_tokens":0`:                               "max_tokens",
 	} {
 		if got, _ := f.refused("/v1/completions", `{"model":"story",`+body+`}`, http.StatusBadRequest); got != param {
 			t.Errorf("%s: %q, not %q", body, got, param)
 		}
 	}
-	f.refused("/v1/completions", `{"model":"story","prompt":[999999]}`, http.StatusBadRequest)
-	f.refused("/v1/completions", "{\"model\":\"story\",\"prompt\":\"\xff\"}", http.StatusBadRequest)
-	f.refused("/v1/chat/completions", `{"model":"story","messages":[null]}`, http.StatusBadRequest)
-	f.refused("/v1/chat/completions", `{"model":"story","messages":[{"content":"a"}]}`, http.StatusBadRequest)
+	for body, param := range map[string]string{
+		`"messages":[null]`:            "messages",
+		`"messages":[{"content":"a"}]`: "messages",
+		`"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{"continue_final_message":true}`: "messages",
+		`"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":3`:                               "chat_template_kwargs",
+		`"messages":[{"role":"user","content":"a"}],"top_k":-5`:                                             "top_k",
+		`"messages":[{"role":"user","content":"a"}],"logprobs":true,"top_logprobs":99`:                      "top_logprobs",
+	} {
+		if got, _ := f.refused("/v1/chat/completions", `{"model":"story",`+body+`}`, http.StatusBadRequest); got != param {
+			t.Errorf("%s: %q, not %q", body, got, param)
+		}
+	}
 	f.refused("/v1/chat/completions", `{"model":"story","messages":[{"role":"user","content":[{"type":"image_url"}]}]}`,
 		http.StatusBadRequest)
 }
