@@ -27,18 +27,20 @@ void add_outputs(const MlpPart& part, Outputs& all) {
   add_outputs(part.down, all);
 }
 
+void add_outputs(const AttentionPart& part, Outputs& all) {
+  if (!part.head_experts) {
+    for (const MatrixPart& matrix : part.qkv) add_outputs(matrix, all);
+    add_outputs(part.output, all);
+  }
+  if (!part.latent) return;
+  add_outputs(part.latent->query, all);
+  add_outputs(part.latent->expand, all);
+}
+
 // Returns the outputs of the matrices that shards cut.
 Outputs cut_outputs(const LayerSpec& layer) {
   Outputs all;
-  const AttentionPart& attention = layer.attention();
-  if (!attention.head_experts) {
-    for (const MatrixPart& matrix : attention.qkv) add_outputs(matrix, all);
-    add_outputs(attention.output, all);
-  }
-  if (attention.latent) {
-    add_outputs(attention.latent->query, all);
-    add_outputs(attention.latent->expand, all);
-  }
+  std::visit([&](const auto& part) { add_outputs(part, all); }, layer.mixer);
   if (layer.dense() != nullptr) add_outputs(*layer.dense(), all);
   if (layer.experts() == nullptr) return all;
   add_outputs(layer.experts()->expert, all);
@@ -90,8 +92,10 @@ TEST(ShardCut, FewerColumnsThanShardsAreNotSplit) {
 
 TEST(ShardCut, ExpertsOfHeadsStayWhole) {
   for (const PartCase& part : part_cases()) {
-    if (!part.model.layers.front().attention().head_experts) continue;
-    const AttentionPart& attention = shard_of_layer(part.model, {1, 2}).attention();
+    const LayerSpec shard = shard_of_layer(part.model, {1, 2});
+    const auto* const mixer = std::get_if<AttentionPart>(&shard.mixer);
+    if (mixer == nullptr || !mixer->head_experts) continue;
+    const AttentionPart& attention = *mixer;
     EXPECT_FALSE(attention.results.is_split());
     EXPECT_FALSE(attention.outputs.is_split());
     EXPECT_EQ(attention.heads.num_heads, 4);
