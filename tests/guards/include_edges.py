@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Includes between folders, and the circles among them. Run directly, it prints both for core/engine."""
+"""Includes between folders, and the circles among them. Run directly, it prints both for core/engine, and fails if there
+is a circle."""
 import collections
+import pathlib
 import re
+import sys
 
 import guard
 
@@ -45,7 +48,6 @@ def circles(edges):
 
 if __name__ == "__main__":
     import include_direction
-    import pathlib
 
     project = guard.project_tree(pathlib.Path(__file__).resolve().parents[2])
     sources = project.select(".h", ".cpp", under=("core/engine/",))
@@ -53,4 +55,6 @@ if __name__ == "__main__":
     for including in sorted(found_edges):
         inside = sorted(folder for folder in found_edges[including] if folder.startswith("core/engine"))
         print(f"{including}: {' '.join(inside)}")
-    print("circles:", circles(found_edges) or "none")
+    found_circles = circles(found_edges)
+    print("circles:", found_circles or "none")
+    sys.exit(1 if found_circles else 0)
