@@ -70,10 +70,10 @@ quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options
     share->model->transformer();  // throws its own error for a model without weights
     CacheShare parts;
     parts.model = share;
-    quire::CacheByRoom made_by_room =
-        create_cache_by_room(share->runtime->runtime(), share->model, settings, share->resident);
-    parts.cache = std::move(made_by_room.cache);
-    parts.kv_format = kv_format_of(made_by_room.options);
+    quire::CreatedCache created =
+        create_cache_that_fits(share->runtime->runtime(), share->model, settings, share->resident);
+    parts.cache = std::move(created.cache);
+    parts.kv_format = kv_format_of(created.options);
     parts.name = options == nullptr ? std::string() : Pinned(options, "options")->read().name;
     const std::shared_ptr<const CacheShare> made = share_cache(std::move(parts));
     share->runtime->add_cache(made);

@@ -61,9 +61,9 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   out.window_sequences = settings.window_sequences;
   out.max_chunk_tokens = settings.max_chunk_tokens;
   out.max_seq_len = settings.max_seq_len;
-  out.kv_by_room = settings.kv_format == QUIRE_KV_AUTO;
+  out.picks_kv_format = settings.kv_format == QUIRE_KV_AUTO;
   const KvFormats& formats =
-      kKvFormats[out.kv_by_room ? QUIRE_KV_F16 : static_cast<size_t>(settings.kv_format)];
+      kKvFormats[out.picks_kv_format ? QUIRE_KV_F16 : static_cast<size_t>(settings.kv_format)];
   out.key_format = formats.keys;
   out.value_format = formats.values;
   out.engine.max_queued_jobs = settings.max_queue;

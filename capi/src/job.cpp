@@ -163,7 +163,7 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
           "queue: it belongs to another runtime than the job; create it with the job's runtime")
           .at("queue");
     }
-    require_counting(settings, Counts::fork, "a fork, which takes all other settings from its job");
+    require_applicable(settings, Counts::fork, "a fork, which takes all other settings from its job");
     quire::ForkOptions options;
     options.seed = settings.job.sampling.seed;
     options.tag = settings.job.tag;

@@ -32,7 +32,7 @@ Result get(quire_model* model, quire_error** error, Result failure, Read&& read)
 
 // Calls `read` with its ResidentModel.
 template <typename Result, typename Read>
-Result get_home(quire_model* model, quire_error** error, Result failure, Read&& read) noexcept {
+Result get_resident(quire_model* model, quire_error** error, Result failure, Read&& read) noexcept {
   return guard(error, failure, [&]() -> Result { return read(*Pinned(model, "model")->share->resident); });
 }
 
@@ -138,12 +138,12 @@ int32_t quire_model_free(quire_model* handle, quire_error** error) {
 }
 
 int32_t quire_model_state(quire_model* model, quire_error** error) {
-  return get_home(model, error, -1,
-                  [](const ResidentModel& of) { return static_cast<int32_t>(of.residency().state()); });
+  return get_resident(model, error, -1,
+                      [](const ResidentModel& of) { return static_cast<int32_t>(of.residency().state()); });
 }
 
 int32_t quire_model_wake(quire_model* model, int64_t timeout_ns, quire_cancel* cancel, quire_error** error) {
-  return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ResidentModel& of) {
+  return get_resident(model, error, QUIRE_WAIT_FAILED, [&](const ResidentModel& of) {
     refuse_in_callback("quire_model_wake");
     return wait_result(of.residency().wake(wait_argument(timeout_ns, cancel, "quire_model_wake")));
   });
@@ -151,7 +151,7 @@ int32_t quire_model_wake(quire_model* model, int64_t timeout_ns, quire_cancel* c
 
 int32_t quire_model_evict(quire_model* model, int32_t state, int64_t timeout_ns, quire_cancel* cancel,
                           quire_error** error) {
-  return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ResidentModel& of) {
+  return get_resident(model, error, QUIRE_WAIT_FAILED, [&](const ResidentModel& of) {
     const quire::Wait wait = wait_argument(timeout_ns, cancel, "quire_model_evict");
     const int32_t to =
         range_argument(state, QUIRE_MODEL_STATE_STANDING_BY, QUIRE_MODEL_STATE_ON_DISK, "state");
@@ -161,22 +161,22 @@ int32_t quire_model_evict(quire_model* model, int32_t state, int64_t timeout_ns,
 }
 
 int32_t quire_model_set_priority(quire_model* model, int32_t priority, quire_error** error) {
-  return get_home(model, error, 0, [&](const ResidentModel& of) {
+  return get_resident(model, error, 0, [&](const ResidentModel& of) {
     of.residency().set_priority(range_argument(priority, -1000, 1000, "priority"));
     return 1;
   });
 }
 
 int32_t quire_model_set_idle_timeout_ns(quire_model* model, int64_t idle_timeout_ns, quire_error** error) {
-  return get_home(model, error, 0, [&](const ResidentModel& of) {
+  return get_resident(model, error, 0, [&](const ResidentModel& of) {
     of.residency().set_idle_timeout(deadline_argument(idle_timeout_ns, "idle_timeout_ns"));
     return 1;
   });
 }
 
 int64_t quire_model_figure(quire_model* model, int32_t figure, quire_error** error) {
-  return get_home(model, error, int64_t{-1},
-                  [&](const ResidentModel& of) { return figure_of(of.residency().figures(), figure); });
+  return get_resident(model, error, int64_t{-1},
+                      [&](const ResidentModel& of) { return figure_of(of.residency().figures(), figure); });
 }
 
 int64_t quire_model_encode(quire_model* model, const char* text, size_t text_len, int32_t add_special,

@@ -14,11 +14,11 @@ constexpr std::array<std::string_view, 4> kKinds = {"a job of kind GENERATE", "a
 
 void require_counting_for_kind(const RequestSettings& settings) {
   const auto kind = static_cast<uint32_t>(settings.job.kind);
-  require_counting(settings, uint32_t{1} << kind, kKinds[kind]);
+  require_applicable(settings, uint32_t{1} << kind, kKinds[kind]);
 }
 
 void require_counting_for_score(const RequestSettings& settings) {
-  require_counting(settings, Counts::score, "a score");
+  require_applicable(settings, Counts::score, "a score");
   if (settings.shared_queue.events == nullptr) return;
   throw Error(ErrorCode::invalid_argument,
               "queue: has no effect for a score, which waits for its own jobs; unset it")
@@ -27,19 +27,19 @@ void require_counting_for_score(const RequestSettings& settings) {
 
 }  // namespace
 
-void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what) {
+void require_applicable(const RequestSettings& settings, uint32_t applies_to, std::string_view what) {
   for (const Setting& made : settings.made) {
-    if ((made.counts & counts_for) == 0) {
+    if ((made.counts & applies_to) == 0) {
       throw Error(ErrorCode::invalid_argument, "{}: has no effect for {}; leave it unset", made.name, what)
           .at(made.parameter);
     }
   }
 }
 
-JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t counts_for) {
+JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t applies_to) {
   RequestSettings settings = Pinned(request, "request")->read();
-  if (counts_for == Counts::for_kind) require_counting_for_kind(settings);
-  if (counts_for == Counts::score) require_counting_for_score(settings);
+  if (applies_to == Counts::for_kind) require_counting_for_kind(settings);
+  if (applies_to == Counts::score) require_counting_for_score(settings);
   RequestSpec& spec = settings;
   if (settings.shared_queue.events != nullptr)
     spec.queue = {settings.shared_queue.events, settings.shared_queue.runtime->runtime()};

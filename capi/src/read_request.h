@@ -11,9 +11,9 @@ namespace quire::capi {
 // Builds the engine's request for a cache. `counts_for` is one of Counts: every setting of the request must
 // apply to it. Throws the errors of build_request, and ErrorCode::invalid_argument naming a setting that does
 // not apply.
-JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t counts_for);
+JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t applies_to);
 
 // Throws ErrorCode::invalid_argument naming the first setting that does not apply to `what`.
-void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what);
+void require_applicable(const RequestSettings& settings, uint32_t applies_to, std::string_view what);
 
 }  // namespace quire::capi

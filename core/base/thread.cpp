@@ -11,16 +11,16 @@ namespace quire {
 namespace {
 
 // Guard that blocks every signal during its lifetime; a thread started meanwhile inherits the mask.
-class SignalsBlocked {
+class SignalBlocker {
  public:
-  SignalsBlocked() {
+  SignalBlocker() {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &previous_);
   }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  SignalBlocker(const SignalBlocker&) = delete;
+  SignalBlocker& operator=(const SignalBlocker&) = delete;
+  ~SignalBlocker() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
 
  private:
   sigset_t previous_{};
@@ -52,7 +52,7 @@ class SystemThreadFactory final : public ThreadFactory {
  public:
   std::unique_ptr<Thread> start(const std::string& name, std::function<void()> body) const override {
     auto thread = std::make_unique<SystemThread>();
-    const SignalsBlocked blocked;
+    const SignalBlocker blocked;
     try {
       thread->take(std::thread([name, body = std::move(body)] {
         pthread_setname_np(pthread_self(), name.c_str());

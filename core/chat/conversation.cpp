@@ -119,7 +119,7 @@ class Converter {
   const TemplateContext& context_;
 };
 
-bool is_callers_own(std::string_view key) {
+bool is_control_key(std::string_view key) {
   return key == "continue_final_message";
 }
 
@@ -149,7 +149,7 @@ Dict* conversation_variables(Machine& machine, const JsonValue& input, const Tem
   set("documents", Value::none());
   set("add_generation_prompt", Value(false));
   for (const JsonMember& member : *input.as_object()) {
-    if (is_callers_own(member.key)) continue;
+    if (is_control_key(member.key)) continue;
     set(member.key,
         member.key == "messages" ? converter.messages(member.value) : converter.value(member.value));
   }

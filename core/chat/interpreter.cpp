@@ -23,8 +23,8 @@ struct Activation {
 };
 
 // An activation that outlives its call, because functions defined in it still use it.
-struct KeptActivation final : Object {
-  KeptActivation(const FunctionFrame& frame, Activation* outer)
+struct HeapActivation final : Object {
+  HeapActivation(const FunctionFrame& frame, Activation* outer)
       : Object(ObjectType::callable), activation(frame, outer) {}
   Activation activation;
 };
@@ -50,12 +50,12 @@ class Interpreter final {
 
   // Guard that sets a variable to a value and restores the old value at the end of the scope.
   template <typename T>
-  class Replaced {
+  class ScopedValue {
    public:
-    Replaced(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
-    ~Replaced() { place_ = before_; }
-    Replaced(const Replaced&) = delete;
-    Replaced& operator=(const Replaced&) = delete;
+    ScopedValue(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
+    ~ScopedValue() { place_ = before_; }
+    ScopedValue(const ScopedValue&) = delete;
+    ScopedValue& operator=(const ScopedValue&) = delete;
 
    private:
     T& place_;
@@ -129,7 +129,7 @@ class Interpreter final {
   Value captured(Render&& render) {
     TextBuilder builder;
     {
-      const Replaced<TextBuilder*> output(out_, &builder);
+      const ScopedValue<TextBuilder*> output(out_, &builder);
       render();
     }
     return machine_.text(builder);
@@ -409,7 +409,7 @@ class Interpreter::Macro final : public Callable {
   Value call(Machine& machine, Arguments& arguments) override {
     const Machine::Level level(machine);
     if (function_.function.has_closures) {
-      return run(machine.make<KeptActivation>(function_.function, outer_)->activation, arguments);
+      return run(machine.make<HeapActivation>(function_.function, outer_)->activation, arguments);
     }
     machine.step(function_.function.num_slots / 4);
     Activation activation(function_.function, outer_);
@@ -434,7 +434,7 @@ class Interpreter::Macro final : public Callable {
     const Position caller_position = interpreter_.machine_.position();
     std::vector<bool> given(function_.parameters.size());
     bind(activation, arguments, given);
-    const Replaced<Activation*> running(interpreter_.activation_, &activation);
+    const ScopedValue<Activation*> running(interpreter_.activation_, &activation);
     interpreter_.enter(function_.scope);
     fill_defaults(activation, given);
     const Value text = interpreter_.captured([&] { interpreter_.execute(function_.body); });
@@ -529,7 +529,7 @@ class Interpreter::TestedItems final : public Iterator {
       : interpreter_(interpreter), loop_(loop), source_(source), activation_(interpreter.activation_) {}
 
   bool next(Machine& machine, Value& out) override {
-    const Replaced<Activation*> running(interpreter_.activation_, activation_);
+    const ScopedValue<Activation*> running(interpreter_.activation_, activation_);
     while (source_.next(machine, out)) {
       machine.step();
       interpreter_.enter(loop_.test_scope);
@@ -551,9 +551,9 @@ class Interpreter::Recursion final : public Object, public LoopRecursion {
   Recursion(Interpreter& interpreter, const ForStatement& loop, Activation* outer)
       : Object(ObjectType::callable), interpreter_(interpreter), loop_(loop), outer_(outer) {}
   Value render(const Value& items, int64_t depth0) override {
-    const Replaced<Activation*> running(
+    const ScopedValue<Activation*> running(
         interpreter_.activation_,
-        &interpreter_.machine_.make<KeptActivation>(loop_.function, outer_)->activation);
+        &interpreter_.machine_.make<HeapActivation>(loop_.function, outer_)->activation);
     return interpreter_.captured([&] { interpreter_.run_loop(loop_, items, depth0, this); });
   }
 

@@ -79,7 +79,7 @@ uint8_t ByteAutomaton::traits_of(const State& state) const {
   const bool is_text = state.kind == Kind::text;
   const bool accepts = state.kind == Kind::done || (is_text && languages_.has_empty_text(state.language));
   const bool ends = state.kind == Kind::done || (is_text && state.language == LanguageStore::kEmpty);
-  return static_cast<uint8_t>((accepts ? kAccepts : 0) | (ends ? 0 : kLeadsOn));
+  return static_cast<uint8_t>((accepts ? kAccepts : 0) | (ends ? 0 : kMayContinue));
 }
 
 ByteStateId ByteAutomaton::start(LanguageId language, Spelling spelling) {
@@ -175,13 +175,13 @@ void ByteAutomaton::make_row(ByteStateId id) {
     default:
       fill_digits(state, *row);
   }
-  if (state.kind == Kind::body) free_classes_[id] |= loops_of(id, *row);
+  if (state.kind == Kind::body) free_classes_[id] |= looping_classes(id, *row);
   rows_[id] = std::move(row);
   ++num_rows_;
 }
 
 // Returns the byte classes of which every character leads back to the state itself.
-ByteClasses ByteAutomaton::loops_of(ByteStateId id, const ByteRow& row) const {
+ByteClasses ByteAutomaton::looping_classes(ByteStateId id, const ByteRow& row) const {
   ByteClasses others = 0;
   for (uint32_t byte = 0x20; byte < 0x80; ++byte) {
     if (row[byte] != id) others |= kByteClasses[byte];

@@ -41,11 +41,11 @@ class ByteAutomaton {
   // Bits that walks over the vocabulary test for each state.
   enum Trait : uint8_t {
     kAccepts = 1U << 0,
-    kLeadsOn = 1U << 1,  // some byte may follow; also set for some states after which none can
+    kMayContinue = 1U << 1,  // some byte may follow; also set for some states after which none can
   };
   uint8_t traits(ByteStateId state) const { return traits_[state]; }
   bool accepts(ByteStateId state) const { return (traits(state) & kAccepts) != 0; }
-  bool leads_on(ByteStateId state) const { return (traits(state) & kLeadsOn) != 0; }
+  bool leads_on(ByteStateId state) const { return (traits(state) & kMayContinue) != 0; }
   // Returns byte classes whose characters can follow in any order inside a JSON string, up to the length of a
   // plain token. A lower bound: more classes may be known once the row is made.
   ByteClasses free_classes(ByteStateId state) const { return free_classes_[state]; }
@@ -98,7 +98,7 @@ class ByteAutomaton {
   ByteStateId between(LanguageId language, Spelling spelling);
   ByteStateId inside(Kind kind, const State& from, uint32_t count, LanguageEdges edges);
   void make_row(ByteStateId state);
-  ByteClasses loops_of(ByteStateId id, const ByteRow& row) const;
+  ByteClasses looping_classes(ByteStateId id, const ByteRow& row) const;
   void fill_characters(const State& state, ByteRow& row);
   void fill_lead(const State& state, const LanguageEdges& edges, ByteRow& row, uint32_t lead,
                  uint32_t num_tail);

@@ -37,22 +37,22 @@ size_t Constraint::PositionHash::operator()(const Position& position) const {
   return static_cast<size_t>(hash);
 }
 
-bool Constraint::is_used_up() const {
+bool Constraint::is_half_used() const {
   const auto most = [](size_t first, size_t limit) { return first + (limit - std::min(first, limit)) / 2; };
   MutexLock lock(mutex_);
   const Held now = held();
-  return now.items > most(at_first_.items, limits_.max_items) ||
-         now.states > most(at_first_.states, limits_.max_states);
+  return now.items > most(initially_held_.items, limits_.max_items) ||
+         now.states > most(initially_held_.states, limits_.max_states);
 }
 
 std::shared_ptr<const Constraint> Constraint::current() const {
-  if (!is_used_up()) return shared_from_this();
+  if (!is_half_used()) return shared_from_this();
   std::shared_ptr<const Constraint> successor;
   {
     MutexLock lock(mutex_);
     successor = successor_;
   }
-  if (successor != nullptr && !successor->is_used_up()) return successor;
+  if (successor != nullptr && !successor->is_half_used()) return successor;
   successor = compile(kind_, source_, vocabulary_, limits_);
   MutexLock lock(mutex_);
   successor_ = successor;
@@ -69,12 +69,12 @@ size_t Constraint::held_bytes() const {
 }
 
 void Constraint::spend(uint64_t steps) const {
-  if (steps > making_.steps_left) {
+  if (steps > mask_progress_.steps_left) {
     throw Error(ErrorCode::capacity,
                 "one token mask of the constraint needs more than max_mask_steps = {} steps",
                 limits_.max_mask_steps);
   }
-  making_.steps_left -= steps;
+  mask_progress_.steps_left -= steps;
 }
 
 // The main loop of a mask: records tokens without a branch, and finds transition rows by depth.
@@ -102,7 +102,7 @@ void Constraint::walk_nodes(const Subtree& tree, ByteStateId state, Marks marks,
     }
     const uint8_t traits = automaton.traits(next);
     const bool accepts = (traits & ByteAutomaton::kAccepts) != 0;
-    const bool later = accepts && (traits & ByteAutomaton::kLeadsOn) == 0 && marks == Marks::later;
+    const bool later = accepts && (traits & ByteAutomaton::kMayContinue) == 0 && marks == Marks::later;
     if (!later) vocabulary_->note(node, found);
     if (accepts && (has_children || later)) exits.push_back(i | flag);
     const ByteRow* row = automaton.known_row(next);
@@ -192,13 +192,14 @@ void Constraint::fill_mask(const Position& position, std::string_view text, gsl:
 }
 
 bool Constraint::make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const {
-  making_ = {limits_.max_mask_steps};
+  mask_progress_ = {limits_.max_mask_steps};
   Exits exits;
   const Walk* found = nullptr;
   std::optional<std::pair<ByteStateId, Marks>> last;  // ways are sorted, and many share a state
   for (const Way& way : position.ways) {
     if ((way.state & kTokenState) != 0) {
-      making_.met_depth = making_.met_depth || machine_.closure(way.stack).is_cut;
+      mask_progress_.reached_max_depth =
+          mask_progress_.reached_max_depth || machine_.closure(way.stack).is_cut;
       if (!machine_.goes_on(way.stack)) continue;
       mark_tokens(machine_.grammar().token_sets[way.state & ~kTokenState], mask);
       continue;
@@ -273,7 +274,7 @@ void Constraint::follow(uint32_t node, gsl::span<const StackId> stacks, gsl::spa
   for (const StackId stack : stacks) {
     if (stack == JsonMachine::kNoStack) continue;
     const Closure& then = machine_.closure(stack);
-    making_.met_depth = making_.met_depth || then.is_cut;
+    mask_progress_.reached_max_depth = mask_progress_.reached_max_depth || then.is_cut;
     for (const Way& way : then.ways) {
       if ((way.state & kTokenState) != 0) continue;
       const Marks marks = marks_for(way.stack);
@@ -288,7 +289,8 @@ void Constraint::follow(uint32_t node, gsl::span<const StackId> stacks, gsl::spa
 bool Constraint::is_cut_by_depth(const Position& position, std::string_view text) const {
   TokenBits mask(vocabulary_->num_words());
   make_mask(position, text, mask);
-  return making_.met_depth && std::all_of(mask.begin(), mask.end(), [](uint32_t word) { return word == 0; });
+  return mask_progress_.reached_max_depth &&
+         std::all_of(mask.begin(), mask.end(), [](uint32_t word) { return word == 0; });
 }
 
 Matcher::Matcher(const std::shared_ptr<const Constraint>& constraint) : constraint_(constraint->current()) {
@@ -306,7 +308,7 @@ void Matcher::mask(gsl::span<uint32_t> mask) const {
   constraint_->fill_mask(steps_.back().position, text_, mask);
 }
 
-std::string Matcher::limit_met() const {
+std::string Matcher::exceeded_limit() const {
   if (has_ended()) return {};
   MutexLock lock(constraint_->mutex_);
   if (!constraint_->is_cut_by_depth(steps_.back().position, text_)) return {};
@@ -421,8 +423,8 @@ void Matcher::force(size_t max_tokens, TokenIds& out) const {
   const Forced forced = look_ahead(kMaxForcedBytes);
   if (forced.bytes.empty()) return;
   if (const Tokenizer* const tokenizer = constraint_->vocabulary().tokenizer()) {
-    const TokenIds tokens =
-        cut_as_tokenizer(*tokenizer, last_tokens(kBytesBeforeForced), forced.bytes, samples_of(forced.next));
+    const TokenIds tokens = split_as_tokenizer(*tokenizer, last_tokens(kBytesBeforeForced), forced.bytes,
+                                               samples_of(forced.next));
     out.insert(out.end(), tokens.begin(),
                tokens.begin() + static_cast<ptrdiff_t>(std::min(max_tokens, tokens.size())));
     return;

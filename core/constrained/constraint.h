@@ -61,7 +61,7 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
     size_t states = 0;
   };
   Held held() const QUIRE_REQUIRES(mutex_) { return {machine_.num_items(), machine_.num_states()}; }
-  bool is_used_up() const;
+  bool is_half_used() const;
   void fill_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
       QUIRE_REQUIRES(mutex_);
   // Fills an empty mask. Returns whether the mask is valid for the position regardless of the text.
@@ -101,7 +101,7 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   // State of the mask being computed.
   struct Making {
     uint64_t steps_left = 0;
-    bool met_depth = false;  // a token would open another level, but the stack has its maximum depth
+    bool reached_max_depth = false;  // a token would open another level, but the stack has its maximum depth
   };
   struct PositionHash {
     size_t operator()(const Position& position) const;
@@ -111,14 +111,14 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
   ConstraintKind kind_ = ConstraintKind::json_object;
   std::string source_;
-  Held at_first_;
+  Held initially_held_;
   mutable Mutex mutex_;
   mutable std::shared_ptr<const Constraint> successor_ QUIRE_GUARDED_BY(mutex_);
   mutable PushDown machine_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<uint64_t, Walk> walks_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<ByteStateId, ByteStateId> cuts_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<Position, TokenBits, PositionHash> masks_ QUIRE_GUARDED_BY(mutex_);
-  mutable Making making_ QUIRE_GUARDED_BY(mutex_);
+  mutable Making mask_progress_ QUIRE_GUARDED_BY(mutex_);
   mutable FoundTokens found_ QUIRE_GUARDED_BY(mutex_);  // by the current walk
   mutable std::vector<const ByteRow*> rows_by_depth_ QUIRE_GUARDED_BY(mutex_);
 };
@@ -143,7 +143,7 @@ class Matcher {
   bool can_go_on() const { return !steps_.back().position.ways.empty(); }
   // If the mask is empty because of a limit, returns an error text with the limit and the way out; otherwise
   // an empty string.
-  std::string limit_met() const;
+  std::string exceeded_limit() const;
   // Returns the bytes that must come next, until there is a choice; at most max_bytes.
   std::string forced(size_t max_bytes) const;
   // Appends up to max_tokens tokens of the forced text, split as the tokenizer splits it, and only tokens

@@ -111,7 +111,7 @@ class Collector {
     return cases;
   }
 
-  bool says_nothing(const Cases& cases) const {
+  bool evaluates_nothing(const Cases& cases) const {
     const bool members = keyword_ == "unevaluatedProperties";
     return std::all_of(cases.begin(), cases.end(), [&](const Evaluated& one) {
       return members ? one.keys.empty() && !one.all_keys : one.num_items == 0 && !one.all_items;
@@ -122,7 +122,7 @@ class Collector {
     for (const JsonValue& part : parts) {
       const SchemaId branch = document_.child(schema, part);
       Cases either = of_branch(branch, depth);
-      if (says_nothing(either)) continue;
+      if (evaluates_nothing(either)) continue;
       either.push_back({{2 * branch + 1}, {}});
       join(cases, either);
     }
@@ -139,7 +139,7 @@ class Collector {
       }
       std::move(branch.begin(), branch.end(), std::back_inserter(either));
     }
-    if (!says_nothing(either)) join(cases, either);
+    if (!evaluates_nothing(either)) join(cases, either);
   }
 
   void add_condition(Cases& cases, SchemaId schema, const JsonValue& value, int depth) {
@@ -155,7 +155,7 @@ class Collector {
     Cases otherwise = of("else");
     for (Evaluated& one : otherwise) one.conditions.push_back(2 * condition + 1);
     std::move(otherwise.begin(), otherwise.end(), std::back_inserter(either));
-    if (!says_nothing(either)) join(cases, either);
+    if (!evaluates_nothing(either)) join(cases, either);
   }
 
   std::string_view keyword_;

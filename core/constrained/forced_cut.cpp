@@ -33,8 +33,8 @@ TokenIds tokens_from(const Tokenizer& tokenizer, std::string_view text, size_t p
 
 }  // namespace
 
-TokenIds cut_as_tokenizer(const Tokenizer& tokenizer, std::string_view before, std::string_view forced,
-                          const std::vector<std::string>& next) {
+TokenIds split_as_tokenizer(const Tokenizer& tokenizer, std::string_view before, std::string_view forced,
+                            const std::vector<std::string>& next) {
   const std::string text = fmt::format("{}{}", before, forced);
   const std::string_view whole = std::string_view(text).substr(0, find_invalid_utf8(text));
   if (whole.size() <= before.size()) return {};

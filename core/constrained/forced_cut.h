@@ -11,7 +11,7 @@ namespace quire {
 // `before` ends at a token boundary; `forced` follows it; then the text ends or continues with one of the
 // characters `next`. Returns the leading tokens of `forced` that are the same in all these cases. Returns
 // none if the tokenizer would not end a token there, or does not reproduce the text.
-TokenIds cut_as_tokenizer(const Tokenizer& tokenizer, std::string_view before, std::string_view forced,
-                          const std::vector<std::string>& next);
+TokenIds split_as_tokenizer(const Tokenizer& tokenizer, std::string_view before, std::string_view forced,
+                            const std::vector<std::string>& next);
 
 }  // namespace quire

@@ -82,7 +82,7 @@ std::shared_ptr<const Constraint> Constraint::compile(ConstraintKind kind, std::
     made->machine_.build(std::move(grammar));
     made->machine_.start();
   });
-  made->at_first_ = made->held();
+  made->initially_held_ = made->held();
   return made;
 }
 

@@ -42,7 +42,7 @@ class GbnfReader {
     const auto root = rule_idx_.find("root");
     if (root == rule_idx_.end()) throw Error(ErrorCode::format, "grammar: there is no rule \"root\"");
     grammar_.root = add_rule_reference(root->second);
-    shape_grammar(grammar_, languages_);
+    normalize_grammar(grammar_, languages_);
     return std::move(grammar_);
   }
 

@@ -10,9 +10,9 @@ namespace {
 
 using Kind = Expression::Kind;
 
-class Shaper {
+class GrammarNormalizer {
  public:
-  Shaper(Grammar& grammar, LanguageStore& languages)
+  GrammarNormalizer(Grammar& grammar, LanguageStore& languages)
       : grammar_(grammar),
         languages_(languages),
         rule_languages_(grammar.rules.size()),
@@ -31,7 +31,7 @@ class Shaper {
     }
     grammar_.root = with_lexemes(grammar_.root);
     find_nullable_rules();
-    for (uint32_t i = 0; i < grammar_.rules.size(); ++i) turn_around(i);
+    for (uint32_t i = 0; i < grammar_.rules.size(); ++i) remove_left_recursion(i);
     refuse_left_recursion();
   }
 
@@ -153,7 +153,7 @@ class Shaper {
   }
 
   // Removes direct left recursion: `a: a x | y` becomes `a: y x*`.
-  void turn_around(uint32_t rule) {
+  void remove_left_recursion(uint32_t rule) {
     const Expression body = at(grammar_.rules[rule].body);
     const std::vector<ExpressionId> branches =
         body.kind == Kind::choice ? body.parts : std::vector{grammar_.rules[rule].body};
@@ -220,8 +220,8 @@ class Shaper {
 
 }  // namespace
 
-void shape_grammar(Grammar& grammar, LanguageStore& languages) {
-  Shaper(grammar, languages).run();
+void normalize_grammar(Grammar& grammar, LanguageStore& languages) {
+  GrammarNormalizer(grammar, languages).run();
 }
 
 }  // namespace quire

@@ -7,6 +7,6 @@ namespace quire {
 
 // Rules that match no text are kept; paths into them end there. Throws ErrorCode::unsupported for indirect
 // left recursion.
-void shape_grammar(Grammar& grammar, LanguageStore& languages);
+void normalize_grammar(Grammar& grammar, LanguageStore& languages);
 
 }  // namespace quire

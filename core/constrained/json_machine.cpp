@@ -95,8 +95,8 @@ GoalId JsonMachine::add(const JsonValue& schema) {
     }
   }
   goals_.resize(global(static_cast<GoalId>(compiler_->num_goals())));
-  rank_goals(first_goal_);
-  for (size_t i = first_object; i < objects_.size(); ++i) drop_unmeetable(objects_[i]);
+  compute_min_depths(first_goal_);
+  for (size_t i = first_object; i < objects_.size(); ++i) drop_unsatisfiable(objects_[i]);
   for (GoalId goal = first_goal_; goal < goals_.size(); ++goal) add_openings(goals_[goal]);
   compiler_.reset();
   return first_goal_ + root;
@@ -289,14 +289,14 @@ void JsonMachine::add_item_options(const ArrayTerm& term, uint32_t idx, std::vec
 
 // Computes the minimum nesting depth of a value for each goal, or none if no finite value satisfies it.
 // Starts at the leaves and repeats until nothing changes.
-void JsonMachine::rank_goals(GoalId first) {
-  ranks_.resize(goals_.size(), kNoMaximum);
+void JsonMachine::compute_min_depths(GoalId first) {
+  min_depths_.resize(goals_.size(), kNoMaximum);
   for (bool changed = true; changed;) {
     changed = false;
     for (GoalId goal = first; goal < goals_.size(); ++goal) {
       const uint32_t rank = rank_of(goals_[goal]);
-      changed = changed || rank < ranks_[goal];
-      ranks_[goal] = std::min(ranks_[goal], rank);
+      changed = changed || rank < min_depths_[goal];
+      min_depths_[goal] = std::min(min_depths_[goal], rank);
     }
   }
 }
@@ -311,7 +311,7 @@ uint32_t JsonMachine::rank_of(const GoalProgram& program) const {
 
 uint32_t JsonMachine::rank_of(const KeyClass& key) const {
   uint32_t least = kNoMaximum;
-  for (const MemberOption& option : key.options) least = std::min(least, ranks_[option.goal]);
+  for (const MemberOption& option : key.options) least = std::min(least, min_depths_[option.goal]);
   return least;
 }
 
@@ -328,9 +328,9 @@ uint32_t JsonMachine::rank_of(const ObjectProgram& program) const {
     others = others || key.name == kNoName;
     ++num_members;
     for (const MemberOption& option : key.options) {
-      if (ranks_[option.goal] == kNoMaximum || (option.fulfils & open) == 0) continue;
+      if (min_depths_[option.goal] == kNoMaximum || (option.fulfils & open) == 0) continue;
       open &= ~option.fulfils;
-      most = std::max(most, ranks_[option.goal]);
+      most = std::max(most, min_depths_[option.goal]);
     }
   }
   if (open != 0 || (!others && num_members < program.min)) return kNoMaximum;
@@ -345,7 +345,7 @@ uint32_t JsonMachine::rank_of(const ObjectProgram& program) const {
 
 uint32_t JsonMachine::rank_of(const std::vector<ItemOption>& options) const {
   uint32_t least = kNoMaximum;
-  for (const ItemOption& option : options) least = std::min(least, ranks_[option.goal]);
+  for (const ItemOption& option : options) least = std::min(least, min_depths_[option.goal]);
   return least;
 }
 
@@ -363,7 +363,7 @@ uint32_t JsonMachine::rank_of(const ArrayProgram& program) const {
     uint32_t least = kNoMaximum;
     for (const std::vector<ItemOption>& options : program.options) {
       for (const ItemOption& option : options) {
-        if ((option.counted >> c & 1) != 0) least = std::min(least, ranks_[option.goal]);
+        if ((option.counted >> c & 1) != 0) least = std::min(least, min_depths_[option.goal]);
       }
     }
     if (least == kNoMaximum) return kNoMaximum;
@@ -373,23 +373,23 @@ uint32_t JsonMachine::rank_of(const ArrayProgram& program) const {
 }
 
 // Removes members without a possible value, and members that require such a member.
-void JsonMachine::drop_unmeetable(ObjectProgram& program) const {
+void JsonMachine::drop_unsatisfiable(ObjectProgram& program) const {
   for (KeyClass& key : program.classes) {
     std::erase_if(key.options,
-                  [this](const MemberOption& option) { return ranks_[option.goal] == kNoMaximum; });
+                  [this](const MemberOption& option) { return min_depths_[option.goal] == kNoMaximum; });
   }
   std::vector<bool> can_come(program.num_names);
   for (const KeyClass& key : program.classes) {
     if (key.name != kNoName) can_come[key.name] = !key.options.empty();
   }
-  const auto asks_too_much = [&](const KeyClass& key) {
+  const auto requires_unsatisfiable = [&](const KeyClass& key) {
     return std::any_of(program.implications.begin(), program.implications.end(),
                        [&](const Implication& implication) {
                          return implication.name == key.name && !can_come[implication.needed];
                        });
   };
   std::erase_if(program.classes,
-                [&](const KeyClass& key) { return key.options.empty() || asks_too_much(key); });
+                [&](const KeyClass& key) { return key.options.empty() || requires_unsatisfiable(key); });
 }
 
 // Adds the openings of a goal's values, for terms that can be satisfied. Objects whose names must differ get
@@ -456,7 +456,7 @@ void JsonMachine::expand(const StackNode& node, Closure& closure, std::vector<St
 void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
   const GoalProgram& program = goals_[goal];
   for (const ByteStateId state : program.lexemes) add_way(state, next, closure);
-  const uint64_t depth = stacks_.at(next).depth + uint64_t{3} * std::min(ranks_[goal], 1U << 20);
+  const uint64_t depth = stacks_.at(next).depth + uint64_t{3} * std::min(min_depths_[goal], 1U << 20);
   if (depth > kMaxDepth) {
     closure.is_cut = closure.is_cut || !program.objects.empty() || !program.arrays.empty();
     return;
@@ -519,12 +519,13 @@ uint32_t JsonMachine::num_needed(const ObjectProgram& program, const Facts& fact
 bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const {
   if (key.name != kNoName && is_seen(facts, key.name)) return false;
   return std::any_of(key.options.begin(), key.options.end(), [&](const MemberOption& option) {
-    return leaves_room(program, facts, {key, option});
+    return leaves_enough_members(program, facts, {key, option});
   });
 }
 
 // Returns whether `max` leaves enough members for those still required after adding this one.
-bool JsonMachine::leaves_room(const ObjectProgram& program, const Facts& facts, const Member& member) const {
+bool JsonMachine::leaves_enough_members(const ObjectProgram& program, const Facts& facts,
+                                        const Member& member) const {
   if (program.max == kNoMaximum) return true;
   return facts[kCount] + 1 + num_needed(program, with_member(program, facts, member)) <= program.max;
 }
@@ -569,7 +570,7 @@ void JsonMachine::expand_member(const StackNode& node, Closure& closure) {
     if (key == program.classes.end() || (key->name != kNoName && is_seen(facts, key->name))) continue;
     for (const MemberOption& option : key->options) {
       const Member member{*key, option};
-      if (!leaves_room(program, facts, member)) continue;
+      if (!leaves_enough_members(program, facts, member)) continue;
       by_goal[option.goal].push_back(facts_.number_of(with_member(program, facts, member)));
     }
   }
@@ -610,7 +611,7 @@ std::vector<JsonMachine::ItemOption> JsonMachine::item_options(const ArrayProgra
   if (program.max != kNoMaximum && facts[kCount] >= program.max) return allowed;
   const size_t idx = std::min<size_t>(facts[kCount], program.options.size() - 1);
   for (const ItemOption& option : program.options[idx]) {
-    bool fits = ranks_[option.goal] != kNoMaximum;
+    bool fits = min_depths_[option.goal] != kNoMaximum;
     uint64_t still_needed = 0;
     for (size_t c = 0; c < program.counts.size(); ++c) {
       const CountProgram& count = program.counts[c];

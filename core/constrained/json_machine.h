@@ -28,7 +28,7 @@ class JsonMachine {
   // Compiles a schema; returns the goal of its values.
   GoalId add(const JsonValue& schema);
   // Returns whether any value satisfies the goal.
-  bool can_meet(GoalId goal) const { return ranks_[goal] != kNoMaximum; }
+  bool can_meet(GoalId goal) const { return min_depths_[goal] != kNoMaximum; }
 
   void expand(const StackNode& node, Closure& closure, std::vector<StackId>& more);
   // Resolves a stack that depends on the position in the text, after reading `text`. Returns kNoStack if the
@@ -40,7 +40,7 @@ class JsonMachine {
   }
   // Returns whether every stack with this operation on top can continue. A key is read only if its member may
   // come.
-  static bool always_goes_on(StackOp op) { return op == StackOp::member_value; }
+  static bool can_always_continue(StackOp op) { return op == StackOp::member_value; }
   // The canonical forms of items and names that end at the current position, by where they begin. Each is
   // read only once.
   using EndedItems = std::unordered_map<uint32_t, std::string>;
@@ -131,14 +131,14 @@ class JsonMachine {
   GoalId both(GoalId a, GoalId b) { return compiler_->both(a, b); }
   GoalId global(GoalId goal) const { return first_goal_ + goal; }
   uint32_t add_array(const ArrayTerm& term);
-  void rank_goals(GoalId first);
+  void compute_min_depths(GoalId first);
   uint32_t rank_of(const GoalProgram& program) const;
   uint32_t rank_of(const ObjectProgram& program) const;
   uint32_t rank_of(const ArrayProgram& program) const;
   uint32_t rank_of(const std::vector<ItemOption>& options) const;
   uint32_t rank_of(const KeyClass& key) const;
 
-  void drop_unmeetable(ObjectProgram& program) const;
+  void drop_unsatisfiable(ObjectProgram& program) const;
   void add_openings(GoalProgram& program);
   const ObjectProgram& program_of(uint32_t facts) const { return objects_[facts_[facts][0]]; }
   // Returns whether names must differ; then there is only one alternative.
@@ -156,7 +156,7 @@ class JsonMachine {
   void add_way(ByteStateId state, StackId stack, Closure& closure) const;
   bool may_close(const ObjectProgram& program, const Facts& facts) const;
   bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const;
-  bool leaves_room(const ObjectProgram& program, const Facts& facts, const Member& member) const;
+  bool leaves_enough_members(const ObjectProgram& program, const Facts& facts, const Member& member) const;
   bool may_add_any(const ObjectProgram& program, const Facts& facts);
   uint32_t num_needed(const ObjectProgram& program, const Facts& facts) const;
   std::vector<ItemOption> item_options(const ArrayProgram& program, const Facts& facts);
@@ -173,11 +173,11 @@ class JsonMachine {
   std::unique_ptr<SchemaCompiler> compiler_;  // while compiling a schema; otherwise null
   GoalId first_goal_ = 0;                     // of that schema
   std::vector<GoalProgram> goals_;
-  std::vector<uint32_t> ranks_;  // minimum nesting depth of a value
+  std::vector<uint32_t> min_depths_;  // minimum nesting depth of a value
   std::vector<ObjectProgram> objects_;
   std::vector<ArrayProgram> arrays_;
-  Numbered<Facts> facts_;
-  Numbered<Alternatives> alternatives_;
+  Interner<Facts> facts_;
+  Interner<Alternatives> alternatives_;
   UsedItems used_;
   const Marks marks_;
 };

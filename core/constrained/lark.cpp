@@ -85,7 +85,7 @@ class LarkReader {
     const auto root = rule_idx_.find("start");
     if (root == rule_idx_.end()) throw Error(ErrorCode::format, "grammar: there is no rule \"start\"");
     grammar_.root = reference(root->second);
-    shape_grammar(grammar_, languages_);
+    normalize_grammar(grammar_, languages_);
     return std::move(grammar_);
   }
 

@@ -11,11 +11,11 @@ namespace quire {
 // A set of values with numbers, assigned in order from 0. An exception leaves everything unchanged. Not
 // thread-safe.
 template <typename Value>
-class Numbered {
+class Interner {
  public:
-  Numbered() = default;
-  Numbered(const Numbered&) = delete;
-  Numbered& operator=(const Numbered&) = delete;
+  Interner() = default;
+  Interner(const Interner&) = delete;
+  Interner& operator=(const Interner&) = delete;
 
   uint32_t number_of(Value value) {
     if (values_.size() == values_.capacity()) values_.reserve(2 * values_.size() + 1);

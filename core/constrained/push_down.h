@@ -60,7 +60,7 @@ class PushDown {
   // Returns whether the text can continue from this stack; false if the stack is too deep to open what must
   // come.
   bool goes_on(StackId stack) {
-    if (JsonMachine::always_goes_on(stacks_.at(stack).op)) return true;
+    if (JsonMachine::can_always_continue(stacks_.at(stack).op)) return true;
     const Closure& then = closure(stack);
     return then.ends || !then.ways.empty();
   }

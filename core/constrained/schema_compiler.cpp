@@ -66,7 +66,7 @@ JsonValue const_schema(const JsonValue& value) {
 }
 
 // Returns a schema that accepts exactly the list or object `value`, expressed with other keywords.
-JsonValue spelled_out(const JsonValue& value) {
+JsonValue schema_of_value(const JsonValue& value) {
   JsonValue::Array parts;
   if (const JsonValue::Array* const list = value.as_array()) {
     for (const JsonValue& item : *list) parts.push_back(const_schema(item));
@@ -139,7 +139,7 @@ class KeywordShapes {
     return compiler_.literal_shape(2 * schema + (negative_ ? 1 : 0));
   }
   GoalId goal_of(const JsonValue& schema) { return compiler_.goal({literal_of(schema)}); }
-  GoalId opposite_of(const JsonValue& schema) { return compiler_.goal({negated(literal_of(schema))}); }
+  GoalId negated_goal_of(const JsonValue& schema) { return compiler_.goal({negated(literal_of(schema))}); }
   Shape shape_of(std::vector<Literal> literals) {
     return compiler_.shape(compiler_.goal(std::move(literals)));
   }
@@ -164,7 +164,7 @@ class KeywordShapes {
 
   // Returns the goal of a subschema: every affected value must satisfy it or, if negated, at least one must
   // not.
-  GoalId goal_for(const JsonValue& schema) { return negative_ ? opposite_of(schema) : goal_of(schema); }
+  GoalId goal_for(const JsonValue& schema) { return negative_ ? negated_goal_of(schema) : goal_of(schema); }
 
   Shape without_more_members(const Evaluated& known, GoalId goal) {
     Shape shape = negative_ ? Shape{} : algebra_.all();
@@ -243,7 +243,7 @@ class KeywordShapes {
       // Exclude only the other branches that can overlap with this one.
       std::vector<Literal> alone = {literals[i]};
       for (size_t j = 0; j < literals.size(); ++j) {
-        if (j != i && !compiler_.surely_empty(compiler_.goal({literals[i], literals[j]}), 2)) {
+        if (j != i && !compiler_.is_known_empty(compiler_.goal({literals[i], literals[j]}), 2)) {
           alone.push_back(negated(literals[j]));
         }
       }
@@ -299,7 +299,7 @@ class KeywordShapes {
                     : languages_.any_of({languages_.all_of({all, below, above}), with_exponent(number)});
     }
     if (value.as_array() != nullptr || value.as_object() != nullptr) {
-      return *literal(compiler_.document_.made(spelled_out(value)));
+      return *literal(compiler_.document_.made(schema_of_value(value)));
     }
     return shape;
   }
@@ -495,13 +495,14 @@ class KeywordShapes {
     for (size_t i = 0; i < num_first; ++i) {
       ArrayTerm term;
       term.prefix.resize(i, kAnyValue);
-      term.prefix.push_back(opposite_of((*prefix->as_array())[i]));
+      term.prefix.push_back(negated_goal_of((*prefix->as_array())[i]));
       term.min = static_cast<uint32_t>(i + 1);
       add_array(std::move(term));
     }
     if (rest == nullptr) return;
     ArrayTerm term;
-    term.counts.push_back({static_cast<uint32_t>(num_first), opposite_of(*rest), kAnyValue, 1, kNoMaximum});
+    term.counts.push_back(
+        {static_cast<uint32_t>(num_first), negated_goal_of(*rest), kAnyValue, 1, kNoMaximum});
     add_array(std::move(term));
   }
 
@@ -513,7 +514,7 @@ class KeywordShapes {
       if (const JsonValue* const value = find("minContains")) min = count_of(*value, "minContains");
       if (const JsonValue* const value = find("maxContains")) max = count_of(*value, "maxContains");
     }
-    const ItemCount count{0, goal_of(part), opposite_of(part), 0, kNoMaximum};
+    const ItemCount count{0, goal_of(part), negated_goal_of(part), 0, kNoMaximum};
     const auto counted = [&](uint32_t low, uint32_t high) {
       ArrayTerm term;
       term.counts.push_back(count);
@@ -772,7 +773,7 @@ std::shared_ptr<const Shape> SchemaCompiler::literal_shape(Literal literal) {
   return shape;
 }
 
-bool SchemaCompiler::surely_empty(GoalId goal, int levels) {
+bool SchemaCompiler::is_known_empty(GoalId goal, int levels) {
   if (goal == kNoValue) return true;
   if (goal == kAnyValue || levels <= 0) return false;
   const size_t num_cycles = num_cycles_;
@@ -792,7 +793,7 @@ bool SchemaCompiler::surely_empty(GoalId goal, int levels) {
 
 bool SchemaCompiler::term_empty(const ArrayTerm& term, int levels) {
   for (uint32_t i = 0; i < term.min && i <= term.prefix.size(); ++i) {
-    if (surely_empty(i < term.prefix.size() ? term.prefix[i] : term.rest, levels - 1)) return true;
+    if (is_known_empty(i < term.prefix.size() ? term.prefix[i] : term.rest, levels - 1)) return true;
   }
   return false;
 }
@@ -801,7 +802,7 @@ bool SchemaCompiler::term_empty(const ObjectTerm& term, int levels) {
   ShapeAlgebra algebra(*this);
   for (const KeyRule& needed : term.obligations) {
     if (needed.name == kNoName) continue;
-    if (surely_empty(both(needed.goal, algebra.goal_of_name(term, needed.name)), levels - 1)) return true;
+    if (is_known_empty(both(needed.goal, algebra.goal_of_name(term, needed.name)), levels - 1)) return true;
   }
   return false;
 }

@@ -37,7 +37,7 @@ class SchemaCompiler {
   LanguageId all_numbers() const { return all_numbers_; }  // all JSON numbers
   size_t num_goals() const { return goals_.size(); }
   // Returns true if no value satisfies the goal, as far as checking `levels` levels down can show.
-  bool surely_empty(GoalId goal, int levels);
+  bool is_known_empty(GoalId goal, int levels);
 
  private:
   friend class KeywordShapes;

@@ -143,7 +143,7 @@ bool ShapeAlgebra::join(const ObjectTerm& a, const ObjectTerm& b, ObjectTerm& jo
   for (const KeyRule& needed : joined.obligations) {
     if (needed.name == kNoName) continue;
     const GoalId goal = compiler_.both(needed.goal, goal_of_name(joined, needed.name));
-    if (goal == kNoValue || compiler_.surely_empty(goal, 1)) return false;
+    if (goal == kNoValue || compiler_.is_known_empty(goal, 1)) return false;
   }
   return true;
 }

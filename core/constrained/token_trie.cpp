@@ -119,8 +119,8 @@ void TokenVocabulary::build() {
   }
   for (const TokenId end : ends_) hash = (hash ^ static_cast<uint64_t>(end)) * 1099511628211U;
   fingerprint_ = hash;
-  plain_ = make_trie(std::move(plain), twins_);
-  other_ = make_trie(std::move(other), twins_);
+  plain_ = make_trie(std::move(plain), same_bytes_);
+  other_ = make_trie(std::move(other), same_bytes_);
 }
 
 TokenId TokenVocabulary::find_special(std::string_view name) const {
@@ -138,14 +138,14 @@ void FoundTokens::begin(size_t most) {
   count = 0;
 }
 
-void TokenVocabulary::note_twins(TokenId token, FoundTokens& found) const {
-  for (const TokenId twin : twins_.at(token)) found.ids[found.count++] = twin;
+void TokenVocabulary::record_same_bytes(TokenId token, FoundTokens& found) const {
+  for (const TokenId twin : same_bytes_.at(token)) found.ids[found.count++] = twin;
 }
 
 void TokenVocabulary::mark(const TrieNode& node, gsl::span<uint32_t> mask) const {
   set_bit(mask, node.token);
   if (node.num_more == 0) return;
-  for (const TokenId twin : twins_.at(node.token)) set_bit(mask, twin);
+  for (const TokenId twin : same_bytes_.at(node.token)) set_bit(mask, twin);
 }
 
 namespace {

@@ -23,7 +23,7 @@ struct TrieNode {
   uint32_t end = 0;    // index after the last node below this one
   TokenId token = -1;  // the first token that ends here; -1: none
   uint8_t byte = 0;
-  uint8_t num_more = 0;   // non-zero if other tokens have the same bytes; they are in `twins_`
+  uint8_t num_more = 0;   // non-zero if other tokens have the same bytes; they are in `same_bytes_`
   uint16_t depth = 0;     // bytes from the root, including this one
   ByteClasses below = 0;  // classes of the bytes in the nodes below
 };
@@ -75,7 +75,7 @@ class TokenVocabulary {
   void note(const TrieNode& node, FoundTokens& found) const {
     found.ids[found.count] = node.token;
     found.count += node.token >= 0 ? 1 : 0;
-    if (node.num_more != 0) note_twins(node.token, found);
+    if (node.num_more != 0) record_same_bytes(node.token, found);
   }
   // The longest token that `text` begins with; -1 if there is none. is_open: a longer token may match if more
   // text follows.
@@ -88,7 +88,7 @@ class TokenVocabulary {
 
  private:
   void build();
-  void note_twins(TokenId token, FoundTokens& found) const;
+  void record_same_bytes(TokenId token, FoundTokens& found) const;
 
   std::vector<std::string> bytes_;
   std::shared_ptr<const Tokenizer> tokenizer_;
@@ -99,7 +99,7 @@ class TokenVocabulary {
   TokenTrie plain_;
   TokenTrie other_;
   std::vector<TokenBits> plain_masks_;  // by number of characters
-  std::unordered_map<TokenId, TokenIds> twins_;
+  std::unordered_map<TokenId, TokenIds> same_bytes_;
 };
 
 }  // namespace quire

@@ -33,7 +33,7 @@ class UsedItems {
   }
 
  private:
-  Numbered<std::vector<std::string>> lists_;
+  Interner<std::vector<std::string>> lists_;
   std::map<std::pair<uint32_t, std::string>, uint32_t> after_;  // by list number and added item
 };
 

@@ -186,7 +186,7 @@ void Engine::change_quota(const std::string* name, const std::function<void(Name
 }
 
 void Engine::set_device_weight(double weight) noexcept {
-  thread_->loop().pace().device_turn().set_weight(weight);
+  thread_->loop().step_timing().device_turn().set_weight(weight);
 }
 
 CacheStats Engine::stats() const {
@@ -201,7 +201,7 @@ std::string Engine::metrics_text(const std::string& label) const {
   return format_metrics(metrics(), label);
 }
 
-void Engine::tell_of_close() const noexcept {
+void Engine::log_close() const noexcept {
   const size_t num_live = thread_->queue().num_live();
   if (num_live > 0 && !thread_->closed()) {
     runtime_->log()(LogLevel::info, "a cache is closed with {} unfinished jobs", num_live);
@@ -209,12 +209,12 @@ void Engine::tell_of_close() const noexcept {
 }
 
 void Engine::close() noexcept {
-  tell_of_close();
+  log_close();
   thread_->close();
 }
 
 WaitEnd Engine::close(const Wait& wait) {
-  tell_of_close();
+  log_close();
   return thread_->close(wait);
 }
 

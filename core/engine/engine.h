@@ -90,7 +90,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
  private:
   Engine(std::shared_ptr<Runtime> runtime, std::shared_ptr<EngineThread> core);
-  void tell_of_close() const noexcept;
+  void log_close() const noexcept;
 
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<EngineThread> thread_;

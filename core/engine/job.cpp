@@ -119,9 +119,9 @@ std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
 
 JobState Job::state() const {
   const JobState state = channel_->state;
-  const bool gave_room = state == JobState::queued && channel_->progress.gave_room;
-  const bool runs = state == JobState::prefill || state == JobState::generating || gave_room;
-  return runs && channel_->stream->holds_back() ? JobState::paused : state;
+  const bool was_preempted = state == JobState::queued && channel_->progress.was_preempted;
+  const bool runs = state == JobState::prefill || state == JobState::generating || was_preempted;
+  return runs && channel_->stream->is_throttled() ? JobState::paused : state;
 }
 
 JobResult Job::result() const {
@@ -134,8 +134,8 @@ std::string Job::explain() const {
   view.result = result();
   view.computed_tokens = channel_->progress.computed_tokens;
   view.batch_jobs = channel_->progress.batch_jobs;
-  view.gave_room = channel_->progress.gave_room;
-  view.reader_behind = channel_->stream->holds_back();
+  view.was_preempted = channel_->progress.was_preempted;
+  view.reader_behind = channel_->stream->is_throttled();
   view.wait = channel_->wait_reason();
   if (view.wait.in_front.value != 0) {
     const auto in_front = cache_->thread().queue().find_live(view.wait.in_front);

@@ -21,13 +21,13 @@ std::string domain_key(const PrefixDomain& domain) {
 
 KvCache::KvCache(const KvCacheOptions& options)
     : pool_(options.pool),
-      shelf_(options.shelf),
+      offload_tier_(options.offload_tier),
       listener_(options.listener),
       room_(options.room),
       names_(static_cast<size_t>(options.pool.num_pages)),
       sequences_(static_cast<size_t>(options.max_pages_per_sequence)) {
   Expects(options.windows.size() <= kMaxWindowGroups);
-  Expects(shelf_ == nullptr || options.windows.empty());
+  Expects(offload_tier_ == nullptr || options.windows.empty());
   windows_.reserve(options.windows.size());
   for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
   found_.reserve(sequences_.max_pages());
@@ -99,7 +99,7 @@ void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   Sequence& sequence = get(id);
   Expects(!step_.is_open);
   if (num_tokens >= sequence.length) return;
-  num_tokens = standing_length(num_tokens, [&](const SlotPool& window, int32_t page_idx) {
+  num_tokens = usable_length(num_tokens, [&](const SlotPool& window, int32_t page_idx) {
     return window.has(sequence.pages[static_cast<size_t>(page_idx)]);
   });
   const auto num_pages = static_cast<size_t>(pages_for(num_tokens, pool_.page_tokens()));
@@ -138,7 +138,7 @@ gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_page
   }
   const int32_t num_pages = num_own_pages + static_cast<int32_t>(found_.size());
   const int32_t standing =
-      standing_length(num_pages * pool_.page_tokens(), [&](const SlotPool& window, int32_t page_idx) {
+      usable_length(num_pages * pool_.page_tokens(), [&](const SlotPool& window, int32_t page_idx) {
         return page_idx < num_own_pages || window.has(found_[static_cast<size_t>(page_idx - num_own_pages)]);
       });
   const int32_t num_standing = std::max(0, standing / pool_.page_tokens() - num_own_pages);
@@ -147,7 +147,7 @@ gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_page
 
 // Returns the page whose first tokens can be copied after `tail`, and how many of them: at most all of
 // `tokens` but one.
-PagePool::PartialMatch KvCache::find_piece(ContentId tail, gsl::span<const TokenId> tokens) const {
+PagePool::PartialMatch KvCache::find_partial_page(ContentId tail, gsl::span<const TokenId> tokens) const {
   const size_t most = std::min(static_cast<size_t>(pool_.page_tokens()), tokens.size() - 1);
   if (most == 0) return {};
   return pool_.find_longest(tail, tokens.first(most), [this](PageId page) { return has_slots(page); });
@@ -170,7 +170,8 @@ void KvCache::match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand&
     slots.end = std::max(slots.end, end);
     slots.num_used = slots.end - first;
   }
-  demand.found_tokens = static_cast<int32_t>(done) + find_piece(demand.tail, tokens.subspan(done)).num_tokens;
+  demand.found_tokens =
+      static_cast<int32_t>(done) + find_partial_page(demand.tail, tokens.subspan(done)).num_tokens;
 }
 
 PageDemand KvCache::standing(SequenceId id) const {
@@ -228,11 +229,11 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
   }
   pins_.pages.reserve(pins_.pages.size() + pages.size());
   for (size_t g = 0; g < windows_.size(); ++g)
-    pins_.slots[g].reserve(pins_.slots[g].size() + window_of_pin(g, pages).size());
+    pins_.slots[g].reserve(pins_.slots[g].size() + pinned_window(g, pages).size());
   pins_.pages.insert(pins_.pages.end(), pages.begin(), pages.end());
   for (const PageId page : pages) pool_.reference(page);
   for (size_t g = 0; g < windows_.size(); ++g) {
-    for (const PageId page : window_of_pin(g, pages)) {
+    for (const PageId page : pinned_window(g, pages)) {
       windows_[g].use(page);
       pins_.slots[g].push_back(page);
     }
@@ -241,7 +242,7 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
 }
 
 // Returns the pages of a prefix that the sliding window of a group covers at the end of the prefix.
-gsl::span<const PageId> KvCache::window_of_pin(size_t group, gsl::span<const PageId> pages) const {
+gsl::span<const PageId> KvCache::pinned_window(size_t group, gsl::span<const PageId> pages) const {
   const auto num_tokens = static_cast<int32_t>(pages.size()) * pool_.page_tokens();
   return pages.subspan(static_cast<size_t>(first_kept(group, num_tokens)));
 }
@@ -256,7 +257,7 @@ bool KvCache::grow() noexcept {
 bool KvCache::shrink() noexcept {
   if (room_ == nullptr) return false;
   const int32_t before = pool_.num_pages();
-  const int32_t kept = room_->without_last(before);
+  const int32_t kept = room_->num_pages_without_last_chunk(before);
   if (kept == before || pool_.is_used_after(kept)) return false;
   try {
     for (const PageId page : pool_.cached_after(kept)) {
@@ -274,7 +275,7 @@ bool KvCache::shrink() noexcept {
 
 namespace {
 
-void drop_one(std::vector<PageId>& kept, PageId page) noexcept {
+void remove_one(std::vector<PageId>& kept, PageId page) noexcept {
   const auto entry = std::find(kept.begin(), kept.end(), page);
   Expects(entry != kept.end());
   *entry = kept.back();
@@ -285,14 +286,14 @@ void drop_one(std::vector<PageId>& kept, PageId page) noexcept {
 
 void KvCache::unpin(gsl::span<const PageId> pages) noexcept {
   for (size_t g = 0; g < windows_.size(); ++g) {
-    const auto window = window_of_pin(g, pages);
+    const auto window = pinned_window(g, pages);
     for (size_t i = window.size(); i-- > 0;) {
-      drop_one(pins_.slots[g], window[i]);
+      remove_one(pins_.slots[g], window[i]);
       windows_[g].leave(window[i]);
     }
   }
   for (size_t i = pages.size(); i-- > 0;) {
-    drop_one(pins_.pages, pages[i]);
+    remove_one(pins_.pages, pages[i]);
     release_page(pages[i]);
   }
 }

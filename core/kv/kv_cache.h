@@ -23,9 +23,9 @@
 #include "core/kv/content.h"
 #include "core/kv/page_demand.h"
 #include "core/kv/page_listener.h"
+#include "core/kv/page_memory_source.h"
+#include "core/kv/page_offload_tier.h"
 #include "core/kv/page_pool.h"
-#include "core/kv/page_room.h"
-#include "core/kv/page_shelf.h"
 #include "core/kv/sequence_table.h"
 #include "core/kv/slot_pool.h"
 #include "core/step/batch.h"
@@ -47,10 +47,10 @@ struct KvCacheOptions {
   int32_t max_sequences = 0;  // that take part in one step
   std::vector<WindowGroup> windows;
   // Offloads evicted whole pages; null: they are lost. Only for caches without windows. Outlives the cache.
-  PageShelf* shelf = nullptr;
+  PageOffloadTier* offload_tier = nullptr;
   PageListener* listener = nullptr;  // may be null; outlives the cache
   // Provides the memory of pages after pool.least_pages; null: the cache cannot grow. Outlives the cache.
-  PageRoom* room = nullptr;
+  PageMemorySource* room = nullptr;
 };
 
 // For one thread at a time. A failed call changes nothing.
@@ -94,7 +94,7 @@ class KvCache {
   // Allocates pages and slots up to a length, ahead of the step that needs them. During an open reservation
   // they belong to it and are returned if it is not committed. Returns false if there are too few; those
   // allocated so far are kept.
-  bool hold_pages(SequenceId sequence, int32_t num_tokens);
+  bool preallocate_pages(SequenceId sequence, int32_t num_tokens);
 
   // Pins the whole cached pages of a prefix, as far as a sequence could share them, and returns them. Throws
   // ErrorCode::quota if more than max_pages of them are not pinned yet. Returns an empty list if none is
@@ -104,9 +104,9 @@ class KvCache {
 
   // Loads offloaded whole pages of a prefix back while pages are available, marks them as just used, and
   // returns how many. Must not be called during a step.
-  int32_t bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens);
+  int32_t reload_prefix(const PrefixDomain& domain, gsl::span<const TokenId> tokens);
   // Offloads copies of all whole pages, until `stops` returns true.
-  void shelve_all(const std::function<bool()>& stops) noexcept;
+  void offload_all(const std::function<bool()>& stops) noexcept;
 
   // Visits every whole page that can be found, each one after the page that it continues.
   void visit_pages(const PageVisitor& visit) const;
@@ -152,8 +152,8 @@ class KvCache {
     std::vector<Change> changes;
     std::vector<Undo> undo;
     std::vector<PageCopy> copies;
-    std::vector<SlotUse> taken_slots;
-    std::vector<SlotUse> left_slots;  // released at the commit
+    std::vector<SlotUse> allocated_slots;
+    std::vector<SlotUse> released_slots;  // released at the commit
 
     void reserve(size_t num_sequences, size_t num_windows);
     void clear() noexcept;
@@ -171,33 +171,33 @@ class KvCache {
   void drop_unused_domains();
   gsl::span<const PageId> find_pages(ContentId tail, int32_t num_own_pages,
                                      gsl::span<const TokenId> tokens) const;
-  PagePool::PartialMatch find_piece(ContentId tail, gsl::span<const TokenId> tokens) const;
+  PagePool::PartialMatch find_partial_page(ContentId tail, gsl::span<const TokenId> tokens) const;
   void match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const;
   bool must_copy_tail(const Sequence& sequence) const;
   bool has_slots(PageId page) const;
-  int32_t standing_length(int32_t num_tokens,
-                          const std::function<bool(const SlotPool&, int32_t)>& has_slot) const;
+  int32_t usable_length(int32_t num_tokens,
+                        const std::function<bool(const SlotPool&, int32_t)>& has_slot) const;
   int32_t first_kept(size_t group, int32_t length) const {
     return first_kept_page(length, windows_[group].window(), pool_.page_tokens());
   }
   void use_range(Sequence& sequence, size_t group, SlotRange range) noexcept;
   void release_page(PageId page) noexcept;
-  gsl::span<const PageId> window_of_pin(size_t group, gsl::span<const PageId> pages) const;
+  gsl::span<const PageId> pinned_window(size_t group, gsl::span<const PageId> pages) const;
   std::string audit_slots(size_t group) const;
 
-  PageId take_page();
-  void shelve(PageId page) noexcept;
-  PageId bring_back_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens);
+  PageId allocate_page();
+  void offload_page(PageId page) noexcept;
+  PageId reload_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens);
   void name_page(PageId page, const PageName& name) noexcept;
   void leave(PageId page) noexcept;
   void take_slot(size_t group, PageId page);
   void take_slots(Sequence& sequence, int32_t end);
-  bool hold_slots(Sequence& sequence, int32_t end, bool is_open);
+  bool preallocate_slots(Sequence& sequence, int32_t end, bool is_open);
   void touch(PageId page) noexcept;
   SlotCounts slots_of(PageId page) const;
   void copy_slots(const SlotCounts& source, PageId target, int32_t num_tokens);
   void adopt_slots(size_t change_idx, gsl::span<const PageId> found);
-  void leave_window(Sequence& sequence) noexcept;
+  void release_slots_before_window(Sequence& sequence) noexcept;
 
   void place(size_t change_idx, size_t page_idx, PageId page);
   void adopt(size_t change_idx);
@@ -210,9 +210,9 @@ class KvCache {
   void roll_back() noexcept;
 
   PagePool pool_;
-  PageShelf* const shelf_;
+  PageOffloadTier* const offload_tier_;
   PageListener* const listener_;
-  PageRoom* const room_;
+  PageMemorySource* const room_;
   std::vector<PageName> names_;  // names of whole pages, by page
   std::vector<SlotPool> windows_;
   SequenceTable sequences_;

@@ -23,7 +23,7 @@ Reservation KvCache::reserve(StepPlan& plan) {
   return reservation;
 }
 
-bool KvCache::hold_pages(SequenceId id, int32_t num_tokens) {
+bool KvCache::preallocate_pages(SequenceId id, int32_t num_tokens) {
   Sequence& sequence = get(id);
   const auto wanted = static_cast<size_t>(pages_for(num_tokens, pool_.page_tokens()));
   const auto open = std::find_if(step_.changes.begin(), step_.changes.end(),
@@ -31,16 +31,16 @@ bool KvCache::hold_pages(SequenceId id, int32_t num_tokens) {
   while (sequence.pages.size() < wanted) {
     if (pool_.num_available() == 0 || sequence.pages.size() >= sequences_.max_pages()) return false;
     if (open == step_.changes.end()) {
-      sequence.pages.push_back(take_page());  // within the capacity reserved at creation
+      sequence.pages.push_back(allocate_page());  // within the capacity reserved at creation
     } else {
-      place(static_cast<size_t>(open - step_.changes.begin()), sequence.pages.size(), take_page());
+      place(static_cast<size_t>(open - step_.changes.begin()), sequence.pages.size(), allocate_page());
     }
   }
   if (open != step_.changes.end()) open->lane->pages = sequence.pages;
-  return hold_slots(sequence, static_cast<int32_t>(wanted), open != step_.changes.end());
+  return preallocate_slots(sequence, static_cast<int32_t>(wanted), open != step_.changes.end());
 }
 
-bool KvCache::hold_slots(Sequence& sequence, int32_t end, bool is_open) {
+bool KvCache::preallocate_slots(Sequence& sequence, int32_t end, bool is_open) {
   for (size_t g = 0; g < windows_.size(); ++g) {
     for (SlotRange& range = sequence.slots[g]; range.end < end; ++range.end) {
       const PageId page = sequence.pages[static_cast<size_t>(range.end)];
@@ -112,7 +112,7 @@ void KvCache::extend(size_t change_idx) {
   const auto start = static_cast<size_t>(sequence.length);
   PagePool::PartialMatch partial;
   if (sequence.reuse && sequence.tail.value != 0 && start % page_tokens == 0)
-    partial = find_piece(sequence.tail, lane.lane->known().subspan(start));
+    partial = find_partial_page(sequence.tail, lane.lane->known().subspan(start));
   const int32_t found = partial.num_tokens;
   if (found > 0) touch(partial.page);
   const SlotCounts source_slots = slots_of(partial.page);
@@ -120,7 +120,8 @@ void KvCache::extend(size_t change_idx) {
   const int32_t num_tokens = std::min(left, lane.max_tokens);
   const auto target =
       static_cast<size_t>(std::max(sequence.length + found + num_tokens, lane.reserve_tokens));
-  while (sequence.pages.size() * page_tokens < target) place(change_idx, sequence.pages.size(), take_page());
+  while (sequence.pages.size() * page_tokens < target)
+    place(change_idx, sequence.pages.size(), allocate_page());
   take_slots(sequence, pages_for(sequence.length + found + num_tokens, pool_.page_tokens()));
   if (found > 0) {
     const PageId target_page = sequence.pages[start / page_tokens];
@@ -141,10 +142,10 @@ void KvCache::copy_tail(size_t change_idx) {
   Sequence& sequence = *step_.changes[change_idx].sequence;
   const auto page_idx = static_cast<size_t>(sequence.length / pool_.page_tokens());
   const PageId shared = sequence.pages[page_idx];
-  const PageId own = take_page();
+  const PageId own = allocate_page();
   place(change_idx, page_idx, own);
   for (size_t g = 0; g < windows_.size(); ++g) {
-    step_.left_slots.push_back({g, shared});
+    step_.released_slots.push_back({g, shared});
     take_slot(g, own);
   }
   const int32_t num_tokens = sequence.length % pool_.page_tokens();
@@ -153,7 +154,7 @@ void KvCache::copy_tail(size_t change_idx) {
 }
 
 void KvCache::commit() noexcept {
-  for (const SlotUse& left : step_.left_slots) windows_[left.group].leave(left.page);
+  for (const SlotUse& left : step_.released_slots) windows_[left.group].leave(left.page);
   for (const Undo& undo : step_.undo) {
     if (undo.before.value >= 0) release_page(undo.before);
   }
@@ -162,7 +163,7 @@ void KvCache::commit() noexcept {
     // about to be destroyed.
     if (change.lane->faulted) continue;
     keep(change, change.lane->num_accepted);
-    leave_window(*change.sequence);
+    release_slots_before_window(*change.sequence);
   }
   step_.clear();
 }
@@ -215,7 +216,7 @@ void KvCache::keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
 }
 
 void KvCache::roll_back() noexcept {
-  for (auto taken = step_.taken_slots.rbegin(); taken != step_.taken_slots.rend(); ++taken)
+  for (auto taken = step_.allocated_slots.rbegin(); taken != step_.allocated_slots.rend(); ++taken)
     windows_[taken->group].leave(taken->page);
   for (auto undo = step_.undo.rbegin(); undo != step_.undo.rend(); ++undo) {
     std::vector<PageId>& pages = step_.changes[undo->sequence_idx].sequence->pages;
@@ -240,16 +241,16 @@ void KvCache::OpenStep::reserve(size_t num_sequences, size_t num_windows) {
   changes.reserve(num_sequences);
   copies.reserve(num_sequences * 2);
   undo.reserve(num_sequences * 4);
-  taken_slots.reserve(num_sequences * 4 * num_windows);
-  left_slots.reserve(num_sequences * 4 * num_windows);
+  allocated_slots.reserve(num_sequences * 4 * num_windows);
+  released_slots.reserve(num_sequences * 4 * num_windows);
 }
 
 void KvCache::OpenStep::clear() noexcept {
   changes.clear();
   undo.clear();
   copies.clear();
-  taken_slots.clear();
-  left_slots.clear();
+  allocated_slots.clear();
+  released_slots.clear();
   is_open = false;
 }
 

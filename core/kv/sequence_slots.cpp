@@ -14,8 +14,8 @@ bool KvCache::has_slots(PageId page) const {
 
 // Returns the largest length up to num_tokens whose windows have all their slots. If a page lacks a slot, no
 // length whose window covers it is valid; a shorter length moves the window back, so the search repeats.
-int32_t KvCache::standing_length(int32_t num_tokens,
-                                 const std::function<bool(const SlotPool&, int32_t)>& has_slot) const {
+int32_t KvCache::usable_length(int32_t num_tokens,
+                               const std::function<bool(const SlotPool&, int32_t)>& has_slot) const {
   for (;;) {
     int32_t missing = -1;
     for (const SlotPool& window : windows_) {
@@ -58,11 +58,11 @@ void KvCache::touch(PageId page) noexcept {
 
 // Uses a slot for the open reservation, which releases it on a rollback.
 void KvCache::take_slot(size_t group, PageId page) {
-  step_.taken_slots.push_back({group, page});
+  step_.allocated_slots.push_back({group, page});
   try {
     windows_[group].use(page);
   } catch (...) {
-    step_.taken_slots.pop_back();
+    step_.allocated_slots.pop_back();
     throw;
   }
 }
@@ -99,7 +99,8 @@ void KvCache::adopt_slots(size_t change_idx, gsl::span<const PageId> found) {
     SlotRange& range = sequence.slots[g];
     const int32_t begin = std::max(range.begin, first_kept(g, end * pool_.page_tokens()));
     for (int32_t i = range.begin; i < std::min(range.end, end); ++i) {
-      if (i < begin || i >= start) step_.left_slots.push_back({g, sequence.pages[static_cast<size_t>(i)]});
+      if (i < begin || i >= start)
+        step_.released_slots.push_back({g, sequence.pages[static_cast<size_t>(i)]});
     }
     for (int32_t i = std::max(begin, start); i < end; ++i)
       take_slot(g, found[static_cast<size_t>(i - start)]);
@@ -108,7 +109,7 @@ void KvCache::adopt_slots(size_t change_idx, gsl::span<const PageId> found) {
 }
 
 // Releases the slots of pages before the window.
-void KvCache::leave_window(Sequence& sequence) noexcept {
+void KvCache::release_slots_before_window(Sequence& sequence) noexcept {
   for (size_t g = 0; g < windows_.size(); ++g) {
     SlotRange range = sequence.slots[g];
     range.begin = std::min(range.end, std::max(range.begin, first_kept(g, sequence.length)));

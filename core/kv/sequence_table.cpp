@@ -3,24 +3,24 @@
 namespace quire {
 namespace {
 
-constexpr uint32_t kPlaceBits = 24;
+constexpr uint32_t kEntryBits = 24;
 
 uint32_t place_of(SequenceId id) {
-  return static_cast<uint32_t>(id.value & ((1U << kPlaceBits) - 1));
+  return static_cast<uint32_t>(id.value & ((1U << kEntryBits) - 1));
 }
 
 }  // namespace
 
 SequenceId SequenceTable::add(const PrefixRoot& root, bool reuse, bool publish) {
-  if (free_places_.empty()) {
-    free_places_.reserve(places_.size() + 1);
+  if (free_entries_.empty()) {
+    free_entries_.reserve(places_.size() + 1);
     auto fresh = std::make_unique<Sequence>();
     fresh->pages.reserve(max_pages_);
     places_.push_back(std::move(fresh));
-    free_places_.push_back(static_cast<uint32_t>(places_.size() - 1));
+    free_entries_.push_back(static_cast<uint32_t>(places_.size() - 1));
   }
-  const uint32_t place = free_places_.back();
-  free_places_.pop_back();
+  const uint32_t place = free_entries_.back();
+  free_entries_.pop_back();
   Sequence& sequence = *places_[place];
   ++sequence.generation;
   sequence.reuse = reuse;
@@ -29,7 +29,7 @@ SequenceId SequenceTable::add(const PrefixRoot& root, bool reuse, bool publish) 
   sequence.tail = root.content;
   sequence.length = 0;
   ++size_;
-  return SequenceId{sequence.generation << kPlaceBits | place};
+  return SequenceId{sequence.generation << kEntryBits | place};
 }
 
 void SequenceTable::remove(SequenceId id) noexcept {
@@ -37,13 +37,13 @@ void SequenceTable::remove(SequenceId id) noexcept {
   Expects(sequence.pages.empty());
   sequence.length = 0;
   ++sequence.generation;
-  free_places_.push_back(place_of(id));
+  free_entries_.push_back(place_of(id));
   --size_;
 }
 
 Sequence& SequenceTable::at(SequenceId id) {
   Sequence& sequence = *places_[place_of(id)];
-  Expects(sequence.generation == id.value >> kPlaceBits);
+  Expects(sequence.generation == id.value >> kEntryBits);
   return sequence;
 }
 

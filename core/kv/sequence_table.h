@@ -67,7 +67,7 @@ class SequenceTable {
  private:
   size_t max_pages_;
   std::vector<std::unique_ptr<Sequence>> places_;
-  std::vector<uint32_t> free_places_;  // has capacity for all entries
+  std::vector<uint32_t> free_entries_;  // has capacity for all entries
   int32_t size_ = 0;
 };
 

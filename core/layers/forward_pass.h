@@ -33,12 +33,12 @@ struct ForwardPass {
 
   int32_t num_tokens() const { return batch.num_tokens; }
   kernels::DType activation_dtype() const { return context.table().activation_dtype; }
-  void take_break() const {
+  void pause_or_cancel() const {
     if (breaks == nullptr || !breaks->is_due(context.device()->is_host())) return;
     int32_t paused = 0;
     context.check(context.table().pause_step(context.handle(), &paused), "pausing a step");
     if (paused == 0) return;
-    breaks->take_break();
+    breaks->pause_or_cancel();
     context.check(context.table().resume_step(context.handle()), "resuming a step");
   }
 };

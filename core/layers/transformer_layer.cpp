@@ -170,13 +170,13 @@ TransformerLayer::Inputs TransformerLayer::normalise_input(const ForwardPass& pa
 }
 
 void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache) const {
-  pass.take_break();
+  pass.pause_or_cancel();
   if (streams) streams->predict(pass);
   const Inputs inputs = normalise_input(pass);
   if (laurel) laurel->forward(pass, pass.workspace.normed);
   const Block of_mixer = {mixer_norm, mixer_post_norm, inputs.of_mixer};
   std::visit([&](const auto& part) { part.forward(pass, cache, of_mixer); }, mixer);
-  pass.take_break();
+  pass.pause_or_cancel();
   if (laurel) laurel->join(pass);
   const Block of_feed_forward = {feed_forward_norm, feed_forward_post_norm, inputs.of_feed_forward};
   std::visit([&](const auto& part) { part.forward(pass, of_feed_forward); }, feed_forward);

@@ -69,7 +69,7 @@ bool is_awq(const LayerTensors& layer) {
 
 LinearWeight load_awq(WeightReader& reader, const LinearRequest& request,
                       const QuantizationConfig& quantization) {
-  refuse_stack(request, "awq");
+  reject_stack(request, "awq");
   const auto& codes = reader.directory().at(request.key + ".qweight");
   const auto& scales = reader.directory().at(request.key + ".scales");
   require_rank(scales, 2);

@@ -100,7 +100,7 @@ bool is_bitnet(const LayerTensors& layer) {
 
 LinearWeight load_bitnet(WeightReader& reader, const LinearRequest& request,
                          const QuantizationConfig& quantization) {
-  refuse_stack(request, "bitnet");
+  reject_stack(request, "bitnet");
   const LayerTensors layer(reader.directory(), request.key);
   check_config(layer, quantization.bitnet_scale);
   if (request.num_stored() % kPerByte != 0) {

@@ -172,7 +172,7 @@ std::vector<int32_t> consecutive_groups(int32_t num_in, int32_t num_groups, int3
   return groups;
 }
 
-void refuse_stack(const LinearRequest& request, std::string_view format) {
+void reject_stack(const LinearRequest& request, std::string_view format) {
   if (request.part.num_experts == 0) return;
   throw Error(ErrorCode::unsupported,
               "{}: a stack of experts in one tensor is not supported in the format {}",

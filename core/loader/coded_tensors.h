@@ -52,6 +52,6 @@ std::vector<int32_t> consecutive_groups(int32_t num_in, int32_t num_groups, int3
 
 // Throws ErrorCode::unsupported if the layer is part of a stack of experts, which no file of that format
 // contains.
-void refuse_stack(const LinearRequest& request, std::string_view format);
+void reject_stack(const LinearRequest& request, std::string_view format);
 
 }  // namespace quire

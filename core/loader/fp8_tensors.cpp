@@ -95,7 +95,7 @@ void require_numbers(gsl::span<const std::byte> bytes, uint64_t first, const Wei
 // Checks the codes now or, for a tensor still in its file, as they are read.
 void require_numbers(const HostTensor& weight, const WeightDirectory::Entry& entry) {
   if (UnreadTensor* unread = weight.unread()) {
-    unread->look_at_pieces([&entry](uint64_t offset, gsl::span<const std::byte> piece) {
+    unread->inspect_pieces([&entry](uint64_t offset, gsl::span<const std::byte> piece) {
       require_numbers(piece, offset, entry);
     });
   } else {

@@ -76,7 +76,7 @@ bool is_gptq(const LayerTensors& layer) {
 
 LinearWeight load_gptq(WeightReader& reader, const LinearRequest& request,
                        const QuantizationConfig& quantization) {
-  refuse_stack(request, "gptq");
+  reject_stack(request, "gptq");
   const auto& stored = reader.directory().at(request.key + ".qweight");
   const auto& scales = reader.directory().at(request.key + ".scales");
   require_rank(stored, 2);

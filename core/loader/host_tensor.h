@@ -29,7 +29,7 @@ class UnreadTensor {
 
   // Receives each piece that was read, in order. An exception counts as a failed read.
   using Look = std::function<void(uint64_t offset, gsl::span<const std::byte> piece)>;
-  void look_at_pieces(Look look) { look_ = std::move(look); }
+  void inspect_pieces(Look look) { look_ = std::move(look); }
   const kernels::UnreadBytes* bytes() const { return &bytes_; }
   // Throws the stored exception of a failed read, which a device cannot pass on.
   void rethrow_failure() const;

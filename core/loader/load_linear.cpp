@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 // Suffixes of tensors that describe the quantization of activations and caches. They do not affect weights.
-constexpr std::array<std::string_view, 9> kOfActivations = {
+constexpr std::array<std::string_view, 9> kActivationSuffixes = {
     ".input_scale", ".input_scale_ub", ".input_global_scale", ".input_zero_point", ".output_scale",
     ".k_scale",     ".v_scale",        ".k_zero_point",       ".v_zero_point"};
 
@@ -45,12 +45,12 @@ std::vector<float> load_bias(WeightReader& reader, const LinearRequest& request,
 bool is_known(std::string_view suffix, const FormatRow& format) {
   const auto is = [suffix](std::string_view known) { return known == suffix; };
   return suffix == ".bias" || std::any_of(format.suffixes.begin(), format.suffixes.end(), is) ||
-         std::any_of(kOfActivations.begin(), kOfActivations.end(), is);
+         std::any_of(kActivationSuffixes.begin(), kActivationSuffixes.end(), is);
 }
 
 // Rejects tensors that do not belong to the format (a rotation, a low-rank correction, a scale of inputs),
 // because they would change the result of the matrix.
-void refuse_extras(WeightReader& reader, const LinearRequest& request, const FormatRow& format) {
+void reject_unknown_tensors(WeightReader& reader, const LinearRequest& request, const FormatRow& format) {
   const auto& entries = reader.directory().entries();
   const std::string prefix = request.key + ".";
   auto entry = std::lower_bound(
@@ -110,7 +110,7 @@ LinearWeight load_linear(WeightReader& reader, const LinearRequest& request,
   const bool is_dense = format.load == load_dense;
   if (!is_dense) require_agreement(request, format, quantization, reader.directory());
   LinearWeight weight = format.load(reader, request, quantization);
-  if (!is_dense) refuse_extras(reader, request, format);
+  if (!is_dense) reject_unknown_tensors(reader, request, format);
   weight.bias = load_bias(reader, request, weight.padded_out);
   weight.prescale *= request.prescale;
   return weight;

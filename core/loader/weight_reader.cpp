@@ -19,7 +19,7 @@ DType dtype_of(const WeightDirectory::Entry& entry) {
 }
 
 // Returns the shape of a stack whose matrices are concatenated row-wise into one matrix.
-std::vector<int64_t> one_below_the_other(const std::vector<int64_t>& shape) {
+std::vector<int64_t> stacked_shape(const std::vector<int64_t>& shape) {
   if (shape.size() != 3) return shape;
   return {shape[0] * shape[1], shape[2]};
 }
@@ -93,7 +93,7 @@ std::vector<float> WeightReader::read_floats(std::string_view name, const std::v
 HostTensor WeightReader::read_rows(std::string_view name, const std::vector<int64_t>& shape,
                                    const RowRange& rows, ReadBy by) {
   const WeightDirectory::Entry& entry = directory_.at(name);
-  if (entry.tensor->shape != one_below_the_other(shape)) require_shape(entry, shape);
+  if (entry.tensor->shape != stacked_shape(shape)) require_shape(entry, shape);
   Expects(rows.num_rows > 0 && rows.first >= 0 && rows.count > 0 && rows.count <= rows.num_rows - rows.first);
   const size_t row_bytes = size_of(entry) / static_cast<size_t>(rows.num_rows);
   const size_t bytes = row_bytes * static_cast<size_t>(rows.count);
@@ -128,7 +128,7 @@ void WeightReader::fill_from(const WeightDirectory::Entry& entry, uint64_t offse
 }
 
 void WeightReader::report(std::string_view tensor) {
-  if (!monitor_.progress || std::this_thread::get_id() != teller_) return;
+  if (!monitor_.progress || std::this_thread::get_id() != reporting_thread_) return;
   reported_bytes_ = done_bytes_.load(std::memory_order_relaxed);
   monitor_.progress({std::min(reported_bytes_, directory_.total_bytes()), directory_.total_bytes(), tensor});
 }

@@ -90,7 +90,7 @@ class WeightReader {
   const WeightDirectory& directory_;
   const LoadMonitor monitor_;
   const ReadScope scope_;
-  const std::thread::id teller_ = std::this_thread::get_id();
+  const std::thread::id reporting_thread_ = std::this_thread::get_id();
   std::atomic<uint64_t> done_bytes_{0};
   uint64_t reported_bytes_ = 0;  // last report, of the constructing thread
   mutable Mutex mutex_;

@@ -26,8 +26,8 @@ uint64_t left_after(const MemoryState& state, const Leaves& leaves) {
   for (const MemoryHolder& holder : state.holders) {
     const bool is_left = leaves(holder);
     if (!is_left) held += holder.bytes;
-    if (!is_left && holder.is_promised) promised += holder.bytes;
-    if (is_left && !holder.is_promised) freed += holder.bytes;
+    if (!is_left && holder.is_reserved) promised += holder.bytes;
+    if (is_left && !holder.is_reserved) freed += holder.bytes;
   }
   uint64_t left = std::numeric_limits<uint64_t>::max();
   if (state.budget > 0) left = minus(state.budget, held);
@@ -41,7 +41,8 @@ MemoryAnswer plan_residency(const MemoryState& state, uint64_t needed_bytes) noe
   MemoryAnswer answer;
   answer.left_bytes = left_after(state, [](const MemoryHolder&) { return false; });
   answer.fits = needed_bytes <= answer.left_bytes;
-  answer.fits_later = needed_bytes <= left_after(state, [](const MemoryHolder& of) { return of.may_leave; });
+  answer.fits_later =
+      needed_bytes <= left_after(state, [](const MemoryHolder& of) { return of.is_evictable; });
   return answer;
 }
 
@@ -71,7 +72,7 @@ std::vector<size_t> choose_evictions(gsl::span<const EvictionCandidate> candidat
   return chosen;
 }
 
-std::string tell_holders(gsl::span<const MemoryHolder> holders) {
+std::string describe_holders(gsl::span<const MemoryHolder> holders) {
   std::vector<const MemoryHolder*> by_size;
   for (const MemoryHolder& holder : holders) by_size.push_back(&holder);
   std::stable_sort(by_size.begin(), by_size.end(),

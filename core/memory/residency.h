@@ -18,8 +18,8 @@ struct MemoryHolder {
   uint64_t id = 0;
   std::string name;  // "the weights of story-15m"
   uint64_t bytes = 0;
-  bool is_promised = false;  // not allocated on the device yet
-  bool may_leave = false;    // may be evicted later: weights of a model, added pages of a cache
+  bool is_reserved = false;   // not allocated on the device yet
+  bool is_evictable = false;  // may be evicted later: weights of a model, added pages of a cache
 };
 
 struct MemoryState {
@@ -52,6 +52,6 @@ std::vector<size_t> choose_evictions(gsl::span<const EvictionCandidate> candidat
 
 // Returns the largest holders as text, such as "the weights of a (12 bytes), the cache of a (5 bytes) and 2
 // others", or "no holder".
-std::string tell_holders(gsl::span<const MemoryHolder> holders);
+std::string describe_holders(gsl::span<const MemoryHolder> holders);
 
 }  // namespace quire

@@ -68,7 +68,7 @@ void Model::require_same_files(ModelSource& source) const {
               path_);
 }
 
-void Model::take_weights(const ModelOptions& options) {
+void Model::acquire_weights(const ModelOptions& options) {
   require_same_files(*options.source);
   std::shared_ptr<const Transformer> weights = read_weights(options);
   const MutexLock lock(mutex_);
@@ -107,7 +107,7 @@ void Model::bring_weights(const std::atomic<bool>& stop) {
   weights_ = std::move(parked_);
 }
 
-void Model::drop_weights(ModelSource& source) {
+void Model::release_weights(ModelSource& source) {
   bool has_outline = false;
   {
     const MutexLock lock(mutex_);

@@ -29,7 +29,7 @@ enum class ModelScope : int32_t {
 struct ModelOptions {
   std::shared_ptr<ModelSource> source;  // needed during the load only
   ModelScope scope = ModelScope::full;
-  bool without_weights = false;  // of the full scope: take_weights brings them
+  bool without_weights = false;  // of the full scope: acquire_weights brings them
   std::vector<std::shared_ptr<Device>>
       devices;             // where the weights go; may be empty unless the scope is full
   Placement placement;     // empty: all layers on the first device
@@ -57,7 +57,7 @@ class Model {
 
   // Reads and prepares the weights of a model of the full scope, which has none now: the same as it had.
   // Throws as a load does, and ErrorCode::format where the files are others than those it was loaded from.
-  void take_weights(const ModelOptions& options);
+  void acquire_weights(const ModelOptions& options);
   // Its matrices in host memory: parked_weights.h. Between the last two the weights are away.
   bool can_park() const;
   bool is_parked() const;
@@ -66,7 +66,7 @@ class Model {
   void bring_weights(const std::atomic<bool>& stop);
   // Lets them go, parked ones too, to be freed with whatever still computes with them. Throws what reading
   // the layout of the files throws; they stay then.
-  void drop_weights(ModelSource& source);
+  void release_weights(ModelSource& source);
 
   const std::string& path() const { return path_; }
   // Throws ErrorCode::unsupported for a bare directory of weights without a tokenizer.json.

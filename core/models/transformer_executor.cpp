@@ -10,7 +10,7 @@ namespace quire {
 namespace {
 
 // Of a page, for what sequences read together, where any pages hold what is read so.
-int32_t posed_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
+int32_t last_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
   const gsl::span<const LayerCache> caches = memory.caches();
   const bool any = std::any_of(caches.begin(), caches.end(), [](const LayerCache& cache) {
     return cache.shape.key_format == kernels::KvFormat::f16 &&
@@ -31,7 +31,7 @@ std::vector<StageShards> take_stages(const Transformer& transformer,
       const StageSizes sizes = stage_sizes(place_of_stage(of, i), of.shape, options);
       shards.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
                         DeviceContext(device, sizes.context)});
-      shards.back().posed_page_tokens = posed_page_tokens(shards.back().memory, options.kv.page_tokens);
+      shards.back().last_page_tokens = last_page_tokens(shards.back().memory, options.kv.page_tokens);
     }
     if (shards.size() == 1) continue;
     std::vector<const DeviceContext*> contexts;
@@ -108,7 +108,7 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
   }
   host.page_table_stride = batch.page_table_stride;
   host.num_page_tables = batch.num_page_tables;
-  host.page_tokens = stage.posed_page_tokens;
+  host.page_tokens = stage.last_page_tokens;
   host.token_ids = batch.token_ids.data();
   host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();
@@ -132,7 +132,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       max_context_(max_context(options)),
       limits_(limits_of(*transformer_, options)),
       stages_(take_stages(*transformer_, options)),
-      num_pages_(limits_.promised_pages()),
+      num_pages_(limits_.guaranteed_pages()),
       page_bytes_(limits_.windows.empty() ? count_page_bytes() : 0),
       handed_(crosses_backends(*transformer_)
                   ? product(options.max_tokens, limits_.hidden_size, "the residual stream")
@@ -145,7 +145,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
 }
 
 // Recorded steps hold addresses of weights.
-void TransformerExecutor::take_weights() {
+void TransformerExecutor::acquire_weights() {
   if (source_ == nullptr) return;
   std::shared_ptr<const Transformer> weights = source_();
   if (last_weights_.lock() != weights) {
@@ -157,7 +157,7 @@ void TransformerExecutor::take_weights() {
   transformer_ = std::move(weights);
 }
 
-void TransformerExecutor::drop_weights() {
+void TransformerExecutor::release_weights() {
   if (source_ == nullptr || transformer_ == nullptr) return;
   const auto drop = gsl::finally([this] { transformer_ = nullptr; });
   wait_for_all("waiting for a step");

@@ -29,7 +29,7 @@ struct TransformerExecutorOptions {
 struct StageSpace {
   TransformerMemory memory;
   DeviceContext context;
-  int32_t posed_page_tokens = 0;  // as batches tell it
+  int32_t last_page_tokens = 0;  // as batches tell it
 };
 
 // The weights of a model that are on their devices now; never null where the executor takes them.
@@ -51,8 +51,8 @@ class TransformerExecutor final : public Executor {
                       const TransformerExecutorOptions& options, WeightsSource source = nullptr);
 
   const ExecutorLimits& limits() const override { return limits_; }
-  void take_weights() override;
-  void drop_weights() override;
+  void acquire_weights() override;
+  void release_weights() override;
   void set_num_pages(int32_t num_pages) override;
   void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
   // Waits only where rows go between backends.

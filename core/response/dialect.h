@@ -49,14 +49,14 @@ struct ParameterSyntax {
   std::string_view begin = {};
   std::string_view key_end = {};
   std::string_view value_begin = {};  // after the hint; empty: the value follows key_end directly
-  std::string_view value_end = {};    // with kKeyHere in the place of the key
+  std::string_view value_end = {};    // with kKeyPlaceholder in the place of the key
   // Type hint for text values; any other known hint means that the value is JSON.
   std::string_view string_hint = {};
   bool lines = false;     // the value is on its own lines
   bool elements = false;  // lists and objects are nested elements
   bool python = false;    // lists and objects are in Python syntax
 };
-constexpr char kKeyHere = '\x01';
+constexpr char kKeyPlaceholder = '\x01';
 
 enum class ArgumentSyntax : uint8_t { json, parameters, python, loose };
 
@@ -118,7 +118,7 @@ struct MessageSyntax {
   Marks body_ends = {};
   ShortList<HeaderRule, 6> rules = {};  // the first match counts
   // The texts that the model writes, starting at the end of the prompt: the headers of reasoning, text and a
-  // call (with kKeyHere in place of the name), and the text between two messages.
+  // call (with kKeyPlaceholder in place of the name), and the text between two messages.
   std::string_view write_reasoning = {};
   std::string_view write_text = {};
   std::string_view write_call = {};

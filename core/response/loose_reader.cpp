@@ -252,7 +252,7 @@ void LooseReader::structure(char byte) {
     complete_item();
   } else if (!is_space(byte)) {
     word_ += byte;
-  } else if (!wants_key()) {
+  } else if (!expects_key()) {
     end_word();
   }
 }
@@ -382,7 +382,7 @@ std::string LooseReader::take_json() {
 }
 
 void LooseReader::finish() {
-  if (!wants_key()) end_word();
+  if (!expects_key()) end_word();
   over_ = over_ || levels_.back().frame == Frame::value;
 }
 

@@ -58,7 +58,7 @@ class LooseReader {
   void end_word();
   void decide(Level& level, Frame frame);
   void quote_key(const Level& level);
-  bool wants_key() const { return levels_.back().at_key; }
+  bool expects_key() const { return levels_.back().at_key; }
 
   std::string_view quote_;
   std::string end_quote_;  // ends the string being read; empty outside of strings

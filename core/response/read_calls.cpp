@@ -87,7 +87,7 @@ bool ResponseParser::step_object() {
       if (byte == ':' || is_space(byte)) {
         consume(1);
       } else {
-        break_object();
+        end_broken_object();
       }
       break;
     case Part::value:
@@ -101,7 +101,7 @@ bool ResponseParser::step_object() {
         consume(1);
         if (byte == ',') object_.part = Part::key;
       } else {
-        break_object();
+        end_broken_object();
       }
       break;
   }
@@ -122,7 +122,7 @@ void ResponseParser::object_key(char byte) {
   } else if (byte == ',' || is_space(byte)) {
     consume(1);
   } else {
-    break_object();
+    end_broken_object();
   }
 }
 
@@ -159,7 +159,7 @@ void ResponseParser::object_value(char byte) {
   const JsonSpan::Step step = object_.span.take(byte, out);
   if (step == JsonSpan::Step::refused) {
     if (object_.streaming || object_.capture.empty()) {
-      break_object();
+      end_broken_object();
     } else {
       end_object_value();
     }
@@ -216,7 +216,7 @@ void ResponseParser::end_object() {
 }
 
 // Handles a byte that cannot continue the object.
-void ResponseParser::break_object() {
+void ResponseParser::end_broken_object() {
   if (call_.begun) {
     end_call();
   } else {
@@ -444,7 +444,7 @@ void ResponseParser::begin_value() {
   value_.is_verbatim = false;
   object_.capture.clear();
   std::string end = "\n" + std::string(syntax.value_end);
-  if (const size_t pos = end.find(kKeyHere); pos != std::string::npos) end.replace(pos, 1, value_.key);
+  if (const size_t pos = end.find(kKeyPlaceholder); pos != std::string::npos) end.replace(pos, 1, value_.key);
   marks_.end_line = std::make_shared<const std::string>(std::move(end));
   build_value_marks();
   if (object_.streaming) emit(Kind::arguments, key_json() + '"');

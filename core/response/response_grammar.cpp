@@ -263,7 +263,7 @@ class GrammarWriter {
 
   std::string message_call(const ToolSet::Tool& tool) {
     std::string header(messages().write_call);
-    header.replace(header.find(kKeyHere), 1, tool.name);
+    header.replace(header.find(kKeyPlaceholder), 1, tool.name);
     const std::string body = form().tagged.begin.empty() ? object_schema(tool) : section(tagged_call(tool));
     return mark(header) + " " + body;
   }
@@ -362,7 +362,8 @@ class GrammarWriter {
     const ParameterSyntax& syntax = parameter_syntax();
     const ValueTypes types = types_of(&property.schema);
     std::string end(syntax.value_end);
-    if (const size_t pos = end.find(kKeyHere); pos != std::string::npos) end.replace(pos, 1, property.name);
+    if (const size_t pos = end.find(kKeyPlaceholder); pos != std::string::npos)
+      end.replace(pos, 1, property.name);
     std::string before = std::string(syntax.begin) + property.name + std::string(syntax.key_end);
     const bool hinted = !syntax.string_hint.empty();
     if (hinted) before += hint_of(types);

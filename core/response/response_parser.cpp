@@ -320,10 +320,10 @@ bool ResponseParser::step_reasoning() {
 
 void ResponseParser::end_message(size_t num_bytes) {
   consume(num_bytes);
-  emit_raw(message_.is_shown ? Kind::text : Kind::markup);
+  emit_raw(message_.marks_are_text ? Kind::text : Kind::markup);
   mode_ = Mode::text;
   message_.is_over = true;
-  message_.is_shown = false;
+  message_.marks_are_text = false;
   message_.text_begun = false;
 }
 
@@ -367,12 +367,12 @@ void ResponseParser::end_header() {
     return;
   }
   if (rule.meaning == HeaderMeaning::reasoning) {
-    message_.is_shown = start_ == ReasoningStart::off;
-    if (!message_.is_shown) mode_ = Mode::reasoning;
+    message_.marks_are_text = start_ == ReasoningStart::off;
+    if (!message_.marks_are_text) mode_ = Mode::reasoning;
   }
   if (rule.meaning == HeaderMeaning::nothing) mode_ = Mode::nothing;
-  emit_raw(message_.is_shown ? Kind::text : Kind::markup);
-  message_.text_begun = message_.is_shown;
+  emit_raw(message_.marks_are_text ? Kind::text : Kind::markup);
+  message_.text_begun = message_.marks_are_text;
 }
 
 void ResponseParser::begin_message_call(const std::string& name) {

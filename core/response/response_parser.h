@@ -113,9 +113,9 @@ class ResponseParser {
   struct Message {
     bool text_begun = false;  // white space is now part of the text
     bool reasoning_begun = false;
-    bool is_over = false;       // and the next message has not begun
-    bool header_fresh = false;  // no part of the header was read
-    bool is_shown = false;      // its marks are text as well
+    bool is_over = false;         // and the next message has not begun
+    bool header_fresh = false;    // no part of the header was read
+    bool marks_are_text = false;  // its marks are text as well
     std::string header;
     std::string announced;  // the name of the call in its body
   };
@@ -196,7 +196,7 @@ class ResponseParser {
   void end_object_key();
   void end_object_value();
   void end_object();
-  void break_object();
+  void end_broken_object();
 
   void begin_name(const CallForm& form);
   bool take_name_byte();

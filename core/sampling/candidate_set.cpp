@@ -37,7 +37,7 @@ void CandidateSet::apply(SamplerStage stage, const SamplingSettings& settings, c
   if (!settings.is_on(stage)) return;
   switch (stage) {
     case SamplerStage::temperature:
-      return temper(settings);
+      return apply_temperature(settings);
     case SamplerStage::top_n_sigma:
       return keep_top_n_sigma(settings.top_n_sigma);
     case SamplerStage::top_k:
@@ -80,7 +80,7 @@ void CandidateSet::weigh() {
 
 // Applies the temperature relative to the largest remaining logit: an earlier stage may have removed the
 // largest one.
-void CandidateSet::temper(const SamplingSettings& settings) {
+void CandidateSet::apply_temperature(const SamplingSettings& settings) {
   const float temperature =
       settings.has_dynamic_temperature() ? dynamic_temperature(settings) : settings.temperature;
   const float inverse = 1.0F / temperature;

@@ -32,7 +32,7 @@ class CandidateSet {
   Weight total() const;
 
  private:
-  void temper(const SamplingSettings& settings);
+  void apply_temperature(const SamplingSettings& settings);
   void keep_top_n_sigma(float n);
   void keep_top_k(int32_t k);
   void keep_top_p(float top_p);

@@ -60,10 +60,10 @@ void TokenHistory::penalise(gsl::span<float> logits, std::vector<bool>& seen) co
     const double penalised = repeat(logit, repetition_) - presence_ - static_cast<double>(frequency_) * count;
     logit = changed_logit(penalised, logit);
   }
-  if (fades()) penalise_faded(logits, seen);
+  if (fades()) penalize_faded(logits, seen);
 }
 
-void TokenHistory::penalise_faded(gsl::span<float> logits, std::vector<bool>& seen) const {
+void TokenHistory::penalize_faded(gsl::span<float> logits, std::vector<bool>& seen) const {
   const size_t end_age = std::min(tokens_.size(), range_ + decay_);
   const auto token_of_age = [&](size_t age) { return tokens_[tokens_.size() - 1 - age]; };
   for (size_t age = range_; age < end_age; ++age) {

@@ -35,7 +35,7 @@ class TokenHistory {
   bool fades() const { return counts_tokens_ && decay_ > 0 && tokens_.size() > range_; }
 
  private:
-  void penalise_faded(gsl::span<float> logits, std::vector<bool>& seen) const;
+  void penalize_faded(gsl::span<float> logits, std::vector<bool>& seen) const;
 
   bool keeps_tokens_;   // penalties or DRY
   bool counts_tokens_;  // penalties

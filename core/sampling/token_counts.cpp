@@ -34,7 +34,7 @@ void TokenCounts::remove(TokenId token) noexcept {
   vacate(slot);
 }
 
-size_t TokenCounts::home_of(TokenId token) const {
+size_t TokenCounts::preferred_slot(TokenId token) const {
   // Multiplicative hashing (Knuth, TAOCP 3, 6.4): the high bits of the product decide.
   const uint64_t product = static_cast<uint32_t>(token) * uint64_t{0x9e3779b97f4a7c15};
   return static_cast<size_t>(product >> (64 - std::countr_zero(slots_.size())));
@@ -42,7 +42,7 @@ size_t TokenCounts::home_of(TokenId token) const {
 
 size_t TokenCounts::slot_of(TokenId token) const {
   const size_t mask = slots_.size() - 1;
-  size_t slot = home_of(token);
+  size_t slot = preferred_slot(token);
   while (slots_[slot] != kVacant && entries_[static_cast<size_t>(slots_[slot])].token != token) {
     slot = (slot + 1) & mask;
   }
@@ -54,7 +54,7 @@ size_t TokenCounts::slot_of(TokenId token) const {
 void TokenCounts::vacate(size_t slot) noexcept {
   const size_t mask = slots_.size() - 1;
   for (size_t next = (slot + 1) & mask; slots_[next] != kVacant; next = (next + 1) & mask) {
-    const size_t home = home_of(entries_[static_cast<size_t>(slots_[next])].token);
+    const size_t home = preferred_slot(entries_[static_cast<size_t>(slots_[next])].token);
     if (((next - home) & mask) < ((next - slot) & mask)) continue;  // its preferred slot comes after the gap
     slots_[slot] = slots_[next];
     slot = next;

@@ -31,7 +31,7 @@ class TokenCounts {
  private:
   static constexpr int32_t kVacant = -1;
 
-  size_t home_of(TokenId token) const;
+  size_t preferred_slot(TokenId token) const;
   size_t slot_of(TokenId token) const;  // slot of the token, or the vacant slot for it
   void vacate(size_t slot) noexcept;
 

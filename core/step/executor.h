@@ -37,7 +37,7 @@ struct ExecutorLimits {
   int32_t chunk_pages = 0;
 
   // Returns the number of pages that exist regardless of other users of the memory.
-  int32_t promised_pages() const { return least_pages > 0 ? least_pages : num_pages; }
+  int32_t guaranteed_pages() const { return least_pages > 0 ? least_pages : num_pages; }
 };
 
 // One forward pass and the draws from it.
@@ -51,11 +51,11 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual const ExecutorLimits& limits() const = 0;
-  // For weights that may be evicted from their devices between two steps. take_weights acquires the current
-  // weights before the first forward, and rebuilds recorded steps that refer to other weights. drop_weights
-  // waits for running work and releases them.
-  virtual void take_weights() {}
-  virtual void drop_weights() {}
+  // For weights that may be evicted from their devices between two steps. acquire_weights acquires the
+  // current weights before the first forward, and rebuilds recorded steps that refer to other weights.
+  // release_weights waits for running work and releases them.
+  virtual void acquire_weights() {}
+  virtual void release_weights() {}
   // Gives memory to the first num_pages pages: one chunk more than before, with undefined content, or one
   // less. Later passes name no page beyond. Throws out_of_memory and then changes nothing.
   virtual void set_num_pages(int32_t /*num_pages*/) {

@@ -12,7 +12,7 @@ class StepBreaks {
   virtual bool is_due(bool computes_within_call) = 0;
   // May wait while another cache computes. Throws an Error with ErrorCode::cancelled if the step should be
   // aborted.
-  virtual void take_break() = 0;
+  virtual void pause_or_cancel() = 0;
 };
 
 }  // namespace quire

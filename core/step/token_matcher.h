@@ -32,7 +32,7 @@ class TokenMatcher {
   // Returns whether the constraint is fulfilled and every token is allowed from here on.
   virtual bool allows_all() const { return false; }
   // If mask allows no token because of a limit, returns the limit and the remedy; otherwise empty.
-  virtual std::string limit_met() const { return {}; }
+  virtual std::string exceeded_limit() const { return {}; }
   // Returns whether the text may end here.
   virtual bool may_end() const = 0;
   // Returns a copy, for a fork.

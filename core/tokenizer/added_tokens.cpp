@@ -85,7 +85,7 @@ AddedTokenMatcher::Match AddedTokenMatcher::match_at(std::string_view text, size
     if (node == ByteTrie::kNone) break;
     if (trie_.value(node) == ByteTrie::kNone) continue;
     const auto idx = static_cast<size_t>(trie_.value(node));
-    const bool guarded = tokens_[idx].special || (special.guards_markers && is_marker_[idx]);
+    const bool guarded = tokens_[idx].special || (special.restrict_markers && is_marker_[idx]);
     if (!guarded || is_inside({begin, pos + 1}, special.ranges)) longest = {&tokens_[idx], pos + 1};
   }
   return longest;

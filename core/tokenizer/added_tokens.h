@@ -37,7 +37,7 @@ bool is_inside(const TextRange& inner, gsl::span<const TextRange> ranges);
 struct SpecialRanges {
   gsl::span<const TextRange> ranges;  // sorted and disjoint
   // If true, ordinary tokens that look like markers, such as "<tool_call>", are also found only there.
-  bool guards_markers = false;
+  bool restrict_markers = false;
 };
 
 // Returns whether a text is spelled like a control marker: "<x>", "[X]" or "<|x".

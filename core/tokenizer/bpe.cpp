@@ -15,7 +15,7 @@ constexpr size_t kShortTokens = 32;
 // Longer tokens are not in the table of whole words, so that loading takes linear time.
 constexpr size_t kMaxWordBytes = 64;
 
-struct LaterFirst {
+struct LowestRankOnTop {
   bool operator()(const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) const {
     if (a.merge.rank != b.merge.rank) return a.merge.rank > b.merge.rank;
     return a.position > b.position;
@@ -31,7 +31,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, Parts parts)
       ignore_merges_(parts.ignore_merges),
       words_(vocabulary.size()) {
   fill_words();
-  fill_seams();
+  fill_adjacent_pairs();
 }
 
 // Returns the text of a piece that is encoded as this token.
@@ -70,10 +70,10 @@ void Bpe::fill_words() {
   }
 }
 
-void Bpe::fill_seams() {
+void Bpe::fill_adjacent_pairs() {
   for (size_t idx = 0; idx < vocabulary_.size(); ++idx) {
     const auto id = static_cast<TokenId>(idx);
-    if (is_candidate(id)) seams_.add_token(vocabulary_.text(id));
+    if (is_candidate(id)) adjacent_pairs_.add_token(vocabulary_.text(id));
   }
 }
 
@@ -85,7 +85,7 @@ void Bpe::encode(std::string_view piece, bool allow_special, EncodeScratch& scra
   Utf8Char left = decode_utf8(piece, 0);
   for (size_t pos = left.length; pos < piece.size();) {
     const Utf8Char right = decode_utf8(piece, pos);
-    if (!seams_.joins(left.code_point, right.code_point) &&
+    if (!adjacent_pairs_.joins(left.code_point, right.code_point) &&
         speller_.token(left.code_point) != CharTokens::kNone &&
         speller_.token(right.code_point) != CharTokens::kNone) {
       encode_part(piece.substr(begin, pos - begin), allow_special, scratch.bpe, ids);
@@ -153,7 +153,7 @@ void Bpe::push_candidate(int32_t left_idx, bool allow_special, BpeScratch& scrat
   const Merge merge = find_merge(left.id, right, allow_special);
   if (!merge.exists()) return;
   scratch.queue.push_back({merge, static_cast<uint32_t>(left_idx), left.id, right});
-  std::push_heap(scratch.queue.begin(), scratch.queue.end(), LaterFirst{});
+  std::push_heap(scratch.queue.begin(), scratch.queue.end(), LowestRankOnTop{});
   ++scratch.num_steps;
 }
 
@@ -172,7 +172,7 @@ void Bpe::merge_long(bool allow_special, BpeScratch& scratch, TokenIds& ids) con
   for (int32_t idx = 0; idx < num_symbols; ++idx) push_candidate(idx, allow_special, scratch);
 
   while (!scratch.queue.empty()) {
-    std::pop_heap(scratch.queue.begin(), scratch.queue.end(), LaterFirst{});
+    std::pop_heap(scratch.queue.begin(), scratch.queue.end(), LowestRankOnTop{});
     const BpeScratch::Candidate candidate = scratch.queue.back();
     scratch.queue.pop_back();
     ++scratch.num_steps;

@@ -56,7 +56,7 @@ class Bpe final : public SubwordModel {
   std::string_view key(TokenId id) const;
   bool is_candidate(TokenId id) const;
   void fill_words();
-  void fill_seams();
+  void fill_adjacent_pairs();
   void encode_part(std::string_view part, bool allow_special, BpeScratch& scratch, TokenIds& ids) const;
   Merge find_merge(TokenId left, TokenId right, bool allow_special) const;
   void merge(bool allow_special, BpeScratch& scratch, TokenIds& ids) const;
@@ -68,8 +68,8 @@ class Bpe final : public SubwordModel {
   MergeTable merges_;
   BpeSpeller speller_;
   bool ignore_merges_;
-  IdTable words_;    // texts that are encoded as one token
-  SeamTable seams_;  // where a text can be split without changing its tokens
+  IdTable words_;                 // texts that are encoded as one token
+  AdjacentPairs adjacent_pairs_;  // where a text can be split without changing its tokens
 };
 
 }  // namespace quire

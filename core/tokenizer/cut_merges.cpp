@@ -18,7 +18,7 @@ bool begins_character(char byte) {
 
 }  // namespace
 
-MergeTable merge_all_cuts(const Vocabulary& vocabulary, gsl::span<const RankedToken> tokens) {
+MergeTable find_all_merges(const Vocabulary& vocabulary, gsl::span<const RankedToken> tokens) {
   std::vector<bool> merges_too(vocabulary.size());
   for (const RankedToken& token : tokens) merges_too[static_cast<size_t>(token.id)] = true;
   const auto find = [&](std::string_view text) {

@@ -16,6 +16,6 @@ struct RankedToken {
 };
 
 // Returns all merges among `tokens`, which belong to the vocabulary.
-MergeTable merge_all_cuts(const Vocabulary& vocabulary, gsl::span<const RankedToken> tokens);
+MergeTable find_all_merges(const Vocabulary& vocabulary, gsl::span<const RankedToken> tokens);
 
 }  // namespace quire

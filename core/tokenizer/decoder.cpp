@@ -16,7 +16,7 @@ StepDecoder::StepDecoder(const Vocabulary& vocabulary, Steps steps)
     places_.push_back(bytes_.size());
     const auto id = static_cast<TokenId>(idx);
     if (!vocabulary.contains(id)) continue;
-    std::string token(vocabulary.shown_text(id));
+    std::string token(vocabulary.decoded_text(id));
     for (const auto& step : steps_) {
       if (token.size() > kMaxTokenBytes || bytes_.size() > kMaxBytes) {
         throw Error(ErrorCode::unsupported, "the tokenizer's decoder expands token {} to too much text", id);
@@ -52,7 +52,7 @@ class StepDecoder::Link final : public TextSink {
 
 void StepDecoder::push(TokenId id, DecodeState& state, std::string& out) const {
   state.steps.resize(steps_.size());
-  Link(steps_, 0, state, out).text(vocabulary_.shown_text(id));
+  Link(steps_, 0, state, out).text(vocabulary_.decoded_text(id));
 }
 
 void StepDecoder::finish(DecodeState& state, std::string& out) const {

@@ -39,11 +39,11 @@ class ByteLevelDecoder final : public Decoder {
  public:
   explicit ByteLevelDecoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
   void push(TokenId id, DecodeState& state, std::string& out) const override {
-    state.utf8.push(vocabulary_.shown_bytes(id), out);
+    state.utf8.push(vocabulary_.decoded_bytes(id), out);
   }
   void finish(DecodeState& state, std::string& out) const override { state.utf8.finish(out); }
   size_t num_held_bytes(const DecodeState& state) const override { return state.utf8.num_held_bytes(); }
-  std::string_view bytes(TokenId id) const override { return vocabulary_.shown_bytes(id); }
+  std::string_view bytes(TokenId id) const override { return vocabulary_.decoded_bytes(id); }
 
  private:
   const Vocabulary& vocabulary_;
@@ -56,9 +56,9 @@ class SpacedDecoder final : public Decoder {
   void push(TokenId id, DecodeState& state, std::string& out) const override {
     if (state.started) out.push_back(' ');
     state.started = true;
-    out.append(vocabulary_.shown_text(id));
+    out.append(vocabulary_.decoded_text(id));
   }
-  std::string_view bytes(TokenId id) const override { return vocabulary_.shown_text(id); }
+  std::string_view bytes(TokenId id) const override { return vocabulary_.decoded_text(id); }
 
  private:
   const Vocabulary& vocabulary_;

@@ -100,25 +100,25 @@ Regex::Regex(std::string_view oniguruma_pattern, std::string where) : where_(std
     code->jit = pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE) == 0;
     return code;
   };
-  anywhere_ = make(0);
-  here_ = make(PCRE2_ANCHORED);
+  unanchored_ = make(0);
+  anchored_ = make(PCRE2_ANCHORED);
 }
 
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 
 bool Regex::is_compiled_to_machine_code() const {
-  return anywhere_->jit;
+  return unanchored_->jit;
 }
 
 void Regex::use_interpreter() {
-  anywhere_->jit = false;
-  here_->jit = false;
+  unanchored_->jit = false;
+  anchored_->jit = false;
 }
 
 std::optional<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch& scratch) const {
   RegexMatch match;
-  switch (attempt(*anywhere_, text, from, RegexScratch::kFreeSteps, scratch, match)) {
+  switch (attempt(*unanchored_, text, from, RegexScratch::kFreeSteps, scratch, match)) {
     case Attempt::match:
       return match;
     case Attempt::no_match:
@@ -126,23 +126,23 @@ std::optional<RegexMatch> Regex::find(std::string_view text, size_t from, RegexS
     case Attempt::out_of_steps:
       break;
   }
-  return find_slowly(text, from, scratch);
+  return find_by_position(text, from, scratch);
 }
 
 // Searches position by position. PCRE2 restarts its step count at every start position, so one search could
 // take kFreeSteps at each of them, and it does not report where it stopped. The limit grows by a constant
 // factor and each attempt is charged, so the charge is proportional to the actual cost.
-std::optional<RegexMatch> Regex::find_slowly(std::string_view text, size_t from,
-                                             RegexScratch& scratch) const {
+std::optional<RegexMatch> Regex::find_by_position(std::string_view text, size_t from,
+                                                  RegexScratch& scratch) const {
   for (size_t pos = from; pos <= text.size();) {
     uint32_t limit = RegexScratch::kFreeSteps;
     RegexMatch match;
-    Attempt result = attempt(*here_, text, pos, limit, scratch, match);
+    Attempt result = attempt(*anchored_, text, pos, limit, scratch, match);
     while (result == Attempt::out_of_steps) {
       limit *= kStepGrowth;
       scratch.num_steps_ += limit;
       if (scratch.num_steps_ > scratch.max_steps_ || limit > UINT32_MAX / kStepGrowth) refuse_text();
-      result = attempt(*here_, text, pos, limit, scratch, match);
+      result = attempt(*anchored_, text, pos, limit, scratch, match);
     }
     if (result == Attempt::match) return match;
     pos += pos < text.size() ? decode_utf8(text, pos).length : 1;

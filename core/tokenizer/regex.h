@@ -63,12 +63,12 @@ class Regex {
 
   Attempt attempt(const Code& code, std::string_view text, size_t from, uint32_t max_steps,
                   RegexScratch& scratch, RegexMatch& match) const;
-  std::optional<RegexMatch> find_slowly(std::string_view text, size_t from, RegexScratch& scratch) const;
+  std::optional<RegexMatch> find_by_position(std::string_view text, size_t from, RegexScratch& scratch) const;
   [[noreturn]] void refuse_text() const;
 
   std::string where_;
-  std::unique_ptr<Code> anywhere_;  // finds the next match
-  std::unique_ptr<Code> here_;      // matches at one position only
+  std::unique_ptr<Code> unanchored_;  // finds the next match
+  std::unique_ptr<Code> anchored_;    // matches at one position only
 };
 
 // Iterator over all matches in a text, in order and disjoint. It skips an empty match directly after another

@@ -4,7 +4,7 @@
 
 namespace quire {
 
-void SeamTable::add_token(std::string_view text) {
+void AdjacentPairs::add_token(std::string_view text) {
   uint32_t left = 0;
   for (size_t pos = 0; pos < text.size();) {
     const Utf8Char next = decode_utf8(text, pos);
@@ -14,7 +14,7 @@ void SeamTable::add_token(std::string_view text) {
   }
 }
 
-void SeamTable::insert(uint64_t key) {
+void AdjacentPairs::insert(uint64_t key) {
   uint64_t& place = pairs_[find_place(key)];
   if (place == key) return;
   place = key;

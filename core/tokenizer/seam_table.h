@@ -9,9 +9,9 @@ namespace quire {
 
 // The pairs of adjacent characters that occur in any token that merging can produce. No merge crosses any
 // other pair. Immutable once filled; then safe to use from any thread.
-class SeamTable {
+class AdjacentPairs {
  public:
-  SeamTable() : pairs_(kMinPlaces) {}
+  AdjacentPairs() : pairs_(kMinPlaces) {}
 
   // `text` is the text of a token, valid UTF-8.
   void add_token(std::string_view text);

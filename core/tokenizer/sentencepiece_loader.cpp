@@ -91,7 +91,7 @@ MergeTable merges_of(const SentencePieceFile& file, const Vocabulary& vocabulary
         std::lower_bound(scores.begin(), scores.end(), file.pieces[idx].score, std::greater<>());
     tokens.push_back({static_cast<TokenId>(idx), static_cast<uint32_t>(place - scores.begin())});
   }
-  return merge_all_cuts(vocabulary, tokens);
+  return find_all_merges(vocabulary, tokens);
 }
 
 std::unique_ptr<SubwordModel> make_bpe(const SentencePieceFile& file, const Vocabulary& vocabulary,
@@ -186,7 +186,7 @@ std::unique_ptr<const TokenizerParts> load_sentencepiece_parts(const TokenizerFi
   for (size_t idx = 0; idx < file.pieces.size(); ++idx) {
     const auto id = static_cast<TokenId>(idx);
     if (file.pieces[idx].type == PieceType::unknown) {
-      parts->vocabulary.show_as(id, file.unknown_surface);
+      parts->vocabulary.set_decoded_text(id, file.unknown_surface);
       if (!parts->unk_id) parts->unk_id = id;
     }
     if (file.pieces[idx].type != PieceType::user_defined) continue;

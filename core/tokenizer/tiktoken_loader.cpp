@@ -169,7 +169,7 @@ std::unique_ptr<const TokenizerParts> load_tiktoken_parts(const TokenizerFiles& 
   Bpe::Parts bpe;
   std::vector<RankedToken> tokens;
   for (const auto& entry : entries) tokens.push_back({entry.id, static_cast<uint32_t>(entry.id)});
-  bpe.merges = merge_all_cuts(parts->vocabulary, tokens);
+  bpe.merges = find_all_merges(parts->vocabulary, tokens);
   BpeSpeller::Options options;
   options.alphabet = BpeSpeller::Alphabet::bytes;
   bpe.speller = BpeSpeller(parts->vocabulary, std::move(options), where);

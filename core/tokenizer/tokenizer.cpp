@@ -17,11 +17,11 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
   Encoding(const TokenizerParts& parts, const SpecialRanges& special, size_t num_text_bytes)
       : parts_(parts),
         allowed_(special.ranges),
-        guards_markers_(special.guards_markers),
+        restrict_markers_(special.restrict_markers),
         scratch_(num_text_bytes) {}
 
   EncodeResult run(std::string_view text) {
-    parts_.raw_tokens.split(text, {allowed_, guards_markers_}, *this);
+    parts_.raw_tokens.split(text, {allowed_, restrict_markers_}, *this);
     return {std::move(ids_),
             {scratch_.bpe.num_steps + scratch_.unigram.num_steps, scratch_.regex.num_steps()}};
   }
@@ -56,7 +56,7 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
     }
     const std::vector<TextRange> allowed = allowed_in(range, segment.size(), moved);
     NormalizedSink sink(*this, is_inside(range, allowed_), offset == 0);
-    parts_.normalized_tokens.split(segment, {allowed, guards_markers_}, sink);
+    parts_.normalized_tokens.split(segment, {allowed, restrict_markers_}, sink);
   }
 
   // Returns the ranges of the segment that allow special tokens. Text that the normalizer changed is either
@@ -89,7 +89,7 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
 
   const TokenizerParts& parts_;
   gsl::span<const TextRange> allowed_;
-  bool guards_markers_;
+  bool restrict_markers_;
   EncodeScratch scratch_;
   bool allow_special_ = false;
   TokenIds ids_;

@@ -19,7 +19,7 @@ void add_matchers(const std::vector<AddedToken>& added, TokenizerParts& parts) {
       EncodeScratch scratch(token.text.size());
       const std::string normalized = parts.normalizer->normalize(token.text, scratch);
       parts.normalized_tokens.add(token, normalized);
-      parts.vocabulary.show_as(token.id, normalized);
+      parts.vocabulary.set_decoded_text(token.id, normalized);
     }
   }
 }

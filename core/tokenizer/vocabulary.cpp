@@ -29,8 +29,8 @@ Vocabulary::Vocabulary(const std::vector<Entry>& entries, const std::string& whe
   }
   texts_.resize(table_size);
   bytes_.resize(table_size);
-  shown_texts_.resize(table_size);
-  shown_bytes_.resize(table_size);
+  decoded_texts_.resize(table_size);
+  decoded_bytes_.resize(table_size);
   flags_.resize(table_size);
   for (const Entry& entry : entries) add(entry, where);
 }
@@ -49,18 +49,18 @@ void Vocabulary::add(const Entry& entry, const std::string& where) {
     flags_[idx] |= kSpelled;
     if (*spelled != entry.text) bytes_[idx] = store(*spelled);
   }
-  shown_texts_[idx] = texts_[idx];
-  shown_bytes_[idx] = bytes_[idx];
+  decoded_texts_[idx] = texts_[idx];
+  decoded_bytes_[idx] = bytes_[idx];
   if (!by_text_.insert(entry.id, [this](TokenId id) { return text(id); })) {
     throw Error(ErrorCode::format, "{}: the token \"{}\" appears twice", where, printable(entry.text));
   }
 }
 
-void Vocabulary::show_as(TokenId id, std::string_view text) {
+void Vocabulary::set_decoded_text(TokenId id, std::string_view text) {
   const auto idx = static_cast<size_t>(id);
-  shown_texts_[idx] = store(text);
+  decoded_texts_[idx] = store(text);
   const auto spelled = spelled_bytes(text);
-  shown_bytes_[idx] = spelled ? store(*spelled) : shown_texts_[idx];
+  decoded_bytes_[idx] = spelled ? store(*spelled) : decoded_texts_[idx];
 }
 
 Vocabulary::Slice Vocabulary::store(std::string_view text) {

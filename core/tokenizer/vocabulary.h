@@ -12,8 +12,8 @@
 
 namespace quire {
 
-// All tokens, immutable once loaded (mark_special and show_as are for loading); then safe to use from any
-// thread.
+// All tokens, immutable once loaded (mark_special and set_decoded_text are for loading); then safe to use
+// from any thread.
 class Vocabulary {
  public:
   struct Entry {
@@ -42,9 +42,13 @@ class Vocabulary {
 
   // Sets the text that the decoder uses. An added token that is matched in normalized text decodes to its
   // normalized form, every other token to itself.
-  void show_as(TokenId id, std::string_view text);
-  std::string_view shown_text(TokenId id) const { return shown_texts_[static_cast<size_t>(id)].of(arena_); }
-  std::string_view shown_bytes(TokenId id) const { return shown_bytes_[static_cast<size_t>(id)].of(arena_); }
+  void set_decoded_text(TokenId id, std::string_view text);
+  std::string_view decoded_text(TokenId id) const {
+    return decoded_texts_[static_cast<size_t>(id)].of(arena_);
+  }
+  std::string_view decoded_bytes(TokenId id) const {
+    return decoded_bytes_[static_cast<size_t>(id)].of(arena_);
+  }
 
   std::optional<TokenId> find(std::string_view text) const;
 
@@ -65,8 +69,8 @@ class Vocabulary {
   std::string arena_;
   std::vector<Slice> texts_;  // by id
   std::vector<Slice> bytes_;  // by id
-  std::vector<Slice> shown_texts_;
-  std::vector<Slice> shown_bytes_;
+  std::vector<Slice> decoded_texts_;
+  std::vector<Slice> decoded_bytes_;
   std::vector<uint8_t> flags_;
   IdTable by_text_;
 };

@@ -11,22 +11,22 @@ namespace quire::kernels {
 // Reads the number of barriers before it checks for an interruption. So an interruption that it misses
 // changes that number after it was read, and ends the wait.
 bool Communicator::meet() {
-  const uint32_t seen = meetings_.load(std::memory_order_acquire);
+  const uint32_t seen = barriers_passed_.load(std::memory_order_acquire);
   if (interrupted_.load(std::memory_order_acquire)) return false;
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == contexts.size()) {
     arrived_.store(0, std::memory_order_relaxed);
-    meetings_.fetch_add(1, std::memory_order_acq_rel);
-    meetings_.notify_all();
+    barriers_passed_.fetch_add(1, std::memory_order_acq_rel);
+    barriers_passed_.notify_all();
     return true;
   }
-  wait_until(meetings_, [seen](uint32_t now) { return now != seen; });
+  wait_until(barriers_passed_, [seen](uint32_t now) { return now != seen; });
   return !interrupted_.load(std::memory_order_acquire);
 }
 
 void Communicator::interrupt() {
   interrupted_.store(true, std::memory_order_release);
-  meetings_.fetch_add(1, std::memory_order_acq_rel);
-  meetings_.notify_all();
+  barriers_passed_.fetch_add(1, std::memory_order_acq_rel);
+  barriers_passed_.notify_all();
 }
 
 void Communicator::resume() {

@@ -88,7 +88,7 @@ void take_scratch(Context& context, const ContextSizes& sizes) {
   context.batch_memory = AlignedBuffer(meter, sizes.batch);
 }
 
-void deal_out_attention_scratch(Context& context, const AttentionSizes& sizes) {
+void assign_attention_scratch(Context& context, const AttentionSizes& sizes) {
   float* next = context.attention_memory.as<float>();
   const auto take = [&next](size_t floats) { return std::exchange(next, next + floats); };
   const auto take_state = [&] {
@@ -147,7 +147,7 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
     made->limits = *limits;
     const int32_t num_threads = device->pool.num_threads();
     take_scratch(*made, context_sizes(*limits, num_threads));
-    deal_out_attention_scratch(*made, attention_sizes(*limits, num_threads));
+    assign_attention_scratch(*made, attention_sizes(*limits, num_threads));
     *context = made.release();
     return Status::ok;
   });

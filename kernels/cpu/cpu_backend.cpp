@@ -7,9 +7,9 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "kernels/cpu/available_memory.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/device.h"
-#include "kernels/cpu/memory_room.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/interface/composite.h"
 #include "kernels/interface/host_memory.h"
@@ -167,7 +167,7 @@ constexpr Backend kBackend = {kBackendAbi, "cpu", num_devices, open_device, clos
 }  // namespace
 
 uint64_t free_memory(const Device& device) {
-  return device.meter.free_bytes(memory_room(memory_sources(), device.meter.use().held_bytes));
+  return device.meter.free_bytes(available_memory(memory_sources(), device.meter.use().held_bytes));
 }
 
 const Backend& cpu_backend() {

@@ -20,7 +20,7 @@ int32_t best_of(const float* scores, int32_t count) {
   return static_cast<int32_t>(std::max_element(scores, scores + count) - scores);
 }
 
-void soften(const float* logits, int32_t count, float* out) {
+void apply_softmax(const float* logits, int32_t count, float* out) {
   const float largest = logits[best_of(logits, count)];
   float sum = 0.0f;
   for (int32_t e = 0; e < count; ++e) sum += out[e] = std::exp(logits[e] - largest);
@@ -80,7 +80,7 @@ void score_experts(const RouteParams& params, const float* logits, float* scores
   const int32_t count = params.num_experts;
   switch (params.score) {
     case RouterScore::softmax:
-      return soften(logits, count, scores);
+      return apply_softmax(logits, count, scores);
     case RouterScore::sigmoid:
       for (int32_t e = 0; e < count; ++e) scores[e] = 1.0f / (1.0f + std::exp(-logits[e]));
       return;
@@ -89,12 +89,12 @@ void score_experts(const RouteParams& params, const float* logits, float* scores
   }
 }
 
-void weigh_chosen(const RouteParams& params, const int32_t* experts, float* weights) {
+void make_chosen_weights(const RouteParams& params, const int32_t* experts, float* weights) {
   const int32_t chosen = params.num_chosen;
   if (params.score == RouterScore::softmax_of_chosen) {
     float logits[kMaxExperts];
     std::copy_n(weights, chosen, logits);
-    soften(logits, chosen, weights);
+    apply_softmax(logits, chosen, weights);
   }
   float sum = 0.0f;
   for (int32_t i = 0; i < chosen; ++i) sum += weights[i];
@@ -118,7 +118,7 @@ void route_row(const RouteParams& params, const float* logits, int32_t* experts,
     choice[experts[i]] = kHidden;
   }
   for (int32_t i = 0; i < params.num_chosen; ++i) weights[i] = scores[experts[i]];
-  weigh_chosen(params, experts, weights);
+  make_chosen_weights(params, experts, weights);
 }
 
 void gather(const ExpertLinearParams& params, const int32_t* rows, int32_t count, int32_t columns,

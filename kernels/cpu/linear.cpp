@@ -222,7 +222,7 @@ class QuantUnits {
 // Sets up the prefetch of the next panels. While all tiles of a unit except the first find its panels in
 // cache, memory is idle. So each tile prefetches its share of the panels that follow, which usually belong to
 // the same thread.
-void bring_next(const QuantUnits::Place& at, const QuantRows& rows, QuantPanels& panels) {
+void prefetch_next_panels(const QuantUnits::Place& at, const QuantRows& rows, QuantPanels& panels) {
   const int32_t num_tiles = (rows.rows - at.row - 1) / rows.kernels->max_tile_rows + 1;
   if (num_tiles == 1 || rows.rows - at.row > kRowsOfUnit)
     return;  // otherwise these same panels are needed
@@ -243,7 +243,7 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
     for (int64_t u = first; u < last; ++u) {
       const QuantUnits::Place at = units.at(u);
       QuantPanels panels = panels_of(*at.part, at.panel, at.num_panels);
-      bring_next(at, rows, panels);
+      prefetch_next_panels(at, rows, panels);
       const auto next_words = ptrdiff_t{panels.next_lines} * rows.num_blocks * kLineWords;  // per tile
       const int32_t end = std::min(rows.rows, at.row + kRowsOfUnit);
       for (int32_t row = at.row; row < end;) {

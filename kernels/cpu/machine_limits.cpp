@@ -13,13 +13,13 @@ using Clock = std::chrono::steady_clock;
 
 // A measurement is the best of many short runs: on a shared machine some of them are undisturbed.
 constexpr auto kMeasuringTime = std::chrono::milliseconds(200);
-constexpr int kLeastRuns = 5;
+constexpr int kMinRuns = 5;
 
 template <typename Work>
 double best_seconds(const Work& work) {
   double best = 1e9;
   const auto end = Clock::now() + kMeasuringTime;
-  for (int run = 0; run < kLeastRuns || Clock::now() < end; ++run) {
+  for (int run = 0; run < kMinRuns || Clock::now() < end; ++run) {
     const auto start = Clock::now();
     work();
     const std::chrono::duration<double> seconds = Clock::now() - start;
@@ -31,8 +31,8 @@ double best_seconds(const Work& work) {
 // Pieces are as large as those of a matrix, and each thread gets the same ones in every pass. What fits into
 // the caches of its core stays there, as a thread's part of the weights does from step to step.
 constexpr size_t kPieceBytes = size_t{32} << 10;
-constexpr size_t kLeastBytes = size_t{1} << 20;
-constexpr size_t kMostBytes = size_t{512} << 20;  // larger than all caches
+constexpr size_t kMinBytes = size_t{1} << 20;
+constexpr size_t kMaxBytes = size_t{512} << 20;  // larger than all caches
 
 // Returns the number of passes that makes a run long compared with its distribution to the threads.
 int passes_of_run(size_t bytes) {
@@ -43,7 +43,7 @@ int passes_of_run(size_t bytes) {
 
 Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* bytes_per_second) {
   return guarded(device, "measuring reads", [&] {
-    const size_t pieces = std::clamp<uint64_t>(working_set_bytes, kLeastBytes, kMostBytes) / kPieceBytes;
+    const size_t pieces = std::clamp<uint64_t>(working_set_bytes, kMinBytes, kMaxBytes) / kPieceBytes;
     const AlignedBuffer buffer(device->meter, pieces * kPieceBytes);
     const auto* memory = buffer.as<uint8_t>();
     const int passes = passes_of_run(buffer.bytes());

@@ -81,11 +81,11 @@ void ThreadPool::worker_loop(int32_t thread) {
     wait_until(opened_, [seen](uint32_t now) { return now != seen; });
     seen = opened_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
-    take_part(thread);
+    run_all_lanes(thread);
   }
 }
 
-void ThreadPool::take_part(int32_t thread) {
+void ThreadPool::run_all_lanes(int32_t thread) {
   for (int32_t i = 0; i < num_threads_; ++i) {
     const int32_t done = work_in_lane(lanes_[static_cast<size_t>((thread + i) % num_threads_)], thread);
     if (done != 0) finish_pieces(done);
@@ -136,7 +136,7 @@ void ThreadPool::run(Operation operation) {
   const int64_t num_pieces = (operation.count - 1) / operation.piece + 1;
   if (num_pieces == 1) return operation.call(operation.work, 0, 0, operation.count);
   open(operation, num_pieces);
-  take_part(0);
+  run_all_lanes(0);
   wait_until(unfinished_, [](int32_t pieces) { return pieces == 0; });
 }
 

@@ -67,7 +67,7 @@ class ThreadPool {
 
   void run(Operation operation);
   void open(const Operation& operation, int64_t num_pieces);
-  void take_part(int32_t thread);
+  void run_all_lanes(int32_t thread);
   int32_t work_in_lane(Lane& lane, int32_t thread);
   void finish_pieces(int32_t num_pieces);
   void worker_loop(int32_t thread);

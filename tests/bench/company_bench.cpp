@@ -69,10 +69,10 @@ struct Steps {
 };
 
 // The jobs of one measurement.
-class Company {
+class JobSet {
  public:
-  Company(quire_runtime* runtime, quire_cache* cache, const Kind& kind, int32_t num_jobs,
-          const std::vector<OwnedConstraint>& constraints)
+  JobSet(quire_runtime* runtime, quire_cache* cache, const Kind& kind, int32_t num_jobs,
+         const std::vector<OwnedConstraint>& constraints)
       : cache_(cache), queue_(quire_queue_create(runtime, nullptr)), kind_(kind), constraints_(constraints) {
     jobs_.resize(static_cast<size_t>(num_jobs));
     last_.resize(jobs_.size());
@@ -213,7 +213,7 @@ void run(const Choice& choice) {
     double equal = 0.0;
     for (const Kind& kind : kinds) {
       const OwnedCache cache = open_cache(model.get(), kind.page_tokens, choice.num_jobs);
-      Company company(runtime.get(), cache.get(), kind, choice.num_jobs, constraints);
+      JobSet company(runtime.get(), cache.get(), kind, choice.num_jobs, constraints);
       const Steps steps = company.measure(choice.seconds);
       company.end();
       const double step = median(steps.gaps);

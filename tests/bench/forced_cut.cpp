@@ -16,7 +16,7 @@ namespace {
 
 using testing::file_text;
 using testing::Json;
-constexpr size_t kMostForced = 32;  // after one draw, as in the engine
+constexpr size_t kMaxForced = 32;  // after one draw, as in the engine
 
 struct Counts {
   size_t tokens = 0;  // of all texts, as split by the tokenizer
@@ -68,7 +68,7 @@ class Follower {
 
   void force(const std::map<size_t, TokenId>& cut, const std::string& text, Matcher& matcher) {
     TokenIds forced;
-    matcher.force(kMostForced, forced);
+    matcher.force(kMaxForced, forced);
     if (forced.empty()) return;
     bool is_otherwise = false;
     for (const TokenId token : forced) {

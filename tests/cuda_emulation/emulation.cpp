@@ -49,10 +49,10 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kMostThreads = 1024;  // threads of a block
-constexpr size_t kMostBlocks = 2;      // blocks of a cluster
+constexpr size_t kMaxBlocks = 2;       // blocks of a cluster
 constexpr int kNumBarriers = 16;
 
-alignas(1024) uint8_t shared_memory[kMostBlocks][kSharedBytes];
+alignas(1024) uint8_t shared_memory[kMaxBlocks][kSharedBytes];
 
 struct Fiber {
   void* stack_place = nullptr;
@@ -87,8 +87,8 @@ struct Block {
 // The running blocks. Only one cluster at a time in the process.
 struct Cluster {
   const std::function<void()>* kernel = nullptr;
-  std::vector<Fiber> fibers = std::vector<Fiber>(kMostBlocks * kMostThreads);
-  Block blocks[kMostBlocks];
+  std::vector<Fiber> fibers = std::vector<Fiber>(kMaxBlocks * kMostThreads);
+  Block blocks[kMaxBlocks];
   Barrier meeting;
   std::map<const void*, std::vector<Fiber*>> waiting;  // fibers that wait for a change at an address
   std::vector<std::function<void()>> late;             // outstanding work of the copy engine
@@ -143,7 +143,7 @@ void go_to(Fiber* next) {
 }
 
 // Prints where the threads of a block wait.
-void tell_waiting(const Block& block) {
+void print_waiting(const Block& block) {
   const auto tell = [](const char* where, size_t number, const Barrier& barrier) {
     if (!barrier.waiting.empty())
       std::fprintf(stderr, "  %zu threads at %s %zu\n", barrier.waiting.size(), where, number);
@@ -157,7 +157,7 @@ void tell_waiting(const Block& block) {
 [[noreturn]] void give_up(const char* what) {
   std::fprintf(stderr, "emulation: block %u %u %u: %s; %d of %d threads ended\n", blockIdx.x, blockIdx.y,
                blockIdx.z, what, cluster.num_ended(), cluster.all_threads());
-  for (int b = 0; b < cluster.num_blocks; ++b) tell_waiting(cluster.blocks[b]);
+  for (int b = 0; b < cluster.num_blocks; ++b) print_waiting(cluster.blocks[b]);
   for (const auto& [place, waiting] : cluster.waiting)
     if (!waiting.empty())
       std::fprintf(stderr, "  %zu threads for byte %td of shared memory, one of warp %d\n", waiting.size(),
@@ -166,7 +166,7 @@ void tell_waiting(const Block& block) {
 }
 
 // Runs some outstanding work of the copy engine; returns false if there is none.
-bool do_late_work() {
+bool run_late_work() {
   if (cluster.late.empty()) return false;
   std::swap(cluster.late[random_below(cluster.late.size())], cluster.late.back());
   const auto work = std::move(cluster.late.back());
@@ -203,10 +203,10 @@ Fiber* take_ready() {
 
 // Switches to the next ready thread; the current one has been queued or is waiting.
 void leave() {
-  if (random_below(cluster.lateness) == 0) do_late_work();
+  if (random_below(cluster.lateness) == 0) run_late_work();
   Fiber* next = take_ready();
   for (; next == nullptr; next = take_ready())
-    if (!do_late_work()) give_up("deadlock: every thread waits");
+    if (!run_late_work()) give_up("deadlock: every thread waits");
   go_to(next);
 }
 
@@ -290,7 +290,7 @@ void run_cluster() {
 void run_grid(const Place& place, const std::function<void()>& kernel) {
   const std::scoped_lock lock(cluster_mutex);
   if (cluster.stacks == nullptr) {
-    void* memory = mmap(nullptr, kMostBlocks * kMostThreads * kStackBytes, PROT_READ | PROT_WRITE,
+    void* memory = mmap(nullptr, kMaxBlocks * kMostThreads * kStackBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) std::abort();
     cluster.stacks = static_cast<uint8_t*>(memory);
@@ -326,11 +326,11 @@ void wait_for_change(const void* place) {
   cluster.waiting[place].push_back(cluster.current);
   leave();
 }
-void tell_change(const void* place) {
+void notify_change(const void* place) {
   if (const auto found = cluster.waiting.find(place); found != cluster.waiting.end())
     release_all(found->second);
 }
-void do_late(std::function<void()> work) {
+void run_later(std::function<void()> work) {
   cluster.late.push_back(std::move(work));
 }
 
@@ -341,7 +341,7 @@ Copies& own_copies() {
   return cluster.current->copies;
 }
 // The result is the same for all threads of a warp, which issue the same work.
-bool comes_early(uint32_t number) {
+bool executes_early(uint32_t number) {
   const Fiber& fiber = *cluster.current;
   const auto warp = static_cast<uint64_t>(fiber.number / 32 + 64 * fiber.block);
   return (mixed(first_seed() << 48 ^ warp << 32 ^ number) & 1) != 0;
@@ -351,18 +351,18 @@ int lane() {
   return cluster.current->number & 31;
 }
 
-void meet_block(int id, int threads) {
+void sync_block(int id, int threads) {
   Block& block = own_block();
   meet(block.barriers[id], threads != 0 ? threads : cluster.num_threads - block.num_ended);
 }
-void meet_cluster() {
+void sync_cluster() {
   meet(cluster.meeting, cluster.all_threads() - cluster.num_ended());
 }
-void meet_warpgroup() {
+void sync_warpgroup() {
   meet(own_block().warpgroups[static_cast<size_t>(cluster.current->number / 128)], 128);
 }
 
-const LaneWords* meet_warp(const LaneWords& mine) {
+const LaneWords* sync_warp(const LaneWords& mine) {
   Fiber& fiber = *cluster.current;
   Warp& warp = warp_of(fiber);
   LaneWords* words = warp.words[fiber.meetings++ & 1];

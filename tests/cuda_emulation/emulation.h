@@ -59,21 +59,21 @@ void issue(void (*kernel)(Parameters...), const Place& place, Arguments&&... arg
   });
 }
 
-// Lets other fibers run until the data at `place` has changed; tell_change reports a change.
+// Lets other fibers run until the data at `place` has changed; notify_change reports a change.
 void wait_for_change(const void* place);
-void tell_change(const void* place);
+void notify_change(const void* place);
 // Queues work of the copy engine, which is executed at some later time while threads wait.
-void do_late(std::function<void()> work);
+void run_later(std::function<void()> work);
 // Waits until `threads` threads of the block have reached barrier `id`; 0: all that have not ended.
-void meet_block(int id, int threads);
-void meet_cluster();
-void meet_warpgroup();
+void sync_block(int id, int threads);
+void sync_cluster();
+void sync_warpgroup();
 // Waits until all lanes of the warp have stored their words; returns the words of all lanes, valid until the
 // next but one call.
 struct LaneWords {
   uint64_t words[3];
 };
-const LaneWords* meet_warp(const LaneWords& mine);
+const LaneWords* sync_warp(const LaneWords& mine);
 int lane();
 
 // Asynchronous work of a thread that it has not waited for, in groups.
@@ -118,14 +118,14 @@ Copies& own_copies();
 
 // Returns true if the product or copy with this number is executed when it is issued, and false if only when
 // it is waited for.
-bool comes_early(uint32_t number);
+bool executes_early(uint32_t number);
 
 template <typename T>
 T from_lane(T value, int other) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   LaneWords mine = {};
   std::memcpy(mine.words, &value, sizeof(T));
-  const LaneWords* all = meet_warp(mine);
+  const LaneWords* all = sync_warp(mine);
   std::memcpy(&value, all[other & 31].words, sizeof(T));
   return value;
 }
@@ -145,10 +145,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Param
 }
 
 inline void __syncthreads() {
-  emulation::meet_block(0, 0);
+  emulation::sync_block(0, 0);
 }
 inline void __syncwarp(unsigned = ~0U) {
-  emulation::meet_warp({});
+  emulation::sync_warp({});
 }
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
@@ -165,7 +165,7 @@ T __shfl_up_sync(unsigned, T value, int delta) {
 }
 template <typename Join>
 uint32_t reduce_lanes(uint32_t value, Join join) {
-  const emulation::LaneWords* all = emulation::meet_warp({{value, 0, 0}});
+  const emulation::LaneWords* all = emulation::sync_warp({{value, 0, 0}});
   for (int l = 0; l < 32; ++l) value = join(value, static_cast<uint32_t>(all[l].words[0]));
   return value;
 }
@@ -180,7 +180,7 @@ inline uint32_t __reduce_min_sync(unsigned, uint32_t value) {
 }
 
 inline unsigned __ballot_sync(unsigned, bool value) {
-  const emulation::LaneWords* all = emulation::meet_warp({{value ? 1U : 0U, 0, 0}});
+  const emulation::LaneWords* all = emulation::sync_warp({{value ? 1U : 0U, 0, 0}});
   unsigned out = 0;
   for (int l = 0; l < 32; ++l) out |= static_cast<unsigned>(all[l].words[0]) << l;
   return out;

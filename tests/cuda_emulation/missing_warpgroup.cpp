@@ -11,7 +11,7 @@ cudaError_t setup_attention_warpgroup(bool* available) {
 bool warpgroup_fits(const AttentionParams&) {
   return false;
 }
-cudaError_t launch_attention_warpgroup(const AttentionParams&, const int32_t*, bool, const AttentionRoom&,
+cudaError_t launch_attention_warpgroup(const AttentionParams&, const int32_t*, bool, const SplitResources&,
                                        Launch) {
   return cudaErrorNotSupported;
 }

@@ -148,7 +148,7 @@ ErrorCode Simulation::must_refuse(const JobRequest& request) const {
     const int32_t slots = slots_of(request.prompt) + (is_guided ? slots_of(request.negative_prompt) : 0);
     if (slots > window.num_slots) return ErrorCode::too_large;
   }
-  if (pages > limits_.promised_pages()) return ErrorCode::too_large;
+  if (pages > limits_.guaranteed_pages()) return ErrorCode::too_large;
   for (const NamespaceOptions& space : cache_options_.namespaces) {
     const int32_t most = space.quota.max_pages;
     if (space.name == request.name_space && most > 0 && pages > most) return ErrorCode::too_large;
@@ -246,7 +246,7 @@ void Simulation::fork_from(SimulatedJob& parent) {
   }
   SimulatedJob& child =
       add_job(std::move(job), std::move(request),
-              Oracle::held_back(parent.held_text + fake_text(grown), parent.request.stop_strings),
+              Oracle::deferred(parent.held_text + fake_text(grown), parent.request.stop_strings),
               parent.num_said + static_cast<int32_t>(num_new));
   child.forked = true;
   child.never_fits = must_refuse(child.request) != ErrorCode::ok;
@@ -417,13 +417,13 @@ void Simulation::query() {
 }
 
 // Another user allocates device memory: caches release unused memory and keep the promised part.
-void Simulation::others_need_room() {
+void Simulation::allocate_for_others() {
   const uint64_t bytes = 10 * static_cast<uint64_t>(1 + int_below(20));
   attempt([&] { loop().reclaim("card:0", bytes); });
   std::optional<MemoryLease> lease;
   attempt([&] {
     others_.reserve(others_.size() + 1);
-    lease = engine_->cache->runtime()->lease_if_free({"card:0", bytes, "others"});
+    lease = engine_->cache->runtime()->try_lease_free({"card:0", bytes, "others"});
   });
   if (lease) others_.push_back(std::move(*lease));
 }

@@ -37,7 +37,7 @@ void FaultInjector::fail_step(ErrorCode code) {
 }
 
 // A failed step with one job is attributed to that job; with several jobs, to none until they are run alone.
-void FaultInjector::note_culprit(const Batch& batch, ErrorCode code) {
+void FaultInjector::record_culprit(const Batch& batch, ErrorCode code) {
   uint64_t culprit = 0;
   for (int32_t sequence = 0; sequence < batch.num_sequences(); ++sequence) {
     const uint64_t owner = owner_of_(batch, sequence);
@@ -50,9 +50,9 @@ void FaultInjector::note_culprit(const Batch& batch, ErrorCode code) {
 
 // Returns whether a sequence with the cursed token is still needed. Sequences of a step issued ahead that the
 // engine no longer needs have no effect.
-bool FaultInjector::is_cursed(const Batch& batch) const {
+bool FaultInjector::has_faulty_token(const Batch& batch) const {
   for (size_t t = 0; t < batch.token_ids.size(); ++t) {
-    if (batch.token_ids[t] == special_.curse && owner_of_(batch, batch.sequence_of_token[t]) != 0)
+    if (batch.token_ids[t] == special_.faulty_token && owner_of_(batch, batch.sequence_of_token[t]) != 0)
       return true;
   }
   return false;
@@ -65,13 +65,13 @@ void FaultInjector::before_step(const Batch& batch) {
     // A lost device stays lost, even if the step ended for another reason before the loss was reported.
     const bool lost_unseen = fails_logits_ == ErrorCode::device_lost;
     fails_logits_.reset();
-    if (is_cursed(batch)) code = special_.curse_code;
+    if (has_faulty_token(batch)) code = special_.faulty_token_code;
     if (step_fault_in_ > 0 && --step_fault_in_ == 0) {
       code = random_() % 2 == 0 ? ErrorCode::out_of_memory : ErrorCode::internal;
       ++num_struck_;
     }
     if (std::exchange(device_armed_, false) || lost_unseen) code = ErrorCode::device_lost;
-    if (code) note_culprit(batch, *code);
+    if (code) record_culprit(batch, *code);
   }
   if (!code) return;
   if (random_() % 3 != 0) fail_step(*code);
@@ -85,7 +85,7 @@ void FaultInjector::before_shard(const Batch& batch) {
   if (random_() % 50 == 0) code = ErrorCode::device_lost;
   {
     const AllocationFaultsOff off;
-    note_culprit(batch, code);
+    record_culprit(batch, code);
     ++num_shards_struck_;
   }
   fail_step(code);
@@ -106,8 +106,8 @@ void FaultInjector::change_logits(const Batch& batch, gsl::span<float> logits) {
   logits[row * width + random_() % width] = kSpoilt[random_() % kSpoilt.size()];
   const auto token = static_cast<size_t>(batch.logit_rows[row]);
   const int32_t sequence = batch.sequence_of_token[token];
-  record_.spoiled = owner_of_(batch, sequence);
-  record_.spoiled_first =
+  record_.non_finite_owner = owner_of_(batch, sequence);
+  record_.non_finite_is_first =
       row == 0 || batch.sequence_of_token[static_cast<size_t>(batch.logit_rows[row - 1])] != sequence;
   ++num_struck_;
 }

@@ -43,8 +43,8 @@ class FaultInjector {
     // Jobs that may end because of it: the job of a step that failed alone, and the job of the row.
     std::optional<uint64_t> culprit;
     ErrorCode code = ErrorCode::ok;
-    std::optional<uint64_t> spoiled;
-    bool spoiled_first = false;  // the row is the first of its sequence, before all draft tokens
+    std::optional<uint64_t> non_finite_owner;
+    bool non_finite_is_first = false;  // the row is the first of its sequence, before all draft tokens
   };
   const Record& record() const { return record_; }
   void clear_record() { record_ = {}; }
@@ -53,8 +53,8 @@ class FaultInjector {
 
  private:
   [[noreturn]] void fail_step(ErrorCode code);
-  bool is_cursed(const Batch& batch) const;
-  void note_culprit(const Batch& batch, ErrorCode code);
+  bool has_faulty_token(const Batch& batch) const;
+  void record_culprit(const Batch& batch, ErrorCode code);
 
   SpecialTokens special_;
   std::mt19937_64 random_;

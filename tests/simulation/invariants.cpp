@@ -64,10 +64,10 @@ void Simulation::judge(SimulatedJob& model, const JobResult& result) {
   // A row after a draft token only matters if the draft token was correct, and earlier tokens may have ended
   // the job.
   const FaultInjector::Record& faults = faults_->record();
-  const bool counts = faults.spoiled_first || model.request.kind == JobKind::score;
-  const bool spoiled = counts && faults.spoiled == model.request.tag;
+  const bool counts = faults.non_finite_is_first || model.request.kind == JobKind::score;
+  const bool non_finite_owner = counts && faults.non_finite_owner == model.request.tag;
   // If the message of one fault could not be allocated, another fault may be reported first.
-  if (spoiled && result.error != ErrorCode::numeric && failed_allocations_ == 0) {
+  if (non_finite_owner && result.error != ErrorCode::numeric && failed_allocations_ == 0) {
     violation("I5: a row that is not finite did not fail the job: " + describe(model));
   }
   if (result.reason == FinishReason::cancelled) {
@@ -96,7 +96,7 @@ void Simulation::judge_failure(SimulatedJob& model, const JobResult& result) {
   if (is_its_own && model.expected.may_fail_with(code)) return;
   const FaultInjector::Record& faults = faults_->record();
   if (faults.culprit == model.request.tag && faults.code == code) return;
-  if (faults.spoiled == model.request.tag && code == ErrorCode::numeric) return;
+  if (faults.non_finite_owner == model.request.tag && code == ErrorCode::numeric) return;
   // Forced tokens skip rows that are examined if the tokens are draft tokens.
   if (code == ErrorCode::numeric && model.had_candidates && model.request.constraint != nullptr) return;
   if (code == ErrorCode::out_of_memory && failed_allocations_ > 0) {
@@ -198,7 +198,7 @@ void Simulation::check_pages() {
     const PageId page{slot};
     if (kv.pool().is_free(page)) {
       engine_->executor->poison(page);
-      engine_->executor->mark(page) = kNobody;
+      engine_->executor->mark(page) = kNoSpace;
     }
     const auto tokens = kv.pool().tokens(page);
     if (!engine_->executor->holds(page, tokens))
@@ -233,11 +233,11 @@ void Simulation::check_followed_pages() {
 // The budget counts the memory of the cache beyond its smallest size, to the byte.
 void Simulation::check_room() {
   const int32_t num_pages = loop().kv().pool().num_pages();
-  if (num_pages < limits_.promised_pages() || num_pages > limits_.num_pages)
+  if (num_pages < limits_.guaranteed_pages() || num_pages > limits_.num_pages)
     violation(fmt::format("I4: the cache has {} pages", num_pages));
   uint64_t others = 0;
   for (const MemoryLease& lease : others_) others += lease.bytes();
-  const uint64_t grown = 10 * static_cast<uint64_t>(num_pages - limits_.promised_pages());
+  const uint64_t grown = 10 * static_cast<uint64_t>(num_pages - limits_.guaranteed_pages());
   const uint64_t leased = engine_->cache->runtime()->leased_bytes("card:0");
   if (leased != others + grown)
     violation(fmt::format("I4: {} bytes are leased, others have {} and the cache {}", leased, others, grown));

@@ -67,7 +67,7 @@ Expectation Oracle::expect(const JobRequest& request, std::string held_text, int
     return holds(request.prompt, token) || holds(request.negative_prompt, token);
   };
   if (names(special_.poison)) errors.push_back(ErrorCode::numeric);
-  if (names(special_.curse)) errors.push_back(special_.curse_code);
+  if (names(special_.faulty_token)) errors.push_back(special_.faulty_token_code);
   if (!errors.empty()) {
     fail(expected, errors);
   } else if (request.kind == JobKind::generate) {
@@ -121,8 +121,9 @@ void Oracle::generate(const JobRequest& request, int32_t num_said, Expectation& 
     if (take(request, stops, sampled, expected)) return;
     if (matcher != nullptr) matcher->accept(sampled.token);
     // The next step computes this token, together with the tokens forced after it.
-    if (sampled.token == special_.poison || sampled.token == special_.curse) {
-      const ErrorCode code = sampled.token == special_.poison ? ErrorCode::numeric : special_.curse_code;
+    if (sampled.token == special_.poison || sampled.token == special_.faulty_token) {
+      const ErrorCode code =
+          sampled.token == special_.poison ? ErrorCode::numeric : special_.faulty_token_code;
       if (ends_by_force(request, stops, matcher.get(), expected))
         expected.errors.push_back(code);
       else
@@ -182,7 +183,7 @@ bool Oracle::take(const JobRequest& request, const TokenIds& stops, const Sample
   return expected.reason != FinishReason::unfinished;
 }
 
-std::string Oracle::held_back(const std::string& text, const std::vector<std::string>& stops) {
+std::string Oracle::deferred(const std::string& text, const std::vector<std::string>& stops) {
   size_t longest = 0;
   for (const std::string& stop : stops) {
     for (size_t size = std::min(stop.size() - 1, text.size()); size > longest; --size) {

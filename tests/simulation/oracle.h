@@ -11,10 +11,10 @@ namespace quire::testing {
 
 // Tokens that cause faults; -1: none.
 struct SpecialTokens {
-  TokenId poison = -1;  // a sequence with this token has NaN in every later row
-  TokenId curse = -1;   // the device fails whenever it computes this token
-  TokenId broken = -1;  // decoding this token to text throws
-  ErrorCode curse_code = ErrorCode::out_of_memory;
+  TokenId poison = -1;        // a sequence with this token has NaN in every later row
+  TokenId faulty_token = -1;  // the device fails whenever it computes this token
+  TokenId broken = -1;        // decoding this token to text throws
+  ErrorCode faulty_token_code = ErrorCode::out_of_memory;
 };
 
 // Expected end of a job that is not disturbed.
@@ -39,7 +39,7 @@ class Oracle {
   // already accepted.
   Expectation expect(const JobRequest& request, std::string held_text = {}, int32_t num_said = 0);
   // Returns the end of `text` that may begin a stop string.
-  static std::string held_back(const std::string& text, const std::vector<std::string>& stops);
+  static std::string deferred(const std::string& text, const std::vector<std::string>& stops);
   // Returns the log-probabilities of the prompt.
   std::vector<float> scores(const TokenIds& prompt) const;
 

@@ -328,7 +328,7 @@ class ResidencySimulation {
   std::mt19937_64 random_;
   Counts& counts_;
   SimulatedClock clock_;
-  HeldThreads threads_;
+  DeferredThreads threads_;
   std::shared_ptr<Runtime> runtime_;
   std::vector<Model> models_;
   // Weights of removed models: a residency that is moving needs them until its thread has run.

@@ -42,8 +42,8 @@ void SimulationStats::add(const SimulationStats& more) {
 }
 
 Simulation::Simulation(uint64_t seed, Mixture mixture) : seed_(seed), random_(seed) {
-  choose_world();
-  choose_habits(mixture);
+  choose_setup();
+  choose_action_weights(mixture);
   make_engine();
 }
 
@@ -60,7 +60,7 @@ void Simulation::choose_windows() {
   }
 }
 
-void Simulation::choose_world() {
+void Simulation::choose_setup() {
   num_shards_ = chance(2) ? 1 : 2 + int_below(2);
   guided_one_in_ = chance(2) ? 8 : 2;
   limits_.makes_draws = chance(2);
@@ -108,9 +108,9 @@ void Simulation::choose_world() {
   }
   SpecialTokens special;
   if (chance(3)) special.poison = kFirstSpecial;
-  if (chance(3)) special.curse = kFirstSpecial + 1;
+  if (chance(3)) special.faulty_token = kFirstSpecial + 1;
   if (chance(3)) special.broken = kFirstSpecial + 2;
-  special.curse_code = chance(2) ? ErrorCode::out_of_memory : ErrorCode::internal;
+  special.faulty_token_code = chance(2) ? ErrorCode::out_of_memory : ErrorCode::internal;
   allocations_fail_ = chance(3);
   oracle_ = std::make_unique<Oracle>(kVocab, kMaxSeqLen, end_tokens_, special);
   faults_ = std::make_unique<FaultInjector>(
@@ -119,7 +119,7 @@ void Simulation::choose_world() {
 
 // Each seed does some actions more often than others and some never: errors hidden by a mixture of all
 // actions show in a mixture of few.
-void Simulation::choose_habits(Mixture mixture) {
+void Simulation::choose_action_weights(Mixture mixture) {
   const std::pair<uint32_t, Action> base[] = {
       {90, &Simulation::submit},       {10, &Simulation::submit_many},
       {15, &Simulation::fork},         {15, &Simulation::rewind},
@@ -129,14 +129,14 @@ void Simulation::choose_habits(Mixture mixture) {
       {40, &Simulation::drain_some},   {20, &Simulation::pass_time},
       {10, &Simulation::arm_fault},    {10, &Simulation::fail_allocation_of_step},
       {10, &Simulation::pin},          {10, &Simulation::query},
-      {60, &Simulation::propose},      {10, &Simulation::others_need_room},
+      {60, &Simulation::propose},      {10, &Simulation::allocate_for_others},
       {10, &Simulation::others_leave},
   };
   constexpr uint32_t kFactors[] = {0, 1, 3, 9};
   uint32_t total = 0;
   const auto add = [&](uint32_t weight, Action action) {
     total += weight;
-    habits_.emplace_back(total, action);
+    action_weights_.emplace_back(total, action);
   };
   for (const auto& [weight, action] : base) add(weight * kFactors[below(4)], action);
   add(300, &Simulation::submit);
@@ -164,7 +164,7 @@ void Simulation::make_engine() {
   options.log = Log(LogLevel::warning, [this](LogLevel, std::string_view line) { note_warning(line); });
   options.runtime = FakeEngine::make_runtime(options);
   others_.clear();
-  num_pages_seen_ = limits_.promised_pages();
+  num_pages_seen_ = limits_.guaranteed_pages();
   options.runtime->set_memory_budget("card:0", 10 * static_cast<uint64_t>(limits_.num_pages));
   engine_ = std::make_unique<FakeEngine>(options);
   engine_->codec->broken_token = oracle_->special().broken;
@@ -222,9 +222,9 @@ void Simulation::begin_event() {
 
 void Simulation::event() {
   begin_event();
-  const uint32_t kind = below(habits_.back().first);
-  const auto habit =
-      std::find_if(habits_.begin(), habits_.end(), [&](const auto& entry) { return kind < entry.first; });
+  const uint32_t kind = below(action_weights_.back().first);
+  const auto habit = std::find_if(action_weights_.begin(), action_weights_.end(),
+                                  [&](const auto& entry) { return kind < entry.first; });
   (this->*habit->second)();
   check_all();
   forget_ended();
@@ -239,7 +239,7 @@ void Simulation::end_engine() {
   stats_.pages_restored += stats.prefixes.pages_restored;
   stats_.accepted += stats.draft_tokens_accepted;
   stats_.followed += static_cast<uint64_t>(engine_->executor->num_followed());
-  stats_.in_vain += static_cast<uint64_t>(engine_->executor->num_in_vain());
+  stats_.in_vain += static_cast<uint64_t>(engine_->executor->num_discarded());
   stats_.masked += static_cast<uint64_t>(engine_->executor->num_rows_masked());
   if (stats.engine_error != engine_ended_) violation("the engine does not report how it ended");
   if (stats.pages.referenced != 0) violation("pages are referenced after the end of the engine");
@@ -260,7 +260,7 @@ void Simulation::end_engine() {
   request.max_new_tokens = 1;
   // A job that could never fit is rejected for that reason, whether the engine has ended or not.
   const ExecutorLimits limits = engine_->executor->limits();
-  if (int64_t{limits.promised_pages()} * limits.page_tokens >= 2)
+  if (int64_t{limits.guaranteed_pages()} * limits.page_tokens >= 2)
     fails("submit", [&] { engine_->cache->submit(request); });
   fails("query_prefix", [&] { engine_->cache->query_prefix({1, 2}, "", Duration{0}); });
   fails("pin_prefix", [&] { engine_->cache->pin_prefix({1, 2}, "", Duration{0}, Duration{0}); });

@@ -106,9 +106,9 @@ class Simulation {
   Duration millis_below(uint32_t limit) { return std::chrono::milliseconds(below(limit)); }
 
   // simulation.cpp: setup and course.
-  void choose_world();
+  void choose_setup();
   void choose_windows();
-  void choose_habits(Mixture mixture);
+  void choose_action_weights(Mixture mixture);
   void make_engine();
   void end_engine();
   void begin_event();
@@ -136,7 +136,7 @@ class Simulation {
   void pass_time();
   void arm_fault();
   void fail_allocation_of_step();
-  void others_need_room();
+  void allocate_for_others();
   void others_leave();
   void pin();
   void query();
@@ -198,7 +198,7 @@ class Simulation {
   EngineOptions cache_options_;
   TokenIds end_tokens_;
   std::vector<TokenIds> prefixes_;
-  std::vector<std::pair<uint32_t, Action>> habits_;  // with cumulative weights
+  std::vector<std::pair<uint32_t, Action>> action_weights_;  // with cumulative weights
   bool allocations_fail_ = false;
 
   std::unique_ptr<Oracle> oracle_;

@@ -13,7 +13,7 @@ inline constexpr int32_t kMaxSeqLen = 72;
 inline constexpr const char* kOtherSpace = "b";  // the namespace besides the unnamed one
 
 // Namespace that wrote a page.
-inline constexpr int8_t kNobody = -1;
+inline constexpr int8_t kNoSpace = -1;
 inline constexpr int8_t kFirstSpace = 0;
 inline constexpr int8_t kSecondSpace = 1;
 

@@ -27,7 +27,7 @@ void take(CWorld& w, quire_event* event) {
 
 // Runtime.
 
-void tell_runtime(CWorld& w, const Calls& call) {
+void read_runtime(CWorld& w, const Calls& call) {
   call(quire_runtime_num_devices, w.runtime);
   call(quire_runtime_device_name, w.runtime, 0, nullptr, 0);
   call(quire_runtime_device_description, w.runtime, 0, nullptr, 0);
@@ -264,7 +264,7 @@ void logits(CWorld& w, const Calls& call) {
 void take_stats(CWorld& w, const Calls& call) {
   const OwnedStats made(call(quire_cache_stats, w.cache));
 }
-void tell_stats(CWorld& w, const Calls& call) {
+void read_stats(CWorld& w, const Calls& call) {
   for (auto* get :
        {quire_stats_page_tokens,    quire_stats_pages_total,        quire_stats_pages_free,
         quire_stats_pages_cached,   quire_stats_pages_referenced,   quire_stats_pages_pinned,
@@ -396,7 +396,7 @@ void free_queue(CWorld& w, const Calls& call) {
 
 // Event; its texts are borrowed, so they are not read here.
 
-void tell_event(CWorld& w, const Calls& call) {
+void read_event(CWorld& w, const Calls& call) {
   for (auto* get : {quire_event_type, quire_event_finish_reason, quire_event_error_code}) call(get, w.event);
   for (auto* get : {quire_event_job_id, quire_event_progress_done, quire_event_progress_total})
     call(get, w.event);
@@ -530,7 +530,7 @@ void diagnose(CWorld&, const Calls& call) {
 
 const std::vector<CEntryPoint>& c_entry_points() {
   static const std::vector<CEntryPoint> entries = {
-      {"tell runtime", 0, tell_runtime},
+      {"tell runtime", 0, read_runtime},
       {"create runtime", 0, create_runtime},
       {"free runtime", kFrees | kOwnRoots, free_runtime},
       {"set runtime options", 0, set_runtime_options},
@@ -553,7 +553,7 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"score", 0, score},
       {"logits", 0, logits},
       {"take stats", 0, take_stats},
-      {"tell stats", 0, tell_stats},
+      {"tell stats", 0, read_stats},
       {"split stats", 0, split_stats},
       {"free stats", kFrees, free_stats},
       {"set request", 0, set_request},
@@ -589,7 +589,7 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"tell queue", 0, tell_queue},
       {"close queue", kCloses, close_queue},
       {"free queue", kFrees | kCloses, free_queue},
-      {"tell event", 0, tell_event},
+      {"tell event", 0, read_event},
       {"free event", kFrees, free_event},
       {"trigger", kCancels, trigger},
       {"free cancel", kFrees, free_cancel},

@@ -52,11 +52,11 @@ TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens
 
 FakeExecutor::FakeExecutor(const ExecutorLimits& limits, int32_t num_shards)
     : limits_(limits),
-      num_pages_(limits.promised_pages()),
+      num_pages_(limits.guaranteed_pages()),
       slots_(make_slots(limits.num_pages, num_shards)),
       marks_(static_cast<size_t>(limits.num_pages), int8_t{-1}),
       logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)),
-      amiss_(static_cast<size_t>(limits.max_logit_rows)) {
+      wrong_reads_(static_cast<size_t>(limits.max_logit_rows)) {
   for (const WindowGroup& group : limits.windows)
     window_slots_.push_back(make_slots(group.num_slots, num_shards));
 }
@@ -229,7 +229,7 @@ void FakeExecutor::compute(const Batch& batch) {
     if (before_break) before_break();
     if (!breaks_->is_due(!limits_.follows)) continue;
     ++num_breaks_taken_;
-    breaks_->take_break();
+    breaks_->pause_or_cancel();
   }
   check(batch);
   copy_pages(batch);
@@ -271,7 +271,7 @@ void FakeExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
   for (const kernels::SampleRow& drawn : draws.rows) {
     require(drawn.logit_row > last_row && drawn.logit_row < num_rows_, "rows to draw from");
     last_row = drawn.logit_row;
-    if (runs_ahead_) num_bad_reads_ += amiss_[static_cast<size_t>(last_row)];
+    if (runs_ahead_) num_bad_reads_ += wrong_reads_[static_cast<size_t>(last_row)];
     num_rows_masked_ += drawn.mask != nullptr ? 1 : 0;
     const auto row = gsl::span<float>(logits_).subspan(
         static_cast<size_t>(last_row) * static_cast<size_t>(limits_.vocab_size),
@@ -289,7 +289,7 @@ void FakeExecutor::read_back(const Batch& batch, size_t token) {
   read_back_.clear();
   for (int32_t position = shallow ? end - 1 : 0; position < end; ++position) {
     const Slot& held = slot(batch, sequence, position);
-    if (held.position != position) ++num_reads_amiss_;
+    if (held.position != position) ++num_wrong_reads_;
     read_back_.push_back(held.token ^ (held.position == position ? 0 : 0x40000000));
   }
 }
@@ -343,10 +343,10 @@ void FakeExecutor::write_page(PageId page, gsl::span<const std::byte> bytes) {
 }
 
 void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out) {
-  num_reads_amiss_ = 0;
+  num_wrong_reads_ = 0;
   read_back(batch, static_cast<size_t>(batch.logit_rows[static_cast<size_t>(row_idx)]));
-  amiss_[static_cast<size_t>(row_idx)] = num_reads_amiss_;
-  if (!runs_ahead_) num_bad_reads_ += num_reads_amiss_;
+  wrong_reads_[static_cast<size_t>(row_idx)] = num_wrong_reads_;
+  if (!runs_ahead_) num_bad_reads_ += num_wrong_reads_;
   fake_logits(read_back_, out);
   if (std::find(read_back_.begin(), read_back_.end(), nan_token) != read_back_.end() && nan_token >= 0) {
     std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());

@@ -83,7 +83,7 @@ class FakeExecutor final : public Executor {
   // Numbers of steps that were issued ahead and used, and of those that were discarded.
   bool runs_ahead() const { return runs_ahead_; }  // valid in before_step: this step was issued ahead
   int64_t num_followed() const { return num_followed_; }
-  int64_t num_in_vain() const { return num_in_vain_; }
+  int64_t num_discarded() const { return num_in_vain_; }
   // Numbers of rows that were drawn from, and of those in passes that were issued ahead.
   int64_t num_rows_drawn() const { return num_rows_drawn_; }
   int64_t num_rows_followed() const { return num_rows_followed_; }
@@ -126,8 +126,8 @@ class FakeExecutor final : public Executor {
   std::vector<Slots> window_slots_;  // of each group
   std::vector<int8_t> marks_;        // of each page
   std::vector<float> logits_;
-  std::vector<int64_t> amiss_;  // by row: reads that found another position
-  int64_t num_reads_amiss_ = 0;
+  std::vector<int64_t> wrong_reads_;  // by row: reads that found another position
+  int64_t num_wrong_reads_ = 0;
   std::vector<kernels::SampleOutcome> outcomes_;
   std::vector<float> hidden_;  // of all rows of the last batch that requested them
   std::vector<TokenId> read_back_;

@@ -17,7 +17,7 @@
 
 namespace quire::testing {
 
-class HeldThreads final : public ThreadFactory {
+class DeferredThreads final : public ThreadFactory {
  public:
   std::unique_ptr<Thread> start(const std::string& name, std::function<void()> body) const override {
     if (refuses) throw Error(ErrorCode::out_of_memory, "the thread {} could not be started", name);
@@ -69,10 +69,10 @@ class FakeEvictableWeights final : public EvictableWeights {
     std::vector<MemoryLease> leases;
     for (const auto& [device, bytes] : weights_->bytes) {
       const uint64_t here = weights_->has_rest ? weights_->rest : 0;
-      MemoryRequest wish{device, bytes - here, "the weights of " + weights_->name};
-      wish.may_leave = true;
-      wish.beside = &rests_;
-      leases.push_back(runtime_->lease_memory(wish));
+      MemoryRequest memory_request{device, bytes - here, "the weights of " + weights_->name};
+      memory_request.is_evictable = true;
+      memory_request.beside = &rests_;
+      leases.push_back(runtime_->lease_memory(memory_request));
     }
     if (const auto meanwhile = std::exchange(weights_->while_loading, nullptr)) meanwhile();
     const ErrorCode failure = std::exchange(weights_->failure, ErrorCode::ok);
@@ -93,7 +93,7 @@ class FakeEvictableWeights final : public EvictableWeights {
     weights_->is_there = false;
     leases_.clear();
   }
-  uint64_t rest_on(std::string_view device) const override {
+  uint64_t remaining_bytes_on(std::string_view device) const override {
     return weights_->has_rest && bytes_on(device) > 0 ? weights_->rest : 0;
   }
   const std::string& name() const override { return weights_->name; }

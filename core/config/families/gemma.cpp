@@ -24,7 +24,7 @@ void cap(ModelReader& reader, double attention, double head) {
 }
 
 // Sets norms before and after each block.
-void sandwich(ModelReader& reader) {
+void add_pre_and_post_norms(ModelReader& reader) {
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     layer.attention_post_norm = reader.layer_norm(i, "post_attention_layernorm");
     layer.feed_forward_norm = reader.layer_norm(i, "pre_feedforward_layernorm");
@@ -36,7 +36,7 @@ void gemma2(ModelReader& reader) {
   scale_embedding(reader);
   scale_attention(reader);
   cap(reader, 50.0, 30.0);
-  sandwich(reader);
+  add_pre_and_post_norms(reader);
 }
 
 void vault_gemma(ModelReader& reader) {
@@ -59,7 +59,7 @@ void gemma3(ModelReader& reader) {
   scale_embedding(reader);
   scale_attention(reader);
   cap(reader, 0.0, 0.0);
-  sandwich(reader);
+  add_pre_and_post_norms(reader);
   ropes_by_layer(reader);
   reader.each_layer(
       [&](LayerSpec& layer, int32_t i) { reader.norm_heads(layer, i, kernels::QkNorm::each_head); });

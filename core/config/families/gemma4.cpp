@@ -105,7 +105,7 @@ void gemma3n(ModelReader& reader) {
     layer.laurel = laurel_part(reader, i);
     layer.streams = streams_part(reader, i, streams);
   });
-  share_keys(reader);
+  share_kv(reader);
   add_layer_inputs(reader);
 }
 
@@ -171,7 +171,7 @@ void gemma4(ModelReader& reader) {
     layer.output_scale = {reader.key(i, "layer_scalar"), 1};
     if (reader.flag("enable_moe_block")) add_experts(reader, layer, i);
   });
-  share_keys(reader);
+  share_kv(reader);
   add_layer_inputs(reader);
 }
 
@@ -200,7 +200,7 @@ constexpr ArchitectureSpec gemma4_row() {
 
 }  // namespace
 
-void share_keys(ModelReader& reader) {
+void share_kv(ModelReader& reader) {
   const int32_t num_shared = reader.int_or("num_kv_shared_layers", 0, 0, 1024);
   const int32_t first = reader.num_layers() - num_shared;
   reader.each_layer([&](LayerSpec& layer, int32_t i) {

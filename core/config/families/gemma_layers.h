@@ -7,7 +7,7 @@ namespace quire::families {
 
 // KV sharing: the last num_kv_shared_layers layers read the keys and values of the last layer of the same
 // type before them.
-void share_keys(ModelReader& reader);
+void share_kv(ModelReader& reader);
 // Adds per-layer embeddings, which enter at the end of each layer.
 void add_layer_inputs(ModelReader& reader);
 

@@ -51,7 +51,7 @@ struct JobUsage {
   Duration time_queued{0};      // submit to first step
   Duration time_prefill{0};     // first step to first token
   Duration time_generating{0};  // first token to end
-  Duration time_resting{0};     // part of these during which the job was paused or waited for its reader
+  Duration time_paused{0};      // part of these during which the job was paused or waited for its reader
 };
 
 // Change of one whole page of a cache, or (cleared) of all.

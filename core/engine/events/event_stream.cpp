@@ -61,7 +61,7 @@ bool EventStream::push(Event&& event, EventBatch* batch) {
       events_.push_back(std::move(event));
     }
     if (options_.policy == SlowReaderPolicy::pause) {
-      holds_back_ = events_.size() >= static_cast<size_t>(options_.max_unread);
+      is_throttled_ = events_.size() >= static_cast<size_t>(options_.max_unread);
     }
     condition_.notify_all();
   }
@@ -128,8 +128,8 @@ void EventStream::wait_until_ready(const Wait& wait, const Ready& ready) const {
 }
 
 bool EventStream::caught_up() {
-  if (!holds_back_ || events_.size() >= static_cast<size_t>(options_.max_unread)) return false;
-  holds_back_ = false;
+  if (!is_throttled_ || events_.size() >= static_cast<size_t>(options_.max_unread)) return false;
+  is_throttled_ = false;
   return true;
 }
 
@@ -188,7 +188,7 @@ void EventStream::abandon() noexcept {
   abandoned_ = true;
   events_.clear();
   terminal_.reset();
-  holds_back_ = false;
+  is_throttled_ = false;
   condition_.notify_all();
 }
 

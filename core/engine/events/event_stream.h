@@ -58,7 +58,7 @@ class EventStream : public std::enable_shared_from_this<EventStream> {
   // Adds the terminal event. Drops all but the first.
   void finish(Event&& terminal, EventBatch* batch = nullptr) noexcept;
   // True if the policy is to pause the job and the reader is slow.
-  bool holds_back() const { return holds_back_.load(std::memory_order_relaxed); }
+  bool is_throttled() const { return is_throttled_.load(std::memory_order_relaxed); }
 
   // See Job::drain.
   WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);
@@ -90,7 +90,7 @@ class EventStream : public std::enable_shared_from_this<EventStream> {
   bool finished_ QUIRE_GUARDED_BY(mutex_) = false;
   bool drained_ QUIRE_GUARDED_BY(mutex_) = false;
   bool abandoned_ QUIRE_GUARDED_BY(mutex_) = false;
-  std::atomic<bool> holds_back_{false};
+  std::atomic<bool> is_throttled_{false};
 
   // Guarded by the mutex of the queue.
   std::shared_ptr<EventStream> next_ready_;

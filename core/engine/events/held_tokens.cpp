@@ -53,7 +53,7 @@ FoundText HeldTokens::push(const SampledToken& token, bool with_log_probs, Event
     settle(with_log_probs, out);
   } else if (*matcher_.matched() < num_stops_) {
     found.stop = matcher_.matched();
-    let_out(tokens_.size(), num_passed(), with_log_probs, out);
+    release_tokens(tokens_.size(), num_passed(), with_log_probs, out);
   } else {
     const size_t first = token_at(num_passed(), tokens_.size());
     found.num_banned_tokens = static_cast<int32_t>(tokens_.size() - first);
@@ -73,10 +73,10 @@ void HeldTokens::finish(bool with_log_probs, Event& out) {
   text_ += piece_;
   if (!matcher_.push(piece_, passed_)) matcher_.finish(passed_);
   num_passed_bytes_ += passed_.size();
-  let_out(tokens_.size(), num_passed(), with_log_probs, out);
+  release_tokens(tokens_.size(), num_passed(), with_log_probs, out);
 }
 
-void HeldTokens::take_back(int32_t num_tokens) {
+void HeldTokens::retract(int32_t num_tokens) {
   const size_t num_kept = tokens_.size() - static_cast<size_t>(num_tokens);
   const size_t text_before = tokens_.front().text_begin;
   text_.resize(tokens_[num_kept].text_begin);
@@ -91,7 +91,7 @@ void HeldTokens::take_back(int32_t num_tokens) {
   }
 }
 
-void HeldTokens::let_out(size_t num_tokens, size_t num_bytes, bool with_log_probs, Event& out) {
+void HeldTokens::release_tokens(size_t num_tokens, size_t num_bytes, bool with_log_probs, Event& out) {
   for (size_t i = 0; i < num_tokens; ++i) {
     SampledToken& sampled = tokens_[i].sampled;
     out.token_ids.push_back(sampled.token);
@@ -127,7 +127,7 @@ void HeldTokens::settle(bool with_log_probs, Event& out) {
   const size_t num_settled = this->num_settled();
   if (num_settled == 0) return;
   const size_t num_bytes = text_end(num_settled - 1);
-  let_out(num_settled, num_bytes, with_log_probs, out);
+  release_tokens(num_settled, num_bytes, with_log_probs, out);
   for (size_t i = 0; i < num_settled; ++i) {
     read(tokens_[i].sampled.token, *settled_stream_);
     settled_matcher_.push(piece_, passed_);

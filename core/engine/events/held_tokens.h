@@ -42,7 +42,7 @@ class HeldTokens {
   // Releases everything. No token may be pushed afterwards.
   void finish(bool with_log_probs, Event& out);
   // Removes the newest tokens, at most size() of them.
-  void take_back(int32_t num_tokens);
+  void retract(int32_t num_tokens);
   // Returns a copy for a fork, in which the held text comes before its own tokens.
   HeldTokens forked() const;
 
@@ -60,7 +60,7 @@ class HeldTokens {
   size_t num_settled() const;
   size_t num_passed() const { return num_passed_bytes_ - num_settled_bytes_; }
   void read(TokenId token, TextStream& stream);
-  void let_out(size_t num_tokens, size_t num_bytes, bool with_log_probs, Event& out);
+  void release_tokens(size_t num_tokens, size_t num_bytes, bool with_log_probs, Event& out);
   void settle(bool with_log_probs, Event& out);
 
   size_t num_stops_;

@@ -36,7 +36,7 @@ void TextOutput::read_as(const ResponseParser& reader) {
 
 FoundText TextOutput::push(const SampledToken& token, bool with_log_probs) {
   with_log_probs_ = with_log_probs;
-  if (now_.held || now_.reader) said_.push_back(token);
+  if (now_.held || now_.reader) pushed_tokens_.push_back(token);
   const FoundText found = push_text(token, with_log_probs);
   read_text();
   return found;
@@ -51,9 +51,9 @@ FoundText TextOutput::push_text(const SampledToken& token, bool with_log_probs) 
   return {now_.matcher.matched(), 0};
 }
 
-void TextOutput::take_back(int32_t num_tokens) {
-  now_.held->take_back(num_tokens);
-  said_.resize(said_.size() - static_cast<size_t>(num_tokens));
+void TextOutput::retract(int32_t num_tokens) {
+  now_.held->retract(num_tokens);
+  pushed_tokens_.resize(pushed_tokens_.size() - static_cast<size_t>(num_tokens));
 }
 
 void TextOutput::push_silent(const SampledToken& token, bool with_log_probs) {
@@ -126,7 +126,7 @@ TextOutput TextOutput::rewound(gsl::span<const TokenId> tokens) const {
     const bool taken = i < num_taken_;
     bool with_log_probs = !taken && !pending_.log_probs.empty();
     if (now_.held || now_.reader) {
-      again = said_[i];
+      again = pushed_tokens_[i];
       with_log_probs = with_log_probs_;
     } else if (with_log_probs) {
       again.log_prob = pending_.log_probs[i - num_taken_];

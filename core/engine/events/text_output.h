@@ -32,7 +32,7 @@ class TextOutput {
   // take_back next.
   FoundText push(const SampledToken& token, bool with_log_probs);
   // Removes the newest tokens: FoundText::num_banned_tokens of them.
-  void take_back(int32_t num_tokens);
+  void retract(int32_t num_tokens);
   // Adds a token that ends the job and has no text.
   void push_silent(const SampledToken& token, bool with_log_probs);
   // Releases what was held back. No token may be pushed afterwards.
@@ -88,8 +88,9 @@ class TextOutput {
   Stages first_;  // state before the first token
   Stages now_;
   std::deque<ResponseEvent> parts_;  // output of the response parser
-  std::vector<SampledToken> said_;   // with banned texts or a response parser: all tokens, for a rewind
-  bool with_log_probs_ = false;      // as in the last push
+  std::vector<SampledToken>
+      pushed_tokens_;            // with banned texts or a response parser: all tokens, for a rewind
+  bool with_log_probs_ = false;  // as in the last push
   std::string piece_;
   Event pending_;
   size_t num_taken_ = 0;  // tokens

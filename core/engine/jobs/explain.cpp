@@ -57,8 +57,8 @@ std::string times(const JobResult& result) {
                         in_seconds(result.time_generating), tokens_per_second(result));
   }
   if (result.preemptions > 0) line += fmt::format(", preempted {} times", result.preemptions);
-  if (result.time_resting > Duration{0}) {
-    line += fmt::format(", paused for {:.3f} s", in_seconds(result.time_resting));
+  if (result.time_paused > Duration{0}) {
+    line += fmt::format(", paused for {:.3f} s", in_seconds(result.time_paused));
   }
   return line;
 }
@@ -112,7 +112,7 @@ std::string explain(const JobView& job) {
       return explain_running(job, "generating");
     case JobState::paused:
       return fmt::format("{}{}; {}", job.reader_behind ? "paused until its events are read" : "paused",
-                         job.gave_room ? ", preempted" : "", times(job.result));
+                         job.was_preempted ? ", preempted" : "", times(job.result));
     case JobState::finished:
       return explain_end(job.result);
   }

@@ -13,7 +13,7 @@ struct JobView {
   JobResult result;
   int32_t computed_tokens = 0;
   int32_t batch_jobs = 0;  // jobs in the batch of the last step, this one included
-  bool gave_room = false;
+  bool was_preempted = false;
   bool reader_behind = false;  // backpressure: the job waits until its events are read
   WaitReason wait;
   WaitReason wait_in_front;  // reason why the job wait.in_front waits

@@ -47,8 +47,8 @@ struct JobProgress {
   std::atomic<int32_t> draft_tokens{0};
   std::atomic<int32_t> accepted_draft_tokens{0};
   std::atomic<int32_t> preemptions{0};
-  std::atomic<bool> gave_room{false};  // true from a preemption until the job is admitted again
-  std::atomic<int32_t> batch_jobs{0};  // jobs in the batch of its last step, itself included
+  std::atomic<bool> was_preempted{false};  // true from a preemption until the job is admitted again
+  std::atomic<int32_t> batch_jobs{0};      // jobs in the batch of its last step, itself included
 };
 
 // Labels by which a reader of many jobs distinguishes them.

@@ -94,11 +94,11 @@ void JobQueue::request_cancel() noexcept {
   signal_->notify();
 }
 
-void JobQueue::take(Inbox& inbox) {
-  inbox.cancels = cancels_.exchange(false);
+void JobQueue::take(QueuedWork& queued_work) {
+  queued_work.cancels = cancels_.exchange(false);
   const MutexLock lock(mutex_);
-  inbox.jobs.swap(jobs_);
-  inbox.tasks.swap(tasks_);
+  queued_work.jobs.swap(jobs_);
+  queued_work.tasks.swap(tasks_);
 }
 
 void JobQueue::left_queue(const std::string& name_space) noexcept {

@@ -28,7 +28,7 @@ class EngineTask {
   virtual void refuse(ErrorCode code, std::string_view message, std::string_view parameter) noexcept = 0;
 };
 
-struct Inbox {
+struct QueuedWork {
   std::vector<std::unique_ptr<JobRecord>> jobs;
   std::vector<std::unique_ptr<EngineTask>> tasks;
   bool cancels = false;  // at least one job was cancelled
@@ -54,7 +54,7 @@ class JobQueue {
   void request_cancel() noexcept;
 
   // Takes everything since the last call. The vectors of `inbox` must be empty; their capacity is reused.
-  void take(Inbox& inbox);
+  void take(QueuedWork& queued_work);
   // Called when a job leaves the queue for the first time, or ends in it.
   void left_queue(const std::string& name_space) noexcept;
   void forget(JobId job) noexcept;

@@ -84,22 +84,22 @@ struct JobRecord {
   TimePoint queue_deadline = TimePoint::max();
   TimePoint first_token_deadline = TimePoint::max();
   TimePoint total_deadline = TimePoint::max();
-  int32_t name_space = -1;  // index in Namespaces
-  int32_t book_place = -1;  // index in MetricsStore
+  int32_t name_space = -1;     // index in Namespaces
+  int32_t metrics_index = -1;  // index in MetricsStore
   int32_t admitted_priority = 0;
   int32_t overtaken = 0;
   WaitReason wait_reason;  // copy of the reason in the channel
   bool paused = false;
   bool suspect = false;
-  bool prefix_came_back = false;  // stored prefix pages were already looked up
+  bool prefix_looked_up = false;  // stored prefix pages were already looked up
 
   // Progress.
   std::optional<TimePoint> started;
   std::optional<TimePoint> first_token;
   TimePoint last_token;
-  std::optional<TimePoint> resting_since;  // since the job was paused or its reader became too slow
-  bool announced = false;                  // EventKind::started was sent
-  bool ended = false;                      // its terminal event is sent by the next sweep
+  std::optional<TimePoint> paused_since;  // since the job was paused or its reader became too slow
+  bool announced = false;                 // EventKind::started was sent
+  bool ended = false;                     // its terminal event is sent by the next sweep
   JobResult result;
   JobStep step;
 
@@ -134,7 +134,7 @@ struct JobRecord {
   bool holds_pages() const { return lane.sequence.has_value(); }
   bool wants_log_probs() const { return request.want_log_probs || request.num_top_log_probs > 0; }
   // True if the job is neither paused nor held back by a slow reader.
-  bool runnable() const { return !paused && !channel->stream->holds_back(); }
+  bool runnable() const { return !paused && !channel->stream->is_throttled(); }
   // Returns the earliest deadline that can still be missed.
   TimePoint deadline() const {
     TimePoint earliest = total_deadline;

@@ -266,10 +266,10 @@ void check_fit(const JobSize& size, const std::string& name_space, const Request
   };
   const int32_t needed =
       sum([&](int32_t length) { return pages_of_whole_job(length, limits.executor.page_tokens); });
-  if (needed > limits.executor.promised_pages()) {
+  if (needed > limits.executor.guaranteed_pages()) {
     throw Error(ErrorCode::too_large,
                 "prompt and max_new_tokens may need {} pages of {} tokens, but the cache has {}", needed,
-                limits.executor.page_tokens, limits.executor.promised_pages());
+                limits.executor.page_tokens, limits.executor.guaranteed_pages());
   }
   for (const WindowGroup& group : limits.executor.windows) {
     const int32_t slots = sum([&](int32_t length) {

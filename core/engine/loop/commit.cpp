@@ -138,7 +138,7 @@ void Commit::count_lane(const PlannedLane& planned) noexcept {
   JobRecord& job = *lane.job;
   const bool prefills =
       !job.first_token || planned.num_tokens > 1 + lane.num_candidates + job.lane.num_forced;
-  jobs_.metrics_store().count(job.book_place, [&](JobCounts& of) {
+  jobs_.metrics_store().count(job.metrics_index, [&](JobCounts& of) {
     if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(planned.num_tokens);
     if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(planned.num_found_tokens);
   });
@@ -160,7 +160,7 @@ void Commit::count_draws(JobRecord& job) noexcept {
   JobProgress& progress = job.channel->progress;
   progress.draft_tokens = job.result.draft_tokens;
   progress.accepted_draft_tokens = job.result.accepted_draft_tokens;
-  jobs_.metrics_store().count(job.book_place, [&](JobCounts& of) {
+  jobs_.metrics_store().count(job.metrics_index, [&](JobCounts& of) {
     of.new_tokens += static_cast<uint64_t>(job.step.drawn.size());
     of.draft_tokens += static_cast<uint64_t>(num_candidates);
     of.draft_tokens_accepted += static_cast<uint64_t>(num_accepted);
@@ -172,13 +172,13 @@ void Commit::measure_token(JobRecord& job) noexcept {
   MetricsStore& metrics_store = jobs_.metrics_store();
   if (job.first_token) {
     const double seconds = in_seconds(now - job.last_token);
-    metrics_store.observe(job.book_place,
+    metrics_store.observe(job.metrics_index,
                           [&](JobHistograms& of) { of.time_between_tokens.observe(seconds); });
   } else {
     job.first_token = now;
     job.channel->progress.first_token = now;
     const double seconds = in_seconds(now - job.submitted);
-    metrics_store.observe(job.book_place,
+    metrics_store.observe(job.metrics_index,
                           [&](JobHistograms& of) { of.time_to_first_token.observe(seconds); });
     jobs_.measure_reuse(job);
   }

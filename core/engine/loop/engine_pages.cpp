@@ -4,8 +4,8 @@ namespace quire {
 namespace {
 
 struct PageSeams {
-  PageShelf* shelf = nullptr;
-  PageRoom* room = nullptr;
+  PageOffloadTier* offload_tier = nullptr;
+  PageMemorySource* room = nullptr;
   PageListener* listener = nullptr;
 };
 
@@ -16,7 +16,7 @@ KvCacheOptions kv_options(const ExecutorLimits& limits, const EngineOptions& opt
   kv.max_pages_per_sequence = limits.max_pages_per_sequence;
   kv.max_sequences = limits.max_sequences;
   kv.windows = limits.windows;
-  kv.shelf = seams.shelf;
+  kv.offload_tier = seams.offload_tier;
   kv.room = seams.room;
   kv.listener = seams.listener;
   return kv;
@@ -37,13 +37,13 @@ EnginePages::EnginePages(Runtime& runtime, const EngineParts& parts, const Engin
       elastic_(elastic_pages(runtime, parts, options)),
       kv_(kv_options(parts.executor->limits(), options, {prefixes_.get(), elastic_.get(), &followers_})) {}
 
-void EnginePages::file_prefixes(const std::function<bool()>& stops) noexcept {
-  kv_.shelve_all(stops);
-  prefixes_->file_all(stops);
+void EnginePages::write_prefix_files(const std::function<bool()>& stops) noexcept {
+  kv_.offload_all(stops);
+  prefixes_->write_all_files(stops);
 }
 
-bool EnginePages::give_idle(TimePoint now) noexcept {
-  return elastic_ != nullptr && elastic_->give_idle(kv_, now);
+bool EnginePages::free_idle_pages(TimePoint now) noexcept {
+  return elastic_ != nullptr && elastic_->free_idle_pages(kv_, now);
 }
 
 uint64_t EnginePages::give(std::string_view device, uint64_t bytes) {

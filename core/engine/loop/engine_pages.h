@@ -26,19 +26,19 @@ class EnginePages {
   const KvCache& kv() const { return kv_; }
 
   // True if evicted pages are stored and can be restored.
-  bool keeps_prefixes() const { return prefixes_ != nullptr; }
+  bool stores_prefixes() const { return prefixes_ != nullptr; }
   // Restores the stored pages of a prefix.
-  void bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
-    kv_.bring_back(domain, tokens);
+  void reload_prefix(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
+    kv_.reload_prefix(domain, tokens);
   }
-  bool files_prefixes() const { return prefixes_ != nullptr && prefixes_->has_files(); }
+  bool has_prefix_files() const { return prefixes_ != nullptr && prefixes_->has_files(); }
   // Writes pages to files for later engines, until `stops` returns true.
-  void file_prefixes(const std::function<bool()>& stops) noexcept;
+  void write_prefix_files(const std::function<bool()>& stops) noexcept;
 
   // The following functions must be called between two steps.
   bool is_elastic() const { return elastic_ != nullptr; }
   // Frees pages that were unused for the idle time. Returns true if there were any.
-  bool give_idle(TimePoint now) noexcept;
+  bool free_idle_pages(TimePoint now) noexcept;
   // Frees up to `bytes` bytes of unused pages of a device. Returns the number of bytes freed.
   uint64_t give(std::string_view device, uint64_t bytes);
   // Returns when to call give_idle next; max(): never.

@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 // Do not wait longer than this for the running step; another cache may free memory sooner.
-constexpr Duration kLongestGiving = std::chrono::seconds(2);
+constexpr Duration kMaxReclaimWait = std::chrono::seconds(2);
 constexpr const char* kClosedMessage = "the cache was closed";
 
 class PostedTask : public EngineTask {
@@ -130,18 +130,18 @@ void EngineThread::run_thread() {
 StepOutcome EngineThread::run_once() {
   StepOutcome outcome = StepOutcome::idle;
   contain(
-      "no memory for the engine to continue", [&] { outcome = take_in_and_step(); },
+      "no memory for the engine to continue", [&] { outcome = accept_and_step(); },
       [&](ErrorCode code, std::string_view what) { fault(code, what); });
   return outcome;
 }
 
-StepOutcome EngineThread::take_in_and_step() {
-  queue_.take(inbox_);
-  loop_.jobs().take_in(inbox_);
+StepOutcome EngineThread::accept_and_step() {
+  queue_.take(queued_work_);
+  loop_.jobs().take_in(queued_work_);
   const ErrorCode shut = queue_.shut_code();
   if (shut == ErrorCode::ok) return loop_.run_once();
   loop_.jobs().end_all(shut, queue_.shut_message());
-  if (shut == ErrorCode::closed) loop_.jobs().file_prefixes(options_.close_timeout / 2);
+  if (shut == ErrorCode::closed) loop_.jobs().write_prefix_files(options_.close_timeout / 2);
   loop_.rest();
   return StepOutcome::idle;
 }
@@ -161,7 +161,7 @@ void EngineThread::run_watchdog() {
   const auto stops = [this]() QUIRE_NO_THREAD_ANALYSIS { return !end_.watching; };
   while (!runtime_->clock().wait_until(life_condition_, lock.native(), runtime_->clock().now() + period,
                                        stops)) {
-    const int64_t started = loop_.pace().watch().started_ns();
+    const int64_t started = loop_.step_timing().watch().started_ns();
     const int64_t now = runtime_->clock().now().time_since_epoch().count();
     if (started == 0 || now - started < options_.watchdog_timeout.count()) continue;
     lock.native().unlock();
@@ -169,7 +169,7 @@ void EngineThread::run_watchdog() {
     runtime_->log()(LogLevel::error, "{}", message);
     queue_.shut(ErrorCode::device_lost, message);
     queue_.end_all_jobs(ErrorCode::device_lost, message);
-    loop_.pace().device_turn().withdraw();
+    loop_.step_timing().device_turn().withdraw();
     lock.native().lock();
     return;
   }
@@ -199,7 +199,7 @@ uint64_t EngineThread::reclaim(std::string_view device, uint64_t bytes) noexcept
       [&] {
         given = call<uint64_t>(
             [this, of = std::string(device), bytes](LiveJobs&) { return loop_.reclaim(of, bytes); },
-            Wait{kLongestGiving, nullptr});
+            Wait{kMaxReclaimWait, nullptr});
       },
       [](ErrorCode, std::string_view) {});  // the engine is closed or busy
   return given;
@@ -213,7 +213,7 @@ bool EngineThread::wait_stopped() noexcept {
   MutexLock lock(mutex_);
   const auto stopped = [this]() QUIRE_NO_THREAD_ANALYSIS { return end_.life != Life::running; };
   const Duration longest =
-      end_.gives_up ? Duration{0} : options_.close_timeout;  // already waited for in close(wait)
+      end_.abandons_thread ? Duration{0} : options_.close_timeout;  // already waited for in close(wait)
   return steady_clock().wait_until(life_condition_, lock.native(), steady_clock().now() + longest, stopped);
 }
 
@@ -249,7 +249,7 @@ WaitEnd EngineThread::close(const Wait& wait) {
           end_.life == Life::running && !wait.cancelled() && longest == options_.close_timeout;
       if (end_.life == Life::running && !may_hang)
         return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
-      if (may_hang) end_.gives_up = true;
+      if (may_hang) end_.abandons_thread = true;
     }
   }
   close();
@@ -275,7 +275,7 @@ void EngineThread::close() noexcept {
   if (!stopped) {
     runtime_->log()(LogLevel::error, "the device hangs: the engine thread is abandoned");
     queue_.end_all_jobs(ErrorCode::closed, kClosedMessage);
-    loop_.pace().device_turn().withdraw();
+    loop_.step_timing().device_turn().withdraw();
     threads.engine->detach();  // joining would wait forever; the thread owns what it uses
     threads.engine = nullptr;
   }

@@ -50,7 +50,7 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
   int32_t max_seq_len() const { return max_seq_len_; }
   CacheStats stats() const;
   CacheMetrics metrics() const;
-  FastestSteps fastest_steps() const { return loop_.pace().watch().fastest(); }
+  FastestSteps fastest_steps() const { return loop_.step_timing().watch().fastest(); }
   StepLoop& loop() { return loop_; }  // for tests without a thread
 
   // Runs `action` between two steps and returns its result. Throws its exceptions, ErrorCode::timeout, or
@@ -75,11 +75,11 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
     bool watching = false;
     bool closing = false;
     bool closed = false;
-    bool gives_up = false;  // no longer waits for a device that hangs
+    bool abandons_thread = false;  // no longer waits for a device that hangs
     Threads threads;
   };
 
-  StepOutcome take_in_and_step();
+  StepOutcome accept_and_step();
   void run_thread();
   void run_watchdog();
   void fault(ErrorCode code, std::string_view message) noexcept;
@@ -94,7 +94,7 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
   const int32_t max_seq_len_;
   JobQueue queue_;
   StepLoop loop_;
-  Inbox inbox_;
+  QueuedWork queued_work_;
   std::atomic<bool> stop_requested_{false};
 
   mutable Mutex mutex_;

@@ -13,7 +13,7 @@ namespace {
 
 int32_t max_pinned_pages(const EngineContext& context) {
   const int32_t pages = context.options.max_pinned_pages;
-  return pages > 0 ? pages : context.executor.promised_pages() / 4;
+  return pages > 0 ? pages : context.executor.guaranteed_pages() / 4;
 }
 
 }  // namespace
@@ -31,25 +31,25 @@ LiveJobs::LiveJobs(const EngineContext& context)
 
 LiveJobs::~LiveJobs() = default;
 
-void LiveJobs::take_in(Inbox& inbox) {
+void LiveJobs::take_in(QueuedWork& queued_work) {
   now_ = context_.runtime.clock().now();
-  if (!inbox.jobs.empty() || !inbox.tasks.empty()) note_change();
-  for (auto& job : inbox.jobs) accept(std::move(job));
-  inbox.jobs.clear();
-  for (auto& task : inbox.tasks) {
+  if (!queued_work.jobs.empty() || !queued_work.tasks.empty()) note_change();
+  for (auto& job : queued_work.jobs) accept(std::move(job));
+  queued_work.jobs.clear();
+  for (auto& task : queued_work.tasks) {
     contain(
         "no memory", [&] { task->run(*this); },
         [&](ErrorCode code, std::string_view message, std::string_view parameter) {
           task->refuse(code, message, parameter);
         });
   }
-  inbox.tasks.clear();
-  if (inbox.cancels) end_cancelled();
+  queued_work.tasks.clear();
+  if (queued_work.cancels) end_cancelled();
   sweep();
   pending_wakeups_.flush();
 }
 
-void LiveJobs::look_at_clock() noexcept {
+void LiveJobs::read_clock() noexcept {
   now_ = context_.runtime.clock().now();
   end_late();
   pending_wakeups_.flush();
@@ -60,11 +60,11 @@ void LiveJobs::accept(std::unique_ptr<JobRecord> job) noexcept {
   JobRecord& accepted = *job;
   try {
     waiting_.reserve(waiting_.size() + 1);
-    accepted.book_place = metrics_store_.place_of(accepted.request.name_space);
+    accepted.metrics_index = metrics_store_.place_of(accepted.request.name_space);
     accepted.name_space = namespaces_.enter(accepted.request.name_space);
-    metrics_store_.submitted(accepted.book_place);
+    metrics_store_.submitted(accepted.metrics_index);
   } catch (...) {
-    metrics_store_.submitted(accepted.book_place);
+    metrics_store_.submitted(accepted.metrics_index);
     fail(accepted, ErrorCode::out_of_memory, "no memory to accept the job");
     announce_end(accepted);
     return;
@@ -132,8 +132,8 @@ void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
   if (!job.started) result.time_queued = end_time - job.submitted;
   if (job.started) result.time_prefill = job.first_token.value_or(end_time) - *job.started;
   if (job.first_token) result.time_generating = end_time - *job.first_token;
-  note_rest(job, false, end_time);
-  metrics_store_.count(job.book_place, [&](JobCounts& of) {
+  track_pauses(job, false, end_time);
+  metrics_store_.count(job.metrics_index, [&](JobCounts& of) {
     --(ran ? of.running_jobs : of.queued_jobs);
     ++of.finished_jobs;
     if (reason == FinishReason::failed) ++of.failed_jobs;
@@ -178,7 +178,7 @@ void LiveJobs::sweep() noexcept {
 void LiveJobs::measure_reuse(const JobRecord& job) noexcept {
   if (!job.request.reuse_prefix) return;
   const double share = static_cast<double>(job.result.cached_tokens) / job.lane.num_prompt_tokens;
-  metrics_store_.observe(job.book_place, [&](JobHistograms& of) { of.cached_share.observe(share); });
+  metrics_store_.observe(job.metrics_index, [&](JobHistograms& of) { of.cached_share.observe(share); });
 }
 
 void LiveJobs::fail_each(ErrorCode code, std::string_view message) noexcept {
@@ -251,7 +251,7 @@ void LiveJobs::retract_banned(JobRecord& job, int32_t num_tokens) {
                 Exclusions::kMaxTakenBack)
         .at("banned_texts");
   }
-  job.text.take_back(num_tokens);
+  job.text.retract(num_tokens);
   drop_tokens(job, place);
 }
 
@@ -366,9 +366,9 @@ void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
 
 void LiveJobs::begin(JobRecord& job) noexcept {
   job.channel->state = job.first_token ? JobState::generating : JobState::prefill;
-  job.channel->progress.gave_room = false;
+  job.channel->progress.was_preempted = false;
   namespaces_.change_running(job.name_space, 1);
-  metrics_store_.count(job.book_place, [](JobCounts& of) {
+  metrics_store_.count(job.metrics_index, [](JobCounts& of) {
     --of.queued_jobs;
     ++of.running_jobs;
   });
@@ -377,7 +377,7 @@ void LiveJobs::begin(JobRecord& job) noexcept {
   job.channel->progress.started = now_;
   job.result.time_queued = now_ - job.submitted;
   const double seconds = in_seconds(job.result.time_queued);
-  metrics_store_.observe(job.book_place, [&](JobHistograms& of) { of.time_queued.observe(seconds); });
+  metrics_store_.observe(job.metrics_index, [&](JobHistograms& of) { of.time_queued.observe(seconds); });
   context_.queue.left_queue(job.request.name_space);
 }
 
@@ -414,32 +414,32 @@ void LiveJobs::publish_stats() noexcept {
   metrics_store_.clear_pages();
   stats.pages.pinned = pins_.count_pages();
   for (const auto& job : running_) {
-    if (job->holds_pages()) metrics_store_.add_pages(job->book_place, num_pages(*job), 0);
+    if (job->holds_pages()) metrics_store_.add_pages(job->metrics_index, num_pages(*job), 0);
   }
   metrics_store_.publish();
 }
 
 // Looks up each waiting job only once. If its restored pages are evicted again before it starts, they are
 // recomputed.
-void LiveJobs::bring_prefixes_back() {
-  if (!context_.pages.keeps_prefixes()) return;
+void LiveJobs::reload_prefixes() {
+  if (!context_.pages.stores_prefixes()) return;
   const auto num_places = static_cast<size_t>(context_.policy.max_running_lanes - num_running_lanes());
   for (size_t i = 0; i < std::min(num_places, waiting_.size()); ++i) {
     JobRecord& job = *waiting_[i];
-    if (!job.request.reuse_prefix || std::exchange(job.prefix_came_back, true)) continue;
-    const auto bring_back = [&](const Lane& of) {
-      context_.pages.bring_back({job.request.name_space, of.adapter_generation}, of.tokens);
+    if (!job.request.reuse_prefix || std::exchange(job.prefix_looked_up, true)) continue;
+    const auto reload_prefix = [&](const Lane& of) {
+      context_.pages.reload_prefix({job.request.name_space, of.adapter_generation}, of.tokens);
     };
     contain(
-        "no memory", [&] { job.for_each_lane(bring_back); },
+        "no memory", [&] { job.for_each_lane(reload_prefix); },
         [](ErrorCode, std::string_view) {});  // the prefix is computed instead
   }
 }
 
-void LiveJobs::file_prefixes(Duration longest) noexcept {
-  if (!context_.pages.files_prefixes() || std::exchange(prefixes_filed_, true)) return;
+void LiveJobs::write_prefix_files(Duration longest) noexcept {
+  if (!context_.pages.has_prefix_files() || std::exchange(prefixes_filed_, true)) return;
   const TimePoint end = deadline_after(context_.runtime.clock().now(), longest);
-  context_.pages.file_prefixes([&] { return context_.runtime.clock().now() >= end; });
+  context_.pages.write_prefix_files([&] { return context_.runtime.clock().now() >= end; });
   publish_stats();
 }
 
@@ -449,17 +449,17 @@ void LiveJobs::preempt(JobRecord& job) {
       std::find_if(running_.begin(), running_.end(), [&](const auto& entry) { return entry.get() == &job; });
   waiting_.reserve(waiting_.size() + 1);
   drop_pages(job);
-  job.prefix_came_back = false;
+  job.prefix_looked_up = false;
   job.drop_candidates();
   waiting_.push_back(std::move(*place));
   running_.erase(place);
   job.channel->progress.preemptions = ++job.result.preemptions;
-  metrics_store_.count(job.book_place, [](JobCounts& of) {
+  metrics_store_.count(job.metrics_index, [](JobCounts& of) {
     --of.running_jobs;
     ++of.queued_jobs;
     ++of.preemptions;
   });
-  job.channel->progress.gave_room = true;
+  job.channel->progress.was_preempted = true;
   if (!job.paused) job.channel->state = JobState::queued;
 }
 
@@ -494,11 +494,11 @@ void LiveJobs::move_admitted() noexcept {
 }
 
 // Counts the time in which a running job takes part in no step.
-void note_rest(JobRecord& job, bool rests, TimePoint now) noexcept {
-  if (rests && !job.resting_since) job.resting_since = now;
-  if (rests || !job.resting_since) return;
-  job.result.time_resting += now - *job.resting_since;
-  job.resting_since.reset();
+void track_pauses(JobRecord& job, bool rests, TimePoint now) noexcept {
+  if (rests && !job.paused_since) job.paused_since = now;
+  if (rests || !job.paused_since) return;
+  job.result.time_paused += now - *job.paused_since;
+  job.paused_since.reset();
 }
 
 }  // namespace quire

@@ -40,9 +40,9 @@ class LiveJobs {
   ~LiveJobs();
 
   // Takes over new jobs and tasks from the queue. Errors of single jobs or tasks do not throw.
-  void take_in(Inbox& inbox);
+  void take_in(QueuedWork& queued_work);
   // Reads the clock, and ends jobs that missed a deadline and pins that expired. Called before a step.
-  void look_at_clock() noexcept;
+  void read_clock() noexcept;
   // Announces and removes jobs that have ended, and publishes statistics. Called after a step.
   void sweep() noexcept;
   void end_all(ErrorCode code, std::string_view message) noexcept;
@@ -68,9 +68,9 @@ class LiveJobs {
   void note_change() noexcept { ++num_changes_; }
 
   // Restores evicted prefix pages of the jobs that may start next. Called before planning.
-  void bring_prefixes_back();
+  void reload_prefixes();
   // Writes prefix pages to files for later engines, for at most `longest`. Called at close.
-  void file_prefixes(Duration longest) noexcept;
+  void write_prefix_files(Duration longest) noexcept;
 
   // Frees the pages of a running job and puts it back into the queue. Carries out a decision of a plan, like
   // the next two.
@@ -139,6 +139,6 @@ class LiveJobs {
 };
 
 // Counts the time in which a running job takes part in no step.
-void note_rest(JobRecord& job, bool rests, TimePoint now) noexcept;
+void track_pauses(JobRecord& job, bool rests, TimePoint now) noexcept;
 
 }  // namespace quire

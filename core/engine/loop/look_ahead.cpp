@@ -20,7 +20,7 @@ bool LookAhead::resume(StepPlan& plan) {
   for (size_t i = 0, end = 0; i < lanes_.size(); i = end) {
     end = i + 1;
     while (end < lanes_.size() && lanes_[end].job == lanes_[i].job) ++end;
-    if (!stands(i, end)) {
+    if (!is_as_issued(i, end)) {
       jobs_.note_change();
       continue;
     }
@@ -30,7 +30,7 @@ bool LookAhead::resume(StepPlan& plan) {
   return !plan.empty();
 }
 
-bool LookAhead::stands(size_t first, size_t end) const {
+bool LookAhead::is_as_issued(size_t first, size_t end) const {
   const JobRecord* const job = jobs_.find(lanes_[first].job);
   if (job == nullptr || job->suspect || !job->runnable()) return false;
   for (size_t i = first; i < end; ++i) {

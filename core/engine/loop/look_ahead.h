@@ -40,7 +40,7 @@ class LookAhead {
   };
 
   // True if the lanes of one job, [first, end), are in the state that was assumed when they were issued.
-  bool stands(size_t first, size_t end) const;
+  bool is_as_issued(size_t first, size_t end) const;
 
   Executor& executor_;
   LiveJobs& jobs_;

@@ -63,7 +63,7 @@ TimePoint Pins::next_expiry() const {
 int32_t Pins::count_pages() noexcept {
   int32_t sum = 0;
   for (const Pin& pin : pins_) {
-    metrics_store_.add_pages(pin.book_place, 0, pin.num_own_pages);
+    metrics_store_.add_pages(pin.metrics_index, 0, pin.num_own_pages);
     sum += pin.num_own_pages;
   }
   return sum;

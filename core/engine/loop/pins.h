@@ -33,7 +33,7 @@ class Pins {
   struct Pin {
     PinId id;
     std::string name_space;
-    int32_t book_place;
+    int32_t metrics_index;
     std::vector<PageId> pages;
     TimePoint expires;
     int32_t num_own_pages = 0;  // pages that no earlier pin contains

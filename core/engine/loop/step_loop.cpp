@@ -14,8 +14,8 @@ namespace quire {
 
 namespace {
 
-EngineContext job_grounds(const Runtime& runtime, const EngineParts& parts, const EngineOptions& options,
-                          JobQueue& queue, EnginePages& pages) {
+EngineContext engine_context(const Runtime& runtime, const EngineParts& parts, const EngineOptions& options,
+                             JobQueue& queue, EnginePages& pages) {
   const ExecutorLimits limits = parts.executor->limits();
   return {runtime, options, limits, policy_limits(limits, options), parts.num_tokens, queue, pages};
 }
@@ -31,7 +31,7 @@ bool wants_hidden(const StepPlan& plan) {
 StepLoop::StepLoop(Runtime& runtime, EngineParts parts, const EngineOptions& options, JobQueue& queue)
     : parts_(std::move(parts)),
       pages_(runtime, parts_, options),
-      jobs_(job_grounds(runtime, parts_, options, queue, pages_)),
+      jobs_(engine_context(runtime, parts_, options, queue, pages_)),
       step_timing_(context(), parts_.devices, plan_),
       weight_use_(parts_.residency, queue.signal(), *parts_.executor),
       planning_(jobs_, kv(), context().policy, step_timing_),
@@ -50,24 +50,24 @@ StepOutcome StepLoop::run_once() {
     jobs_.pending_wakeups().flush();
     pages_.flush();
   });
-  jobs_.look_at_clock();
-  if (pages_.give_idle(jobs_.now())) jobs_.sweep();
+  jobs_.read_clock();
+  if (pages_.free_idle_pages(jobs_.now())) jobs_.sweep();
   if (!weight_use_.can_compute(jobs_)) {
     step_timing_.rest();
     return StepOutcome::idle;
   }
   if (!step_timing_.may_begin(jobs_)) return StepOutcome::idle;
-  jobs_.bring_prefixes_back();
+  jobs_.reload_prefixes();
   const bool is_issued = ahead_.resume(plan_);
   if (!is_issued && !planning_.plan(plan_)) {
     step_timing_.rest();
     return StepOutcome::idle;
   }
-  step_timing_.begin(jobs_.now(), {is_issued, weight_use_.take_arrival()});
-  const auto end_pace = gsl::finally([this] { step_timing_.end(); });
+  step_timing_.begin(jobs_.now(), {is_issued, weight_use_.take_reload()});
+  const auto end_timing = gsl::finally([this] { step_timing_.end(); });
   contain(
       "no memory for a step", [this] { step(); },
-      [this](ErrorCode code, std::string_view what) { blame(code, what); });
+      [this](ErrorCode code, std::string_view what) { handle_step_failure(code, what); });
   ++jobs_.metrics_store().cache().steps;
   jobs_.sweep();
   if (context().options.check_invariants) audit();
@@ -113,9 +113,9 @@ void StepLoop::measure_step() noexcept {
 // Handles a step that failed as a whole. One of its jobs may have caused it, so each runs alone until the
 // faulty job is found. An aborted step has no such cause: its remaining jobs continue with the next step.
 // Called in the catch block: a device error is rethrown unchanged, which needs no memory.
-void StepLoop::blame(ErrorCode code, std::string_view message) {
+void StepLoop::handle_step_failure(ErrorCode code, std::string_view message) {
   if (code == ErrorCode::device_lost) throw;
-  if (step_timing_.gave_up()) return;
+  if (step_timing_.was_aborted()) return;
   const int32_t num_jobs = plan_.num_jobs();
   if (num_jobs == 1) return jobs_.fail(*plan_.lanes.front().lane->job, code, message);
   for (const PlannedLane& planned : plan_.lanes) planned.lane->job->suspect = true;

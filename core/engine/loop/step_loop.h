@@ -32,7 +32,7 @@ class StepLoop {
   StepOutcome run_once();
   // Returns when an idle loop must run again without a notification; max(): never.
   TimePoint next_event() const {
-    return std::min({jobs_.next_event(), planning_.plan_again(), step_timing_.ask_again(),
+    return std::min({jobs_.next_event(), planning_.next_plan_time(), step_timing_.next_request_time(),
                      weight_use_.next_event(), pages_.next_event()});
   }
   // Releases the device turn and the weights when no job is left.
@@ -53,14 +53,14 @@ class StepLoop {
   const KvCache& kv() const { return pages_.kv(); }
   const StepPlan& plan() const { return plan_; }  // of the running step; for tests
   // watch() and device_turn() of the result are thread-safe.
-  StepTiming& pace() { return step_timing_; }
-  const StepTiming& pace() const { return step_timing_; }
+  StepTiming& step_timing() { return step_timing_; }
+  const StepTiming& step_timing() const { return step_timing_; }
 
  private:
   const EngineContext& context() const { return jobs_.context(); }
   void step();
   void measure_step() noexcept;
-  void blame(ErrorCode code, std::string_view message);
+  void handle_step_failure(ErrorCode code, std::string_view message);
   void audit() const;
 
   const EngineParts parts_;

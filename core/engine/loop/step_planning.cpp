@@ -22,26 +22,26 @@ Duration pause_after_failure(int32_t num_failures) {
 
 }  // namespace
 
-StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& pace)
-    : jobs_(jobs), kv_(kv), limits_(limits), step_timing_(pace) {}
+StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& step_timing)
+    : jobs_(jobs), kv_(kv), limits_(limits), step_timing_(step_timing) {}
 
 // A plan that fails for lack of memory is retried with the next step, or after a pause if nothing else wakes
 // the engine.
 bool StepPlanning::plan(StepPlan& plan) {
   plan.lanes.clear();
-  plan_again_ = TimePoint::max();
+  next_plan_time_ = TimePoint::max();
   if (jobs_.empty()) return false;
   try {
     decide();
     carry_out(plan);
-    places_are_taken_ = policy_.blocked.has_value() && policy_.blocked->cause == BlockedJob::Cause::slots;
+    slots_are_full_ = policy_.blocked.has_value() && policy_.blocked->cause == BlockedJob::Cause::slots;
     changes_seen_ = jobs_.num_changes();
     num_failures_ = 0;
   } catch (const std::bad_alloc&) {
     jobs_.move_admitted();
     plan.lanes.clear();
     if (++num_failures_ > kMaxPlanFailures) throw Error(ErrorCode::out_of_memory, "no memory to plan a step");
-    plan_again_ = jobs_.now() + pause_after_failure(num_failures_);
+    next_plan_time_ = jobs_.now() + pause_after_failure(num_failures_);
   }
   return !plan.empty();
 }
@@ -102,7 +102,7 @@ void StepPlanning::view_jobs() {
   jobs_.name_spaces().clear_held_pages();
   for (const auto& job : jobs_.running()) {
     running_views_.push_back(view_running(*job));
-    note_rest(*job, !running_views_.back().runnable, jobs_.now());
+    track_pauses(*job, !running_views_.back().runnable, jobs_.now());
     add_held_pages(*job, running_views_.back());
   }
   for (const auto& job : jobs_.waiting()) waiting_views_.push_back(view_waiting(*job));
@@ -199,7 +199,7 @@ void StepPlanning::add(Lane& lane, int32_t max_tokens, int32_t num_rows, StepPla
 namespace {
 
 // Returns the lane's entry in a plan, or null if it takes no part.
-const PlannedLane* find_planned(const StepPlan& plan, const Lane& lane) {
+const PlannedLane* find_planned_lane(const StepPlan& plan, const Lane& lane) {
   const auto place = static_cast<size_t>(lane.place);
   const bool takes_part = lane.place >= 0 && place < plan.lanes.size() && plan.lanes[place].lane == &lane;
   return takes_part ? &plan.lanes[place] : nullptr;
@@ -223,9 +223,9 @@ bool is_next_token(const LaneView& view) {
 
 bool StepPlanning::plan_after(const StepPlan& plan, StepPlan& next) {
   next.lanes.clear();
-  const bool nobody_begins =
-      jobs_.waiting().empty() || (places_are_taken_ && changes_seen_ == jobs_.num_changes());
-  if (!nobody_begins || !view_jobs_after(plan)) return false;
+  const bool none_can_start =
+      jobs_.waiting().empty() || (slots_are_full_ && changes_seen_ == jobs_.num_changes());
+  if (!none_can_start || !view_jobs_after(plan)) return false;
   plan_step({sized_limits(),
              kv_.pool().num_available(),
              running_views_,
@@ -249,7 +249,7 @@ bool StepPlanning::plan_after(const StepPlan& plan, StepPlan& next) {
 // Returns false if there are no pages for the lane.
 bool StepPlanning::add_after(Lane& lane, const LaneView& view, int32_t max_tokens, const StepPlan& plan,
                              StepPlan& next) {
-  const PlannedLane* const before = find_planned(plan, lane);
+  const PlannedLane* const before = find_planned_lane(plan, lane);
   PlannedLane planned;
   planned.lane = &lane;
   planned.start = view.demand.length;
@@ -257,7 +257,7 @@ bool StepPlanning::add_after(Lane& lane, const LaneView& view, int32_t max_token
   planned.max_tokens = planned.num_tokens = std::min(max_tokens, known - planned.start);
   if (before != nullptr && planned.end() > static_cast<int32_t>(view.tokens.size()))
     planned.drawn_row = before->first_draw;
-  if (!kv_.hold_pages(*lane.sequence, planned.end())) return false;
+  if (!kv_.preallocate_pages(*lane.sequence, planned.end())) return false;
   planned.pages = kv_.pages(*lane.sequence);
   next.lanes.push_back(planned);
   return true;
@@ -275,7 +275,7 @@ bool StepPlanning::view_jobs_after(const StepPlan& plan) {
     running_views_.push_back(view_after(*job, plan));
     const RunningView& view = running_views_.back();
     const auto is_unforeseen = [&](const Lane& lane, const LaneView& of) {
-      return find_planned(plan, lane) == nullptr && !is_next_token(of);
+      return find_planned_lane(plan, lane) == nullptr && !is_next_token(of);
     };
     if (view.runnable && is_unforeseen(job->lane, view)) return false;
     if (view.runnable && job->guide && is_unforeseen(*job->guide, guide_views_.back())) return false;
@@ -286,7 +286,7 @@ bool StepPlanning::view_jobs_after(const StepPlan& plan) {
 
 // A job that samples in this step continues with the sampled token, unless the host samples it.
 RunningView StepPlanning::view_after(const JobRecord& job, const StepPlan& plan) {
-  const PlannedLane* const planned = find_planned(plan, job.lane);
+  const PlannedLane* const planned = find_planned_lane(plan, job.lane);
   RunningView view = view_of(job);
   static_cast<LaneView&>(view) = view_after(job.lane, plan);
   view.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
@@ -296,7 +296,7 @@ RunningView StepPlanning::view_after(const JobRecord& job, const StepPlan& plan)
 }
 
 LaneView StepPlanning::view_after(const Lane& lane, const StepPlan& plan) const {
-  const PlannedLane* const planned = find_planned(plan, lane);
+  const PlannedLane* const planned = find_planned_lane(plan, lane);
   if (planned == nullptr) return view_of(lane);
   LaneView view;
   view.tokens = lane.tokens;
@@ -315,7 +315,7 @@ void StepPlanning::note_waits() {
     turn.in_front = jobs_.waiting()[static_cast<size_t>(policy_.blocked->waiting_idx)]->id;
   wait_reasons_.assign(jobs_.waiting().size(), turn);
   const JobId next_release = find_next_release();
-  for (const BlockedJob& held : policy_.held_back) {
+  for (const BlockedJob& held : policy_.deferred) {
     wait_reasons_[static_cast<size_t>(held.waiting_idx)] = reason_of(held, next_release);
   }
   for (size_t i = 0; i < jobs_.waiting().size(); ++i) {

@@ -13,7 +13,7 @@ namespace quire {
 // Not thread-safe.
 class StepPlanning {
  public:
-  StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& pace);
+  StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& step_timing);
 
   // Returns false if no job can run. Throws ErrorCode::out_of_memory after repeated failures for lack of
   // memory.
@@ -26,7 +26,7 @@ class StepPlanning {
   // waiting job may start, or pages run out. Leaves out jobs whose next token the host samples.
   bool plan_after(const StepPlan& plan, StepPlan& next);
   // When to plan again after a failure for lack of memory; otherwise max().
-  TimePoint plan_again() const { return plan_again_; }
+  TimePoint next_plan_time() const { return next_plan_time_; }
 
  private:
   void decide();
@@ -57,10 +57,10 @@ class StepPlanning {
   std::vector<WaitingView> waiting_views_;
   PolicyOutput policy_;
   std::vector<WaitReason> wait_reasons_;  // same order as the waiting jobs
-  bool places_are_taken_ = false;         // in the last plan; no waiting job can start before a change
+  bool slots_are_full_ = false;           // in the last plan; no waiting job can start before a change
   uint64_t changes_seen_ = 0;
   int32_t num_failures_ = 0;  // consecutive plans that failed for lack of memory
-  TimePoint plan_again_ = TimePoint::max();
+  TimePoint next_plan_time_ = TimePoint::max();
 };
 
 }  // namespace quire

@@ -9,7 +9,7 @@ namespace quire {
 namespace {
 
 // Interval at which a step that waits for its turn checks whether it is still needed.
-constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+constexpr Duration kTurnCheckInterval = std::chrono::milliseconds(20);
 
 SizingOptions sizing_options(const EngineContext& context) {
   SizingOptions sizing;
@@ -52,7 +52,7 @@ bool StepTiming::may_begin(const LiveJobs& jobs) noexcept {
 }
 
 void StepTiming::begin(TimePoint now, const StepStart& start) noexcept {
-  gave_up_ = goes_on_ = false;
+  was_aborted_ = turn_continues_ = false;
   start_ = start;
   began_ = now;
   num_breaks_ = 0;
@@ -60,7 +60,7 @@ void StepTiming::begin(TimePoint now, const StepStart& start) noexcept {
 }
 
 bool StepTiming::may_follow() noexcept {
-  may_pause_ = start_.waits_for_weights || !device_turn_.stays_first();
+  may_pause_ = start_.waits_for_weights || !device_turn_.would_be_next();
   return !may_pause_;
 }
 
@@ -73,9 +73,9 @@ void StepTiming::pass_on() noexcept {
 // step before; the exact time is unknown. If an issued pass was discarded, the turn began before this step. A
 // step that waited for weights is not measured.
 void StepTiming::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_next_issued) noexcept {
-  goes_on_ = is_next_issued;
-  if (goes_on_) {
-    device_turn_.go_on();
+  turn_continues_ = is_next_issued;
+  if (turn_continues_) {
+    device_turn_.continue_turn();
   } else {
     device_turn_.end();
   }
@@ -88,12 +88,12 @@ void StepTiming::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_nex
 }
 
 void StepTiming::end() noexcept {
-  if (!goes_on_) device_turn_.end();
+  if (!turn_continues_) device_turn_.end();
   may_pause_ = true;
   watch_.end();
 }
 
-bool StepTiming::is_unwanted() const noexcept {
+bool StepTiming::is_obsolete() const noexcept {
   if (context_.queue.shut()) return true;
   int64_t wanted = 0;
   int64_t unwanted = 0;
@@ -115,18 +115,19 @@ void StepTiming::size_pieces() noexcept {
   breaks_of_a_piece_ = sizing_.breaks_of_a_piece(num_tokens, context_.executor.num_breaks);
 }
 
-void StepTiming::take_break() {
-  if (context_.options.start_thread && !device_turn_.may_go_on()) wait_for_turn();
-  gave_up_ = is_unwanted();
-  if (gave_up_) throw Error(ErrorCode::cancelled, "the step was aborted");
+void StepTiming::pause_or_cancel() {
+  if (context_.options.start_thread && !device_turn_.may_continue()) wait_for_turn();
+  was_aborted_ = is_obsolete();
+  if (was_aborted_) throw Error(ErrorCode::cancelled, "the step was aborted");
 }
 
 // The watchdog does not count the turns of other caches.
 void StepTiming::wait_for_turn() {
   const Clock& clock = context_.runtime.clock();
   watch_.end();
-  while (!device_turn_.holds() && !is_unwanted()) {
-    context_.queue.signal()->wait(clock, std::min(device_turn_.ask_again(), clock.now() + kLookAgain));
+  while (!device_turn_.holds() && !is_obsolete()) {
+    context_.queue.signal()->wait(
+        clock, std::min(device_turn_.next_request_time(), clock.now() + kTurnCheckInterval));
     device_turn_.ask(urgency_);
   }
   watch_.begin(clock.now());

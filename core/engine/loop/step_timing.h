@@ -45,14 +45,14 @@ class StepTiming final : public StepBreaks {
   // Called between two blocks. A device that computes asynchronously pauses after some milliseconds if other
   // caches need it.
   bool is_due(bool computes_within_call) override;
-  void take_break() override;
+  void pause_or_cancel() override;
   // True if the step was aborted: its jobs are gone, or the engine closes.
-  bool gave_up() const { return gave_up_; }
+  bool was_aborted() const { return was_aborted_; }
 
   // Returns the tokens of the next step for num_streams generating jobs and num_prompts jobs without a first
   // token.
   int32_t step_tokens(int32_t num_streams, int32_t num_prompts) noexcept;
-  TimePoint ask_again() const noexcept { return device_turn_.ask_again(); }
+  TimePoint next_request_time() const noexcept { return device_turn_.next_request_time(); }
 
   // Thread-safe.
   const StepWatch& watch() const { return watch_; }
@@ -60,7 +60,7 @@ class StepTiming final : public StepBreaks {
   const DeviceTurn& device_turn() const { return device_turn_; }
 
  private:
-  bool is_unwanted() const noexcept;
+  bool is_obsolete() const noexcept;
   void size_pieces() noexcept;
   void wait_for_turn();
 
@@ -70,8 +70,8 @@ class StepTiming final : public StepBreaks {
   StepWatch watch_;
   StepSizing sizing_;
   TurnUrgency urgency_;
-  bool gave_up_ = false;
-  bool goes_on_ = false;   // the turn continues with the issued pass
+  bool was_aborted_ = false;
+  bool turn_continues_ = false;  // the turn continues with the issued pass
   bool may_pause_ = true;  // false while a pass is issued ahead, because the one before must be waited for
   int32_t breaks_of_a_piece_ = 1;
   int32_t num_breaks_ = 0;   // number of breaks that the step has reached

@@ -208,7 +208,7 @@ void Verify::take_forced(JobRecord& job, Trial& trial) {
 bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
   JobRecord& job = *planned.lane->job;
   if (sampled.fault == SampleFault::nothing_allowed) {
-    const std::string limit = job.matcher == nullptr ? "" : job.matcher->limit_met();
+    const std::string limit = job.matcher == nullptr ? "" : job.matcher->exceeded_limit();
     if (!limit.empty())
       throw Error(ErrorCode::capacity, "constraint: the text cannot continue at new token {}: {}",
                   job.num_drawn_tokens(), limit)

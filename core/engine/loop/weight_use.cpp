@@ -23,30 +23,30 @@ bool WeightUse::can_compute(LiveJobs& jobs) {
   if (residency_ == nullptr) return true;
   if (jobs.empty()) {
     let_go();
-    residency_->leave_if_idle(jobs.now());
+    residency_->evict_if_timed_out(jobs.now());
     return true;
   }
-  if (is_in_) return true;
-  bool is_here = false;
+  if (has_entered_) return true;
+  bool is_resident = false;
   contain(
-      "no memory to use the weights", [&] { is_here = come_in(jobs); },
+      "no memory to use the weights", [&] { is_resident = try_enter(jobs); },
       [&](ErrorCode code, std::string_view message) {
         if (code == ErrorCode::device_lost) throw Error(code, "{}", message);
         jobs.fail_all(code, message);
       });
-  return is_here;
+  return is_resident;
 }
 
-bool WeightUse::come_in(LiveJobs& jobs) {
-  if (!residency_->enter(asked_)) {
+bool WeightUse::try_enter(LiveJobs& jobs) {
+  if (!residency_->enter(wake_request_)) {
     jobs.wait_for_model();
     return false;
   }
-  is_in_ = true;
+  has_entered_ = true;
   const uint64_t num_wakes = residency_->figures().wakes;
-  has_arrived_ = std::exchange(num_wakes_, num_wakes) != num_wakes;
+  was_reloaded_ = std::exchange(num_wakes_, num_wakes) != num_wakes;
   try {
-    executor_.take_weights();
+    executor_.acquire_weights();
   } catch (...) {
     leave();
     throw;
@@ -55,10 +55,10 @@ bool WeightUse::come_in(LiveJobs& jobs) {
 }
 
 void WeightUse::let_go() {
-  if (residency_ != nullptr) residency_->withdraw(asked_);  // no job waits for the weights any more
-  if (!std::exchange(is_in_, false)) return;
+  if (residency_ != nullptr) residency_->withdraw(wake_request_);  // no job waits for the weights any more
+  if (!std::exchange(has_entered_, false)) return;
   const auto left = gsl::finally([this] { residency_->leave(); });
-  executor_.drop_weights();
+  executor_.release_weights();
 }
 
 void WeightUse::leave() noexcept {
@@ -67,7 +67,7 @@ void WeightUse::leave() noexcept {
 }
 
 TimePoint WeightUse::next_event() const {
-  return residency_ == nullptr || is_in_ ? TimePoint::max() : residency_->idle_deadline();
+  return residency_ == nullptr || has_entered_ ? TimePoint::max() : residency_->idle_deadline();
 }
 
 }  // namespace quire

@@ -26,23 +26,23 @@ class WeightUse {
   // load fails the jobs. Throws only ErrorCode::device_lost.
   bool can_compute(LiveJobs& jobs);
   // Returns true once after the weights were loaded again: their copies may still be in progress.
-  bool take_arrival() noexcept { return std::exchange(has_arrived_, false); }
+  bool take_reload() noexcept { return std::exchange(was_reloaded_, false); }
   // Releases the weights when no job is left.
   void leave() noexcept;
   // Returns when an idle engine must call can_compute again; max(): never.
   TimePoint next_event() const;
 
  private:
-  bool come_in(LiveJobs& jobs);
+  bool try_enter(LiveJobs& jobs);
   void let_go();
 
   const std::shared_ptr<WeightResidency> residency_;
   const std::shared_ptr<EngineSignal> signal_;
   Executor& executor_;
-  uint64_t asked_ = 0;
+  uint64_t wake_request_ = 0;
   uint64_t num_wakes_ = 0;  // wakes of the model when this last entered
-  bool has_arrived_ = false;
-  bool is_in_ = false;
+  bool was_reloaded_ = false;
+  bool has_entered_ = false;
 };
 
 }  // namespace quire

@@ -24,7 +24,7 @@ MetricsStore::MetricsStore() {
 int32_t MetricsStore::place_of(const std::string& name) {
   const auto known = places_.find(name);
   if (known != places_.end()) return known->second;
-  if (places_.size() == kMaxNamespaces) return kNoPlace;
+  if (places_.size() == kMaxNamespaces) return kNoIndex;
   NamespaceMetrics entry;
   entry.name = name;
   NamespaceMetrics published_entry = entry;
@@ -38,7 +38,7 @@ int32_t MetricsStore::place_of(const std::string& name) {
 }
 
 void MetricsStore::submitted(int32_t place) noexcept {
-  if (place == kNoPlace) ++current_.untracked_jobs;
+  if (place == kNoIndex) ++current_.untracked_jobs;
   count(place, [](JobCounts& of) {
     ++of.submitted_jobs;
     ++of.queued_jobs;
@@ -55,7 +55,7 @@ void MetricsStore::clear_pages() noexcept {
 }
 
 void MetricsStore::add_pages(int32_t place, int32_t num_held, int32_t num_pinned) noexcept {
-  if (place == kNoPlace) return;
+  if (place == kNoIndex) return;
   NamespaceMetrics& entry = touch(place);
   entry.held_pages += num_held;
   entry.pinned_pages += num_pinned;

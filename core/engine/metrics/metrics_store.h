@@ -17,7 +17,7 @@ class MetricsStore {
   // Further namespaces are not counted separately, so that callers that invent a name for each request fill
   // neither memory nor a monitoring system.
   static constexpr size_t kMaxNamespaces = 64;
-  static constexpr int32_t kNoPlace = -1;
+  static constexpr int32_t kNoIndex = -1;
 
   MetricsStore();
 
@@ -32,12 +32,12 @@ class MetricsStore {
   template <typename Change>
   void count(int32_t place, Change&& change) noexcept {
     change(static_cast<JobCounts&>(current_.stats));
-    if (place != kNoPlace) change(touch(place).counts);
+    if (place != kNoIndex) change(touch(place).counts);
   }
   template <typename Change>
   void observe(int32_t place, Change&& change) noexcept {
     change(current_.jobs);
-    if (place != kNoPlace) change(touch(place).histograms);
+    if (place != kNoIndex) change(touch(place).histograms);
   }
   StepHistograms& steps() { return current_.steps; }
   // Counters that belong to no job.

@@ -24,7 +24,7 @@ class CompiledMatcher final : public TokenMatcher {
     matcher_.force(static_cast<size_t>(max_tokens), out);
   }
   void rollback(int32_t num_tokens) override { matcher_.rollback(static_cast<size_t>(num_tokens)); }
-  std::string limit_met() const override { return matcher_.limit_met(); }
+  std::string exceeded_limit() const override { return matcher_.exceeded_limit(); }
   bool may_end() const override { return matcher_.may_end(); }
   std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<CompiledMatcher>(*this); }
 

@@ -136,7 +136,7 @@ MemoryBytes plan_stage_of(const Model& model, size_t stage_idx, const Transforme
   return plan_stage(*model.transformer(), stage_idx, sizes);
 }
 
-MemoryRequest wish_of(const std::shared_ptr<Device>& device, uint64_t bytes, const Model& model) {
+MemoryRequest memory_request_of(const std::shared_ptr<Device>& device, uint64_t bytes, const Model& model) {
   return {device->name(), bytes, "the cache of " + model.path(),
           [device] { return device->info().free_bytes; }};
 }
@@ -146,13 +146,13 @@ MemoryRequest wish_of(const std::shared_ptr<Device>& device, uint64_t bytes, con
 PageMemory page_memory(const Model& model, TransformerExecutorOptions sizes) {
   return [&model, sizes](int32_t num_pages) mutable {
     sizes.kv.least_pages = num_pages;
-    std::vector<MemoryRequest> wishes;
+    std::vector<MemoryRequest> memory_requests;
     const std::shared_ptr<const Transformer> transformer = model.transformer();
     for (size_t i = 0; i < transformer->stages.size(); ++i) {
       const std::shared_ptr<Device>& device = transformer->stages[i].device;
-      wishes.push_back(wish_of(device, plan_stage_of(model, i, sizes).kv, model));
+      memory_requests.push_back(memory_request_of(device, plan_stage_of(model, i, sizes).kv, model));
     }
-    return wishes;
+    return memory_requests;
   };
 }
 
@@ -162,7 +162,7 @@ std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
   const std::shared_ptr<const Transformer> transformer = model.transformer();
   for (size_t i = 0; i < transformer->stages.size(); ++i) {
     leases.push_back(runtime.lease_memory(
-        wish_of(transformer->stages[i].device, plan_stage_of(model, i, sizes).cache(), model)));
+        memory_request_of(transformer->stages[i].device, plan_stage_of(model, i, sizes).cache(), model)));
   }
   return leases;
 }

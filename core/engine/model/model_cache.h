@@ -43,7 +43,8 @@ struct ModelCacheOptions {
   int32_t window_sequences = 0;
   kernels::KvFormat key_format = kernels::KvFormat::f16;
   kernels::KvFormat value_format = kernels::KvFormat::f16;
-  bool kv_by_room = false;  // ignores the two formats and picks the most exact one that fits (precision.h)
+  bool picks_kv_format =
+      false;  // ignores the two formats and picks the most exact one that fits (precision.h)
   // max_running_jobs, max_chunk_tokens and max_seq_len are replaced by the values above
   EngineOptions engine;
 };

@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 // Returns the memory of a device before the model is loaded.
-DeviceRoom room_of(const ModelDevice& device) {
+DeviceRoom capacity_of(const ModelDevice& device) {
   DeviceRoom room;
   room.name = device.name;
   room.free_bytes = device.device->info().free_bytes + device.idle_bytes;
@@ -53,14 +53,14 @@ ModelCacheOptions cache_of(const ModelPlanOptions& options) {
 
 // Returns the free memory of each device and the model's demand on it. Devices of one backend lay out
 // matrices alike, so they share one outline of the model.
-std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
+std::vector<DeviceRoom> device_capacities(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
   const ModelConfig& config = options.source->config();
   const Device& first = *options.devices.front().device;
   const bool crosses = std::any_of(options.devices.begin(), options.devices.end(),
                                    [&](const ModelDevice& d) { return !d.device->shares_backend(first); });
   std::vector<DeviceRoom> rooms;
   for (const ModelDevice& device : options.devices) {
-    DeviceRoom room = room_of(device);
+    DeviceRoom room = capacity_of(device);
     const auto twin =
         std::find_if(options.devices.begin(), options.devices.begin() + static_cast<ptrdiff_t>(rooms.size()),
                      [&](const ModelDevice& other) { return other.device->shares_backend(*device.device); });
@@ -91,7 +91,7 @@ Placement choose_placement(const ModelPlanOptions& options, const ModelCacheOpti
     if (options.devices.size() == 1) return place_on_one_device(num_layers);
     refuse_twins(options);
   }
-  return split_automatically(rooms_for(options, cache));
+  return split_automatically(device_capacities(options, cache));
 }
 
 ModelPlan plan_with(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
@@ -103,7 +103,7 @@ ModelPlan plan_with(const ModelPlanOptions& options, const ModelCacheOptions& ca
   plan.cache = cache;
   plan.memory = plan_memory(*outline, placement, options.devices.size(), executor_options(config, cache));
   for (const ModelDevice& device : options.devices)
-    plan.usable_bytes.push_back(room_of(device).usable_bytes());
+    plan.usable_bytes.push_back(capacity_of(device).usable_bytes());
   return plan;
 }
 

@@ -17,30 +17,31 @@ size_t kv_formats_of(const ModelCacheOptions& options) {
 
 std::vector<ModelCacheOptions> kv_choices(const ModelCacheOptions& options, const ModelConfig& config,
                                           gsl::span<const std::shared_ptr<Device>> devices) {
-  if (!options.kv_by_room) return {options};
+  if (!options.picks_kv_format) return {options};
   std::vector<ModelCacheOptions> choices;
   for (const KvFormats& formats : kKvFormats) {
     if (formats.keys == kernels::KvFormat::fp8) continue;  // Q8 is as small
     ModelCacheOptions choice = options;
     choice.key_format = formats.keys;
     choice.value_format = formats.values;
-    const bool is_had = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
+    const bool is_supported = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
       return kv_refusal(*device, config, choice).empty();
     });
-    if (is_had) choices.push_back(std::move(choice));
+    if (is_supported) choices.push_back(std::move(choice));
   }
   return choices;
 }
 
-CacheByRoom create_cache_by_room(const std::shared_ptr<Runtime>& runtime,
-                                 const std::shared_ptr<const Model>& model, const ModelCacheOptions& options,
-                                 const std::shared_ptr<const ResidentModel>& home) {
+CreatedCache create_cache_that_fits(const std::shared_ptr<Runtime>& runtime,
+                                    const std::shared_ptr<const Model>& model,
+                                    const ModelCacheOptions& options,
+                                    const std::shared_ptr<const ResidentModel>& home) {
   std::vector<std::shared_ptr<Device>> devices;
   const std::shared_ptr<const Transformer> transformer = model->transformer();
   for (const PipelineStage& stage : transformer->stages) devices.push_back(stage.device);
   const std::vector<ModelCacheOptions> choices = kv_choices(options, model->config(), devices);
   return first_that_fits(choices, [&](const ModelCacheOptions& choice) {
-    CacheByRoom made{create_model_cache(runtime, model, choice, home), choice};
+    CreatedCache made{create_model_cache(runtime, model, choice, home), choice};
     if (&choice != &choices.front())
       runtime->log()(
           LogLevel::info,

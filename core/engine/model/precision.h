@@ -41,14 +41,15 @@ size_t kv_formats_of(const ModelCacheOptions& options);
 std::vector<ModelCacheOptions> kv_choices(const ModelCacheOptions& options, const ModelConfig& config,
                                           gsl::span<const std::shared_ptr<Device>> devices);
 
-struct CacheByRoom {
+struct CreatedCache {
   std::shared_ptr<Engine> cache;
   ModelCacheOptions options;  // with the chosen formats
 };
 
 // Calls create_model_cache with the first of kv_choices that fits into memory.
-CacheByRoom create_cache_by_room(const std::shared_ptr<Runtime>& runtime,
-                                 const std::shared_ptr<const Model>& model, const ModelCacheOptions& options,
-                                 const std::shared_ptr<const ResidentModel>& home = nullptr);
+CreatedCache create_cache_that_fits(const std::shared_ptr<Runtime>& runtime,
+                                    const std::shared_ptr<const Model>& model,
+                                    const ModelCacheOptions& options,
+                                    const std::shared_ptr<const ResidentModel>& home = nullptr);
 
 }  // namespace quire

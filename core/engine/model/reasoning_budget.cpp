@@ -13,8 +13,8 @@ namespace {
 
 // A rollback restores the last saved state and reads the tokens after it again: few after a rejected draft,
 // all if every saved state is too recent.
-constexpr size_t kTokensBetweenKept = 32;
-constexpr size_t kMaxKept = 3;
+constexpr size_t kTokensPerCheckpoint = 32;
+constexpr size_t kMaxCheckpoints = 3;
 // A character of four bytes may take four tokens, so the forced end may be up to three tokens late.
 constexpr int32_t kMaxCharacterTokens = 3;
 
@@ -32,7 +32,7 @@ class ReasoningBudget::Place final : public TokenMatcher {
   explicit Place(std::shared_ptr<const Parts> parts)
       : parts_(std::move(parts)), now_{Detokenizer(*parts_->tokenizer, false), *parts_->reader} {
     if (parts_->other != nullptr) other_ = parts_->other->start();
-    kept_.push_back({0, now_});
+    checkpoints_.push_back({0, now_});
     decide();
   }
 
@@ -48,21 +48,21 @@ class ReasoningBudget::Place final : public TokenMatcher {
     if (other_ != nullptr && !other_->accept(token)) return false;
     see(token);
     tokens_.push_back(token);
-    if (tokens_.size() % kTokensBetweenKept == 0) keep();
+    if (tokens_.size() % kTokensPerCheckpoint == 0) keep();
     decide();
     return true;
   }
   void rollback(int32_t num_tokens) override {
     if (other_ != nullptr) other_->rollback(num_tokens);
     tokens_.resize(tokens_.size() - static_cast<size_t>(num_tokens));
-    while (kept_.back().num_tokens > tokens_.size()) kept_.pop_back();
-    now_ = kept_.back().state;
-    for (size_t i = kept_.back().num_tokens; i < tokens_.size(); ++i) see(tokens_[i]);
+    while (checkpoints_.back().num_tokens > tokens_.size()) checkpoints_.pop_back();
+    now_ = checkpoints_.back().state;
+    for (size_t i = checkpoints_.back().num_tokens; i < tokens_.size(); ++i) see(tokens_[i]);
     decide();
   }
   bool allows_all() const override { return !forced_ && (other_ == nullptr || other_->allows_all()); }
-  std::string limit_met() const override {
-    return forced_ || other_ == nullptr ? std::string() : other_->limit_met();
+  std::string exceeded_limit() const override {
+    return forced_ || other_ == nullptr ? std::string() : other_->exceeded_limit();
   }
   bool may_end() const override { return !forced_ && (other_ == nullptr || other_->may_end()); }
   std::unique_ptr<TokenMatcher> clone() const override { return std::unique_ptr<Place>(new Place(*this)); }
@@ -84,7 +84,7 @@ class ReasoningBudget::Place final : public TokenMatcher {
       : parts_(other.parts_),
         other_(other.other_ == nullptr ? nullptr : other.other_->clone()),
         now_(other.now_),
-        kept_(other.kept_),
+        checkpoints_(other.checkpoints_),
         tokens_(other.tokens_),
         forced_(other.forced_) {}
 
@@ -117,8 +117,8 @@ class ReasoningBudget::Place final : public TokenMatcher {
   }
 
   void keep() {
-    if (kept_.size() > kMaxKept) kept_.erase(kept_.begin() + 1);
-    kept_.push_back({tokens_.size(), now_});
+    if (checkpoints_.size() > kMaxCheckpoints) checkpoints_.erase(checkpoints_.begin() + 1);
+    checkpoints_.push_back({tokens_.size(), now_});
   }
 
   void decide() {
@@ -134,7 +134,7 @@ class ReasoningBudget::Place final : public TokenMatcher {
   std::shared_ptr<const Parts> parts_;
   std::unique_ptr<TokenMatcher> other_;
   State now_;
-  std::vector<Kept> kept_;  // the first one is the state before all tokens
+  std::vector<Kept> checkpoints_;  // the first one is the state before all tokens
   TokenIds tokens_;
   std::optional<TokenId> forced_;  // the only token allowed next
 };

@@ -33,7 +33,7 @@ BytesByDevice weights_of(const ModelPlan& plan, const ModelPlanOptions& options)
 }
 
 // Returns the free bytes that weights must leave: the reserve, and the memory of the planned cache.
-BytesByDevice left_alone(const ModelPlan& plan, const ModelPlanOptions& options) {
+BytesByDevice reserved_bytes(const ModelPlan& plan, const ModelPlanOptions& options) {
   BytesByDevice bytes;
   for (size_t i = 0; i < options.devices.size(); ++i) {
     const MemoryBytes& share = plan.memory.devices[i];
@@ -58,16 +58,16 @@ class ManagedWeights final : public EvictableWeights {
   void take_away(ResidencyState to) override;
   const std::string& name() const override { return path_; }
   uint64_t bytes_on(std::string_view device) const override;
-  uint64_t rest_on(std::string_view device) const override;
+  uint64_t remaining_bytes_on(std::string_view device) const override;
   const std::vector<uint64_t>& shard_bytes() const override { return shard_bytes_; }
 
  private:
   ModelOptions load_options() const;
   ModelPlan plan(ModelOptions& load);
-  std::vector<MemoryLease> lease(const BytesByDevice& bytes, const BytesByDevice& left_alone) const;
+  std::vector<MemoryLease> lease(const BytesByDevice& bytes, const BytesByDevice& reserved_bytes) const;
   bool park();
-  void keep_leases_of_rest() noexcept;
-  void bring_parked(const std::atomic<bool>& stop);
+  void shrink_leases() noexcept;
+  void load_parked_weights(const std::atomic<bool>& stop);
   void settle() noexcept;
   template <typename Body>
   auto in_memory(const Body& body) const {
@@ -112,18 +112,18 @@ ModelPlan ManagedWeights::plan(ModelOptions& load) {
 
 // Leases the weights' memory on each device. Free memory of a device is promised to only one load at a time.
 std::vector<MemoryLease> ManagedWeights::lease(const BytesByDevice& bytes_of,
-                                               const BytesByDevice& left_alone) const {
+                                               const BytesByDevice& reserved_bytes) const {
   std::vector<MemoryLease> leases;
   for (const auto& [device, bytes] : bytes_of) {
-    MemoryRequest wish{device->name(), bytes, "the weights of " + path_};
-    wish.may_leave = true;
-    wish.beside = &leases_;
-    const auto kept = left_alone.find(device);
-    wish.free_bytes = [&of = *device, kept = kept == left_alone.end() ? 0 : kept->second] {
+    MemoryRequest memory_request{device->name(), bytes, "the weights of " + path_};
+    memory_request.is_evictable = true;
+    memory_request.beside = &leases_;
+    const auto kept = reserved_bytes.find(device);
+    memory_request.free_bytes = [&of = *device, kept = kept == reserved_bytes.end() ? 0 : kept->second] {
       const uint64_t free_bytes = of.info().free_bytes;
       return free_bytes - std::min(free_bytes, kept);
     };
-    leases.push_back(runtime_->lease_memory(wish));
+    leases.push_back(runtime_->lease_memory(memory_request));
   }
   return leases;
 }
@@ -137,7 +137,7 @@ std::shared_ptr<Model> ManagedWeights::load(const ResidentModelOptions& options)
   load.monitor = options.monitor;
   load.without_weights = options.is_lazy;
   const ModelPlan planned = plan(load);
-  if (!options.is_lazy) leases_ = lease(bytes_, left_alone(planned, plan_));
+  if (!options.is_lazy) leases_ = lease(bytes_, reserved_bytes(planned, plan_));
   model_ = in_memory([&] { return Model::load(load); });
   shard_bytes_ = model_->shard_bytes();
   if (options.is_lazy) return model_;
@@ -147,7 +147,7 @@ std::shared_ptr<Model> ManagedWeights::load(const ResidentModelOptions& options)
 
 // Returns a function for the host memory that may be pinned: half of the free memory. Null if there is no CPU
 // backend to query.
-std::function<uint64_t()> room_to_pin(const Runtime& runtime) {
+std::function<uint64_t()> pinnable_bytes(const Runtime& runtime) {
   for (const kernels::Backend* backend : runtime.backends()) {
     if (std::string_view(backend->name) != "cpu") continue;
     return [backend] {
@@ -164,10 +164,10 @@ std::function<uint64_t()> room_to_pin(const Runtime& runtime) {
 bool ManagedWeights::park() {
   if (!model_->can_park()) return false;
   if (!pinned_) {
-    MemoryRequest wish{kPinnedMemory, 0, "the weights of " + path_};
-    for (const auto& [device, bytes] : bytes_) wish.bytes += bytes;
-    wish.free_bytes = room_to_pin(*runtime_);
-    pinned_ = runtime_->lease_pinned(wish);
+    MemoryRequest memory_request{kPinnedMemory, 0, "the weights of " + path_};
+    for (const auto& [device, bytes] : bytes_) memory_request.bytes += bytes;
+    memory_request.free_bytes = pinnable_bytes(*runtime_);
+    pinned_ = runtime_->lease_pinned(memory_request);
     if (!pinned_) return false;
   }
   try {
@@ -180,13 +180,13 @@ bool ManagedWeights::park() {
   }
   model_->park_weights(parked_);
   returned_.clear();
-  keep_leases_of_rest();
+  shrink_leases();
   return true;
 }
 
 // Shrinks the leases after an offload: small tensors stay on the devices, and the host's lease shrinks to the
 // size of the copy.
-void ManagedWeights::keep_leases_of_rest() noexcept {
+void ManagedWeights::shrink_leases() noexcept {
   uint64_t parked = 0;
   auto lease = leases_.begin();
   for (const auto& [device, taken] : bytes_) {
@@ -197,7 +197,7 @@ void ManagedWeights::keep_leases_of_rest() noexcept {
   pinned_->settle();
 }
 
-void ManagedWeights::bring_parked(const std::atomic<bool>& stop) {
+void ManagedWeights::load_parked_weights(const std::atomic<bool>& stop) {
   BytesByDevice away;
   for (const auto& [device, taken] : bytes_) away[device] = parked_.at(device.get());
   std::vector<MemoryLease> leases = lease(away, {});
@@ -207,7 +207,7 @@ void ManagedWeights::bring_parked(const std::atomic<bool>& stop) {
 }
 
 void ManagedWeights::bring(const std::atomic<bool>& stop) {
-  if (model_->is_parked()) return bring_parked(stop);
+  if (model_->is_parked()) return load_parked_weights(stop);
   const auto back = gsl::finally([this, had_source = plan_.source != nullptr] {
     if (!had_source && leases_.empty()) plan_.source = nullptr;
   });
@@ -216,7 +216,7 @@ void ManagedWeights::bring(const std::atomic<bool>& stop) {
   try {
     ModelOptions load = load_options();
     load.monitor.cancel = &stop;
-    in_memory([&] { model_->take_weights(load); });
+    in_memory([&] { model_->acquire_weights(load); });
   } catch (...) {
     leases_.clear();
     throw;
@@ -226,7 +226,7 @@ void ManagedWeights::bring(const std::atomic<bool>& stop) {
 
 void ManagedWeights::take_away(ResidencyState to) {
   if (to == ResidencyState::standing_by && park()) return;
-  model_->drop_weights(*plan_.source);
+  model_->release_weights(*plan_.source);
   leases_.clear();
   returned_.clear();
   pinned_.reset();
@@ -240,7 +240,7 @@ uint64_t ManagedWeights::bytes_on(std::string_view device) const {
   return bytes;
 }
 
-uint64_t ManagedWeights::rest_on(std::string_view device) const {
+uint64_t ManagedWeights::remaining_bytes_on(std::string_view device) const {
   if (leases_.empty()) return 0;
   uint64_t bytes = 0;
   auto lease = leases_.begin();

@@ -14,7 +14,7 @@
 #include "core/base/ids.h"
 #include "core/base/log.h"
 #include "core/base/sha256.h"
-#include "core/kv/page_shelf.h"
+#include "core/kv/page_offload_tier.h"
 
 namespace quire {
 

@@ -14,7 +14,7 @@ struct PrefixStoreOptions {
   // that computed it. Files with another fingerprint are ignored.
   std::string fingerprint;
 
-  bool keeps_any() const { return host_bytes > 0 || !directory.empty(); }
+  bool is_enabled() const { return host_bytes > 0 || !directory.empty(); }
 };
 
 struct PrefixStats {

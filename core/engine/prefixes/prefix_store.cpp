@@ -8,7 +8,7 @@
 namespace quire {
 
 std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& options, const Seams& seams) {
-  if (!options.keeps_any()) return nullptr;
+  if (!options.is_enabled()) return nullptr;
   if (seams.executor.page_bytes() == 0) {
     throw Error(ErrorCode::unsupported,
                 "prefix_bytes, prefix_directory: this model has sliding-window layers, whose pages cannot "
@@ -69,7 +69,7 @@ void PrefixStore::keep(const PageName& name, gsl::span<const TokenId> tokens, Pa
 }
 
 void PrefixStore::hold(const PageName& name, gsl::span<const TokenId> tokens, PageId page) {
-  HeldPages fresh;
+  StoredPages fresh;
   while (num_bytes_ + cost(tokens) > max_bytes_) {
     file(held_.back());
     num_bytes_ -= cost(held_.back().tokens);
@@ -112,7 +112,7 @@ bool PrefixStore::fetch(const PageName& name, gsl::span<const TokenId> tokens, P
   return true;
 }
 
-void PrefixStore::file_all(const std::function<bool()>& stops) noexcept {
+void PrefixStore::write_all_files(const std::function<bool()>& stops) noexcept {
   contain(
       "no memory",
       [&] {

@@ -12,14 +12,14 @@
 #include "core/base/log.h"
 #include "core/engine/prefixes/prefix_files.h"
 #include "core/engine/prefixes/prefix_options.h"
-#include "core/kv/page_shelf.h"
+#include "core/kv/page_offload_tier.h"
 #include "core/step/executor.h"
 
 namespace quire {
 
 // Used by the engine's thread alone. Host memory holds the most recently used pages (LRU); pages evicted from
 // it, or too large for it, go to files. No failure here ends a job: the page is computed again.
-class PrefixStore final : public PageShelf {
+class PrefixStore final : public PageOffloadTier {
  public:
   struct Seams {
     Executor& executor;
@@ -36,7 +36,7 @@ class PrefixStore final : public PageShelf {
   bool has(const Sha256& key) const noexcept override;
   bool get(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept override;
   // Writes the pages in host memory to files, until `stops` returns true.
-  void file_all(const std::function<bool()>& stops) noexcept;
+  void write_all_files(const std::function<bool()>& stops) noexcept;
 
   // Calls `visit` for every page, those in host memory first.
   void visit_pages(const PageVisitor& visit) const;
@@ -50,7 +50,7 @@ class PrefixStore final : public PageShelf {
     std::vector<TokenId> tokens;
     std::vector<std::byte> bytes;
   };
-  using HeldPages = std::list<Held>;  // most recently used first
+  using StoredPages = std::list<Held>;  // most recently used first
 
   PrefixStore(const PrefixStoreOptions& options, const Seams& seams);
   void keep(const PageName& name, gsl::span<const TokenId> tokens, PageId page);
@@ -64,8 +64,8 @@ class PrefixStore final : public PageShelf {
   PageListener& listener_;
   const uint64_t max_bytes_;
   std::optional<PrefixFiles> files_;
-  HeldPages held_;
-  std::unordered_map<Sha256, HeldPages::iterator, PrefixKeyHash> places_;
+  StoredPages held_;
+  std::unordered_map<Sha256, StoredPages::iterator, PrefixKeyHash> places_;
   std::vector<std::byte> scratch_;  // content of a page on its way to or from a file
   uint64_t num_bytes_ = 0;
   uint64_t num_restored_ = 0;

@@ -11,7 +11,7 @@ namespace quire {
 ElasticPages::ElasticPages(Runtime& runtime, Executor& executor, ElasticOptions options)
     : runtime_(runtime), executor_(executor), options_(std::move(options)) {}
 
-int32_t ElasticPages::without_last(int32_t num_pages) const noexcept {
+int32_t ElasticPages::num_pages_without_last_chunk(int32_t num_pages) const noexcept {
   const ExecutorLimits& limits = executor_.limits();
   const int32_t beyond = num_pages - limits.least_pages;
   return beyond <= 0 ? num_pages
@@ -22,17 +22,18 @@ int32_t ElasticPages::without_last(int32_t num_pages) const noexcept {
 int32_t ElasticPages::grow(int32_t num_pages) noexcept {
   const ExecutorLimits& limits = executor_.limits();
   const int32_t grown = std::min(limits.num_pages, num_pages + limits.chunk_pages);
-  if (grown == num_pages || room_seen_ == runtime_.residency_registry().room_changes()) return num_pages;
+  if (grown == num_pages || memory_changes_seen_ == runtime_.residency_registry().num_memory_changes())
+    return num_pages;
   bool has_grown = false;
   contain(
       "no memory", [&] { has_grown = take_chunk(num_pages, grown); },
       [](ErrorCode, std::string_view) {});  // the cache keeps its size
   if (!has_grown) {
-    room_seen_ = runtime_.residency_registry().room_changes();
+    memory_changes_seen_ = runtime_.residency_registry().num_memory_changes();
     return num_pages;
   }
-  if (next_look_ == TimePoint::max() && options_.idle_time > Duration{0})
-    next_look_ = deadline_after(runtime_.clock().now(), options_.idle_time);
+  if (next_idle_check_ == TimePoint::max() && options_.idle_time > Duration{0})
+    next_idle_check_ = deadline_after(runtime_.clock().now(), options_.idle_time);
   return grown;
 }
 
@@ -48,12 +49,12 @@ bool ElasticPages::take_chunk(int32_t from, int32_t to) {
 
 bool ElasticPages::lease_chunk(int32_t from, int32_t to, Leases& leases) {
   if (options_.memory == nullptr) return true;
-  std::vector<MemoryRequest> wishes = options_.memory(to);
+  std::vector<MemoryRequest> memory_requests = options_.memory(to);
   const std::vector<MemoryRequest> had = options_.memory(from);
-  for (size_t i = 0; i < wishes.size(); ++i) {
-    wishes[i].bytes -= had[i].bytes;
-    wishes[i].may_leave = true;
-    std::optional<MemoryLease> lease = runtime_.lease_if_free(wishes[i]);
+  for (size_t i = 0; i < memory_requests.size(); ++i) {
+    memory_requests[i].bytes -= had[i].bytes;
+    memory_requests[i].is_evictable = true;
+    std::optional<MemoryLease> lease = runtime_.try_lease_free(memory_requests[i]);
     if (!lease) return false;
     leases.push_back(std::move(*lease));
   }
@@ -63,26 +64,26 @@ bool ElasticPages::lease_chunk(int32_t from, int32_t to, Leases& leases) {
 // Frees the last chunk. Ignores errors: a lost device keeps its memory, and the next step reports the loss.
 void ElasticPages::shrink(int32_t num_pages) noexcept {
   contain(
-      "no memory", [&] { executor_.set_num_pages(without_last(num_pages)); },
+      "no memory", [&] { executor_.set_num_pages(num_pages_without_last_chunk(num_pages)); },
       [](ErrorCode, std::string_view) {});
   chunks_.pop_back();
 }
 
-bool ElasticPages::give_idle(KvCache& kv, TimePoint now) noexcept {
-  if (now < next_look_) return false;
+bool ElasticPages::free_idle_pages(KvCache& kv, TimePoint now) noexcept {
+  if (now < next_idle_check_) return false;
   const PagePool& pool = kv.pool();
   const int32_t before = pool.num_pages();
   const int32_t num_used = kv.pool().take_num_used();
-  while (!chunks_.empty() && without_last(pool.num_pages()) >= num_used && kv.shrink()) {
+  while (!chunks_.empty() && num_pages_without_last_chunk(pool.num_pages()) >= num_used && kv.shrink()) {
   }
-  next_look_ = chunks_.empty() ? TimePoint::max() : deadline_after(now, options_.idle_time);
+  next_idle_check_ = chunks_.empty() ? TimePoint::max() : deadline_after(now, options_.idle_time);
   return pool.num_pages() < before;
 }
 
 uint64_t ElasticPages::bytes_of(std::string_view device, int32_t num_pages) const {
   uint64_t bytes = 0;
-  for (const MemoryRequest& wish : options_.memory(num_pages))
-    bytes += wish.device == device ? wish.bytes : 0;
+  for (const MemoryRequest& memory_request : options_.memory(num_pages))
+    bytes += memory_request.device == device ? memory_request.bytes : 0;
   return bytes;
 }
 

@@ -35,9 +35,9 @@ std::vector<ResidencyRegistry::Found> ResidencyRegistry::on_device(std::string_v
   return found;
 }
 
-bool ResidencyRegistry::give_rest(std::string_view device) const {
+bool ResidencyRegistry::evict_any_remainder(std::string_view device) const {
   const auto all = living();
-  return std::any_of(all.begin(), all.end(), [&](const auto& of) { return of->leave_rest(device); });
+  return std::any_of(all.begin(), all.end(), [&](const auto& of) { return of->evict_remainder(device); });
 }
 
 std::vector<ResidencyRegistry::Listed> ResidencyRegistry::list() const {
@@ -49,10 +49,10 @@ std::vector<ResidencyRegistry::Listed> ResidencyRegistry::list() const {
   return listed;
 }
 
-void ResidencyRegistry::note_room() noexcept {
+void ResidencyRegistry::note_freed_memory() noexcept {
   room_changes_.fetch_add(1, std::memory_order_acq_rel);
   const MutexLock lock(mutex_);
-  for (const Known& known : all_) known.residency->note_room();
+  for (const Known& known : all_) known.residency->note_freed_memory();
 }
 
 }  // namespace quire

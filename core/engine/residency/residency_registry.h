@@ -27,7 +27,7 @@ class ResidencyRegistry {
   std::vector<Found> on_device(std::string_view device) const;
 
   // Frees the part that one offloaded model still has on a device. Returns false if there is none.
-  bool give_rest(std::string_view device) const;
+  bool evict_any_remainder(std::string_view device) const;
 
   struct Listed {
     uint64_t number = 0;  // number of the model in the runtime, in order of creation
@@ -38,8 +38,8 @@ class ResidencyRegistry {
   std::vector<Listed> list() const;
 
   // Called when memory became free or a model became idle: loads that wait for memory are tried again.
-  void note_room() noexcept;
-  uint64_t room_changes() const { return room_changes_.load(std::memory_order_acquire); }
+  void note_freed_memory() noexcept;
+  uint64_t num_memory_changes() const { return room_changes_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<uint64_t> room_changes_{0};

@@ -35,47 +35,52 @@ Runtime::Runtime(RuntimeOptions options)
 
 Runtime::~Runtime() = default;
 
-Runtime::LeaseAnswer Runtime::try_lease(const MemoryRequest& wish) {
+Runtime::LeaseAnswer Runtime::try_lease(const MemoryRequest& memory_request) {
   const MutexLock lock(mutex_);
-  DeviceBudget& budget = budgets_[wish.device];
+  DeviceBudget& budget = budgets_[memory_request.device];
   std::optional<uint64_t> free_bytes;
-  if (wish.free_bytes != nullptr) free_bytes = wish.free_bytes();
-  const MemoryAnswer answer = plan_residency({budget.limit, free_bytes, budget.holders}, wish.bytes);
+  if (memory_request.free_bytes != nullptr) free_bytes = memory_request.free_bytes();
+  const MemoryAnswer answer =
+      plan_residency({budget.limit, free_bytes, budget.holders}, memory_request.bytes);
   LeaseAnswer result;
   if (answer.fits) {
-    MemoryHolder holder{++last_lease_, wish.what, wish.bytes, free_bytes.has_value(), wish.may_leave};
+    MemoryHolder holder{++last_lease_, memory_request.what, memory_request.bytes, free_bytes.has_value(),
+                        memory_request.is_evictable};
     budget.holders.reserve(budget.holders.size() + 1);
-    result.lease.emplace(MemoryLease(shared_from_this(), wish.device, holder));
+    result.lease.emplace(MemoryLease(shared_from_this(), memory_request.device, holder));
     budget.holders.push_back(std::move(holder));
     return result;
   }
   const std::string of =
       budget.limit > 0 ? fmt::format("its memory budget of {}", budget.limit) : "its memory";
-  result.missing_bytes = wish.bytes - answer.left_bytes;
-  result.fits_later = answer.fits_later && others_suffice({budget.limit, free_bytes, budget.holders}, wish);
-  result.refusal = fmt::format("{} needs {} bytes of {}, {} of {} are left; used by: {}", wish.what,
-                               wish.bytes, wish.device, answer.left_bytes, of, tell_holders(budget.holders));
+  result.missing_bytes = memory_request.bytes - answer.left_bytes;
+  result.fits_later =
+      answer.fits_later && others_suffice({budget.limit, free_bytes, budget.holders}, memory_request);
+  result.refusal = fmt::format("{} needs {} bytes of {}, {} of {} are left; used by: {}", memory_request.what,
+                               memory_request.bytes, memory_request.device, answer.left_bytes, of,
+                               describe_holders(budget.holders));
   return result;
 }
 
 // True if the request fits once all evictable holders are gone, except the leases of the same taker.
-bool Runtime::others_suffice(const MemoryState& state, const MemoryRequest& wish) {
-  if (wish.beside == nullptr) return true;
+bool Runtime::others_suffice(const MemoryState& state, const MemoryRequest& memory_request) {
+  if (memory_request.beside == nullptr) return true;
   std::vector<MemoryHolder> holders(state.holders.begin(), state.holders.end());
   for (MemoryHolder& holder : holders)
-    for (const MemoryLease& own : *wish.beside)
-      if (holder.id == own.id_) holder.may_leave = false;
-  return plan_residency({state.budget, state.free_bytes, holders}, wish.bytes).fits_later;
+    for (const MemoryLease& own : *memory_request.beside)
+      if (holder.id == own.id_) holder.is_evictable = false;
+  return plan_residency({state.budget, state.free_bytes, holders}, memory_request.bytes).fits_later;
 }
 
 // Chooses idle models to evict. Returns none if evicting them would not suffice.
-Runtime::Leaving Runtime::choose_leaving(const MemoryRequest& wish, const LeaseAnswer& answer) const {
-  std::vector<ResidencyRegistry::Found> idle = residency_registry_.on_device(wish.device);
+Runtime::EvictedModels Runtime::choose_models_to_evict(const MemoryRequest& memory_request,
+                                                       const LeaseAnswer& answer) const {
+  std::vector<ResidencyRegistry::Found> idle = residency_registry_.on_device(memory_request.device);
   std::erase_if(idle, [](const ResidencyRegistry::Found& of) { return !of.place.is_idle; });
   std::vector<EvictionCandidate> candidates;
   candidates.reserve(idle.size());
   for (const ResidencyRegistry::Found& of : idle) candidates.push_back(of.place.candidate);
-  Leaving leaving;
+  EvictedModels leaving;
   for (const size_t place : choose_evictions(candidates, answer.missing_bytes))
     leaving.push_back(idle[place].residency);
   return leaving;
@@ -83,40 +88,40 @@ Runtime::Leaving Runtime::choose_leaving(const MemoryRequest& wish, const LeaseA
 
 // Leases memory and evicts models for it. A model that got a job in the meantime stays, and the choice is
 // repeated without it.
-MemoryLease Runtime::lease_with_room(const MemoryRequest& wish, Leaving& left) {
+MemoryLease Runtime::lease_after_eviction(const MemoryRequest& memory_request, EvictedModels& left) {
   for (;;) {
-    LeaseAnswer answer = try_lease(wish);
+    LeaseAnswer answer = try_lease(memory_request);
     if (answer.lease) return std::move(*answer.lease);
-    if (memory_reclaimers_.ask(wish.device, answer.missing_bytes)) continue;
+    if (memory_reclaimers_.ask(memory_request.device, answer.missing_bytes)) continue;
     const size_t num_left = left.size();
-    Leaving leaving = choose_leaving(wish, answer);
+    EvictedModels leaving = choose_models_to_evict(memory_request, answer);
     if (leaving.empty()) {
-      if (residency_registry_.give_rest(wish.device)) continue;
+      if (residency_registry_.evict_any_remainder(memory_request.device)) continue;
       if (answer.fits_later) throw RetryableOutOfMemory(ErrorCode::out_of_memory, answer.refusal);
       throw Error(ErrorCode::out_of_memory, answer.refusal);
     }
     for (auto& residency : leaving) {
       left.reserve(left.size() + 1);
-      if (residency->leave_now()) left.push_back(std::move(residency));
+      if (residency->evict_if_idle()) left.push_back(std::move(residency));
     }
     if (left.size() == num_left) throw RetryableOutOfMemory(ErrorCode::out_of_memory, answer.refusal);
   }
 }
 
-MemoryLease Runtime::lease_memory(const MemoryRequest& wish) {
-  Leaving left;  // destroyed after the lock is released
+MemoryLease Runtime::lease_memory(const MemoryRequest& memory_request) {
+  EvictedModels left;  // destroyed after the lock is released
   const auto tell = gsl::finally([&] {
     for (const auto& residency : left)
-      log()(LogLevel::info, "the weights of {} are evicted from {} for {}", residency->name(), wish.device,
-            wish.what);
+      log()(LogLevel::info, "the weights of {} are evicted from {} for {}", residency->name(),
+            memory_request.device, memory_request.what);
   });
-  const MutexLock room(room_mutex_);
-  return lease_with_room(wish, left);
+  const MutexLock room(reclaim_mutex_);
+  return lease_after_eviction(memory_request, left);
 }
 
-std::optional<MemoryLease> Runtime::lease_if_free(const MemoryRequest& wish) {
-  const std::unique_lock<std::mutex> room(room_mutex_.native(), std::try_to_lock);
-  return room.owns_lock() ? try_lease(wish).lease : std::nullopt;
+std::optional<MemoryLease> Runtime::try_lease_free(const MemoryRequest& memory_request) {
+  const std::unique_lock<std::mutex> room(reclaim_mutex_.native(), std::try_to_lock);
+  return room.owns_lock() ? try_lease(memory_request).lease : std::nullopt;
 }
 
 uint64_t Runtime::idle_bytes(const std::string& device) const {
@@ -148,7 +153,7 @@ void Runtime::set_memory_budget(const std::string& device, uint64_t bytes) {
     const MutexLock lock(mutex_);
     budgets_[device].limit = bytes;
   }
-  residency_registry_.note_room();
+  residency_registry_.note_freed_memory();
 }
 
 void Runtime::give_back(const std::string& device, uint64_t id) noexcept {
@@ -158,7 +163,7 @@ void Runtime::give_back(const std::string& device, uint64_t id) noexcept {
     if (budget != budgets_.end())
       std::erase_if(budget->second.holders, [id](const MemoryHolder& holder) { return holder.id == id; });
   }
-  residency_registry_.note_room();
+  residency_registry_.note_freed_memory();
 }
 
 void Runtime::shrink(const std::string& device, uint64_t id, uint64_t bytes) noexcept {
@@ -170,7 +175,7 @@ void Runtime::shrink(const std::string& device, uint64_t id, uint64_t bytes) noe
       if (holder.id == id) holder.bytes = bytes;
     }
   }
-  residency_registry_.note_room();
+  residency_registry_.note_freed_memory();
 }
 
 void Runtime::settle(const std::string& device, uint64_t id) noexcept {
@@ -178,7 +183,7 @@ void Runtime::settle(const std::string& device, uint64_t id) noexcept {
   const auto budget = budgets_.find(device);
   if (budget == budgets_.end()) return;
   for (MemoryHolder& holder : budget->second.holders) {
-    if (holder.id == id) holder.is_promised = false;
+    if (holder.id == id) holder.is_reserved = false;
   }
 }
 

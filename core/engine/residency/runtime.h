@@ -51,7 +51,7 @@ struct MemoryRequest {
   // lease of these bytes counts as a promise until it is settled, so that two loads at the same time cannot
   // both use them.
   std::function<uint64_t()> free_bytes = nullptr;
-  bool may_leave = false;  // can be evicted for others, or freed by a cache once its jobs have ended
+  bool is_evictable = false;  // can be evicted for others, or freed by a cache once its jobs have ended
   // Leases of the same taker, which cannot be evicted for it.
   const std::vector<MemoryLease>* beside = nullptr;
 };
@@ -105,13 +105,15 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // pages of elastic caches, weights of idle models (which is logged), and the parts that offloaded models
   // still have on the device. Throws ErrorCode::out_of_memory with the bytes needed and left and a list of
   // the users; RetryableOutOfMemory if evicting models that are busy now would suffice.
-  MemoryLease lease_memory(const MemoryRequest& wish);
+  MemoryLease lease_memory(const MemoryRequest& memory_request);
   // Leases memory at once, without freeing any. Returns nothing if memory is short or is being freed for
   // another lease.
-  std::optional<MemoryLease> lease_if_free(const MemoryRequest& wish);
+  std::optional<MemoryLease> try_lease_free(const MemoryRequest& memory_request);
   // Leases memory of kPinnedMemory at once, or returns nothing. Evicts nothing, and works while device memory
   // is freed for another lease.
-  std::optional<MemoryLease> lease_pinned(const MemoryRequest& wish) { return try_lease(wish).lease; }
+  std::optional<MemoryLease> lease_pinned(const MemoryRequest& memory_request) {
+    return try_lease(memory_request).lease;
+  }
   // Returns the bytes of idle models on a device.
   uint64_t idle_bytes(const std::string& device) const;
   uint64_t leased_bytes(const std::string& device) const;
@@ -138,12 +140,13 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
     bool fits_later = false;
     std::string refusal;
   };
-  using Leaving = std::vector<std::shared_ptr<WeightResidency>>;
+  using EvictedModels = std::vector<std::shared_ptr<WeightResidency>>;
 
-  LeaseAnswer try_lease(const MemoryRequest& wish);
-  MemoryLease lease_with_room(const MemoryRequest& wish, Leaving& left) QUIRE_REQUIRES(room_mutex_);
-  static bool others_suffice(const MemoryState& state, const MemoryRequest& wish);
-  Leaving choose_leaving(const MemoryRequest& wish, const LeaseAnswer& answer) const;
+  LeaseAnswer try_lease(const MemoryRequest& memory_request);
+  MemoryLease lease_after_eviction(const MemoryRequest& memory_request, EvictedModels& left)
+      QUIRE_REQUIRES(reclaim_mutex_);
+  static bool others_suffice(const MemoryState& state, const MemoryRequest& memory_request);
+  EvictedModels choose_models_to_evict(const MemoryRequest& memory_request, const LeaseAnswer& answer) const;
 
   const RuntimeOptions options_;
   const std::shared_ptr<TurnArbiter> turns_;
@@ -151,7 +154,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   mutable MemoryReclaimers memory_reclaimers_;
   // Held while memory is freed for a request, so that no other request takes it. Taken before all other
   // locks.
-  Mutex room_mutex_;
+  Mutex reclaim_mutex_;
   mutable Mutex mutex_;
   std::map<std::string, DeviceBudget, std::less<>> budgets_ QUIRE_GUARDED_BY(mutex_);
   uint64_t last_lease_ QUIRE_GUARDED_BY(mutex_) = 0;

@@ -16,7 +16,7 @@ std::shared_ptr<WeightResidency> WeightResidency::create(std::shared_ptr<Runtime
                                                          ResidencyState state) {
   std::shared_ptr<WeightResidency> residency(
       new WeightResidency(std::move(runtime), std::move(weights), state));
-  residency->runtime_->residency_registry().note_room();  // it has no users yet
+  residency->runtime_->residency_registry().note_freed_memory();  // it has no users yet
   return residency;
 }
 
@@ -117,13 +117,14 @@ WeightResidency::Attempt WeightResidency::ask(uint64_t& asked, int32_t num_users
     asked = move_.is_waking ? wakes_.last : wakes_.last + 1;  // after an eviction: the load that will follow
     return Attempt::under_way;
   }
-  if (wakes_.wait_for_room && wakes_.room_seen == runtime_->residency_registry().room_changes()) {
+  if (wakes_.waits_for_memory &&
+      wakes_.memory_changes_seen == runtime_->residency_registry().num_memory_changes()) {
     asked = std::max(asked, wakes_.last);
     return Attempt::under_way;
   }
   move_.before = std::exchange(state_, ResidencyState::moving);
   move_.is_waking = true;
-  wakes_.wait_for_room = false;
+  wakes_.waits_for_memory = false;
   asked = ++wakes_.last;
   return Attempt::started;
 }
@@ -140,26 +141,26 @@ void WeightResidency::start() {
 
 void WeightResidency::run_wake() noexcept {
   const TimePoint began = runtime_->clock().now();
-  const uint64_t room = runtime_->residency_registry().room_changes();
+  const uint64_t room = runtime_->residency_registry().num_memory_changes();
   ErrorCode code = ErrorCode::ok;
   std::string message;
-  bool has_no_room = false;
+  bool is_out_of_memory = false;
   contain(
       "no memory to wake the model",
       [&] {
         try {
           weights_->bring(stop_);
         } catch (const RetryableOutOfMemory&) {
-          has_no_room = true;
+          is_out_of_memory = true;
         }
       },
       [&](ErrorCode why, std::string_view what) {
         code = why;
         set_message(message, what);
       });
-  if (code == ErrorCode::ok && !has_no_room)
+  if (code == ErrorCode::ok && !is_out_of_memory)
     runtime_->log()(LogLevel::info, "the weights of {} are resident again", name());
-  if (!has_no_room) {
+  if (!is_out_of_memory) {
     {
       const MutexLock lock(mutex_);
       figures_.last_wake = runtime_->clock().now() - began;
@@ -168,14 +169,14 @@ void WeightResidency::run_wake() noexcept {
   }
   const MutexLock lock(mutex_);
   state_ = move_.before;
-  wakes_.wait_for_room = true;
-  wakes_.room_seen = room;
-  if (room != runtime_->residency_registry().room_changes()) tell();  // memory may have become free
+  wakes_.waits_for_memory = true;
+  wakes_.memory_changes_seen = room;
+  if (room != runtime_->residency_registry().num_memory_changes()) tell();  // memory may have become free
 }
 
 void WeightResidency::end_wake(ErrorCode code, std::string_view message) noexcept {
-  const auto told =
-      gsl::finally([this] { runtime_->residency_registry().note_room(); });  // the model may be idle now
+  const auto told = gsl::finally(
+      [this] { runtime_->residency_registry().note_freed_memory(); });  // the model may be idle now
   const MutexLock lock(mutex_);
   use_.last_used = runtime_->clock().now();
   if (code == ErrorCode::ok) {
@@ -213,7 +214,7 @@ void WeightResidency::leave() noexcept {
     if (use_.num_users > 0) return;
     condition_.notify_all();  // wakes callers of `evict`; no cache waits for this
   }
-  runtime_->residency_registry().note_room();
+  runtime_->residency_registry().note_freed_memory();
 }
 
 void WeightResidency::withdraw(uint64_t& asked) noexcept {
@@ -223,7 +224,7 @@ void WeightResidency::withdraw(uint64_t& asked) noexcept {
     --use_.num_waiting;
     if (!is_idle()) return;
   }
-  runtime_->residency_registry().note_room();
+  runtime_->residency_registry().note_freed_memory();
 }
 
 WaitEnd WeightResidency::wake(const Wait& wait) {
@@ -249,26 +250,26 @@ WaitEnd WeightResidency::evict(ResidencyState to, const Wait& wait) {
   ResidencyState from{};
   {
     MutexLock lock(mutex_);
-    const auto may_leave = [&]() QUIRE_NO_THREAD_ANALYSIS {
+    const auto is_evictable = [&]() QUIRE_NO_THREAD_ANALYSIS {
       return state_ != ResidencyState::moving && use_.num_users == 0;
     };
     clock.wait_until(condition_, lock.native(), deadline_after(clock.now(), wait.timeout),
-                     [&] { return may_leave() || wait.cancelled(); });
-    if (!may_leave()) return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
+                     [&] { return is_evictable() || wait.cancelled(); });
+    if (!is_evictable()) return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
     if (state_ == to || state_ == ResidencyState::on_disk) return WaitEnd::ready;
-    from = begin_leaving();
+    from = begin_eviction();
   }
   take_away(from, to);
   return WaitEnd::ready;
 }
 
-ResidencyState WeightResidency::begin_leaving() {
+ResidencyState WeightResidency::begin_eviction() {
   move_.before = std::exchange(state_, ResidencyState::moving);
   move_.is_waking = false;
   return move_.before;
 }
 
-bool WeightResidency::stand_by_from(ResidencyState from) noexcept {
+bool WeightResidency::offload_from(ResidencyState from) noexcept {
   return contain(
       "no memory to evict the model", [&] { take_away(from, ResidencyState::standing_by); },
       [](ErrorCode, std::string_view) {});
@@ -297,8 +298,8 @@ TimePoint WeightResidency::idle_deadline() const {
                                                       : TimePoint::max();
 }
 
-void WeightResidency::leave_if_idle(TimePoint now) noexcept {
-  if (idle_deadline() <= now && leave_now())
+void WeightResidency::evict_if_timed_out(TimePoint now) noexcept {
+  if (idle_deadline() <= now && evict_if_idle())
     runtime_->log()(LogLevel::info, "the weights of {} are evicted: they were idle", name());
 }
 
@@ -308,27 +309,27 @@ std::optional<ResidencyCandidate> WeightResidency::place_on(std::string_view dev
   return ResidencyCandidate{{weights_->bytes_on(device), use_.priority, use_.last_used}, is_idle()};
 }
 
-bool WeightResidency::leave_now() noexcept {
+bool WeightResidency::evict_if_idle() noexcept {
   {
     const MutexLock lock(mutex_);
     if (!is_idle()) return false;
-    begin_leaving();
+    begin_eviction();
   }
-  return stand_by_from(ResidencyState::resident);
+  return offload_from(ResidencyState::resident);
 }
 
-bool WeightResidency::leave_rest(std::string_view device) noexcept {
+bool WeightResidency::evict_remainder(std::string_view device) noexcept {
   {
     const MutexLock lock(mutex_);
-    if (state_ != ResidencyState::standing_by || weights_->rest_on(device) == 0) return false;
-    begin_leaving();
+    if (state_ != ResidencyState::standing_by || weights_->remaining_bytes_on(device) == 0) return false;
+    begin_eviction();
   }
-  return stand_by_from(ResidencyState::standing_by);
+  return offload_from(ResidencyState::standing_by);
 }
 
-void WeightResidency::note_room() noexcept {
+void WeightResidency::note_freed_memory() noexcept {
   const MutexLock lock(mutex_);
-  if (wakes_.wait_for_room) tell();
+  if (wakes_.waits_for_memory) tell();
 }
 
 }  // namespace quire

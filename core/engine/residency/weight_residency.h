@@ -46,7 +46,7 @@ class EvictableWeights {
   // the first one left on the devices.
   virtual void take_away(ResidencyState to) = 0;
   // Returns the bytes that stay on a device while the weights are standing by.
-  virtual uint64_t rest_on(std::string_view) const { return 0; }
+  virtual uint64_t remaining_bytes_on(std::string_view) const { return 0; }
   // Thread-safe: the name, as in "the weights of NAME", and the bytes of a device that evicting them frees.
   virtual const std::string& name() const = 0;
   virtual uint64_t bytes_on(std::string_view device) const = 0;
@@ -109,7 +109,7 @@ class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
   void withdraw(uint64_t& asked) noexcept;
   // Returns when to call leave_if_idle next; max(): never.
   TimePoint idle_deadline() const;
-  void leave_if_idle(TimePoint now) noexcept;
+  void evict_if_timed_out(TimePoint now) noexcept;
 
   // Returns true if the weights are resident now; they then stay until `leave`.
   bool stay() noexcept;
@@ -117,12 +117,12 @@ class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
   // Returns the bytes that an eviction would free, for the planner; nothing unless the weights are resident.
   std::optional<ResidencyCandidate> place_on(std::string_view device) const;
   // Evicts the weights to standing_by. Returns false if they are used or waited for, or if it fails.
-  bool leave_now() noexcept;
+  bool evict_if_idle() noexcept;
   // Frees the part of standing-by weights that is still on a device. Returns false if there is none or if it
   // fails.
-  bool leave_rest(std::string_view device) noexcept;
+  bool evict_remainder(std::string_view device) noexcept;
   // Called when memory became free: a load that waits for memory is tried again.
-  void note_room() noexcept;
+  void note_freed_memory() noexcept;
 
  private:
   WeightResidency(std::shared_ptr<Runtime> runtime, std::unique_ptr<EvictableWeights> weights,
@@ -134,9 +134,9 @@ class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
   void run_wake() noexcept;
   void end_wake(ErrorCode code, std::string_view message) noexcept;
   // Changes the state to moving. Returns the previous state.
-  ResidencyState begin_leaving() QUIRE_REQUIRES(mutex_);
+  ResidencyState begin_eviction() QUIRE_REQUIRES(mutex_);
   // Completes an eviction after begin_leaving. Returns false if it failed, which changes nothing.
-  bool stand_by_from(ResidencyState from) noexcept;
+  bool offload_from(ResidencyState from) noexcept;
   void take_away(ResidencyState from, ResidencyState to);
   void tell() noexcept QUIRE_REQUIRES(mutex_);
   bool is_idle() const noexcept QUIRE_REQUIRES(mutex_);
@@ -162,8 +162,8 @@ class WeightResidency : public std::enable_shared_from_this<WeightResidency> {
     uint64_t failed = 0;
     ErrorCode failure = ErrorCode::ok;
     std::string failure_message;
-    bool wait_for_room = false;
-    uint64_t room_seen = 0;  // room_changes when the last attempt found no memory
+    bool waits_for_memory = false;
+    uint64_t memory_changes_seen = 0;  // room_changes when the last attempt found no memory
   };
 
   const std::shared_ptr<Runtime> runtime_;

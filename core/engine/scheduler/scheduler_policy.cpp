@@ -132,12 +132,12 @@ class StepPlanner {
   bool grant_none(int32_t index, const RunningView& job, const Lanes& lanes) {
     const Piece least = least_piece(lanes);
     if (least.total() > tokens_left_ || rows_of(job, lanes, least) > rows_left_) return true;
-    if (gained(lanes, least) > quota_left(job.name_space)) return make_room_in_namespace(index);
+    if (gained(lanes, least) > quota_left(job.name_space)) return free_namespace_quota(index);
     if (needed(lanes, least) <= pages_left_ &&
         has_slots(lanes, least, sum(slots_free_, slots_reserved(lanes))))
       return true;
     output_.lacks_pages = needed(lanes, least) > pages_left_;
-    preempt_for(index);
+    preempt_one_for(index);
     return false;
   }
 
@@ -219,9 +219,9 @@ class StepPlanner {
   // Frees quota in the namespace of a job. Returns false if a job must be preempted first. If all other jobs
   // of the namespace rank higher, the needy job itself is preempted. A job alone in its namespace always
   // fits: submit has checked that.
-  bool make_room_in_namespace(int32_t needy) {
+  bool free_namespace_quota(int32_t needy) {
     const int32_t name_space = running(needy).name_space;
-    if (preempt_resting(name_space)) return false;
+    if (preempt_paused(name_space)) return false;
     bool waits = false;
     for (auto index = order_.rbegin(); *index != needy; ++index) {
       if (running(*index).name_space != name_space || held_pages(lanes_of(running(*index))) == 0) continue;
@@ -234,8 +234,8 @@ class StepPlanner {
   // Preempts a job to free pages or slots: a resting one, otherwise the lowest-ranking one with pages and
   // without a grant in this step, possibly the needy job itself. A needy job without pages returns to the
   // queue as well: the rules for waiting jobs then handle pages that no running job will free.
-  void preempt_for(int32_t needy) {
-    if (preempt_resting()) return;
+  void preempt_one_for(int32_t needy) {
+    if (preempt_paused()) return;
     const auto victim = std::find_if(order_.rbegin(), order_.rend(), [&](int32_t index) {
       return index == needy || (!is_granted(index) && held_pages(lanes_of(running(index))) > 0);
     });
@@ -312,7 +312,7 @@ class StepPlanner {
 
   // Returns the pages that running jobs need until their next token. New jobs must not take them, or they
   // would cause preemptions at once.
-  int32_t promised_pages() const {
+  int32_t guaranteed_pages() const {
     int32_t promised = 0;
     for (const RunningView& job : input_.running) {
       promised += lanes_of(job).sum([&](const LaneView& lane) { return needed(lane, remaining(lane) + 1); });
@@ -370,7 +370,7 @@ class StepPlanner {
 
   // Subtracts from each namespace's quota the pages that its running jobs need. From here on quota_left_ is
   // for new jobs.
-  void keep_promises() {
+  void reserve_quotas() {
     for (size_t i = 0; i < quota_left_.size(); ++i) {
       const NamespaceView& space = input_.name_spaces[i];
       if (space.max_pages > 0) quota_left_[i] = space.max_pages - space.held_pages;
@@ -383,12 +383,12 @@ class StepPlanner {
 
   void admit() {
     if (input_.waiting.empty() || tokens_left_ <= 0 || rows_left_ <= 0) return;
-    room_.pages = input_.available_pages - promised_pages();
+    room_.pages = input_.available_pages - guaranteed_pages();
     room_.slots = spare_slots();
     room_.places = input_.limits.max_running_lanes;
     for (const RunningView& job : input_.running) room_.places -= lanes_of(job).count();
     started_jobs_.assign(input_.name_spaces.size(), 0);
-    keep_promises();
+    reserve_quotas();
     rank_waiting();
     for (int32_t index = next_waiting(); index >= 0; index = next_waiting()) {
       if (tokens_left_ <= 0 || rows_left_ <= 0 || gated() || !consider(index)) return;
@@ -413,15 +413,15 @@ class StepPlanner {
     int32_t& quota = quota_left(waiting(index).name_space);
     if (table > quota) return wait_for_quota(index, BlockedJob::Cause::quota_pages, table);
     const Room need = {needed(lanes, whole), slots_to_end(lanes), lanes.count()};
-    if (waits_for_leader(lanes)) return hold_back(index, BlockedJob::Cause::shared_prefix, need.pages);
+    if (waits_for_leader(lanes)) return defer(index, BlockedJob::Cause::shared_prefix, need.pages);
     const Room lack = need.minus(room_);
     output_.lacks_pages = output_.lacks_pages || lack.pages > 0;
     if (lack.is_any()) return wait_for_pages(index, need, lack);
     const Piece least = least_piece(lanes);
     if (least.total() > tokens_left_ || lanes.count() > rows_left_)  // fits into a later step
-      return hold_back(index, BlockedJob::Cause::slots, 0);
+      return defer(index, BlockedJob::Cause::slots, 0);
     if (!has_slots(lanes, least, slots_left_))  // available in the next step
-      return hold_back(index, BlockedJob::Cause::pages, need.pages);
+      return defer(index, BlockedJob::Cause::pages, need.pages);
     room_ = room_.minus(need);
     quota -= table;
     start(index, lanes);
@@ -430,17 +430,17 @@ class StepPlanner {
 
   // Only the namespace is at its limit, so later jobs may be admitted.
   bool wait_for_quota(int32_t index, BlockedJob::Cause cause, int32_t needed) {
-    return !preempt_resting(waiting(index).name_space) && hold_back(index, cause, needed);
+    return !preempt_paused(waiting(index).name_space) && defer(index, cause, needed);
   }
 
   bool wait_for_place(int32_t index, int32_t lack) {
     block(index, BlockedJob::Cause::slots, 0);
-    if (!preempt_resting()) preempt_below(index, {.places = lack});
+    if (!preempt_paused()) preempt_below(index, {.places = lack});
     return false;
   }
 
   bool wait_for_pages(int32_t index, const Room& need, const Room& lack) {
-    if (preempt_resting() || preempt_below(index, lack)) return false;
+    if (preempt_paused() || preempt_below(index, lack)) return false;
     return !block_for_pages(index, need, lack);
   }
 
@@ -476,7 +476,7 @@ class StepPlanner {
 
   // Preempts a resting job (paused, or with a slow reader), if there is one, so that another can use its
   // place and pages. With `name_space`, only a job of that namespace.
-  bool preempt_resting(std::optional<int32_t> name_space = {}) {
+  bool preempt_paused(std::optional<int32_t> name_space = {}) {
     for (auto index = order_.rbegin(); index != order_.rend(); ++index) {
       const RunningView& job = running(*index);
       if (!job.runnable && (!name_space || job.name_space == *name_space)) return preempt(*index);
@@ -501,16 +501,16 @@ class StepPlanner {
     return lowest >= 0 && !lack.is_any() && preempt(lowest);
   }
 
-  bool hold_back(int32_t index, BlockedJob::Cause cause, int32_t needed, bool gates = false) {
-    output_.held_back.push_back({index, cause, needed, -1, gates});
+  bool defer(int32_t index, BlockedJob::Cause cause, int32_t needed, bool gates = false) {
+    output_.deferred.push_back({index, cause, needed, -1, gates});
     return true;
   }
 
   // Records a job that does not fit. Returns true if no later job may overtake it.
   bool block(int32_t index, BlockedJob::Cause cause, int32_t needed) {
     const bool gates = waiting(index).overtaken >= input_.limits.max_overtakes;
-    hold_back(index, cause, needed, gates);
-    if (!output_.blocked.has_value()) output_.blocked = output_.held_back.back();
+    defer(index, cause, needed, gates);
+    if (!output_.blocked.has_value()) output_.blocked = output_.deferred.back();
     if (cause == BlockedJob::Cause::pages) passed_.push_back({index, waiting(index).overtaken});
     return gates;
   }
@@ -521,9 +521,9 @@ class StepPlanner {
     for (size_t g = 0; g < num_groups() && lack.pages <= 0; ++g) {
       if (lack.slots[g] <= 0) continue;
       const bool is_first = output_.blocked->waiting_idx == index;
-      output_.held_back.back().group = static_cast<int32_t>(g);
-      output_.held_back.back().needed_pages = need.slots[g];
-      if (is_first) output_.blocked = output_.held_back.back();
+      output_.deferred.back().group = static_cast<int32_t>(g);
+      output_.deferred.back().needed_pages = need.slots[g];
+      if (is_first) output_.blocked = output_.deferred.back();
       break;
     }
     return gates;
@@ -571,7 +571,7 @@ void PolicyOutput::clear() {
   grants.clear();
   overtaken.clear();
   blocked.reset();
-  held_back.clear();
+  deferred.clear();
   lacks_pages = false;
 }
 

@@ -122,7 +122,7 @@ struct PolicyOutput {
   std::vector<Grant> grants;          // decoding jobs first
   std::vector<int32_t> overtaken;     // indices in `waiting`, once for each admitted job that overtook it
   std::optional<BlockedJob> blocked;  // first job that lacks pages or batch slots
-  std::vector<BlockedJob> held_back;  // by rank; jobs in neither list were not considered in this step
+  std::vector<BlockedJob> deferred;   // by rank; jobs in neither list were not considered in this step
   bool lacks_pages = false;  // with more pages no job would be preempted, or one more would be admitted
 
   void clear();

@@ -114,7 +114,7 @@ int32_t StepTimes::quickest_within(Duration longest, int32_t limit, int32_t num_
 
 void StepSizing::observe(int32_t num_tokens, int32_t num_streams, Duration took) noexcept {
   all_.observe(num_tokens, took);
-  if (num_tokens == num_streams) of_streams_.observe(num_tokens, took);
+  if (num_tokens == num_streams) generating_only_.observe(num_tokens, took);
 }
 
 int32_t StepSizing::tokens(const StepDemand& demand) noexcept {
@@ -122,7 +122,7 @@ int32_t StepSizing::tokens(const StepDemand& demand) noexcept {
   catches_up_ = (catches_up_ ? int64_t{kStreamsOfAPrompt} : 1) * demand.num_prompts > demand.num_streams;
   Duration longest = kLongestStep;
   if (demand.num_streams > 0) {
-    const Duration alone = of_streams_.of(demand.num_streams);
+    const Duration alone = generating_only_.of(demand.num_streams);
     const Duration rhythm = alone > Duration{0} ? alone : all_.of(demand.num_streams);
     longest = std::max(catches_up_ ? kLongestCatchUp : kShortestStep,
                        to_duration(options_.stretch * to_seconds(rhythm)));

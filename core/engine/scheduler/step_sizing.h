@@ -76,7 +76,7 @@ class StepSizing {
  private:
   const SizingOptions options_;
   StepTimes all_;
-  StepTimes of_streams_;  // steps without prompt tokens
+  StepTimes generating_only_;  // steps without prompt tokens
   bool catches_up_ = false;
 };
 

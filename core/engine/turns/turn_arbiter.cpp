@@ -207,7 +207,7 @@ void DeviceTurn::end() noexcept {
   arbiter_->hand_out(idx, now);
 }
 
-void DeviceTurn::go_on() noexcept {
+void DeviceTurn::continue_turn() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   if (arbiter_->views_[idx].state != TurnState::holds) return;
@@ -217,7 +217,7 @@ void DeviceTurn::go_on() noexcept {
   arbiter_->begin_turn(idx, now);
 }
 
-bool DeviceTurn::stays_first() noexcept {
+bool DeviceTurn::would_be_next() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnView& view = arbiter_->views_[idx];
@@ -231,7 +231,7 @@ bool DeviceTurn::stays_first() noexcept {
   return arbiter_->is_chosen(place_);
 }
 
-bool DeviceTurn::may_go_on() noexcept {
+bool DeviceTurn::may_continue() noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   TurnView& view = arbiter_->views_[idx];
@@ -258,7 +258,7 @@ void DeviceTurn::leave() noexcept {
   arbiter_->hand_out(idx, arbiter_->clock_.now());
 }
 
-TimePoint DeviceTurn::ask_again() const noexcept {
+TimePoint DeviceTurn::next_request_time() const noexcept {
   const MutexLock lock(arbiter_->mutex_);
   const auto idx = static_cast<size_t>(place_);
   const TurnView& view = arbiter_->views_[idx];

@@ -50,11 +50,11 @@ class DeviceTurn {
   void end() noexcept;
   // Like end, but the device continues with a pass that was issued ahead, so that the next turn begins at
   // once.
-  void go_on() noexcept;
+  void continue_turn() noexcept;
   // During a turn: true if this cache would also be next after a step of its usual length.
-  bool stays_first() noexcept;
+  bool would_be_next() noexcept;
   // During a turn: false if another cache must compute first. This one then waits as after `ask`.
-  bool may_go_on() noexcept;
+  bool may_continue() noexcept;
   // True if the cache has the turn.
   bool holds() const noexcept;
   // Ends the turn or the wait for one; called when there is nothing to compute.
@@ -63,7 +63,7 @@ class DeviceTurn {
   void withdraw() noexcept;
   // Returns when to ask again even without a notification, because another cache was expected to ask by then.
   // max(): never.
-  TimePoint ask_again() const noexcept;
+  TimePoint next_request_time() const noexcept;
 
   TurnNeighbours neighbours() const noexcept;
   // Returns how long the device computed in the last turn of this cache.

@@ -191,7 +191,7 @@ void score_rows(const float* query, int32_t stride, int32_t head_dim, const floa
 }
 
 // Weights and values of a block for rows that attend to the same keys.
-struct WeighedValues {
+struct WeightedValues {
   const float* weights;      // [rows, kBlockKeys]
   const float* corrections;  // [rows] factors of the sums so far
   int32_t first;             // range of keys in the block
@@ -202,7 +202,7 @@ struct WeighedValues {
 
 // sums = sums * correction + weights . values for kRows rows, keys in order, from dimension d on.
 template <int kRows, int kParts>
-void add_values(const WeighedValues& of, int32_t d, float* sums) {
+void add_values(const WeightedValues& of, int32_t d, float* sums) {
   const float* const weights = of.weights;
   const float* const values = of.values;
   const int32_t stride = of.stride;
@@ -233,7 +233,7 @@ void add_values(const WeighedValues& of, int32_t d, float* sums) {
 }
 
 template <int kRows>
-void add_values_to_rows(const WeighedValues& of, float* sums) {
+void add_values_to_rows(const WeightedValues& of, float* sums) {
   constexpr int kParts = kRows == 1 ? 4 : 2;
   int32_t d = 0;
   for (; d + 16 * kParts <= of.stride; d += 16 * kParts) add_values<kRows, kParts>(of, d, sums);
@@ -333,8 +333,8 @@ inline F32 hide_unselected(const AttentionTile& tile, int32_t r, int32_t positio
 
 // Converts scores to weights exp(score - maximum); updates the maximum and the denominator, and computes the
 // factors of the sums so far.
-inline void soften(const AttentionTile& tile, int32_t position, const VisibleLanes& lanes,
-                   const AttentionState& state, float* corrections) {
+inline void apply_softmax(const AttentionTile& tile, int32_t position, const VisibleLanes& lanes,
+                          const AttentionState& state, float* corrections) {
   float maxima[kAttentionRows];
   store(maxima, load(state.maximum));
   for (int32_t r = 0; r < tile.rows; ++r) {
@@ -387,12 +387,12 @@ inline void value_block(const AttentionTile& tile, const VisibleLanes& lanes, co
     }
     const auto add = [&]<int kRows>() {
       for (; r + kRows <= end; r += kRows) {
-        const WeighedValues of = {tile.weights + static_cast<size_t>(r) * kBlockKeys,
-                                  corrections + r,
-                                  first,
-                                  last,
-                                  tile.values,
-                                  stride};
+        const WeightedValues of = {tile.weights + static_cast<size_t>(r) * kBlockKeys,
+                                   corrections + r,
+                                   first,
+                                   last,
+                                   tile.values,
+                                   stride};
         add_values_to_rows<kRows>(of, state.sums + static_cast<size_t>(r) * static_cast<size_t>(stride));
       }
     };
@@ -451,7 +451,7 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
                   [&]<KvFormat kFormat>() { load_keys<kFormat>(keys, head_dim, tile.keys); });
       score_block(tile, stride);
     }
-    soften(tile, position, lanes, state, corrections);
+    apply_softmax(tile, position, lanes, state, corrections);
     if (few && is_quantized(shape.value_format)) {
       with_few_rows(shape.value_format, tile.rows, [&]<KvFormat kFormat, int kRows>() {
         add_values_to_few_rows<kFormat, kRows>(values, tile.weights, corrections, value_dims, state.sums);

@@ -204,8 +204,8 @@ inline void rotate_head(const AppendKvParams& params, int32_t token, float* head
 }
 
 // Normalises and rotates all heads of q, or of k, in place.
-inline void turn_heads(const AppendKvParams& params, const float* weight, int32_t token, float* heads,
-                       int32_t num_heads) {
+inline void rotate_heads(const AppendKvParams& params, const float* weight, int32_t token, float* heads,
+                         int32_t num_heads) {
   const int32_t dim = params.heads.head_dim;
   if (params.qk_norm == QkNorm::all_heads) {
     norm_in_place(params, params.qk_norm_kind, weight, num_heads * dim, heads);
@@ -280,10 +280,10 @@ void append_token(const AppendToken& work) {
   if (!params.reads_cache_only) {
     append_values(params, at, params.values_are_keys ? keys : head_at(num_heads + num_kv_heads));
   }
-  turn_heads(params, params.q_norm, work.token, row, num_heads);
+  rotate_heads(params, params.q_norm, work.token, row, num_heads);
   if (work.query_factor != 1.0f) scale_row(row, num_heads * head_dim, work.query_factor);
   if (params.reads_cache_only) return;
-  turn_heads(params, params.k_norm, work.token, keys, num_kv_heads);
+  rotate_heads(params, params.k_norm, work.token, keys, num_kv_heads);
   for (int32_t h = 0; h < num_kv_heads; ++h) {
     encode_row(
         head_at(num_heads + h), shape.key_format, head_dim,

@@ -196,7 +196,7 @@ QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels, kStored>& dots,
 
 // Multiplies all groups of a run. The integer sums of the blocks that share a group and a span are exact;
 // then one multiplication and one fused multiply-add follow, in the order of the blocks, for each output.
-template <CodeKind kKind, int kBits, int kRows, int kPanels, int kStored, bool kBringsNext>
+template <CodeKind kKind, int kBits, int kRows, int kPanels, int kStored, bool kPrefetchesNext>
 void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanels>& cursor,
                QuantTotals<kRows, kPanels>& all_totals) {
   QuantTotals<kRows, kPanels> totals = all_totals;
@@ -213,7 +213,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
       for (int32_t b = 0; b < blocks; ++b) {
 #pragma GCC unroll 4
         for (int i = 0; i < kPanels; ++i) prefetch_block(at.codes[i], kBits);
-        if constexpr (kBringsNext) at.next_codes = prefetch_next(at.next_codes, panels.next_lines);
+        if constexpr (kPrefetchesNext) at.next_codes = prefetch_next(at.next_codes, panels.next_lines);
         dots.template add_block<kBits>(at.codes, at.x, value_of);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) x_sums[r] += at.x_sums[r];
@@ -235,7 +235,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
   all_totals = totals;
 }
 
-template <int kRows, int kStored, bool kBringsNext>
+template <int kRows, int kStored, bool kPrefetchesNext>
 void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output) {
   constexpr int kPanels = kQuantPanels;
   QuantTotals<kRows, kPanels> totals;
@@ -255,41 +255,41 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
     const int32_t num_groups = panels.runs[run].num_groups;
     if (panels.scales != nullptr) {
       if (panels.values != nullptr) {
-        quant_run<CodeKind::table, 4, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                            totals);
+        quant_run<CodeKind::table, 4, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                                totals);
       } else if (panels.runs[run].bits == 4) {
-        quant_run<CodeKind::linear, 4, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                             totals);
+        quant_run<CodeKind::linear, 4, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                                 totals);
       } else {
-        quant_run<CodeKind::linear, 8, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                             totals);
+        quant_run<CodeKind::linear, 8, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                                 totals);
       }
       continue;
     }
     switch (panels.runs[run].bits) {
       case 2:
-        quant_run<CodeKind::exl2, 2, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                           totals);
+        quant_run<CodeKind::exl2, 2, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                               totals);
         break;
       case 3:
-        quant_run<CodeKind::exl2, 3, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                           totals);
+        quant_run<CodeKind::exl2, 3, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                               totals);
         break;
       case 4:
-        quant_run<CodeKind::exl2, 4, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                           totals);
+        quant_run<CodeKind::exl2, 4, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                               totals);
         break;
       case 5:
-        quant_run<CodeKind::exl2, 5, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                           totals);
+        quant_run<CodeKind::exl2, 5, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                               totals);
         break;
       case 6:
-        quant_run<CodeKind::exl2, 6, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                           totals);
+        quant_run<CodeKind::exl2, 6, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                               totals);
         break;
       default:
-        quant_run<CodeKind::exl2, 8, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
-                                                                           totals);
+        quant_run<CodeKind::exl2, 8, kRows, kPanels, kStored, kPrefetchesNext>(panels, num_groups, cursor,
+                                                                               totals);
         break;
     }
   }

@@ -45,8 +45,8 @@ struct Heads {
 };
 
 // Normalises and rotates the heads with all warps of the block.
-__device__ __forceinline__ void turn_heads(const AppendKvParams& p, int token, const Heads& heads, int warp,
-                                           int lane) {
+__device__ __forceinline__ void rotate_heads(const AppendKvParams& p, int token, const Heads& heads, int warp,
+                                             int lane) {
   const int dim = p.heads.head_dim;
   if (p.qk_norm == QkNorm::all_heads) {
     if (warp == 0)
@@ -108,12 +108,12 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
   }
-  turn_heads(p, token, {row, p.heads.num_heads, p.q_norm}, warp, lane);
+  rotate_heads(p, token, {row, p.heads.num_heads, p.q_norm}, warp, lane);
   __syncthreads();
   const float factor = query_factor(p, p.batch.positions[token]);
   for (int c = threadIdx.x; c < of_query; c += kThreads) stored[c] = __float2half_rn(row[c] * factor);
   if (p.reads_cache_only) return;
-  turn_heads(p, token, {keys, kv_heads, p.k_norm}, warp, lane);
+  rotate_heads(p, token, {keys, kv_heads, p.k_norm}, warp, lane);
   __syncthreads();
   for (int h = warp; h < kv_heads; h += kWarps)
     store_row(keys + h * dim, dim, p.kv_shape.key_format, lane, key_row(p, pages.row(h)));

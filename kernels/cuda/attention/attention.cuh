@@ -361,7 +361,7 @@ __device__ __forceinline__ bool is_quantized(KvFormat format) {
 
 // Returns 2^31 / divisor, rounded up. It turns a division, which takes 40 instructions, into a
 // multiplication.
-__host__ __device__ constexpr uint32_t share_of(int32_t divisor) {
+__host__ __device__ constexpr uint32_t reciprocal_of(int32_t divisor) {
   return ((1U << 31) + static_cast<uint32_t>(divisor) - 1) / static_cast<uint32_t>(divisor);
 }
 // Exact for n from 0 up to 2^31 / divisor.
@@ -373,7 +373,7 @@ struct Divisor {
   int32_t value;
   uint32_t share;
 
-  __device__ __forceinline__ static Divisor of(int32_t value) { return {value, share_of(value)}; }
+  __device__ __forceinline__ static Divisor of(int32_t value) { return {value, reciprocal_of(value)}; }
   __device__ __forceinline__ int quotient(int n) const { return quotient_of(n, share); }
   __device__ __forceinline__ int rest(int n) const { return n - quotient(n) * value; }
 };

@@ -31,7 +31,7 @@ struct AttentionScratch {
 };
 
 // Resources for splitting a launch over more blocks.
-struct AttentionRoom {
+struct SplitResources {
   const Device* device = nullptr;
   const AttentionScratch* scratch = nullptr;
   int max_chunks = 0;  // upper bound for the chunks of any sequence of the step
@@ -73,15 +73,15 @@ cudaError_t launch_attention_single(const AttentionParams& params, const AppendK
 bool shares_keys(const AttentionParams& params, const SharedKeys& shared);
 // `all`: include the sequences that fit one tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
-                                     const AttentionRoom& room, Launch launch);
+                                     const SplitResources& room, Launch launch);
 // Prefill for common head sizes and at least half a block of rows, on devices with warpgroup_products.
 bool warpgroup_fits(const AttentionParams& params);
 cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
-                                       const AttentionRoom& room, Launch launch);
+                                       const SplitResources& room, Launch launch);
 
 // Attention with features that only few model families use, for any heads, pages and masks.
-// takes_attention_any returns true for those.
-bool takes_attention_any(const AttentionSpec& spec);
+// uses_attention_any returns true for those.
+bool uses_attention_any(const AttentionSpec& spec);
 cudaError_t launch_attention_any(const AttentionParams& params, Launch launch);
 cudaError_t launch_select_keys(const SelectKeysParams& params, Launch launch);
 

@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-bool takes_attention_any(const AttentionSpec& p) {
+bool uses_attention_any(const AttentionSpec& p) {
   constexpr uint64_t kOthers =
       kMechanismChunks | kMechanismSinks | kMechanismValueDim | kMechanismSharedKv | kMechanismKeySelection;
   return (mechanisms_of(p) & kOthers) != 0;

@@ -15,7 +15,7 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kMostBlocks = 3;  // per multiprocessor (occupancy)
+constexpr int kMaxBlocks = 3;  // per multiprocessor (occupancy)
 constexpr int kSteps = kChunkTokens / kStepKeys;
 constexpr int kStepsAtOnce = 2;  // steps whose chains of products are interleaved
 
@@ -65,13 +65,13 @@ class CodeRing {
   }
   // Refill the slot just read (or fill the first): with turn `turn` of the keys or values of the chunk at
   // `row`.
-  __device__ __forceinline__ void ask_keys(size_t row, int turn) {
+  __device__ __forceinline__ void refill_with_keys(size_t row, int turn) {
     const size_t at = row + static_cast<size_t>(turn * K::kKeys);
     K::copy(static_cast<const uint8_t*>(kv_.keys) + at * K::kRowBytes,
             static_cast<const uint8_t*>(kv_.key_scales) + at * K::kScaleBytes, slot_, lane_);
     advance();
   }
-  __device__ __forceinline__ void ask_values(size_t row, int turn) {
+  __device__ __forceinline__ void refill_with_values(size_t row, int turn) {
     const size_t at = row + static_cast<size_t>(turn * V::kKeys);
     V::copy(static_cast<const uint8_t*>(kv_.values) + at * V::kRowBytes,
             static_cast<const uint8_t*>(kv_.value_scales) + at * V::kScaleBytes, slot_, lane_);
@@ -162,7 +162,7 @@ struct Places {
 };
 
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kTiles>
-__global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
+__global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMaxBlocks : 2)
     attention_codes_kernel(const __grid_constant__ SingleArguments a) {
   using P = Places<HD, kKeyFormat, kValueFormat, kTiles>;
   using Ring = CodeRing<HD, kKeyFormat, kValueFormat>;
@@ -184,8 +184,8 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
   const uint32_t base = shared_address(shared);
   Ring ring(base + P::kSlots + warp * Ring::kBytes, p.kv, lane);
   auto begin = [&] {
-    ring.ask_keys(row, 0);
-    ring.ask_keys(row, 1);
+    ring.refill_with_keys(row, 0);
+    ring.refill_with_keys(row, 1);
   };
   // Keys older than the token's own do not depend on the previous kernel.
   const bool waits = !works || chunk == work.last_chunk;
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)
       load_query_columns<HD>(base + P::kQueries + n * (8 * HD * 2), lane, queries[n]);
-    const uint32_t pick = key_scale_pick(lane), upper_bytes = hidden_upper_bytes(work.group);
+    const uint32_t pick = key_scale_pick(lane), upper_bytes = opaque_upper_bytes(work.group);
     auto scores_of = [&](int tile) {
       return LaneScores{base + P::kScores + (warp * kTiles + tile) * LaneScores::kBytes + lane * 16};
     };
@@ -237,9 +237,9 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
         }
         __syncwarp();
         if (turn + 2 < K::kTurns) {
-          ring.ask_keys(row, turn + 2);
+          ring.refill_with_keys(row, turn + 2);
         } else {
-          ring.ask_values(row, turn + 2 - K::kTurns);
+          ring.refill_with_values(row, turn + 2 - K::kTurns);
         }
       }
       float largest[kTiles][2];
@@ -278,9 +278,9 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
         }
         __syncwarp();
         if (turn + 2 < V::kTurns) {
-          ring.ask_values(row, turn + 2);
+          ring.refill_with_values(row, turn + 2);
         } else if (more) {
-          ring.ask_keys(next_row, turn + 2 - V::kTurns);
+          ring.refill_with_keys(next_row, turn + 2 - V::kTurns);
         } else {
           ring.advance();
         }
@@ -326,7 +326,7 @@ SingleChoice choose_rows(int group) {
                         : attention_codes_kernel<HD, kKeyFormat, kValueFormat, 2>;
   c.shared_bytes = group <= 8 ? Places<HD, kKeyFormat, kValueFormat, 1>::kTotal
                               : Places<HD, kKeyFormat, kValueFormat, 2>::kTotal;
-  c.most_blocks = group <= 8 ? kMostBlocks : 2;
+  c.most_blocks = group <= 8 ? kMaxBlocks : 2;
   c.most_chunks = 64;
   c.chunks_at_once = kSingleWarps;
   return c;

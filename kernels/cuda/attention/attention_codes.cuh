@@ -175,7 +175,7 @@ __device__ __forceinline__ uint32_t key_scale_pick(int lane) {
 
 // Returns kUpperBytes in a form that the compiler does not treat as a constant: with a constant, the other
 // operand of the byte permutation would not fit into the instruction. `number` is not negative.
-__device__ __forceinline__ uint32_t hidden_upper_bytes(int number) {
+__device__ __forceinline__ uint32_t opaque_upper_bytes(int number) {
   return kUpperBytes | static_cast<uint32_t>(number < 0);
 }
 

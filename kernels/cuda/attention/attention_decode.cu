@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x < rows)
     __stcg(partial.total(blockIdx.x, threadIdx.x),
            make_float2(totals[0][threadIdx.x], totals[1][threadIdx.x]));
-  if (!arrives_last(a.merge, tile, num_chunks - shared_chunks)) return;
+  if (!is_last_block(a.merge, tile, num_chunks - shared_chunks)) return;
   float* merged_rows = merge_parts<HD, merge_slots(kSharedBytes<HD>, HD)>(
       partial, PartsInOrder::chunks(first_chunk, first_chunk, num_chunks), rows, shared);
   store_rows<HD, kThreads>(p, a.place, q, first_row, rows, merged_rows);

@@ -90,7 +90,7 @@ struct PartsInOrder {
 
 // Adds `count` to a counter that ends at `all`. Returns true in the block that completes it; that block can
 // read everything that the other blocks wrote before. Called by all threads.
-__device__ __forceinline__ bool brings_last(uint32_t* counter, int count, int all) {
+__device__ __forceinline__ bool completes_counter(uint32_t* counter, int count, int all) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
@@ -104,8 +104,8 @@ __device__ __forceinline__ bool brings_last(uint32_t* counter, int count, int al
   return last;
 }
 // Returns true in the last of `num_blocks` blocks to finish the tile.
-__device__ __forceinline__ bool arrives_last(const MergeArguments& a, int tile, int num_blocks) {
-  return brings_last(a.counters + tile, 1, num_blocks);
+__device__ __forceinline__ bool is_last_block(const MergeArguments& a, int tile, int num_blocks) {
+  return completes_counter(a.counters + tile, 1, num_blocks);
 }
 
 // Warps of a block that merge; each handles its own rows.
@@ -115,16 +115,16 @@ constexpr int kMergeWarps = 4;
 __host__ __device__ constexpr uint32_t merge_shared_bytes(int dim, int slots) {
   return static_cast<uint32_t>((kTileRows + kMergeWarps * slots) * dim) * 4;
 }
-constexpr int kFewestMergeSlots = 8;
+constexpr int kMinMergeSlots = 8;
 // Returns the number of ring slots that fit.
 __host__ __device__ constexpr int merge_slots(uint32_t shared_bytes, int dim) {
   return merge_shared_bytes(dim, 32) <= shared_bytes   ? 32
          : merge_shared_bytes(dim, 16) <= shared_bytes ? 16
-                                                       : kFewestMergeSlots;
+                                                       : kMinMergeSlots;
 }
 // Returns the shared memory of a kernel that uses `used` bytes before it merges.
 __host__ __device__ constexpr uint32_t bytes_with_merge(uint32_t used, int dim) {
-  const uint32_t merge = merge_shared_bytes(dim, kFewestMergeSlots);
+  const uint32_t merge = merge_shared_bytes(dim, kMinMergeSlots);
   return used > merge ? used : merge;
 }
 

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
   const int kv_head = blockIdx.y;
   RowBlock block;
   if (!find_rows<kRows>(a, blockIdx.x, kv_head, false, block)) return;
-  if (kShares && !take_share(a, blockIdx.z, block)) return;
+  if (kShares && !select_share(a, blockIdx.z, block)) return;
   const QueryRows& q = block.queries;
   const int first_row = block.first_row, rows = block.rows;
   const int first_chunk = block.first_chunk, last_chunk = block.last_chunk;
@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kThreads)
     ChunkWeights weight;
     if constexpr (kShares) state.forget();
     const MergeFactors factors =
-        weigh_chunk(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
-    if constexpr (kShares) leave_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
+        make_chunk_weights(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
+    if constexpr (kShares) store_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
     wait_for_copies<1>();
     __syncthreads();
 #pragma unroll
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
       float part[4][4] = {};
       multiply_values<HD>(weight, values, d, part);
       if constexpr (kShares) {
-        leave_columns<4>(places_of_chunk(parts, chunk - block.seen_chunk, live), 32 * d, part);
+        store_columns<4>(places_of_chunk(parts, chunk - block.seen_chunk, live), 32 * d, part);
       } else {
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
@@ -129,7 +129,7 @@ constexpr RowsKernel<HD, kRows, false> kKernel = {attention_prefill_kernel<HD, f
 }  // namespace
 
 cudaError_t launch_attention_prefill(const AttentionParams& p, const int32_t* place, bool all,
-                                     const AttentionRoom& room, Launch l) {
+                                     const SplitResources& room, Launch l) {
   if (p.heads.head_dim <= 64) return kKernel<64>.launch(p, place, all, room, l);
   if (p.heads.head_dim <= 128) return kKernel<128>.launch(p, place, all, room, l);
   return kKernel<256>.launch(p, place, all, room, l);

@@ -40,19 +40,19 @@ unsigned most_row_tiles(const AttentionParams& p, bool all) {
 }
 
 // Smallest number of chunks per block for which split-KV pays for the partial results in memory.
-constexpr int kFewestShared = 4;
+constexpr int kMinShared = 4;
 
 // Returns the arguments for blocks of kRows rows with that much shared memory. The chunks are split if the
 // card can run more blocks at once and the scratch memory holds the partial results.
 template <int kRows>
 RowsArguments rows_arguments(const AttentionParams& p, const int32_t* place, bool all,
-                             const AttentionRoom& room, uint32_t shared_bytes, int dim) {
+                             const SplitResources& room, uint32_t shared_bytes, int dim) {
   RowsArguments a{p, place, all ? 1 : 0};
   const int most_blocks = blocks_at_once(*room.device, shared_bytes, INT_MAX);
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const auto blocks =
       static_cast<int64_t>(most_row_tiles<kRows>(p, all)) * static_cast<int64_t>(p.heads.num_kv_heads);
-  a.splits = static_cast<int32_t>(std::min<int64_t>(most_blocks / blocks, room.max_chunks / kFewestShared));
+  a.splits = static_cast<int32_t>(std::min<int64_t>(most_blocks / blocks, room.max_chunks / kMinShared));
   a.warp_tiles = (std::min(kRows, p.batch.max_query_tokens * group) + kTileRows - 1) / kTileRows;
   a.merge = merge_arguments(room.max_chunks, kTileRows, *room.scratch, nullptr, kChunkTokens);
   const int64_t floats = blocks * a.warp_tiles * room.max_chunks * partial_floats(kTileRows, dim);
@@ -128,7 +128,7 @@ __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int 
 }
 
 // Restricts the block to its share of the chunks; returns false if the share is empty.
-__device__ __forceinline__ bool take_share(const RowsArguments& a, int share, RowBlock& block) {
+__device__ __forceinline__ bool select_share(const RowsArguments& a, int share, RowBlock& block) {
   const int own = (block.last_chunk - block.seen_chunk + a.splits) / a.splits;
   block.first_chunk = block.seen_chunk + share * own;
   block.last_chunk = min(block.last_chunk, block.first_chunk + own - 1);
@@ -229,7 +229,7 @@ __device__ __forceinline__ RowPlaces places_of_chunk(const PartialRows& parts, i
 }
 
 // Stores the maxima and sums.
-__device__ __forceinline__ void leave_totals(const RowPlaces& places, const RowState& state) {
+__device__ __forceinline__ void store_totals(const RowPlaces& places, const RowState& state) {
 #pragma unroll
   for (int h = 0; h < 2; ++h)
     if ((threadIdx.x & 3) == 0 && places.total[h] != nullptr)
@@ -238,7 +238,7 @@ __device__ __forceinline__ void leave_totals(const RowPlaces& places, const RowS
 
 // Stores a lane's pairs of kCount * 8 columns from `column` on.
 template <int kCount>
-__device__ __forceinline__ void leave_columns(const RowPlaces& places, int column,
+__device__ __forceinline__ void store_columns(const RowPlaces& places, int column,
                                               const float (&values)[kCount][4]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -258,9 +258,9 @@ struct MergeFactors {
 
 // Converts the scores of a chunk to weights and updates the state. `all_seen`: every row of the warp attends
 // to all keys of the chunk.
-__device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int chunk, bool all_seen,
-                                                    ChunkScores& score, RowState& state,
-                                                    ChunkWeights& weight) {
+__device__ __forceinline__ MergeFactors make_chunk_weights(const ScoreRule& rule, int chunk, bool all_seen,
+                                                           ChunkScores& score, RowState& state,
+                                                           ChunkWeights& weight) {
   const int t = threadIdx.x & 3;
   if (rule.softcap > 0.0f) {
 #pragma unroll
@@ -436,7 +436,7 @@ struct RowsKernel {
   int threads;
   uint32_t shared_bytes;
 
-  cudaError_t launch(const AttentionParams& p, const int32_t* place, bool all, const AttentionRoom& room,
+  cudaError_t launch(const AttentionParams& p, const int32_t* place, bool all, const SplitResources& room,
                      Launch l) const {
     const RowsArguments a = rows_arguments<kRows>(p, place, all, room, shared_bytes, HD);
     const auto heads = static_cast<unsigned>(p.heads.num_kv_heads), tiles = most_row_tiles<kRows>(p, all);

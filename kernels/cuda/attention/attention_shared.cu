@@ -108,14 +108,14 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (first + kRowsAtOnce < rows.num_rows) load_rows<HD>(p, rows, first + kRowsAtOnce, query_tile);
     RowState state = {};
     ChunkWeights weight;
-    weigh_chunk(rule, chunk, true, score, state, weight);
+    make_chunk_weights(rule, chunk, true, score, state, weight);
     const RowPlaces places = places_of_rows(a, rows, first, chunk, HD);
-    leave_totals(places, state);
+    store_totals(places, state);
 #pragma unroll
     for (int d = 0; d < HD / 32; ++d) {
       float part[4][4] = {};
       multiply_values<HD>(weight, values, d, part);
-      leave_columns<4>(places, 32 * d, part);
+      store_columns<4>(places, 32 * d, part);
     }
     __syncwarp();
   }

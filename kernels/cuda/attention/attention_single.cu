@@ -24,7 +24,7 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kMostBlocks = 6;  // per multiprocessor (occupancy)
+constexpr int kMaxBlocks = 6;   // per multiprocessor (occupancy)
 constexpr int kManyChunks = 8;  // per multiprocessor: enough for one chunk per warp
 constexpr int kManyBlocks = 4;  // per multiprocessor, each with whole spans: enough that single blocks need
                                 // not be wide
@@ -269,7 +269,7 @@ __device__ __forceinline__ void put_row(float* at, const float (&out)[HD / 32][4
 
 // kHalves is 1 if all rows lie in the first half of a tile of 16.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kHalves>
-__global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
+__global__ void __launch_bounds__(kSingleThreads, kMaxBlocks)
     attention_single_kernel(const __grid_constant__ SingleArguments a) {
   using P = Places<HD, kKeyFormat, kValueFormat>;
   extern __shared__ __align__(128) uint8_t shared[];
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
   const int g = lane >> 2, t = lane & 3;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
   SingleWork work(a, rule);
-  const int num_blocks = work.leave_shared(a);
+  const int num_blocks = work.skip_shared_chunks(a);
   const int position = work.position, first = work.first, end = work.end, group = work.group;
   const int num_chunks = work.num_chunks();
   if (first >= end) return;
@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
   if (a.appends) wait_for_predecessor();
   prepare_rows<HD, kKeyFormat, kValueFormat>(a, work, shared + P::kQueries,
                                              reinterpret_cast<float*>(shared + P::kRow) + warp * HD);
-  if (work.takes_token(a) && first == work.last_chunk) {
+  if (work.owns_token(a) && first == work.last_chunk) {
     // Copy the token's own key and value, which were not stored yet during the copies above.
     wait_for_copies<0>();
     __syncthreads();
@@ -414,7 +414,7 @@ SingleChoice choose_rows(int group) {
   c.kernel = group <= 8 ? attention_single_kernel<HD, kKeyFormat, kValueFormat, 1>
                         : attention_single_kernel<HD, kKeyFormat, kValueFormat, 2>;
   c.shared_bytes = Places<HD, kKeyFormat, kValueFormat>::kTotal;
-  c.most_blocks = kMostBlocks;
+  c.most_blocks = kMaxBlocks;
   // Best for 16 sequences of 16k keys: 16 chunks per block. For q8 32, since then all blocks run at once (192
   // instead of 213 us).
   c.most_chunks = kKeyFormat == KvFormat::q8 ? 32 : 16;
@@ -436,7 +436,7 @@ SingleChoice choose(int head_dim, KvFormat keys, KvFormat values, int group, boo
 SingleChoice choose(const AttentionParams& p, bool many_chunks) {
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const bool fits = p.batch.max_query_tokens == 1 && group <= kTileRows &&
-                    p.kv_shape.page_tokens % kChunkTokens == 0 && p.kv_shape.page_tokens <= kMostPageTokens;
+                    p.kv_shape.page_tokens % kChunkTokens == 0 && p.kv_shape.page_tokens <= kMaxPageTokens;
   if (!fits) return {};
   return choose(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format, group, many_chunks);
 }
@@ -496,7 +496,7 @@ int best_chunks_per_block(const SingleChoice& choice, int max_chunks, int tiles,
 }
 
 // For long sequences: merges each span first, and then the spans, so that many blocks take part in the merge.
-void meet_at_spans(MergeArguments& merge, int tiles, int max_spans, const AttentionScratch& scratch) {
+void merge_spans_first(MergeArguments& merge, int tiles, int max_spans, const AttentionScratch& scratch) {
   constexpr int kFewest = 4;  // below this the second merge costs more than it saves
   if (max_spans < kFewest || int64_t{tiles} * (1 + max_spans) > scratch.num_counters) return;
   merge.span_counters = scratch.counters + tiles;
@@ -530,9 +530,9 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
                     append != nullptr ? 1 : 0,
                     place,
                     per_block,
-                    page_share_of(p.kv_shape.page_tokens),
+                    page_reciprocal_of(p.kv_shape.page_tokens),
                     merge_arguments(max_chunks, group, scratch, shared, p.kv_shape.page_tokens)};
-  if (!by_spans) meet_at_spans(a.merge, tiles, max_spans, scratch);
+  if (!by_spans) merge_spans_first(a.merge, tiles, max_spans, scratch);
   if (append != nullptr) a.append = *append;
   if (const cudaError_t e = launch_attention_shared(p, shared, a.merge, l); e != cudaSuccess) return e;
   const dim3 grid(static_cast<unsigned>(blocks_of_tile), static_cast<unsigned>(p.batch.num_sequences),

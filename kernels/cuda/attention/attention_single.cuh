@@ -19,7 +19,7 @@ struct SingleArguments {
   int32_t appends;
   const int32_t* place;
   int32_t chunks_per_block;
-  uint32_t page_share;  // 2^31 / (chunks per page): replaces the division that finds the page of a chunk
+  uint32_t page_reciprocal;  // 2^31 / (chunks per page): replaces the division that finds the page of a chunk
   MergeArguments merge;
 };
 
@@ -61,9 +61,9 @@ SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values
 SingleChoice choose_attention_spans(int head_dim, KvFormat keys, KvFormat values, int group, bool many);
 
 // Finds the page of a chunk without a division; pages hold whole chunks. Exact for all 31-bit positions.
-constexpr int kMostPageTokens = 1 << 14;
-constexpr uint32_t page_share_of(int page_tokens) {
-  return share_of(page_tokens / kChunkTokens);
+constexpr int kMaxPageTokens = 1 << 14;
+constexpr uint32_t page_reciprocal_of(int page_tokens) {
+  return reciprocal_of(page_tokens / kChunkTokens);
 }
 
 // Location of the keys of one kv head of one sequence.
@@ -72,9 +72,9 @@ struct SequencePages {
   int num_kv_heads;
   int kv_head;
   int page_tokens;
-  uint32_t page_share;
+  uint32_t page_reciprocal;
 
-  __device__ __forceinline__ int page(int chunk) const { return quotient_of(chunk, page_share); }
+  __device__ __forceinline__ int page(int chunk) const { return quotient_of(chunk, page_reciprocal); }
   // `entry` is the page table's entry for the position.
   __device__ __forceinline__ size_t row(int position, int entry) const {
     return (static_cast<size_t>(entry) * num_kv_heads + kv_head) * page_tokens +
@@ -103,9 +103,9 @@ struct SingleWork {
         first(first_chunk + static_cast<int>(blockIdx.x) * a.chunks_per_block),
         end(min(first + a.chunks_per_block, last_chunk + 1)),
         pages{a.p.batch.page_table + static_cast<size_t>(sequence) * a.p.batch.page_table_stride,
-              a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens, a.page_share} {}
+              a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens, a.page_reciprocal} {}
   // Makes this block compute one span of the sequence instead of a number of chunks.
-  __device__ __forceinline__ void take_span() {
+  __device__ __forceinline__ void select_span() {
     const int span = first_chunk / kSpanChunks + static_cast<int>(blockIdx.x);
     first = max(first_chunk, span * kSpanChunks);
     end = min((span + 1) * kSpanChunks, last_chunk + 1);
@@ -115,7 +115,7 @@ struct SingleWork {
   }
   // Skips the chunks that launch_attention_shared has read. Returns the number of blocks that still share the
   // tile.
-  __device__ __forceinline__ int leave_shared(const SingleArguments& a) {
+  __device__ __forceinline__ int skip_shared_chunks(const SingleArguments& a) {
     const int shared = a.merge.shared_chunks(sequence);
     first += shared;
     end = min(first + a.chunks_per_block, last_chunk + 1);
@@ -127,7 +127,7 @@ struct SingleWork {
   }
   __device__ __forceinline__ int num_chunks() const { return last_chunk - first_chunk + 1; }
   // Returns true if this block writes the token's key and value.
-  __device__ __forceinline__ bool takes_token(const SingleArguments& a) const {
+  __device__ __forceinline__ bool owns_token(const SingleArguments& a) const {
     return a.appends != 0 && end == last_chunk + 1;
   }
   __device__ __forceinline__ int tile(const SingleArguments& a) const {
@@ -149,20 +149,20 @@ struct NoRow {
 };
 
 // Prepares the queries of the group as rows of f16 in the form that the keys require. If the block has the
-// token's position, it also writes the token's key and value to the pages and to kept_key and kept_value.
+// token's position, it also writes the token's key and value to the pages and to key_copy and value_copy.
 // Rows are distributed over the warps; `row` is this warp's scratch.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kWarps = kSingleWarps,
-          typename KeptKey = NoRow, typename KeptValue = NoRow>
+          typename KeyCopy = NoRow, typename ValueCopy = NoRow>
 __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
-                                             uint8_t* queries, float* row, const KeptKey& kept_key = {},
-                                             const KeptValue& kept_value = {}) {
+                                             uint8_t* queries, float* row, const KeyCopy& key_copy = {},
+                                             const ValueCopy& value_copy = {}) {
   const AttentionParams& p = a.p;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads, group = work.group;
-  const bool takes_token = work.takes_token(a);
-  const size_t token_row = takes_token ? work.pages.row(work.position) : 0;
+  const bool owns_token = work.owns_token(a);
+  const size_t token_row = owns_token ? work.pages.row(work.position) : 0;
 #pragma unroll 1
-  for (int r = warp; r < group + (takes_token ? 2 : 0); r += kWarps) {
+  for (int r = warp; r < group + (owns_token ? 2 : 0); r += kWarps) {
     const int head = r < group    ? work.kv_head * group + r
                      : r == group ? p.heads.num_heads + work.kv_head
                                   : p.heads.num_heads + p.heads.num_kv_heads + work.kv_head;
@@ -195,11 +195,11 @@ __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const Sin
       };
       // One copy of the code for both if the formats are the same.
       if constexpr (kKeyFormat == kValueFormat) {
-        store(kKeyFormat, value ? kept_value : kept_key);
+        store(kKeyFormat, value ? value_copy : key_copy);
       } else if (value) {
-        store(kValueFormat, kept_value);
+        store(kValueFormat, value_copy);
       } else {
-        store(kKeyFormat, kept_key);
+        store(kKeyFormat, key_copy);
       }
     }
     __syncwarp();
@@ -239,7 +239,7 @@ __device__ __forceinline__ int merge_own_spans(const SingleArguments& a, const S
     const int own = min(end, work.end) - max(begin, work.first);
     uint32_t* counter =
         a.merge.span_counters + work.tile(a) * a.merge.max_spans + span - begin_all / kSpanChunks;
-    if (missing > 0 && !brings_last(counter, own, missing)) continue;
+    if (missing > 0 && !completes_counter(counter, own, missing)) continue;
     merge_rows<HD, kSlots>(
         partial, PartsInOrder::chunks(begin_all, begin, end - begin), work.group, shared,
         [&](int row, const MergedRow<HD>& merged_row) { merged_row.leave(partial, begin - begin_all, row); });
@@ -263,7 +263,7 @@ __device__ __forceinline__ bool merge_last(const SingleArguments& a, const Singl
     if (arrived == 0) return false;
     parts = PartsInOrder::spans(work.first_chunk, all);
   }
-  if (!brings_last(a.merge.counters + work.tile(a), arrived, all)) return false;
+  if (!completes_counter(a.merge.counters + work.tile(a), arrived, all)) return false;
   merge_parts<HD, kSlots, Columns>(partial, parts, work.group, shared);
   return true;
 }

@@ -35,7 +35,7 @@ struct Places {
   static constexpr int kWarps = kSets * kSetWarps;
   static constexpr int kThreads = 32 * kWarps;
   // Producer warps: copy the first tiles while the other warps prepare the queries.
-  static constexpr int kBringers = 2;
+  static constexpr int kProducers = 2;
   static constexpr int kResident = 4 / kSets;  // blocks per multiprocessor (occupancy)
   // Tiles of 128 keys or values.
   static constexpr int kTiles = HD == 128 && kKeyFormat == KvFormat::f16 ? 3 : 2 * kSets;
@@ -64,11 +64,7 @@ class TileRing {
   // `entry` is the page table's entry for the lane's chunk of the span.
   __device__ __forceinline__ TileRing(const SingleArguments& a, const SingleWork& work, uint32_t base,
                                       int entry)
-      : work_(work),
-        kv_(a.p.kv),
-        base_(base),
-        entry_(entry),
-        own_(work.takes_token(a) ? work.position : -1) {}
+      : work_(work), kv_(a.p.kv), base_(base), entry_(entry), own_(work.owns_token(a) ? work.position : -1) {}
 
   __device__ __forceinline__ static int number(int chunk, bool values) {
     return chunk / kSets * (2 * kSets) + (values ? kSets : 0) + chunk % kSets;
@@ -83,19 +79,19 @@ class TileRing {
     return {tile < kEarly ? shared + place(tile) : nullptr, work_.position % kChunkTokens};
   }
   // Starts the copies of the early tiles, issued by the last warps of the block.
-  __device__ __forceinline__ void ask_early(bool brings) {
-    if (brings)
-      ask<32 * P::kBringers, Asked::first>(kEarly,
-                                           static_cast<int>(threadIdx.x) - 32 * (P::kWarps - P::kBringers));
+  __device__ __forceinline__ void copy_early(bool is_producer) {
+    if (is_producer)
+      ask<32 * P::kProducers, CopyKind::first>(
+          kEarly, static_cast<int>(threadIdx.x) - 32 * (P::kWarps - P::kProducers));
     next_ = kEarly;
   }
   // Start the copies of tiles before number `end`, issued by all warps, into tiles of keys or values that all
   // warps have read.
-  __device__ __forceinline__ void ask_in_place_of_keys(int end) {
-    ask<P::kThreads, kFixedPlaces ? Asked::keys : Asked::any>(end, threadIdx.x);
+  __device__ __forceinline__ void refill_key_tiles(int end) {
+    ask<P::kThreads, kFixedPlaces ? CopyKind::keys : CopyKind::any>(end, threadIdx.x);
   }
-  __device__ __forceinline__ void ask_in_place_of_values(int end) {
-    ask<P::kThreads, kFixedPlaces ? Asked::values : Asked::any>(end, threadIdx.x);
+  __device__ __forceinline__ void refill_value_tiles(int end) {
+    ask<P::kThreads, kFixedPlaces ? CopyKind::values : CopyKind::any>(end, threadIdx.x);
   }
   // Waits until the next tiles of one kind, keys or values, are complete.
   __device__ __forceinline__ static void wait() {
@@ -104,13 +100,13 @@ class TileRing {
   }
 
  private:
-  enum class Asked { first, any, keys, values };
+  enum class CopyKind { first, any, keys, values };
   static constexpr bool kFixedPlaces = P::kTiles == 2 * kSets;  // keys and values have tiles of their own
 
-  // Starts copies with kAskers threads, of which this is number `thread`. Each tile commits one group of
-  // copies, possibly an empty one. kAsked is what the caller knows at compile time: the first tiles of both
-  // kinds, keys, or values.
-  template <int kAskers, Asked kAsked>
+  // Starts copies with kCopyThreads threads, of which this is number `thread`. Each tile commits one group of
+  // copies, possibly an empty one. kCopyKind is what the caller knows at compile time: the first tiles of
+  // both kinds, keys, or values.
+  template <int kCopyThreads, CopyKind kCopyKind>
   __device__ __forceinline__ void ask(int end, int thread) {
 #pragma unroll 1
     for (; next_ < end; ++next_) {
@@ -119,15 +115,17 @@ class TileRing {
         const int begin = chunk * kChunkTokens;
         const int entry = __shfl_sync(0xffffffffU, entry_, chunk - work_.first);
         const size_t first = work_.pages.row(begin, entry);
-        const CopiedRows<kAsked == Asked::first> rows{work_.position + 1 - begin, own_ - begin};
+        const CopiedRows<kCopyKind == CopyKind::first> rows{work_.position + 1 - begin, own_ - begin};
         const uint32_t tile = base_ + place(next_);
         // One copy of the code for both kinds if their layouts are the same.
-        const bool keys = kAsked == Asked::keys || (kAsked != Asked::values && next_ / kSets % 2 == 0);
+        const bool keys =
+            kCopyKind == CopyKind::keys || (kCopyKind != CopyKind::values && next_ / kSets % 2 == 0);
         if (std::is_same_v<Keys, Values> || keys) {
-          Keys::template copy<kAskers>(keys ? kv_.keys : kv_.values, keys ? kv_.key_scales : kv_.value_scales,
-                                       first, rows, tile, thread);
+          Keys::template copy<kCopyThreads>(keys ? kv_.keys : kv_.values,
+                                            keys ? kv_.key_scales : kv_.value_scales, first, rows, tile,
+                                            thread);
         } else {
-          Values::template copy<kAskers>(kv_.values, kv_.value_scales, first, rows, tile, thread);
+          Values::template copy<kCopyThreads>(kv_.values, kv_.value_scales, first, rows, tile, thread);
         }
       }
       commit_copies();
@@ -165,22 +163,22 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   // Without a window the start of the span does not depend on the token's position, so the block loads its
   // page table entries first: two loads in sequence would take a tenth of a short sequence's time.
   const auto entry_of = [&](int first) {
-    const int page = quotient_of(first + static_cast<int>(threadIdx.x) % kSpanChunks, a.page_share);
+    const int page = quotient_of(first + static_cast<int>(threadIdx.x) % kSpanChunks, a.page_reciprocal);
     const int stride = p.batch.page_table_stride;
     return p.batch.page_table + static_cast<size_t>(blockIdx.y) * stride + min(page, stride - 1);
   };
   int entry = load_at_once(entry_of(static_cast<int>(blockIdx.x) * kSpanChunks));
   SingleWork work(a, rule);
-  work.take_span();
+  work.select_span();
   if (p.sliding_window > 0) entry = __ldcg(entry_of(work.first));
   const uint32_t base = shared_address(shared);
   const uint32_t weights = base + P::kWeights + set * kTileSteps * 256;
-  const uint32_t upper_bytes = hidden_upper_bytes(work.group);
+  const uint32_t upper_bytes = opaque_upper_bytes(work.group);
   Ring ring(a, work, base, entry);
   if (threadIdx.x == kThreads - 1) num_spans = work.num_spans();
   if (a.appends == 0) wait_for_predecessor();
-  const bool brings = warp >= kWarps - P::kBringers;
-  ring.ask_early(brings);
+  const bool is_producer = warp >= kWarps - P::kProducers;
+  ring.copy_early(is_producer);
 
   // At the end each thread holds two columns of one row or of two rows.
   constexpr int kPairs = kRows * HD / 2 / kThreads;
@@ -199,8 +197,8 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
   if (work.first >= work.end)
     return;  // checked only now, when the position has been loaded: most warps do
              // not need it earlier
-  if (!brings)
-    prepare_rows<HD, kKeyFormat, kValueFormat, kWarps - P::kBringers>(
+  if (!is_producer)
+    prepare_rows<HD, kKeyFormat, kValueFormat, kWarps - P::kProducers>(
         a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
         ring.template own_row<Keys>(shared, false), ring.template own_row<Values>(shared, true));
   Ring::wait();
@@ -247,7 +245,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
       }
     }
     __syncthreads();
-    ring.ask_in_place_of_keys(2 * done + kSets + P::kTiles);
+    ring.refill_key_tiles(2 * done + kSets + P::kTiles);
     if (works) {
       float from[2];  // subtracted from scores; 0 for a row without visible keys, whose weights are 0
 #pragma unroll
@@ -288,7 +286,7 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
     }
     __syncthreads();
     const bool ends = work.first + done + kSets >= work.end;
-    if (!ends) ring.ask_in_place_of_values(2 * done + 2 * kSets + P::kTiles);
+    if (!ends) ring.refill_value_tiles(2 * done + 2 * kSets + P::kTiles);
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int row = row_of(i);
@@ -318,9 +316,9 @@ __global__ void __launch_bounds__(Places<HD, kKeyFormat, kValueFormat, kSets>::k
       __stcg(reinterpret_cast<float2*>(partial.row(part, row) + column), merged_pair[i]);
       if (column == 0) __stcg(partial.total(part, row), make_float2(largest_so_far[i], sum_so_far[i]));
     }
-    if (!arrives_last(a.merge, work.tile(a), num_spans)) return;
-    float* rows = merge_parts<HD, kFewestMergeSlots>(
-        partial, PartsInOrder::spans(work.first_chunk, num_spans), work.group, shared);
+    if (!is_last_block(a.merge, work.tile(a), num_spans)) return;
+    float* rows = merge_parts<HD, kMinMergeSlots>(partial, PartsInOrder::spans(work.first_chunk, num_spans),
+                                                  work.group, shared);
     store_group<HD, kThreads>(a, work, rows);
     return;
   }

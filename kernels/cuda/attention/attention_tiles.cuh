@@ -57,12 +57,12 @@ struct HalfTile {
   }
   __device__ __forceinline__ static uint32_t scale_place(int, int) { return 0; }
 
-  // Copies with kAskers threads, of which this is number `thread`; `first` is the chunk's first row in the
-  // pages.
-  template <int kAskers, bool kLeavesOwn>
+  // Copies with kCopyThreads threads, of which this is number `thread`; `first` is the chunk's first row in
+  // the pages.
+  template <int kCopyThreads, bool kLeavesOwn>
   __device__ __forceinline__ static void copy(const void* data, const void*, size_t first,
                                               CopiedRows<kLeavesOwn> rows, uint32_t tile, int thread) {
-    constexpr int kPieces = HD / 8, kRowsAtOnce = kAskers / kPieces;
+    constexpr int kPieces = HD / 8, kRowsAtOnce = kCopyThreads / kPieces;
     static_assert(kRowsAtOnce % 4 == 0);
     const int row = thread / kPieces;
     const uint8_t* from = static_cast<const uint8_t*>(data) + first * kRowBytes + thread * 16;
@@ -125,10 +125,10 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
     return Slot::kScalesAt + row * Slot::kScaleBytes + block * 2;
   }
 
-  template <int kAskers, bool kLeavesOwn>
+  template <int kCopyThreads, bool kLeavesOwn>
   __device__ __forceinline__ static void copy(const void* data, const void* scales, size_t first,
                                               CopiedRows<kLeavesOwn> rows, uint32_t tile, int thread) {
-    constexpr int kPieces = Slot::kRowBytes / 16, kRowsAtOnce = kAskers / kPieces;
+    constexpr int kPieces = Slot::kRowBytes / 16, kRowsAtOnce = kCopyThreads / kPieces;
     static_assert(kRowsAtOnce % 8 == 0);
     const int row = thread / kPieces;
     const uint8_t* from = static_cast<const uint8_t*>(data) + first * Slot::kRowBytes + thread * 16;
@@ -137,7 +137,7 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
     const auto* first_scale = static_cast<const uint8_t*>(scales) + first * Slot::kScaleBytes;
     if constexpr (kLeavesOwn) {
 #pragma unroll
-      for (int i = thread; i < kChunkTokens; i += kAskers) {
+      for (int i = thread; i < kChunkTokens; i += kCopyThreads) {
         if (!rows.has(i)) continue;
         const uint8_t* scale = first_scale + i * Slot::kScaleBytes;
         const int bytes = i < rows.live ? Slot::kScaleBytes : 0;
@@ -151,7 +151,7 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
     } else {
       // Scales of several rows together.
       constexpr int kBytes = kChunkTokens * Slot::kScaleBytes;
-      static_assert(kBytes <= kAskers * 16);
+      static_assert(kBytes <= kCopyThreads * 16);
       const int at = thread * 16;
       if (at < kBytes)
         copy_async_16(tile + Slot::kScalesAt + at, first_scale + at,

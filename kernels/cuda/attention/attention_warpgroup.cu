@@ -41,12 +41,12 @@ constexpr uint32_t warpgroup_shared_bytes() {
 #if QUIRE_WARPGROUP_PRODUCTS
 
 // Registers per thread of a consumer and of a producer: together all registers of a multiprocessor.
-constexpr int kReadRegisters = 184;
-constexpr int kBringRegisters = 136;
+constexpr int kConsumerRegisters = 184;
+constexpr int kProducerRegisters = 136;
 
 // Named barriers of the block.
-constexpr int kReadersMeet = 1;
-constexpr int kQueriesTurned = 2;
+constexpr int kConsumerBarrier = 1;
+constexpr int kQueriesTransformed = 2;
 
 __device__ __forceinline__ uint32_t half_offset(int row, int piece) {
   return (piece >> 3) * kHalfBytes + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
@@ -167,8 +167,8 @@ __device__ __forceinline__ void load_tile(const PageReader& from, int chunk, uin
 
 // Runs a producer warp: it loads every second tile of keys, or of values.
 template <int HD, bool kKeys>
-__device__ __forceinline__ void bring_tiles(const RowsArguments& a, const RowBlock& block, uint32_t memory,
-                                            int first, int lane) {
+__device__ __forceinline__ void produce_tiles(const RowsArguments& a, const RowBlock& block, uint32_t memory,
+                                              int first, int lane) {
   const PageReader from = page_reader<kKeys>(a.p, block, blockIdx.x);
   const ChunkTiles<HD> tiles(memory, !kKeys);
 #pragma unroll 1
@@ -222,8 +222,8 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
   load_queries<HD, kReaders, kRows, half_offset>(block.queries, block.first_row, p.kv_shape.key_format,
                                                  query_tile, reinterpret_cast<float*>(memory));
   fence_async_proxy();
-  named_barrier(kReadersMeet, kReaders);
-  if (is_quantized(p.kv_shape.key_format)) named_barrier(kQueriesTurned, kThreads);
+  named_barrier(kConsumerBarrier, kReaders);
+  if (is_quantized(p.kv_shape.key_format)) named_barrier(kQueriesTransformed, kThreads);
 
   const int first_row = warpgroup * 64 + warp * kTileRows + g;
   RowState state;
@@ -254,8 +254,8 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
     ChunkWeights weight;
     if constexpr (kShares) state.forget();
     const MergeFactors factors =
-        weigh_chunk(rule, chunk, rule.shows_all(chunk, kept.first_position), score, state, weight);
-    if constexpr (kShares) leave_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
+        make_chunk_weights(rule, chunk, rule.shows_all(chunk, kept.first_position), score, state, weight);
+    if constexpr (kShares) store_totals(places_of_chunk(parts, chunk - block.seen_chunk, live), state);
 
     float part[HD / 8][4];
     values.wait_until_full(n);
@@ -268,7 +268,7 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
     wait_for_products<0>();
     values.release(n);
     if constexpr (kShares) {
-      leave_columns<HD / 8>(places_of_chunk(parts, chunk - block.seen_chunk, live), 0, part);
+      store_columns<HD / 8>(places_of_chunk(parts, chunk - block.seen_chunk, live), 0, part);
     } else {
 #pragma unroll
       for (int m = 0; m < HD / 8; ++m) {
@@ -290,7 +290,7 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
   }
   if constexpr (kShares) return;
   spans.add_to(spans.before(block.last_chunk, block.first_chunk), out, state);
-  named_barrier(kReadersMeet, kReaders);
+  named_barrier(kConsumerBarrier, kReaders);
 
   const float share[2] = {1.0f / state.total[0], 1.0f / state.total[1]};
   if (a.place == nullptr && !is_quantized(p.kv_shape.value_format)) {
@@ -305,7 +305,7 @@ __device__ __forceinline__ void attend_rows(const RowsArguments& a, const RowBlo
       row_values[(first_row + 8 * (i >> 1)) * HD + m * 8 + 2 * t + (i & 1)] =
           __fmul_rn(out[m][i], share[i >> 1]);
   }
-  named_barrier(kReadersMeet, kReaders);
+  named_barrier(kConsumerBarrier, kReaders);
   store_rows<HD, kReaders>(a, kept, row_values);
 }
 
@@ -314,7 +314,7 @@ __device__ __forceinline__ void attend(const RowsArguments& a, uint8_t* memory) 
   RowBlock block;
   // Long blocks first.
   if (!find_rows<kRows>(a, blockIdx.y, blockIdx.x, true, block)) return;
-  if (kShares && !take_share(a, blockIdx.z, block)) return;
+  if (kShares && !select_share(a, blockIdx.z, block)) return;
   const uint32_t base = shared_address(memory);
   __shared__ RowBlock kept;  // copy in shared memory, to save registers during the products
   if (threadIdx.x == 0) {
@@ -324,19 +324,19 @@ __device__ __forceinline__ void attend(const RowsArguments& a, uint8_t* memory) 
     fence_barrier_init();
   }
   __syncthreads();
-  const int bringer = static_cast<int>(uniform(threadIdx.x >> 5)) - kReaders / 32;
-  if (bringer < 0) {
-    take_registers<kReadRegisters>();
+  const int producer = static_cast<int>(uniform(threadIdx.x >> 5)) - kReaders / 32;
+  if (producer < 0) {
+    acquire_registers<kConsumerRegisters>();
     attend_rows<HD, kShares>(a, block, kept, memory);
     return;
   }
-  give_registers<kBringRegisters>();
+  release_registers<kProducerRegisters>();
   // Quantized keys: the queries are transformed first, in the memory of the chunks.
-  if (is_quantized(a.p.kv_shape.key_format)) named_barrier(kQueriesTurned, kThreads);
-  if (bringer % 2 == 0) {
-    bring_tiles<HD, true>(a, block, base, bringer / 2, own_lane());
+  if (is_quantized(a.p.kv_shape.key_format)) named_barrier(kQueriesTransformed, kThreads);
+  if (producer % 2 == 0) {
+    produce_tiles<HD, true>(a, block, base, producer / 2, lane_index());
   } else {
-    bring_tiles<HD, false>(a, block, base, bringer / 2, own_lane());
+    produce_tiles<HD, false>(a, block, base, producer / 2, lane_index());
   }
 }
 
@@ -366,7 +366,7 @@ bool warpgroup_fits(const AttentionParams& p) {
 }
 
 cudaError_t launch_attention_warpgroup(const AttentionParams& p, const int32_t* place, bool all,
-                                       const AttentionRoom& room, Launch l) {
+                                       const SplitResources& room, Launch l) {
   return p.heads.head_dim == 64 ? kKernel<64>.launch(p, place, all, room, l)
                                 : kKernel<128>.launch(p, place, all, room, l);
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kMostHeld = 8192;  // positions whose scores fit in shared memory
+constexpr int kMaxCachedScores = 8192;  // positions whose scores fit in shared memory
 constexpr unsigned kAll = 0xffffffffU;
 
 __device__ __forceinline__ __half* index_key(const SelectKeysParams& p, int sequence, int position) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void rotate(const SelectKeysParams& p, float* head, i
 
 // Head num_heads is the key, which is written to its page.
 __global__ void __launch_bounds__(kThreads)
-    turn_index_rows_kernel(const __grid_constant__ SelectKeysParams p) {
+    rotate_index_rows_kernel(const __grid_constant__ SelectKeysParams p) {
   release_successor();
   wait_for_predecessor();
   const int token = blockIdx.x, half = p.rotary_dim / 2;
@@ -73,7 +73,7 @@ __device__ __forceinline__ uint32_t make_order(const SelectKeysParams& p, int to
 }
 
 struct Selection {
-  uint32_t held[kMostHeld];
+  uint32_t held[kMaxCachedScores];
   uint32_t histogram[256];
   uint32_t of_warps[kWarps];
   uint32_t prefix;  // the leading bytes of the lowest chosen score
@@ -85,7 +85,7 @@ template <typename Visit>
 __device__ __forceinline__ void each_order(const SelectKeysParams& p, const Selection& s, int token,
                                            int count, Visit visit) {
   for (int position = threadIdx.x; position < count; position += kThreads)
-    visit(count <= kMostHeld ? s.held[position] : make_order(p, token, position));
+    visit(count <= kMaxCachedScores ? s.held[position] : make_order(p, token, position));
 }
 
 // Finds the next byte of the lowest chosen order (radix select).
@@ -114,7 +114,7 @@ __device__ __forceinline__ uint32_t mark(const SelectKeysParams& p, Selection& s
   const bool all = count <= p.num_selected;
   bool chosen = position < count && all, equal = false;
   if (position < count && !all) {
-    const uint32_t order = count <= kMostHeld ? s.held[position] : make_order(p, token, position);
+    const uint32_t order = count <= kMaxCachedScores ? s.held[position] : make_order(p, token, position);
     chosen = order > s.prefix;
     equal = order == s.prefix;
   }
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kThreads) select_keys_kernel(const __grid_cons
     s.rest = static_cast<uint32_t>(p.num_selected);
   }
   if (count > p.num_selected) {
-    if (count <= kMostHeld)
+    if (count <= kMaxCachedScores)
       for (int i = threadIdx.x; i < count; i += kThreads) s.held[i] = make_order(p, token, i);
     __syncthreads();
     for (int shift = 24; shift >= 0; shift -= 8) narrow(p, s, token, count, shift);
@@ -159,14 +159,14 @@ __global__ void __launch_bounds__(kThreads) select_keys_kernel(const __grid_cons
 cudaError_t launch_select_keys(const SelectKeysParams& p, Launch l) {
   const dim3 grid(static_cast<unsigned>(p.batch.num_tokens));
   if (const cudaError_t error =
-          launch_kernel(turn_index_rows_kernel, grid, dim3(kThreads), 0, l.stream, l.dependent, p);
+          launch_kernel(rotate_index_rows_kernel, grid, dim3(kThreads), 0, l.stream, l.dependent, p);
       error != cudaSuccess)
     return error;
   return launch_kernel(select_keys_kernel, grid, dim3(kThreads), 0, l.stream, l.dependent, p);
 }
 
 cudaError_t setup_select_keys() {
-  return load_kernels(turn_index_rows_kernel, select_keys_kernel);
+  return load_kernels(rotate_index_rows_kernel, select_keys_kernel);
 }
 
 }  // namespace quire::kernels

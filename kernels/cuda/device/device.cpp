@@ -60,9 +60,9 @@ Status StagingBuffer::open() {
 
 Status StagingBuffer::reserve(size_t bytes) {
   if (bytes <= scratch_bytes_) return Status::ok;
-  give_scratch_back();
+  free_scratch();
   // Small sizes are rounded up to powers of two, since each growth makes the card wait for all its work.
-  const size_t wanted = bytes < kKeptBytes ? std::bit_ceil(bytes) : bytes;
+  const size_t wanted = bytes < kRetainedScratchBytes ? std::bit_ceil(bytes) : bytes;
   void* memory = nullptr;
   const Status status = device_.allocate(wanted, &memory, "allocating staging memory");
   if (status != Status::ok) return status;
@@ -72,10 +72,10 @@ Status StagingBuffer::reserve(size_t bytes) {
 }
 
 void StagingBuffer::shrink() {
-  if (scratch_bytes_ > kKeptBytes) give_scratch_back();
+  if (scratch_bytes_ > kRetainedScratchBytes) free_scratch();
 }
 
-void StagingBuffer::give_scratch_back() {
+void StagingBuffer::free_scratch() {
   static_cast<void>(cudaStreamSynchronize(stream_));
   device_.release(scratch_);
   scratch_ = nullptr;
@@ -220,14 +220,15 @@ void Device::unpin(void* memory) {
 
 void trim(Device* device) {
   static_cast<void>(cudaSetDevice(device->ordinal));
-  const std::scoped_lock lock(device->stage_mutex);
-  device->idle_stages.clear();
+  const std::scoped_lock lock(device->staging_mutex);
+  device->idle_staging_buffers.clear();
 }
 
 namespace {
 
 int32_t places_for(size_t bytes) {
-  const size_t places = (bytes + StagingBuffer::kKeptBytes - 1) / StagingBuffer::kKeptBytes;
+  const size_t places =
+      (bytes + StagingBuffer::kRetainedScratchBytes - 1) / StagingBuffer::kRetainedScratchBytes;
   return static_cast<int32_t>(std::clamp<size_t>(places, 1, StagingBuffer::kMost));
 }
 
@@ -236,15 +237,15 @@ int32_t places_for(size_t bytes) {
 StagingLease::StagingLease(Device& device, size_t bytes) : device_(device), places_(places_for(bytes)) {
   std::vector<std::unique_ptr<StagingBuffer>> displaced;  // freed after the lock
   {
-    std::unique_lock lock(device.stage_mutex);
-    device.stage_free.wait(lock, [&] { return device.stages_free >= places_; });
-    device.stages_free -= places_;
-    std::vector<std::unique_ptr<StagingBuffer>>& idle = device.idle_stages;
+    std::unique_lock lock(device.staging_mutex);
+    device.staging_available.wait(lock, [&] { return device.num_staging_available >= places_; });
+    device.num_staging_available -= places_;
+    std::vector<std::unique_ptr<StagingBuffer>>& idle = device.idle_staging_buffers;
     if (!idle.empty()) {
       stage_ = std::move(idle.back());
       idle.pop_back();
     }
-    while (idle.size() > static_cast<size_t>(device.stages_free)) {
+    while (idle.size() > static_cast<size_t>(device.num_staging_available)) {
       displaced.push_back(std::move(idle.back()));
       idle.pop_back();
     }
@@ -256,10 +257,10 @@ StagingLease::StagingLease(Device& device, size_t bytes) : device_(device), plac
 
 StagingLease::~StagingLease() {
   if (status_ == Status::ok) stage_->shrink();
-  const std::scoped_lock lock(device_.stage_mutex);
-  if (status_ == Status::ok) device_.idle_stages.push_back(std::move(stage_));
-  device_.stages_free += places_;
-  device_.stage_free.notify_all();
+  const std::scoped_lock lock(device_.staging_mutex);
+  if (status_ == Status::ok) device_.idle_staging_buffers.push_back(std::move(stage_));
+  device_.num_staging_available += places_;
+  device_.staging_available.notify_all();
 }
 
 }  // namespace quire::kernels

@@ -38,7 +38,7 @@ class StagingBuffer {
   // Size of each of the two pinned buffers: 64 MiB of pinned memory for kMost staging buffers.
   static constexpr size_t kChunkBytes = size_t{4} << 20;
   // Scratch that stays allocated after a lease. An output head needs hundreds of MiB, but only once.
-  static constexpr size_t kKeptBytes = size_t{32} << 20;
+  static constexpr size_t kRetainedScratchBytes = size_t{32} << 20;
   // Largest number of staging buffers in use at a time. Thus a load needs no more memory besides the weights
   // than is left free by default, unless a single matrix is larger.
   static constexpr int32_t kMost = 8;
@@ -51,7 +51,7 @@ class StagingBuffer {
   Status open();
   // Allocates device scratch for raw weights; earlier content is lost.
   Status reserve(size_t bytes);
-  // Frees scratch beyond kKeptBytes.
+  // Frees scratch beyond kRetainedScratchBytes.
   void shrink();
   // Queues a copy to device memory: of the bytes at `host`, or, if `host` is nullptr, of bytes still in a
   // file, which have been read when this returns.
@@ -60,7 +60,7 @@ class StagingBuffer {
   cudaStream_t stream() const { return stream_; }
 
  private:
-  void give_scratch_back();
+  void free_scratch();
 
   Device& device_;
   cudaStream_t stream_ = nullptr;
@@ -95,10 +95,11 @@ struct Device : CardLimits {
   std::mutex loss_mutex;
   std::string loss;  // the error that lost the device; guarded by loss_mutex
 
-  std::mutex stage_mutex;
-  std::condition_variable stage_free;
-  std::vector<std::unique_ptr<StagingBuffer>> idle_stages;  // guarded by stage_mutex; at most stages_free
-  int32_t stages_free = StagingBuffer::kMost;               // guarded by stage_mutex
+  std::mutex staging_mutex;
+  std::condition_variable staging_available;
+  std::vector<std::unique_ptr<StagingBuffer>>
+      idle_staging_buffers;  // guarded by staging_mutex; at most num_staging_available
+  int32_t num_staging_available = StagingBuffer::kMost;  // guarded by staging_mutex
 
   // Makes the card current for this thread. After the device is lost, returns the error that lost it.
   Status enter();
@@ -128,7 +129,7 @@ struct Device : CardLimits {
 };
 
 // Lease of a staging buffer for the life of this object, to send `bytes` at a time. If that needs more than
-// kKeptBytes of scratch, the lease counts as several buffers.
+// kRetainedScratchBytes of scratch, the lease counts as several buffers.
 class StagingLease {
  public:
   StagingLease(Device& device, size_t bytes);

@@ -10,9 +10,9 @@
 namespace quire::kernels {
 namespace {
 
-constexpr size_t kLeastBytes = size_t{1} << 20;
-constexpr size_t kMostBytes = size_t{512} << 20;  // larger than all caches
-constexpr size_t kBytesOfRun = size_t{4} << 30;   // about a millisecond
+constexpr size_t kMinBytes = size_t{1} << 20;
+constexpr size_t kMaxBytes = size_t{512} << 20;  // larger than all caches
+constexpr size_t kBytesOfRun = size_t{4} << 30;  // about a millisecond
 constexpr int kReadThreads = 512;
 constexpr int kReadsAhead = 8;
 
@@ -142,10 +142,10 @@ class Meter {
   template <typename Run>
   double best_seconds(const Run& run) {
     constexpr auto kMeasuringTime = std::chrono::milliseconds(100);
-    constexpr int kLeastRuns = 5;
+    constexpr int kMinRuns = 5;
     float best = INFINITY;
     const auto end = std::chrono::steady_clock::now() + kMeasuringTime;
-    for (int i = 0; i < kLeastRuns || std::chrono::steady_clock::now() < end; ++i) {
+    for (int i = 0; i < kMinRuns || std::chrono::steady_clock::now() < end; ++i) {
       check(cudaEventRecord(events_[0], stream_));
       run();
       check(cudaGetLastError());
@@ -174,7 +174,7 @@ Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* byt
   Meter meter(*device);
   if (meter.status() != Status::ok) return meter.status();
   constexpr size_t kStep = sizeof(uint4) * kReadsAhead * kReadThreads;
-  const size_t bytes = std::clamp<uint64_t>(working_set_bytes, kLeastBytes, kMostBytes) / kStep * kStep;
+  const size_t bytes = std::clamp<uint64_t>(working_set_bytes, kMinBytes, kMaxBytes) / kStep * kStep;
   void* data = nullptr;
   if (const Status s = device->allocate(bytes, &data, "measuring reads"); s != Status::ok) return s;
   meter.check(cudaMemsetAsync(data, 0x5a, bytes, meter.stream()));

@@ -27,7 +27,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 
 // Returns the thread's lane in a form that the compiler cannot recompute. It would otherwise read the thread
 // index again each time, which takes as long as a load.
-__device__ __forceinline__ int own_lane() {
+__device__ __forceinline__ int lane_index() {
   const int lane = static_cast<int>(threadIdx.x & 31);
   return __shfl_sync(0xffffffffU, lane, lane);
 }
@@ -188,7 +188,7 @@ __device__ __forceinline__ void arrive_in_pair(uint32_t barrier) {
 #endif
 
 // Synchronizes all threads of all blocks of the cluster.
-__device__ __forceinline__ void meet_cluster() {
+__device__ __forceinline__ void sync_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n"

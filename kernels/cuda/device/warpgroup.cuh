@@ -41,13 +41,13 @@ __device__ __forceinline__ void settle(float& sum) {
 
 // Set the registers of each thread of a warpgroup (setmaxnreg); called by all of its warps.
 template <int kRegisters>
-__device__ __forceinline__ void take_registers() {
+__device__ __forceinline__ void acquire_registers() {
 #if QUIRE_WARPGROUP_PRODUCTS
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 #endif
 }
 template <int kRegisters>
-__device__ __forceinline__ void give_registers() {
+__device__ __forceinline__ void release_registers() {
 #if QUIRE_WARPGROUP_PRODUCTS
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 #endif

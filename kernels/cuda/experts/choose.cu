@@ -13,9 +13,9 @@ namespace {
 
 // Blocks of a cluster: at most 8, which every card with clusters supports. At least 2, because a cluster
 // launch of one block is not a cluster, and these stores are illegal instructions there.
-constexpr int32_t kMostBlocks = 8, kFewestBlocks = 2;
-constexpr int32_t kMostRows = 8;
-static_assert(kMostRows <= kNarrowWarps);
+constexpr int32_t kMaxBlocks = 8, kMinBlocks = 2;
+constexpr int32_t kMaxRows = 8;
+static_assert(kMaxRows <= kNarrowWarps);
 
 // Layout after the memory of the shape: a barrier, then the tables of all rows.
 constexpr uint32_t kTablesAt = 16;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kNarrowThreads) choose_kernel(const __grid_con
     barrier_init(barrier, 1);
     fence_barrier_init();
   }
-  meet_cluster();
+  sync_cluster();
   if (threadIdx.x == 0 && blockIdx.y == 0) barrier_expect(barrier, product.rows * num_experts * 4);
   const ChoiceWork work = {product.matrix,
                            product.shape,
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kNarrowThreads) choose_kernel(const __grid_con
                            address_in_block(barrier, 0)};
   multiply_narrow<TileKind::dense, kOneRow>(
       work, shared, 0, product.rows, [&](const ChainShare& share, int lane) {
-        bring_row<TileKind::dense>(product, shared, share, lane);
+        load_row<TileKind::dense>(product, shared, share, lane);
         if (product.norm.input == nullptr || blockIdx.y != 0) return;
         const auto* row = reinterpret_cast<const __half*>(shared + product.shape.activations_at);
         copy_normed_row(row, product.matrix.num_rows, static_cast<__half*>(product.norm.output));
@@ -97,7 +97,7 @@ ChooseKernel kernel_for(int32_t num_experts) {
 
 bool choice_fits(const CardLimits& card, const Matrix& router, const GemmShape& shape, int32_t rows,
                  int32_t num_experts) {
-  return router.kind == TileKind::dense && shape.tiles == 1 && rows <= kMostRows &&
+  return router.kind == TileKind::dense && shape.tiles == 1 && rows <= kMaxRows &&
          shape.shared_bytes + choice_bytes(rows, num_experts) <= card.shared_per_block;
 }
 
@@ -105,7 +105,7 @@ cudaError_t launch_choose(const ChoiceArguments& arguments, Launch l) {
   ChoiceArguments a = arguments;
   const int32_t rows = a.product.rows, num_experts = a.route.num_experts;
   const uint32_t own_bytes = choice_bytes(rows, num_experts);
-  a.product.shape.blocks = std::clamp(a.product.shape.blocks, kFewestBlocks, kMostBlocks);
+  a.product.shape.blocks = std::clamp(a.product.shape.blocks, kMinBlocks, kMaxBlocks);
   const auto blocks = static_cast<unsigned>(a.product.shape.blocks);
   const auto kernel = rows == 1 ? kernel_for<true>(num_experts) : kernel_for<false>(num_experts);
   return launch_clusters(dim3(1, blocks), kernel, dim3(1, blocks), dim3(kNarrowThreads),

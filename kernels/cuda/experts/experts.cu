@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(kSortThreads)
 // One block handles some slots of a tile. It first copies their rows to shared memory if they fit: scattered
 // single elements cost a memory sector each. A thread reads an entry of the expert's row order once for all
 // slots.
-constexpr int kMostSlotsOfBlock = 8;
-constexpr int kMostStagedBytes = 47 << 10;  // shared memory that a kernel has by default
+constexpr int kMaxSlotsOfBlock = 8;
+constexpr int kMaxStagedBytes = 47 << 10;  // shared memory that a kernel has by default
 
 __device__ __forceinline__ void stage_expert_row(const ExpertGather& g, const __half* from, int thread,
                                                  int threads, __half* staged) {
@@ -179,9 +179,9 @@ cudaError_t launch_sort_rows(const int32_t* expert_of_row, int rows, int num_exp
 
 cudaError_t launch_gather_experts(const ExpertGather& g, const ExpertTiles& tiles, Launch l) {
   const int row_bytes = staged_stride(g.columns) * static_cast<int>(sizeof(__half));
-  int slots = std::min(kMostSlotsOfBlock, tiles.tile_rows);
-  while (slots > 1 && slots * row_bytes > kMostStagedBytes) slots /= 2;
-  const int staged = slots * row_bytes <= kMostStagedBytes ? slots * row_bytes : 0;
+  int slots = std::min(kMaxSlotsOfBlock, tiles.tile_rows);
+  while (slots > 1 && slots * row_bytes > kMaxStagedBytes) slots /= 2;
+  const int staged = slots * row_bytes <= kMaxStagedBytes ? slots * row_bytes : 0;
   return launch_kernel(gather_experts_kernel,
                        dim3(static_cast<unsigned>(tiles.num_tiles * tiles.tile_rows / slots)), dim3(kThreads),
                        static_cast<size_t>(staged), l.stream, l.dependent, g, tiles, slots, staged);

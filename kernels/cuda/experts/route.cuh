@@ -35,7 +35,7 @@ struct LaneScores {
     }
   }
   // Removes the best expert, the first one if ranks are equal, and returns its number and score.
-  __device__ __forceinline__ int take_best(int lane, float& of_best) {
+  __device__ __forceinline__ int remove_best(int lane, float& of_best) {
     uint32_t most = rank[0];
     int at = 0;
     float own = score[0];
@@ -86,7 +86,7 @@ __device__ __forceinline__ float sum_of_lanes(float v) {
 }
 
 // scores = softmax(logits).
-__device__ __forceinline__ void soften(const float* logits, int count, float* scores, int lane) {
+__device__ __forceinline__ void apply_softmax(const float* logits, int count, float* scores, int lane) {
   const float largest = best_of(logits, count, lane).score;
   float sum = 0.0f;
   for (int i = lane; i < count; i += 32) sum += scores[i] = expf(logits[i] - largest);
@@ -160,7 +160,7 @@ struct RouteRow {
 #pragma unroll 1
     for (int i = 0; i < p.num_chosen; ++i) {
       float score;
-      const int best = all.take_best(lane, score);
+      const int best = all.remove_best(lane, score);
       if (lane != 0) continue;
       experts[i] = best;
       logits[i] = score;  // the old logits are in scores
@@ -170,7 +170,7 @@ struct RouteRow {
   // Computes the weights of the chosen experts, whose scores are at the beginning of `logits`.
   __device__ __forceinline__ void weigh() const {
     const int chosen = p.num_chosen;
-    if (p.score == RouterScore::softmax_of_chosen) soften(logits, chosen, logits, lane);
+    if (p.score == RouterScore::softmax_of_chosen) apply_softmax(logits, chosen, logits, lane);
     float sum = 0.0f;
 #pragma unroll 8
     for (int i = 0; i < chosen; ++i) sum += logits[i];
@@ -195,7 +195,7 @@ __device__ __forceinline__ void route_row(const RouteParams& p, int row, float* 
   float* choice = scores + p.num_experts;
   const size_t at = static_cast<size_t>(row) * p.num_chosen;
   const RouteRow work = {p, logits, scores, choice, p.experts + at, p.weights + at, lane};
-  if (p.score == RouterScore::softmax) soften(logits, p.num_experts, scores, lane);
+  if (p.score == RouterScore::softmax) apply_softmax(logits, p.num_experts, scores, lane);
   for (int e = lane; e < p.num_experts; e += 32) {
     if (p.score == RouterScore::sigmoid) scores[e] = 1.0f / (1.0f + expf(-logits[e]));
     if (p.score == RouterScore::softmax_of_chosen || p.score == RouterScore::sparse_mixer)

@@ -11,7 +11,7 @@ namespace quire::kernels {
 template <TileKind kKind>
 cudaError_t launch_gemm_broad(const GemmArguments& a, cudaStream_t stream, bool dependent) {
   const GemmShape& s = a.shape;
-  const dim3 grid(static_cast<unsigned>((a.rows + kMostTileTokens - 1) / kMostTileTokens),
+  const dim3 grid(static_cast<unsigned>((a.rows + kMaxTileTokens - 1) / kMaxTileTokens),
                   static_cast<unsigned>(2 * s.blocks));
   return launch_pairs(gemm_broad_kernel<kKind>, grid, dim3(kBroadThreads), s.shared_bytes, stream, dependent,
                       a);
@@ -23,7 +23,7 @@ cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool depend
   if (s.is_broad()) return launch_gemm_broad<kKind>(a, stream, dependent);
   const int tokens = s.tiles * 8;
   const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(s.blocks));
-  const auto kernel = s.roomy        ? gemm_roomy_kernel<kKind>
+  const auto kernel = s.few_strips   ? gemm_few_strips_kernel<kKind>
                       : s.tiles == 8 ? gemm_wide_kernel<kKind, 8>
                       : s.tiles == 4 ? gemm_wide_kernel<kKind, 4>
                       : s.tiles == 2 ? gemm_wide_kernel<kKind, 2>
@@ -36,9 +36,10 @@ cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool depend
 
 template <TileKind kKind>
 cudaError_t setup_gemm(int shared_limit) {
-  for (const auto kernel : {gemm_broad_kernel<kKind>, gemm_roomy_kernel<kKind>, gemm_wide_kernel<kKind, 8>,
-                            gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>,
-                            gemm_narrow_kernel<kKind, true>, gemm_narrow_kernel<kKind, false>}) {
+  for (const auto kernel :
+       {gemm_broad_kernel<kKind>, gemm_few_strips_kernel<kKind>, gemm_wide_kernel<kKind, 8>,
+        gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>, gemm_narrow_kernel<kKind, true>,
+        gemm_narrow_kernel<kKind, false>}) {
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
     if (error != cudaSuccess) return error;

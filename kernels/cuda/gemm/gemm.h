@@ -36,7 +36,7 @@ struct GemmArguments {
   Epilogue epilogue;
   float* partials = nullptr;  // split-K only: [token tiles, half strips, partial sums, ...]
   uint32_t* counters =
-      nullptr;  // [token tiles, half strips], multiples of kMostSplits arrivals: gemm_wide.cuh
+      nullptr;  // [token tiles, half strips], multiples of kMaxSplits arrivals: gemm_wide.cuh
 };
 
 // Products of rows with the matrices of their experts (MoE). The shape is that of one expert's product. In

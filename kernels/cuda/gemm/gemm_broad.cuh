@@ -12,17 +12,17 @@
 namespace quire::kernels {
 
 // Registers per thread of a producer and of a consumer: together all registers of a multiprocessor.
-constexpr int kFillRegisters = 24;
-constexpr int kReadRegisters = 240;
+constexpr int kProducerRegisters = 24;
+constexpr int kConsumerRegisters = 240;
 
 #if QUIRE_WARPGROUP_PRODUCTS
 
 // Ring slots of a block in a pair. The producers of its strips and activations arrive at `full`. The lanes of
 // its own consumer warps, and one lane of each of the other block's, arrive at `free`.
-class PairRing : public StageRing {
+class PairRing : public SlotRing {
  public:
   __device__ __forceinline__ PairRing(const GemmShape& s, uint32_t base)
-      : StageRing(s, base), other_(address_in_block(base, (blockIdx.y & 1) ^ 1) - base) {}
+      : SlotRing(s, base), other_(address_in_block(base, (blockIdx.y & 1) ^ 1) - base) {}
   __device__ __forceinline__ void create(int strips) const {
     create_with(1 + strips, 64 * strips + 2 * strips);
   }
@@ -40,25 +40,25 @@ class PairRing : public StageRing {
 // consumers need to read it, so a single warp would keep them waiting. All lanes take part, since BlockWalk
 // uses the whole warp. Copies of weights do not wait for the previous kernel.
 template <TileKind kKind>
-__device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const FormTable<kKind>& table,
-                                                 uint32_t base, TaskDeal deal, int number, int lane) {
-  const int turns = bring_turns(a.shape.stages);
+__device__ __forceinline__ void fill_pair_slots(const GemmArguments& a, const FormTable<kKind>& table,
+                                                uint32_t base, TaskRange partition, int number, int lane) {
+  const int turns = producer_turns(a.shape.pipeline_slots);
   if (number >= turns) return;
   constexpr uint32_t kTileBytes = kBlockSteps * kStepBytes<kBroadTiles>;
   const uint8_t* tiles = reinterpret_cast<const uint8_t*>(a.input) +
                          static_cast<size_t>(blockIdx.x) * a.matrix.num_blocks * kTileBytes;
-  const uint32_t half = deal.rank * (kTileBytes / 2);
+  const uint32_t half = partition.rank * (kTileBytes / 2);
   PairRing ring(a.shape, base);
   StripSources<kKind> sources(a.matrix, a.shape, table, lane);
-  BlockWalk walk(a.matrix, a.shape, deal);
+  BlockWalk walk(a.matrix, a.shape, partition);
   bool waited = false;
-  skip_stages(walk, ring, number);
+  skip_slots(walk, ring, number);
 #pragma unroll 1
-  for (; walk.valid(); skip_stages(walk, ring, turns)) {
+  for (; walk.valid(); skip_slots(walk, ring, turns)) {
     if (lane < a.shape.strips) {
       const StripSource source = sources.at(walk);
       ring.wait_until_free();
-      bring_strip(source, ring.address() + kTileBytes + lane * a.shape.slot_bytes, ring.full_barrier());
+      copy_strip(source, ring.address() + kTileBytes + lane * a.shape.slot_bytes, ring.full_barrier());
     }
     if (!waited) wait_for_predecessor();
     waited = true;
@@ -80,22 +80,22 @@ __global__ void __launch_bounds__(kBroadThreads, 1)
 #if QUIRE_WARPGROUP_PRODUCTS
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
-  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = lane_index();
   const uint32_t base = uniform(shared_address(shared));
-  const TaskDeal deal = deal_of_pair();
+  const TaskRange partition = tasks_of_pair();
   const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
   table.fill(a.matrix);
   if (threadIdx.x == 0) PairRing(a.shape, base).create(a.shape.strips);
-  meet_cluster();
+  sync_cluster();
   const int readers = 2 * a.shape.strips;  // consumer warps
   if (warp < readers) {
-    take_registers<kReadRegisters>();
-    read_stages<kKind, kBroadTiles, PairRing>(a, table, base, deal, warp, lane);
+    acquire_registers<kConsumerRegisters>();
+    consume_slots<kKind, kBroadTiles, PairRing>(a, table, base, partition, warp, lane);
   } else {
-    give_registers<kFillRegisters>();
-    fill_pair_stages<kKind>(a, table, base, deal, warp - readers, lane);
+    release_registers<kProducerRegisters>();
+    fill_pair_slots<kKind>(a, table, base, partition, warp - readers, lane);
   }
-  meet_cluster();  // a block must not end while the other one still copies to its memory or arrives at its
+  sync_cluster();  // a block must not end while the other one still copies to its memory or arrives at its
                    // barriers
 #endif
 }

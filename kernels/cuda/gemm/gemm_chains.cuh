@@ -9,7 +9,7 @@
 namespace quire::kernels {
 
 // Data of a ring slot for one warp: the weights of its half strip, and the activations.
-struct StageView {
+struct SlotView {
   uint32_t weights;
   uint32_t activations;  // address in units of 16 bytes
   int lane;
@@ -71,11 +71,11 @@ __device__ __forceinline__ void add_parked(uint32_t place, HalfSums<kTiles>& sum
 }
 
 // Location of a warp's half strip in each ring slot.
-struct StageReader {
+struct SlotReader {
   uint32_t weights_at;
   int lane;
   int half;
-  __device__ __forceinline__ StageView view(uint32_t stage) const {
+  __device__ __forceinline__ SlotView view(uint32_t stage) const {
     // Bits above 256 KB of an address select a block of the pair.
     return {stage + weights_at, (stage >> 4) & 0x3fffU, lane, half};
   }
@@ -84,7 +84,7 @@ struct StageReader {
 // Finishes a plain block (one record of scales) whose last products are running: adds its sums to those of
 // the chain, unless they are the same registers. Calls `meanwhile` before it waits for the products.
 template <TileKind kKind, int kTiles, typename Meanwhile>
-__device__ __forceinline__ void finish_plain_block(const StageView& view, HalfScales<kKind>& group,
+__device__ __forceinline__ void finish_plain_block(const SlotView& view, HalfScales<kKind>& group,
                                                    const HalfSums<kTiles>& sums, HalfSums<kTiles>& totals,
                                                    Meanwhile meanwhile) {
   // Not earlier, to save registers.
@@ -99,7 +99,7 @@ __device__ __forceinline__ void finish_plain_block(const StageView& view, HalfSc
 // while the products of the step before run. `meanwhile` is called before the first product; otherwise the
 // compiler would put its loads between two products, and the second would wait for them.
 template <TileKind kKind, int kBits, int kTiles, typename Meanwhile>
-__device__ __forceinline__ void multiply_plain_block(const StageView& view, HalfSums<kTiles>& totals,
+__device__ __forceinline__ void multiply_plain_block(const SlotView& view, HalfSums<kTiles>& totals,
                                                      Meanwhile meanwhile) {
   constexpr bool kDense = kKind == TileKind::dense;
   const uint32_t tiles = view.weights + kRecordBytes<kKind>;
@@ -124,7 +124,7 @@ __device__ __forceinline__ void multiply_plain_block(const StageView& view, Half
 // Multiplies a block step by step, for any kind and form of the warp's strip. The warps of a warpgroup decode
 // weights separately and synchronize to multiply.
 template <TileKind kKind, int kTiles>
-__device__ __forceinline__ void multiply_block_by_steps(const StageView& view, uint32_t form,
+__device__ __forceinline__ void multiply_block_by_steps(const SlotView& view, uint32_t form,
                                                         HalfSums<kTiles>& totals) {
   const int bits = form_bits(form), records = form_records(form);
   uint32_t tiles = view.weights + records * kRecordBytes<kKind>;
@@ -157,7 +157,7 @@ __device__ __forceinline__ void multiply_block_by_steps(const StageView& view, u
 // fill the time. If warps use all registers, or there are many warps, products of only a few steps at a time
 // would keep each other waiting.
 template <TileKind kKind, int kTiles, int kAtOnce, typename Meanwhile>
-__device__ __forceinline__ void multiply_block_at_once(const StageView& view, uint32_t form,
+__device__ __forceinline__ void multiply_block_at_once(const SlotView& view, uint32_t form,
                                                        HalfSums<kTiles>& totals, Meanwhile meanwhile) {
   constexpr bool kDense = kKind == TileKind::dense;
   const uint32_t tiles = view.weights + kRecordBytes<kKind>;
@@ -184,26 +184,26 @@ __device__ __forceinline__ void multiply_block_at_once(const StageView& view, ui
 }
 
 // Ring slots of few-strip blocks (GemmShape::roomy).
-class RoomyRing : public StageRing {
+class FewStripRing : public SlotRing {
  public:
-  using StageRing::StageRing;
+  using SlotRing::SlotRing;
 };
 
 // Other wide blocks of 64 tokens have no registers for the sum of earlier chains and park it in shared
 // memory.
 template <int kTiles, typename Ring>
 constexpr bool kParksSums =
-    kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing>&& QUIRE_WARPGROUP_PRODUCTS;
+    kTiles == kMaxWideTiles&& std::is_same_v<Ring, SlotRing>&& QUIRE_WARPGROUP_PRODUCTS;
 
 // Number of steps whose weights are decoded before their products, chosen by measurement; 0: one step is
 // decoded during the products of the other.
 template <int kTiles, typename Ring>
-constexpr int kStepsAtOnce = kTiles == kBroadTiles                                        ? kBlockSteps
-                             : kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing> ? 2
-                                                                                          : 0;
+constexpr int kStepsAtOnce = kTiles == kBroadTiles                                      ? kBlockSteps
+                             : kTiles == kMaxWideTiles&& std::is_same_v<Ring, SlotRing> ? 2
+                                                                                        : 0;
 
 template <TileKind kKind, int kTiles, typename Ring, typename Meanwhile>
-__device__ __forceinline__ void multiply_block(const StageView& view, uint32_t form, HalfSums<kTiles>& totals,
+__device__ __forceinline__ void multiply_block(const SlotView& view, uint32_t form, HalfSums<kTiles>& totals,
                                                Meanwhile meanwhile) {
   constexpr int kAtOnce = kStepsAtOnce<kTiles, Ring>;
   if (form_is_plain<kKind>(form)) {
@@ -229,20 +229,20 @@ __device__ __forceinline__ uint32_t form_of_block(uint32_t forms, const TaskChai
 // Number of steps decoded while the products of the same number of earlier steps run, for products that add
 // to the chain's sums directly. Eight strips by 64 tokens have registers for only one.
 template <int kTiles, typename Ring>
-constexpr int kStepsBeside = kTiles == kMostWideTiles&& std::is_same_v<Ring, StageRing> ? 1 : 2;
+constexpr int kStepsBeside = kTiles == kMaxWideTiles&& std::is_same_v<Ring, SlotRing> ? 1 : 2;
 
 // totals = the sums of the blocks of a chain, for kinds with scaled weights. The products of a chain continue
 // across the ends of blocks; the ring slot of a block is released after the first products of the next block
 // have started.
 template <TileKind kKind, int kTiles, typename Ring>
-__device__ __forceinline__ void multiply_straight_chain(const StageReader& reader, uint32_t forms, Ring& ring,
+__device__ __forceinline__ void multiply_straight_chain(const SlotReader& reader, uint32_t forms, Ring& ring,
                                                         const TaskChains& chains, int number,
                                                         HalfSums<kTiles>& totals) {
   constexpr int kBeside = kStepsBeside<kTiles, Ring>;
   int block, end;
   chains.find(number, block, end);
   uint32_t form = uniform(form_of_block<kKind>(forms, chains, block)), held = 0;
-  const auto let_go = [&] {
+  const auto release_previous = [&] {
     if (held != 0) ring.release(held, reader.lane);
   };
   __half2 w[2][8 * kBeside];
@@ -250,7 +250,7 @@ __device__ __forceinline__ void multiply_straight_chain(const StageReader& reade
 #pragma unroll 1
   for (; block < end; ++block) {
     ring.wait_until_full();
-    const StageView view = reader.view(ring.address());
+    const SlotView view = reader.view(ring.address());
     const uint32_t coming = form_of_block<kKind>(forms, chains, block + 1);
     if (form_is_plain<kKind>(form)) {
       const uint32_t tiles = view.weights + kRecordBytes<kKind>;
@@ -271,11 +271,11 @@ __device__ __forceinline__ void multiply_straight_chain(const StageReader& reade
         settle_products<kTiles>(totals);
         start_products_of<kTiles, kBeside>(totals, made, view.activations + first * (kStepBytes<kTiles> >> 4),
                                            true, view.lane);
-        if (first == 0) let_go();
+        if (first == 0) release_previous();
       }
     } else {
       settle_products<kTiles>(totals);
-      let_go();
+      release_previous();
       multiply_block_by_steps<kKind, kTiles>(view, form, totals);
     }
     form = uniform(coming);
@@ -283,12 +283,12 @@ __device__ __forceinline__ void multiply_straight_chain(const StageReader& reade
     ring.next();
   }
   settle_products<kTiles>(totals);
-  let_go();
+  release_previous();
 }
 
 // totals = the sums of the blocks of a chain.
 template <TileKind kKind, int kTiles, typename Ring>
-__device__ __forceinline__ void multiply_chain(const StageReader& reader, uint32_t forms, Ring& ring,
+__device__ __forceinline__ void multiply_chain(const SlotReader& reader, uint32_t forms, Ring& ring,
                                                const TaskChains& chains, int number,
                                                HalfSums<kTiles>& totals) {
   if constexpr (kKind == TileKind::exl2)
@@ -318,7 +318,7 @@ constexpr bool kSplitsByHalves = kTiles == kBroadTiles;
 // another split computes the preceding part of K, `leave` receives the sums of each eighth of K with its
 // number, and they are not added to `sums`.
 template <TileKind kKind, int kTiles, typename Ring, typename Leave>
-__device__ __forceinline__ void multiply_chains(const StageReader& reader, uint32_t forms, Ring& ring,
+__device__ __forceinline__ void multiply_chains(const SlotReader& reader, uint32_t forms, Ring& ring,
                                                 const TaskChains& chains, uint32_t parked,
                                                 HalfSums<kTiles>& sums, Leave leave) {
   fill_half<kTiles>(sums, -0.0f);  // adding to -0 changes nothing, not even a sign
@@ -344,7 +344,7 @@ __device__ __forceinline__ void multiply_chains(const StageReader& reader, uint3
 // The same if registers are too few for the sum of earlier chains, which is parked in shared memory. Only for
 // chains that are added in order, or for one pair.
 template <TileKind kKind, int kTiles, typename Ring>
-__device__ __forceinline__ void multiply_parked_chains(const StageReader& reader, uint32_t forms, Ring& ring,
+__device__ __forceinline__ void multiply_parked_chains(const SlotReader& reader, uint32_t forms, Ring& ring,
                                                        const TaskChains& chains, uint32_t parked,
                                                        HalfSums<kTiles>& totals) {
 #pragma unroll 1

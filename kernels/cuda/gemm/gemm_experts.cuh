@@ -21,7 +21,7 @@ __device__ __forceinline__ void prefetch_records(const ExpertArguments& a) {
 // Copies the record of the block's expert to shared memory, after the memory of the shape. Returns nullptr if
 // the block has nothing to do. Called by all threads after the previous kernel has ended.
 template <TileKind kKind>
-__device__ __forceinline__ const MatrixRecord* bring_record(const ExpertArguments& a, uint8_t* shared) {
+__device__ __forceinline__ const MatrixRecord* load_record(const ExpertArguments& a, uint8_t* shared) {
   static_assert(sizeof(MatrixRecord) % 8 == 0);
   const int expert = a.experts[blockIdx.x];
   if (expert < 0) return nullptr;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
   prefetch_records(a);
   wait_for_predecessor();
   ExpertRow row(a, shared);
-  const MatrixRecord* record = bring_record<kKind>(a, shared);
+  const MatrixRecord* record = load_record<kKind>(a, shared);
   if (record == nullptr) return;
   row.find_order(record->row_order);
   multiply_narrow<kKind, true>(ExpertWork(record->matrix, a), shared, static_cast<int>(blockIdx.x), 1,
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kWideThreads<kTiles>, 1)
   release_successor();
   prefetch_records(a);
   wait_for_predecessor();
-  const MatrixRecord* record = bring_record<kKind>(a, shared);
+  const MatrixRecord* record = load_record<kKind>(a, shared);
   if (record != nullptr) multiply_wide<kKind, kTiles>(ExpertWork(record->matrix, a), shared);
 }
 

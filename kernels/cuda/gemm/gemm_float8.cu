@@ -19,14 +19,14 @@ namespace {
 template <int kOctetsOf, int kGroupsOf>
 struct Float8Kind {
   static constexpr int kOctets = kOctetsOf, kGroups = kGroupsOf;
-  static constexpr bool kPairs = kOctets == kMostFloat8Octets;
+  static constexpr bool kPairs = kOctets == kMaxFloat8Octets;
   static constexpr int kReaders = 4 * kGroups;  // consumer warps
   // Layout of a ring slot.
   static constexpr uint32_t kActivationsAt = kGroups * kFloat8TileStride;
   static constexpr uint32_t kScalesAt = kActivationsAt + kOctets * kFloat8OctetBytes;
   static constexpr int kBlocksAtOnce = kOctets > 8 ? 1 : kOctets > 2 ? 2 : 4;  // blocks of K
   // Registers of a consumer thread, if more than the launch gives to every thread; otherwise 0.
-  static constexpr int kRegisters = kGroups == kMostFloat8Groups ? 160 : 0;
+  static constexpr int kRegisters = kGroups == kMaxFloat8Groups ? 160 : 0;
 };
 
 #if QUIRE_WARPGROUP_PRODUCTS
@@ -49,10 +49,10 @@ __device__ __forceinline__ int task_step(const Float8Arguments& a) {
 }
 
 template <typename Kind>
-class Float8Ring : public StageRing {
+class Float8Ring : public SlotRing {
  public:
   __device__ __forceinline__ Float8Ring(const Float8Shape& s, uint32_t base)
-      : StageRing(base + kFloat8StagesAt, base, kStageBytes, s.stages) {}
+      : SlotRing(base + kFloat8SlotsAt, base, kPipelineSlotBytes, s.pipeline_slots) {}
   // A slot is full when its producer has arrived, and free when all consumer warps have read it: those of
   // both blocks in a pair.
   __device__ __forceinline__ void create() const { create_with(1, Kind::kReaders * (Kind::kPairs ? 2 : 1)); }
@@ -65,7 +65,7 @@ class Float8Ring : public StageRing {
   }
 
  private:
-  static constexpr uint32_t kStageBytes = float8_stage_bytes(Kind::kOctets, Kind::kGroups);
+  static constexpr uint32_t kPipelineSlotBytes = float8_slot_bytes(Kind::kOctets, Kind::kGroups);
 };
 
 // Source of a task's blocks of K, block after block: weights of its first tile, then of the next ones, and
@@ -95,7 +95,7 @@ struct Float8Source {
 // Copies weights and activations with one lane. In a pair, each block copies half of the activations for
 // both.
 template <typename Kind>
-__device__ __forceinline__ void bring_weights(const Float8Source& from, uint32_t stage, uint32_t full) {
+__device__ __forceinline__ void copy_float8_block(const Float8Source& from, uint32_t stage, uint32_t full) {
   barrier_expect(full, float8_token_bytes(Kind::kOctets) + max(0, from.num_tiles) * kFloat8BlockBytes);
 #pragma unroll
   for (int g = 0; g < Kind::kGroups; ++g)
@@ -104,7 +104,7 @@ __device__ __forceinline__ void bring_weights(const Float8Source& from, uint32_t
                          kFloat8BlockBytes, full);
 }
 template <typename Kind>
-__device__ __forceinline__ void bring_activations(const Float8Source& from, uint32_t stage, uint32_t full) {
+__device__ __forceinline__ void copy_activations(const Float8Source& from, uint32_t stage, uint32_t full) {
   constexpr uint32_t kBytes = float8_token_bytes(Kind::kOctets);
   const uint32_t target = stage + Kind::kActivationsAt;
   if constexpr (Kind::kPairs) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void bring_activations(const Float8Source& from, uint
 // token tiles are multiplied quickly. Copies of weights do not wait for the previous kernel.
 template <typename Kind>
 __device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t base, int number, int lane) {
-  const int turns = bring_turns(a.shape.stages);
+  const int turns = producer_turns(a.shape.pipeline_slots);
   if (number >= turns) return;
   Float8Ring<Kind> ring(a.shape, base);
   bool waited = false;
@@ -133,11 +133,11 @@ __device__ __forceinline__ void fill_float8(const Float8Arguments& a, uint32_t b
       until_turn = turns - 1;
       if (lane == 0) {
         ring.wait_until_free();
-        bring_weights<Kind>(from, ring.address(), ring.full_barrier());
+        copy_float8_block<Kind>(from, ring.address(), ring.full_barrier());
       }
       if (!waited) wait_for_predecessor();
       waited = true;
-      if (lane == 0) bring_activations<Kind>(from, ring.address(), ring.full_barrier());
+      if (lane == 0) copy_activations<Kind>(from, ring.address(), ring.full_barrier());
       __syncwarp();
     }
   }
@@ -209,7 +209,7 @@ __device__ __forceinline__ void finish_float8(const Float8Arguments& a, const Fl
     if (a.epilogue.activation == 0) {
       each([](float v) { return activate(0, v); });
     } else {
-      each([&](float v) { return activate_seldom(a.epilogue.activation, v); });
+      each([&](float v) { return activate_rare(a.epilogue.activation, v); });
     }
   }
   with_store(a.epilogue, [&](auto store) {
@@ -325,20 +325,20 @@ __global__ void __launch_bounds__(kBounds<Kind>, float8_blocks_at_once(Kind::kOc
 #if QUIRE_WARPGROUP_PRODUCTS
   extern __shared__ __align__(1024) uint8_t shared[];
   release_successor();
-  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = lane_index();
   const uint32_t base = shared_address(shared);
   if (threadIdx.x == 0) Float8Ring<Kind>(a.shape, base).create();
-  if constexpr (Kind::kPairs) meet_cluster();
+  if constexpr (Kind::kPairs) sync_cluster();
   __syncthreads();
   if (warp < Kind::kReaders) {
-    if constexpr (Kind::kRegisters > 0) take_registers<Kind::kRegisters>();
+    if constexpr (Kind::kRegisters > 0) acquire_registers<Kind::kRegisters>();
     read_float8<Kind>(a, base, warp, lane);
   } else {
-    if constexpr (Kind::kRegisters > 0) give_registers<24>();
+    if constexpr (Kind::kRegisters > 0) release_registers<24>();
     fill_float8<Kind>(a, base, warp - Kind::kReaders, lane);
   }
   if constexpr (Kind::kPairs)
-    meet_cluster();  // a block must not end while the other one still copies to its
+    sync_cluster();  // a block must not end while the other one still copies to its
                      // memory
 #endif
 }

@@ -123,8 +123,8 @@ struct ChainShare {
 // Loads one token's activations into shared memory after the previous kernel has ended: normalised by the
 // whole block, or, without a norm, each chain's part by its warps.
 template <TileKind kKind>
-__device__ __forceinline__ void bring_row(const GemmArguments& a, uint8_t* shared, const ChainShare& share,
-                                          int lane) {
+__device__ __forceinline__ void load_row(const GemmArguments& a, uint8_t* shared, const ChainShare& share,
+                                         int lane) {
   uint8_t* activations = shared + a.shape.activations_at;
   if (a.norm.input != nullptr) {
     auto* normed = reinterpret_cast<__half*>(activations);
@@ -149,9 +149,9 @@ __device__ __forceinline__ void bring_row(const GemmArguments& a, uint8_t* share
 
 // Runs a thread block. kOneRow: one token, whose activations bring(share, lane) loads into shared memory, at
 // least those of the warp's chain.
-template <TileKind kKind, bool kOneRow, typename Arguments, typename Bring>
+template <TileKind kKind, bool kOneRow, typename Arguments, typename Fetch>
 __device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* shared, int first_token,
-                                                int tokens, Bring bring) {
+                                                int tokens, Fetch bring) {
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   // A value that the compiler can prove uniform in the warp needs no register per lane.
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
   release_successor();
   const int first_token = kOneRow ? 0 : blockIdx.x * 8, tokens = kOneRow ? 1 : min(8, a.rows - first_token);
   multiply_narrow<kKind, kOneRow>(a, shared, first_token, tokens, [&](const ChainShare& share, int lane) {
-    bring_row<kKind>(a, shared, share, lane);
+    load_row<kKind>(a, shared, share, lane);
   });
 }
 

@@ -43,17 +43,17 @@ struct TaskChains {
 
 // Tasks of a thread block: every `step`-th from `first` on. Blocks of a pair share a task, and each computes
 // half of the group.
-struct TaskDeal {
+struct TaskRange {
   int first;
   int step;
   int pair_bits;
   int rank;  // number of the block in the pair
   __device__ __forceinline__ int group_of(WideTask task) const { return (task.group << pair_bits) + rank; }
 };
-__device__ __forceinline__ TaskDeal deal_of_block() {
+__device__ __forceinline__ TaskRange tasks_of_block() {
   return {static_cast<int>(blockIdx.y), static_cast<int>(gridDim.y), 0, 0};
 }
-__device__ __forceinline__ TaskDeal deal_of_pair() {
+__device__ __forceinline__ TaskRange tasks_of_pair() {
   return {static_cast<int>(blockIdx.y) >> 1, static_cast<int>(gridDim.y) >> 1, 1,
           static_cast<int>(blockIdx.y) & 1};
 }
@@ -61,13 +61,13 @@ __device__ __forceinline__ TaskDeal deal_of_pair() {
 // Iterates over the blocks of 128 rows of a thread block's tasks in the order of work.
 class BlockWalk {
  public:
-  __device__ __forceinline__ BlockWalk(const Matrix& matrix, const GemmShape& shape, TaskDeal deal)
-      : matrix_(matrix), shape_(shape), deal_(deal), number_(deal.first), chain_(-1) {
+  __device__ __forceinline__ BlockWalk(const Matrix& matrix, const GemmShape& shape, TaskRange partition)
+      : matrix_(matrix), shape_(shape), partition_(partition), number_(partition.first), chain_(-1) {
     find();
   }
   __device__ __forceinline__ bool valid() const { return number_ < shape_.tasks; }
   __device__ __forceinline__ int block() const { return block_; }
-  __device__ __forceinline__ int group() const { return deal_.group_of(wide_task(shape_, number_)); }
+  __device__ __forceinline__ int group() const { return partition_.group_of(wide_task(shape_, number_)); }
   __device__ __forceinline__ void next() {
     if (++block_ == end_) find();
   }
@@ -80,7 +80,7 @@ class BlockWalk {
       const TaskChains chains(shape_, matrix_, wide_task(shape_, number_).split);
       if (++chain_ == chains.count) {
         chain_ = -1;
-        number_ += deal_.step;
+        number_ += partition_.step;
         continue;
       }
       chains.find(chain_, block_, end_);
@@ -90,7 +90,7 @@ class BlockWalk {
 
   const Matrix& matrix_;
   const GemmShape& shape_;
-  TaskDeal deal_;
+  TaskRange partition_;
   int number_;  // number of the task
   int chain_;   // chain of the task
   int block_ = 0;
@@ -184,11 +184,11 @@ class FormTable {
 
 // Producer warps of blocks whose slots are filled by bulk copies only: a warpgroup, whose warps give up
 // registers together.
-constexpr int kBringWarps = 4;
+constexpr int kProducerWarps = 4;
 // Returns the number of producers that take turns: at most the number of slots. With more, a warp might wait
 // for a phase of a slot before the preceding phase has ended, and would take that end for its own.
-__device__ __forceinline__ int bring_turns(int stages) {
-  return min(kBringWarps, stages);
+__device__ __forceinline__ int producer_turns(int pipeline_slots) {
+  return min(kProducerWarps, pipeline_slots);
 }
 
 // Returns the number of arrivals at a slot's barrier by the producers of weights.
@@ -201,19 +201,22 @@ __device__ __forceinline__ int weight_arrivals(int strips) {
 }
 
 // Ring of slots, used by producers and consumers; points to the current slot.
-class StageRing {
+class SlotRing {
  public:
-  __device__ __forceinline__ StageRing(uint32_t stages, uint32_t barriers, uint32_t stage_bytes,
-                                       int num_stages)
-      : stages_(stages), barriers_(barriers), stage_bytes_(stage_bytes), num_stages_(num_stages) {}
-  __device__ __forceinline__ StageRing(const GemmShape& s, uint32_t base)
-      : StageRing(base + s.activations_at, base + kStageBarriersAt, s.stage_bytes, s.stages) {}
+  __device__ __forceinline__ SlotRing(uint32_t pipeline_slots, uint32_t barriers,
+                                      uint32_t pipeline_slot_bytes, int num_pipeline_slots)
+      : slots_base_(pipeline_slots),
+        barriers_(barriers),
+        pipeline_slot_bytes_(pipeline_slot_bytes),
+        num_pipeline_slots_(num_pipeline_slots) {}
+  __device__ __forceinline__ SlotRing(const GemmShape& s, uint32_t base)
+      : SlotRing(base + s.activations_at, base + kSlotBarriersAt, s.pipeline_slot_bytes, s.pipeline_slots) {}
   // Initialises the barriers; called by one thread before the block synchronizes. `shares` is the number of
   // warps that copy activations of one slot.
   __device__ __forceinline__ void create(int strips, int shares) const {
     create_with(32 * shares + weight_arrivals(strips), 64 * strips);
   }
-  __device__ __forceinline__ uint32_t address() const { return stages_ + stage_ * stage_bytes_; }
+  __device__ __forceinline__ uint32_t address() const { return slots_base_ + stage_ * pipeline_slot_bytes_; }
   __device__ __forceinline__ uint32_t full_barrier() const { return barriers_ + 16 * stage_; }
   __device__ __forceinline__ uint32_t free_barrier() const { return full_barrier() + 8; }
   // Called only by warps without which the slot cannot become full, or by all producers before any of them
@@ -225,7 +228,7 @@ class StageRing {
   // Called by each lane of the consumer warps.
   __device__ __forceinline__ void release(uint32_t barrier, int) const { barrier_arrive(barrier); }
   __device__ __forceinline__ void next() {
-    if (++stage_ == num_stages_) {
+    if (++stage_ == num_pipeline_slots_) {
       stage_ = 0;
       ++round_;
     }
@@ -235,7 +238,7 @@ class StageRing {
   // Initialises the barriers with the numbers of arrivals that mark a slot as full and as read.
   __device__ __forceinline__ void create_with(int fills, int reads) const {
 #pragma unroll 1
-    for (int i = 0; i < num_stages_; ++i) {
+    for (int i = 0; i < num_pipeline_slots_; ++i) {
       barrier_init(barriers_ + 16 * i, fills);
       barrier_init(barriers_ + 16 * i + 8, reads);
     }
@@ -243,16 +246,16 @@ class StageRing {
   }
 
  private:
-  uint32_t stages_;
+  uint32_t slots_base_;
   uint32_t barriers_;
-  uint32_t stage_bytes_;
-  int num_stages_;
+  uint32_t pipeline_slot_bytes_;
+  int num_pipeline_slots_;
   int stage_ = 0;
   int round_ = 0;
 };
 
 // Skips the next `count` slots, or as many as are left; other producers fill them.
-__device__ __forceinline__ void skip_stages(BlockWalk& walk, StageRing& ring, int count) {
+__device__ __forceinline__ void skip_slots(BlockWalk& walk, SlotRing& ring, int count) {
 #pragma unroll 1
   for (int i = 0; i < count && walk.valid(); ++i) {
     walk.next();
@@ -268,7 +271,7 @@ struct StripSource {
 
 #if __CUDA_ARCH__ >= 900
 // Arrives at a slot's barrier with a strip's weights, if there are any.
-__device__ __forceinline__ void bring_strip(StripSource source, uint32_t target, uint32_t barrier) {
+__device__ __forceinline__ void copy_strip(StripSource source, uint32_t target, uint32_t barrier) {
   if (source.bytes == 0) {
     barrier_arrive(barrier);
   } else {
@@ -317,17 +320,17 @@ template <TileKind kKind>
 __device__ __forceinline__ void fill_weights(const Matrix& matrix, const GemmShape& shape,
                                              const FormTable<kKind>& table, uint32_t base, uint32_t at,
                                              int lane) {
-  StageRing ring(shape, base);
+  SlotRing ring(shape, base);
   StripSources<kKind> sources(matrix, shape, table, lane);
 #pragma unroll 1
-  for (BlockWalk walk(matrix, shape, deal_of_block()); walk.valid(); walk.next(), ring.next()) {
+  for (BlockWalk walk(matrix, shape, tasks_of_block()); walk.valid(); walk.next(), ring.next()) {
     StripSource source = {nullptr, 0};
     if (lane < shape.strips) source = sources.at(walk);
     ring.wait_until_free();
     const uint32_t target = ring.address() + at;
 #if __CUDA_ARCH__ >= 900
     __syncwarp();
-    if (lane < shape.strips) bring_strip(source, target + lane * shape.slot_bytes, ring.full_barrier());
+    if (lane < shape.strips) copy_strip(source, target + lane * shape.slot_bytes, ring.full_barrier());
 #else
 #pragma unroll 1
     for (int slot = 0; slot < shape.strips; ++slot) {
@@ -395,11 +398,11 @@ class ActivationFill {
 // warps take turns with them, so that several blocks of rows are in flight.
 template <int kTiles, int kShares, typename Arguments>
 __device__ __forceinline__ void fill_activations(const Arguments& a, uint32_t base, int number, int lane) {
-  constexpr int kTurns = kFillWarps / kShares;
+  constexpr int kTurns = kActivationProducers / kShares;
   constexpr int kOwn = (kTiles + kShares - 1) / kShares;
-  StageRing ring(a.shape, base);
-  BlockWalk walk(a.matrix, a.shape, deal_of_block());
-  const auto skip = [&](int stages) { skip_stages(walk, ring, stages); };
+  SlotRing ring(a.shape, base);
+  BlockWalk walk(a.matrix, a.shape, tasks_of_block());
+  const auto skip = [&](int pipeline_slots) { skip_slots(walk, ring, pipeline_slots); };
   skip(number % kTurns);
   ActivationFill<kTiles, kOwn> activations(a, number / kTurns * kOwn, lane);
   wait_for_predecessor();

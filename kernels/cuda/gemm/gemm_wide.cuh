@@ -129,43 +129,43 @@ __device__ __forceinline__ void finish_half(const Arguments& a, const HalfStrip&
 }
 
 // Counter of a half strip, at which the warps of all splits arrive. The upper bits count the eighths of K
-// that have ever arrived, which is a multiple of kMostSplits before and after a launch. The lower bits mark
+// that have ever arrived, which is a multiple of kMaxSplits before and after a launch. The lower bits mark
 // shares of the tokens whose warp has stopped waiting.
 constexpr uint32_t kArrival = 1U << 8;
-static_assert(kMostWideTiles <= 8 && kMostWideTiles <= kMostSplits);
+static_assert(kMaxWideTiles <= 8 && kMaxWideTiles <= kMaxSplits);
 __device__ __forceinline__ int eighths_before(uint32_t state) {
-  return static_cast<int>(state / kArrival % kMostSplits);
+  return static_cast<int>(state / kArrival % kMaxSplits);
 }
 __device__ __forceinline__ bool all_arrived_since(uint32_t before, uint32_t state) {
-  return state / (kArrival * kMostSplits) != before / (kArrival * kMostSplits);
+  return state / (kArrival * kMaxSplits) != before / (kArrival * kMaxSplits);
 }
 
 // How K is split; only broad tiles need to read it from the shape.
 template <int kTiles>
 __device__ __forceinline__ int split_bits(const GemmShape& s) {
-  return kSplitsByHalves<kTiles> ? s.split_bits : kMostSplitBits;
+  return kSplitsByHalves<kTiles> ? s.split_bits : kMaxSplitBits;
 }
 template <int kTiles>
 __device__ __forceinline__ int eighths_of_split(const GemmShape& s) {
   return kSplitsByHalves<kTiles> ? s.eighths : 1;
 }
 template <int kTiles>
-__device__ __forceinline__ int sums_left(const GemmShape& s) {
-  return kSplitsByHalves<kTiles> ? s.sums_left : kMostSplits;
+__device__ __forceinline__ int num_partial_sums(const GemmShape& s) {
+  return kSplitsByHalves<kTiles> ? s.num_partial_sums : kMaxSplits;
 }
 
 // Memory through which the splits of a half strip exchange their sums, as one lane uses it.
-struct Meeting {
+struct SumExchange {
   float4* partials;  // the first partial sum
   uint32_t* state;
-  bool deals_out;
+  bool shares_tokens;
 };
 
 // Stores the sums of eighth number `eighth` of K. The first split stores the sums of all its eighths as those
 // of its last.
 template <int kTiles>
-__device__ __forceinline__ void leave_sums(const GemmShape& s, const Meeting& at, int eighth,
-                                           const HalfSums<kTiles>& sums) {
+__device__ __forceinline__ void store_partial_sums(const GemmShape& s, const SumExchange& at, int eighth,
+                                                   const HalfSums<kTiles>& sums) {
   float4* to = at.partials + (eighth + 1 - eighths_of_split<kTiles>(s)) * (kTiles * 32);
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
@@ -181,26 +181,26 @@ constexpr int kWholeTiles = kSplitsByHalves<kTiles> ? 4 : kTiles;
 // Computes a warp's results of kCount tiles of 8 tokens from `first` on: adds up the sums of all splits in
 // order.
 template <int kTiles, int kCount>
-__device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const HalfStrip& of,
-                                                 const Meeting& at, int first) {
+__device__ __forceinline__ void finish_partial_sums(const GemmArguments& a, const HalfStrip& of,
+                                                    const SumExchange& at, int first) {
   constexpr int kAtOnce = kSplitsByHalves<kTiles> || kCount < 2 ? kCount : 2;
   const float4* from = at.partials + first * 32;
-  const int left = sums_left<kTiles>(a.shape);
+  const int left = num_partial_sums<kTiles>(a.shape);
   HalfSums<kCount> sums;
 #pragma unroll
   for (int begin = 0; begin < kCount; begin += kAtOnce) {
-    float4 v[kAtOnce][kMostSplits];
+    float4 v[kAtOnce][kMaxSplits];
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
 #pragma unroll
-      for (int s = 0; s < kMostSplits; ++s)
+      for (int s = 0; s < kMaxSplits; ++s)
         v[n][s] = __ldcg(from + ((s < left ? s : 0) * kTiles + begin + n) * 32);
     }
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
       float4 sum = v[n][0];
 #pragma unroll
-      for (int s = 1; s < kMostSplits; ++s) {
+      for (int s = 1; s < kMaxSplits; ++s) {
         const float4 more = s < left ? v[n][s] : make_float4(-0.0f, -0.0f, -0.0f, -0.0f);  // adding -0
                                                                                            // changes nothing
         sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
@@ -222,9 +222,9 @@ __device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const H
 // wait only briefly, because the missing block may not even be on the card yet. A warp that stops waiting
 // leaves its shares to the last one.
 template <int kTiles>
-__device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const HalfStrip& of,
-                                                const Meeting& at) {
-  constexpr int kMostLooks = 16;
+__device__ __forceinline__ void combine_splits(const GemmArguments& a, const HalfStrip& of,
+                                               const SumExchange& at) {
+  constexpr int kMaxPolls = 16;
   constexpr int kShare = kShareTiles<kTiles>, kShares = kTiles / kShare;
   constexpr int kWhole = kWholeTiles<kTiles>;
   const int lane = of.lane, bits = split_bits<kTiles>(a.shape), eighths = eighths_of_split<kTiles>(a.shape);
@@ -233,17 +233,17 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const Ha
     return uniform(lane == 0 ? add_acquire_release(at.state, value) : 0);
   };
   const uint32_t before = add(kArrival * eighths);
-  const int left = kMostSplits - eighths_before(before);  // remaining eighths, including this split's
+  const int left = kMaxSplits - eighths_before(before);  // remaining eighths, including this split's
   const bool last = left == eighths;
-  if (!at.deals_out) {
+  if (!at.shares_tokens) {
     if (!last) return;
     __syncwarp();
 #pragma unroll 1
-    for (int tile = 0; tile < kTiles; tile += kWhole) finish_left_sums<kTiles, kWhole>(a, of, at, tile);
+    for (int tile = 0; tile < kTiles; tile += kWhole) finish_partial_sums<kTiles, kWhole>(a, of, at, tile);
     return;
   }
   const int each = max(1, kShares >> bits);  // shares
-  const int own = kShares - (left >> (kMostSplitBits - bits)) * each;
+  const int own = kShares - (left >> (kMaxSplitBits - bits)) * each;
   if (own < 0) return;
   uint32_t shares = ((1U << each) - 1) << own;
   if (last) {
@@ -253,7 +253,7 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const Ha
   } else {
     bool met = false;
 #pragma unroll 1
-    for (int looks = 0; looks < kMostLooks && !met; ++looks)
+    for (int looks = 0; looks < kMaxPolls && !met; ++looks)
       met = all_arrived_since(before, uniform(lane == 0 ? load_acquire(at.state) : 0));
     if (!met) {
       if (!all_arrived_since(before, add(shares))) return;
@@ -263,7 +263,7 @@ __device__ __forceinline__ void meet_and_finish(const GemmArguments& a, const Ha
 #pragma unroll 1
   for (; shares != 0; shares &= shares - 1) {
     __syncwarp();
-    finish_left_sums<kTiles, kShare>(a, of, at, (__ffs(static_cast<int>(shares)) - 1) * kShare);
+    finish_partial_sums<kTiles, kShare>(a, of, at, (__ffs(static_cast<int>(shares)) - 1) * kShare);
   }
 }
 
@@ -280,7 +280,7 @@ __device__ __forceinline__ void apply_gate(int32_t kind, HalfSums<kTiles>& gate,
   if (kind == 0) {
     each([](float v) { return activate(0, v); });
   } else {
-    each([&](float v) { return activate_seldom(kind, v); });
+    each([&](float v) { return activate_rare(kind, v); });
   }
 }
 
@@ -328,10 +328,10 @@ __device__ __forceinline__ void finish_paired_half(const Arguments& a, const Hal
 // Runs a consumer warp: half strip `warp & 1` of slot `warp / 2`. Values used in the loops are in uniform
 // registers: those that the compiler loads from the arguments again would be waited for each time.
 template <TileKind kKind, int kTiles, typename Ring, typename Arguments>
-__device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<kKind>& table, uint32_t base,
-                                            TaskDeal deal, int warp, int lane) {
+__device__ __forceinline__ void consume_slots(const Arguments& a, const FormTable<kKind>& table,
+                                              uint32_t base, TaskRange partition, int warp, int lane) {
   // Products of experts are not split, nor are those of few-strip blocks.
-  constexpr bool kMaySplit = std::is_same_v<Arguments, GemmArguments> && !std::is_same_v<Ring, RoomyRing>;
+  constexpr bool kMaySplit = std::is_same_v<Arguments, GemmArguments> && !std::is_same_v<Ring, FewStripRing>;
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   const int slot = warp >> 1, half = warp & 1;
@@ -340,29 +340,29 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
   const auto parked_by = [&](int w) { return base + shape.sums_at + w * place_bytes + lane * 16; };
   const uint32_t parked = parked_by(warp);
   const uint32_t weights_at = uniform(kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes);
-  const StageReader reader = {weights_at, lane, half};
+  const SlotReader reader = {weights_at, lane, half};
   Ring ring(shape, base);
   wait_for_predecessor();
 #pragma unroll 1
-  for (int number = deal.first; number < shape.tasks; number += deal.step) {
+  for (int number = partition.first; number < shape.tasks; number += partition.step) {
     const WideTask task = wide_task(shape, number);
-    const int group = deal.group_of(task);
+    const int group = partition.group_of(task);
     const StripPlace place = place_strip(m, shape, group, slot);
     const HalfStrip of = {place, half, lane};
     const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
     const TaskChains chains(shape, m, task.split);
     // Computed again each time, because the loops have no registers for it.
-    const auto meeting = [&](const auto& splits) -> Meeting {
+    const auto meeting = [&](const auto& splits) -> SumExchange {
       const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
       const size_t half_strip = strip * 2 + half;
-      const size_t size = sums_left<kTiles>(shape) * (kTiles * 32);
+      const size_t size = num_partial_sums<kTiles>(shape) * (kTiles * 32);
       return {reinterpret_cast<float4*>(splits.partials) + half_strip * size + lane,
-              splits.counters + half_strip, (task.group << shape.split_bits) + deal.step >= shape.tasks};
+              splits.counters + half_strip, (task.group << shape.split_bits) + partition.step >= shape.tasks};
     };
     const auto leave = [&](int eighth, const HalfSums<kTiles>& left) {
       if constexpr (kMaySplit) {
-        if (place.part >= 0) leave_sums<kTiles>(shape, meeting(a), eighth, left);
+        if (place.part >= 0) store_partial_sums<kTiles>(shape, meeting(a), eighth, left);
       }
     };
     if constexpr (kParksSums<kTiles, Ring>) {
@@ -373,10 +373,10 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
     if (shape.splits > 1) {
       if constexpr (kMaySplit) {
         if (place.part < 0) continue;
-        const Meeting at = meeting(a);
+        const SumExchange at = meeting(a);
         if (!kSplitsByHalves<kTiles> || task.split == 0)
-          leave_sums<kTiles>(shape, at, (task.split + 1) * eighths_of_split<kTiles>(shape) - 1, sums);
-        meet_and_finish<kTiles>(a, of, at);
+          store_partial_sums<kTiles>(shape, at, (task.split + 1) * eighths_of_split<kTiles>(shape) - 1, sums);
+        combine_splits<kTiles>(a, of, at);
       }
     } else if (m.paired) {
       finish_paired_half<kTiles>(a, of, slot, parked, parked_by(warp ^ 2), sums);
@@ -389,33 +389,34 @@ __device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<
 // Warps that copy activations of the same slot. With eight strips by 64 tokens, computing a block of rows
 // takes longer than its copy, and few registers are left for the producers.
 template <int kTiles, typename Ring>
-constexpr int kFillShares = kTiles == kMostWideTiles && !std::is_same_v<Ring, RoomyRing> ? kFillWarps : 1;
+constexpr int kSharesPerSlot =
+    kTiles == kMaxWideTiles && !std::is_same_v<Ring, FewStripRing> ? kActivationProducers : 1;
 // For tiles of 64 tokens: registers per thread of a consumer and of a producer.
 template <typename Ring>
-constexpr int kLargeReadRegisters = std::is_same_v<Ring, RoomyRing> ? 176 : 104;
+constexpr int kLargeConsumerRegisters = std::is_same_v<Ring, FewStripRing> ? 176 : 104;
 template <typename Ring>
-constexpr int kLargeFillRegisters = std::is_same_v<Ring, RoomyRing> ? 152 : 64;
+constexpr int kLargeProducerRegisters = std::is_same_v<Ring, FewStripRing> ? 152 : 64;
 
 // Runs a thread block.
-template <TileKind kKind, int kTiles, typename Ring = StageRing, typename Arguments>
+template <TileKind kKind, int kTiles, typename Ring = SlotRing, typename Arguments>
 __device__ __forceinline__ void multiply_wide(const Arguments& a, uint8_t* shared) {
-  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = own_lane();
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = lane_index();
   const uint32_t base = uniform(shared_address(shared));
   const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
   table.fill(a.matrix);
-  if (threadIdx.x == 0) StageRing(a.shape, base).create(a.shape.strips, kFillShares<kTiles, Ring>);
+  if (threadIdx.x == 0) SlotRing(a.shape, base).create(a.shape.strips, kSharesPerSlot<kTiles, Ring>);
   __syncthreads();
   const int helper = warp - 2 * a.shape.strips;
   if (helper < 0) {
-    if constexpr (kTiles == kMostWideTiles) take_registers<kLargeReadRegisters<Ring>>();
-    read_stages<kKind, kTiles, Ring>(a, table, base, deal_of_block(), warp, lane);
+    if constexpr (kTiles == kMaxWideTiles) acquire_registers<kLargeConsumerRegisters<Ring>>();
+    consume_slots<kKind, kTiles, Ring>(a, table, base, tasks_of_block(), warp, lane);
     return;
   }
-  if constexpr (kTiles == kMostWideTiles) give_registers<kLargeFillRegisters<Ring>>();
+  if constexpr (kTiles == kMaxWideTiles) release_registers<kLargeProducerRegisters<Ring>>();
   if (helper == 0) {
     fill_weights<kKind>(a.matrix, a.shape, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
   } else {
-    fill_activations<kTiles, kFillShares<kTiles, Ring>>(a, base, helper - 1, lane);
+    fill_activations<kTiles, kSharesPerSlot<kTiles, Ring>>(a, base, helper - 1, lane);
   }
 }
 
@@ -433,12 +434,12 @@ __global__ void __launch_bounds__(kWideThreads<kTiles>, 1)
 
 // Tiles of 64 tokens by few strips: GemmShape::roomy.
 template <TileKind kKind>
-__global__ void __launch_bounds__(wide_threads(kRoomyStrips), 1)
-    gemm_roomy_kernel(const __grid_constant__ GemmArguments a) {
+__global__ void __launch_bounds__(wide_threads(kMaxFewStrips), 1)
+    gemm_few_strips_kernel(const __grid_constant__ GemmArguments a) {
 #if QUIRE_WARPGROUP_PRODUCTS
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
-  multiply_wide<kKind, kMostWideTiles, RoomyRing>(a, shared);
+  multiply_wide<kKind, kMaxWideTiles, FewStripRing>(a, shared);
 #endif
 }
 

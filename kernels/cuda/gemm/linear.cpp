@@ -72,20 +72,20 @@ int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t
 }
 
 // Shape of a product, and the number of rows of one launch.
-struct Deal {
+struct LaunchPlan {
   GemmShape shape;
   int32_t most = 0;
 };
 
-Deal deal_product(const Context& c, const Matrix& m, int32_t rows) {
-  Deal deal;
-  deal.shape = gemm_shape(*c.device, m, rows);
-  deal.most = most_rows(c, m, deal.shape, rows);
-  if (deal.most == rows) return deal;
-  deal.shape = gemm_shape(*c.device, m, deal.most);  // the shape for the rows of one launch
-  deal.most = most_rows(c, m, deal.shape, deal.most);
-  if (deal.shape.is_broad()) deal.most -= deal.most % (deal.shape.tiles * 8);
-  return deal;
+LaunchPlan plan_product(const Context& c, const Matrix& m, int32_t rows) {
+  LaunchPlan partition;
+  partition.shape = gemm_shape(*c.device, m, rows);
+  partition.most = most_rows(c, m, partition.shape, rows);
+  if (partition.most == rows) return partition;
+  partition.shape = gemm_shape(*c.device, m, partition.most);  // the shape for the rows of one launch
+  partition.most = most_rows(c, m, partition.shape, partition.most);
+  if (partition.shape.is_broad()) partition.most -= partition.most % (partition.shape.tiles * 8);
+  return partition;
 }
 
 // Brings activations into the form that a kernel reads: gathered into the stored row order, arranged or in
@@ -118,18 +118,18 @@ Status place_input(Context& c, const Matrix& m, int32_t rows, bool arranged, Str
 
 Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t rows,
                       const Epilogue& epilogue) {
-  const Deal deal = deal_product(c, m, rows);
-  if (deal.shape.shared_bytes == 0)
+  const LaunchPlan partition = plan_product(c, m, rows);
+  if (partition.shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported,
                           "linear: the matrix has too many rows for the shared memory of this card");
-  if (const Status s = place_input(c, m, rows, deal.shape.is_broad(), input); s != Status::ok) return s;
-  for (int32_t first = 0; first < rows; first += deal.most) {
+  if (const Status s = place_input(c, m, rows, partition.shape.is_broad(), input); s != Status::ok) return s;
+  for (int32_t first = 0; first < rows; first += partition.most) {
     GemmArguments a;
     a.matrix = m;
-    a.shape = deal.shape;
+    a.shape = partition.shape;
     a.input = input.rows + static_cast<size_t>(first) * static_cast<size_t>(input.stride);
     a.input_stride = input.stride;
-    a.rows = std::min(deal.most, rows - first);
+    a.rows = std::min(partition.most, rows - first);
     if (input.norm != nullptr) {
       a.norm = *input.norm;
       a.norm_place = input.norm_place;
@@ -265,7 +265,7 @@ Status expand_and_multiply(Context& c, const Matrix& m, StreamedInput input, int
 
 }  // namespace
 
-bool takes_row_order(const Weight& weight) {
+bool supports_row_order(const Weight& weight) {
   return weight.groups.size() == 1 && weight.num_rows % kBlockRows == 0;
 }
 
@@ -278,14 +278,14 @@ bool uses_library(const Context& c, int32_t rows) {
 }
 
 size_t arranged_elements(int32_t rows, int32_t columns) {
-  const int32_t placed = (rows + kMostTileTokens - 1) / kMostTileTokens * kMostTileTokens;
+  const int32_t placed = (rows + kMaxTileTokens - 1) / kMaxTileTokens * kMaxTileTokens;
   return static_cast<size_t>(placed) * static_cast<size_t>(columns);
 }
 
-bool takes_arranged(const Context& c, const Weight& weight, int32_t rows) {
-  if (!takes_row_order(weight) || uses_library(c, rows)) return false;
+bool reads_arranged(const Context& c, const Weight& weight, int32_t rows) {
+  if (!supports_row_order(weight) || uses_library(c, rows)) return false;
   const Matrix& m = weight.groups.front().matrix;
-  return m.kind != TileKind::float8 && deal_product(c, m, rows).shape.is_broad();
+  return m.kind != TileKind::float8 && plan_product(c, m, rows).shape.is_broad();
 }
 
 Status multiply(Context& c, const LinearParams& p, const ProductForm& form) {
@@ -321,7 +321,7 @@ bool is_float8(const Weight& weight) {
 
 bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) {
   if (is_float8(weight)) return norm_float8_fits(norm);
-  return norm.rows == 1 && norm.kind == NormKind::rms && takes_row_order(weight) && !uses_library(c, 1) &&
+  return norm.rows == 1 && norm.kind == NormKind::rms && supports_row_order(weight) && !uses_library(c, 1) &&
          gemm_shape(*c.device, weight.groups.front().matrix, 1).tiles == 1;
 }
 

@@ -62,8 +62,8 @@ bool stands_for_e2m1(const CodedSource& coded) {
   return true;
 }
 
-constexpr int32_t kMostExponent = 140;  // largest exponent of a scale in a file
-constexpr int32_t kMostShift = 254 - kMostExponent;
+constexpr int32_t kMaxExponent = 140;  // largest exponent of a scale in a file
+constexpr int32_t kMaxShift = 254 - kMaxExponent;
 
 }  // namespace
 
@@ -74,13 +74,13 @@ TileKind coded_kind(const WeightSource& source) {
   int unused = 0;
   if (std::frexp(source.prescale, &unused) != 0.5f) return TileKind::dense;
   const int32_t shift = exponent_shift(source);
-  return shift >= -kMostShift && shift <= kMostShift ? TileKind::mxfp4 : TileKind::dense;
+  return shift >= -kMaxShift && shift <= kMaxShift ? TileKind::mxfp4 : TileKind::dense;
 }
 
-// The value table is E2M1 times 2; tiles hold E2M1 times at most 2^(kMostFactorExponent - kE2m1UnitExponent).
+// The value table is E2M1 times 2; tiles hold E2M1 times at most 2^(kMaxFactorExponent - kE2m1UnitExponent).
 int32_t exponent_shift(const WeightSource& source) {
   constexpr int32_t kInTwos = 1;
-  return std::ilogb(source.prescale) + kInTwos - (kMostFactorExponent - kE2m1UnitExponent);
+  return std::ilogb(source.prescale) + kInTwos - (kMaxFactorExponent - kE2m1UnitExponent);
 }
 
 CodeWords make_codes(const WeightSource& source) {

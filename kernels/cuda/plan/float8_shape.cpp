@@ -16,9 +16,9 @@ int32_t blocks_there(const CardLimits& card, const Float8Shape& s) {
 void place(const CardLimits& card, Float8Shape& s) {
   const auto at_once = static_cast<uint32_t>(blocks_there(card, s));
   const uint32_t limit = std::min(card.shared_per_block, card.shared_per_multiprocessor / at_once - 1024);
-  const uint32_t stage = float8_stage_bytes(s.octets, s.groups);
-  s.stages = std::min(kMostFloat8Stages, static_cast<int32_t>((limit - kFloat8StagesAt) / stage));
-  s.shared_bytes = kFloat8StagesAt + static_cast<uint32_t>(s.stages) * stage;
+  const uint32_t stage = float8_slot_bytes(s.octets, s.groups);
+  s.pipeline_slots = std::min(kMaxFloat8Slots, static_cast<int32_t>((limit - kFloat8SlotsAt) / stage));
+  s.shared_bytes = kFloat8SlotsAt + static_cast<uint32_t>(s.pipeline_slots) * stage;
 }
 
 // Returns the clocks that a multiprocessor needs for one block of K of all blocks running on it: the time of
@@ -26,7 +26,7 @@ void place(const CardLimits& card, Float8Shape& s) {
 int64_t clocks(const Float8Shape& s, int32_t at_once) {
   constexpr int64_t kOfWholeTiles[] = {800, 1000, 1250};
   const int64_t bytes = 250 * s.groups * at_once;
-  if (s.octets == kMostFloat8Octets) return kOfWholeTiles[s.groups - 1];
+  if (s.octets == kMaxFloat8Octets) return kOfWholeTiles[s.groups - 1];
   return std::max<int64_t>(bytes, s.octets == 8 ? 320 + 80 * s.groups : 250);
 }
 
@@ -41,16 +41,16 @@ int64_t cost(const CardLimits& card, const Float8Shape& s, int32_t num_blocks, i
 Float8Shape float8_shape(const CardLimits& card, int32_t column_tiles, int32_t num_blocks, int32_t rows) {
   Float8Shape best;
   int64_t least = std::numeric_limits<int64_t>::max();
-  for (int32_t octets = kMostFloat8Octets; octets > 0; octets /= 2) {
+  for (int32_t octets = kMaxFloat8Octets; octets > 0; octets /= 2) {
     // All tiles full except the last, and at most twice as many tiles as necessary.
     if (octets > 1 && octets / 2 * kFloat8Octet >= rows) continue;
-    if (octets < kMostFloat8Octets && octets * 2 * kFloat8Octet < rows) break;
-    for (int32_t groups = 1; groups <= (octets == kMostFloat8Octets ? kMostFloat8Groups : 2); ++groups) {
+    if (octets < kMaxFloat8Octets && octets * 2 * kFloat8Octet < rows) break;
+    for (int32_t groups = 1; groups <= (octets == kMaxFloat8Octets ? kMaxFloat8Groups : 2); ++groups) {
       Float8Shape s;
       s.octets = octets;
       s.groups = groups;
       s.token_tiles = (rows + octets * kFloat8Octet - 1) / (octets * kFloat8Octet);
-      s.pairs = card.warpgroup_products && octets == kMostFloat8Octets ? 1 : 0;
+      s.pairs = card.warpgroup_products && octets == kMaxFloat8Octets ? 1 : 0;
       const int32_t width = 1 + s.pairs, of_task = width * groups;
       s.tasks = (column_tiles + of_task - 1) / of_task * s.token_tiles;
       const int32_t places =

@@ -56,14 +56,14 @@ QUIRE_HOST_AND_DEVICE constexpr Float8Place float8_column(int32_t column, int32_
   return {local / (kFloat8Columns / 2), in_tile / 8 * 16 + is_up * 8 + in_tile % 8};
 }
 
-constexpr int32_t kMostFloat8Groups = 3;   // consumer warpgroups of a block, each for a tile of columns
-constexpr int32_t kMostFloat8Octets = 16;  // octets of a tile of tokens
-constexpr int32_t kMostFloat8Stages = 16;
+constexpr int32_t kMaxFloat8Groups = 3;   // consumer warpgroups of a block, each for a tile of columns
+constexpr int32_t kMaxFloat8Octets = 16;  // octets of a tile of tokens
+constexpr int32_t kMaxFloat8Slots = 16;
 QUIRE_HOST_AND_DEVICE constexpr int32_t float8_threads(int32_t groups) {
   return 128 * groups + 128;
 }
-constexpr uint32_t kFloat8StagesAt = 1024;  // the barriers of the ring slots come before
-static_assert(16 * kMostFloat8Stages <= kFloat8StagesAt);
+constexpr uint32_t kFloat8SlotsAt = 1024;  // the barriers of the ring slots come before
+static_assert(16 * kMaxFloat8Slots <= kFloat8SlotsAt);
 // Returns the bytes of a block of K of the activations of a tile with `octets` octets, including their
 // scales.
 QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_token_bytes(int32_t octets) {
@@ -72,7 +72,7 @@ QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_token_bytes(int32_t octets) {
 // Layout of a ring slot: a tile of weights for each warpgroup, then activations. Codes begin at multiples of
 // 1,024.
 constexpr uint32_t kFloat8TileStride = (kFloat8BlockBytes + 1023) / 1024 * 1024;
-QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_stage_bytes(int32_t octets, int32_t groups) {
+QUIRE_HOST_AND_DEVICE constexpr uint32_t float8_slot_bytes(int32_t octets, int32_t groups) {
   const uint32_t bytes = static_cast<uint32_t>(groups) * kFloat8TileStride + float8_token_bytes(octets);
   return (bytes + 1023) / 1024 * 1024;
 }
@@ -92,7 +92,7 @@ struct Float8Shape {
   int32_t pairs = 0;        // 1: two blocks share the activations of their tasks
   int32_t tasks = 0;        // tasks of a block, or of a pair
   int32_t blocks = 0;       // blocks that share the tasks; both blocks of a pair count
-  int32_t stages = 0;
+  int32_t pipeline_slots = 0;
   uint32_t shared_bytes = 0;
 };
 

@@ -7,7 +7,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kDeepBlocks = 64;  // blocks of 128 rows from which on a matrix is deep
-constexpr int32_t kFewestBroadRows = 65;
+constexpr int32_t kMinBroadRows = 65;
 constexpr int64_t kCostUnit = 10;  // cost of 0.085 us on an H100 or H200
 
 uint32_t aligned(uint32_t bytes) {
@@ -21,7 +21,7 @@ uint32_t largest_piece(const Matrix& m) {
   return in_two ? m.max_segment_bytes - kLastPieceBytes : m.max_segment_bytes;
 }
 
-// Lays out shared memory of the narrow kernel with up to kMostSlots per ring. Returns false if `limit` does
+// Lays out shared memory of the narrow kernel with up to kMaxSlots per ring. Returns false if `limit` does
 // not allow one slot.
 bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t sum_bytes, uint32_t limit) {
   s.slot_bytes = aligned(largest_piece(m));
@@ -30,12 +30,12 @@ bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t su
   s.rings_at = aligned(s.sums_at + sum_bytes);
   const uint32_t slot = s.slot_bytes * kNarrowWarps;
   if (s.rings_at + slot > limit) return false;
-  s.ring_slots = std::min(kMostSlots, static_cast<int32_t>((limit - s.rings_at) / slot));
+  s.ring_slots = std::min(kMaxSlots, static_cast<int32_t>((limit - s.rings_at) / slot));
   s.shared_bytes = s.rings_at + static_cast<uint32_t>(s.ring_slots) * slot;
   return true;
 }
 
-void deal(GemmShape& s, const Matrix& m, int32_t strips) {
+void partition(GemmShape& s, const Matrix& m, int32_t strips) {
   s.strips = strips;
   s.groups = m.paired ? (m.parts[0].num_strips + strips / 2 - 1) / (strips / 2)
                       : (m.num_strips + strips - 1) / strips;
@@ -63,9 +63,9 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
 // tokens takes 1.03 us, eight strips by 64 tokens 1.57, four strips by 64 tokens with more registers
 // (GemmShape::roomy) 0.79 in one round and 0.9 in three.
 int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
-  const bool large = s.tiles == kMostWideTiles;
+  const bool large = s.tiles == kMaxWideTiles;
   const int64_t block = !large                 ? (s.strips + 4) * kCostUnit
-                        : s.roomy              ? 16 + 21 * s.strips
+                        : s.few_strips         ? 16 + 21 * s.strips
                         : d.warpgroup_products ? 60 + 31 * s.strips / 2
                                                : (s.strips + 6) * kCostUnit;
   const int32_t meeting = large && !d.warpgroup_products ? 5 : 3;
@@ -98,32 +98,32 @@ bool may_split(const Matrix& m, const GemmShape& s, int32_t token_tiles) {
 // Returns true if K must be split: wide tiles of 64 tokens with warpgroup products can park only one sum
 // besides that of a chain, except with few strips (GemmShape::roomy).
 bool must_split(const CardLimits& d, const Matrix& m, int32_t tiles) {
-  return d.warpgroup_products && tiles == kMostWideTiles && m.chain_bits != kFewChainBits;
+  return d.warpgroup_products && tiles == kMaxWideTiles && m.chain_bits != kFewChainBits;
 }
 
-bool can_be_roomy(const CardLimits& d, int32_t tiles, int32_t strips) {
-  return d.warpgroup_products && tiles == kMostWideTiles && strips <= kRoomyStrips;
+bool can_use_few_strips(const CardLimits& d, int32_t tiles, int32_t strips) {
+  return d.warpgroup_products && tiles == kMaxWideTiles && strips <= kMaxFewStrips;
 }
 
 void split(GemmShape& s, int32_t bits) {
   s.splits = 1 << bits;
   s.split_bits = bits;
-  s.eighths = kMostSplits / s.splits;
-  s.sums_left = kMostSplits - s.eighths + 1;
+  s.eighths = kMaxSplits / s.splits;
+  s.num_partial_sums = kMaxSplits - s.eighths + 1;
 }
 
 // Chooses the groups and splits that fill the card best.
-bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
+bool partition_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
-  for (const int32_t bits : {0, kMostSplitBits}) {
+  for (const int32_t bits : {0, kMaxSplitBits}) {
     split(s, bits);
     if (!may_split(m, s, 1)) break;
     for (int32_t strips = wide_strips(s.tiles, d.warpgroup_products); strips >= 4;
          strips -= kWarpgroupStrips) {
-      s.roomy = bits == 0 && can_be_roomy(d, s.tiles, strips);
-      if (bits == 0 && !s.roomy && must_split(d, m, s.tiles)) continue;
-      deal(s, m, strips);
+      s.few_strips = bits == 0 && can_use_few_strips(d, s.tiles, strips);
+      if (bits == 0 && !s.few_strips && must_split(d, m, s.tiles)) continue;
+      partition(s, m, strips);
       const int64_t cost = wide_cost(s, d, m, token_tiles);
       if (cost >= least) continue;
       least = cost;
@@ -136,13 +136,13 @@ bool deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token
 
 // Does the same for broad tiles, whose pairs of blocks compute twice the strips of a block. K may also be
 // split into halves and quarters.
-void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
+void partition_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
-  for (int32_t bits = 0; bits <= kMostSplitBits; ++bits) {
+  for (int32_t bits = 0; bits <= kMaxSplitBits; ++bits) {
     split(s, bits);
     if (!may_split(m, s, token_tiles)) continue;
-    deal(s, m, 2 * kBroadStrips);
+    partition(s, m, 2 * kBroadStrips);
     s.strips = kBroadStrips;
     const int64_t cost = broad_cost(s, d, m, token_tiles);
     if (cost >= least) continue;
@@ -154,7 +154,7 @@ void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t toke
 
 // Returns true if the sums of earlier chains are parked in shared memory.
 bool parks_sums(const GemmShape& s, const CardLimits& d) {
-  return s.tiles == kMostWideTiles && d.warpgroup_products && !s.roomy;
+  return s.tiles == kMaxWideTiles && d.warpgroup_products && !s.few_strips;
 }
 
 // Returns the bytes of shared memory for parked sums of a strip by 8 tokens: all sums if those of earlier
@@ -172,40 +172,42 @@ bool place_wide(GemmShape& s, const CardLimits& d, const Matrix& m) {
   const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
   const auto strips = static_cast<uint32_t>(s.strips), tiles = static_cast<uint32_t>(s.tiles);
   s.slot_bytes = aligned(m.max_segment_bytes * static_cast<uint32_t>(kBlockSteps / segment_steps(m.kind)));
-  s.stage_bytes = kBlockSteps * step_bytes(s.tiles) + strips * s.slot_bytes;
+  s.pipeline_slot_bytes = kBlockSteps * step_bytes(s.tiles) + strips * s.slot_bytes;
   s.table_at = kFreeAt;
   s.sums_at = kFreeAt + aligned(table);
   s.activations_at = s.sums_at + strips * tiles * sums_bytes(s, d, m);
   const uint32_t limit = d.shared_per_block;
-  const auto fewest = static_cast<uint32_t>(s.is_broad() || parks_sums(s, d) ? kFewestStages : kFillWarps);
-  if (s.activations_at + fewest * s.stage_bytes > limit) return false;
-  s.stages = std::min(kMostStages, static_cast<int32_t>((limit - s.activations_at) / s.stage_bytes));
-  s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes;
+  const auto fewest =
+      static_cast<uint32_t>(s.is_broad() || parks_sums(s, d) ? kMinPipelineSlots : kActivationProducers);
+  if (s.activations_at + fewest * s.pipeline_slot_bytes > limit) return false;
+  s.pipeline_slots =
+      std::min(kMaxPipelineSlots, static_cast<int32_t>((limit - s.activations_at) / s.pipeline_slot_bytes));
+  s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.pipeline_slots) * s.pipeline_slot_bytes;
   return true;
 }
 
 // Cost of a shape that does not fit the card.
-constexpr int64_t kNoRoom = INT64_MAX;
+constexpr int64_t kDoesNotFit = INT64_MAX;
 int64_t wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
   const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
   s = {};
   s.tiles = tiles;
-  if (!deal_wide(s, d, m, token_tiles)) return kNoRoom;
+  if (!partition_wide(s, d, m, token_tiles)) return kDoesNotFit;
   while (!place_wide(s, d, m)) {
-    if (s.strips == kWarpgroupStrips) return kNoRoom;
-    deal(s, m, s.strips - kWarpgroupStrips);
-    s.roomy = s.splits == 1 && can_be_roomy(d, s.tiles, s.strips);
+    if (s.strips == kWarpgroupStrips) return kDoesNotFit;
+    partition(s, m, s.strips - kWarpgroupStrips);
+    s.few_strips = s.splits == 1 && can_use_few_strips(d, s.tiles, s.strips);
   }
   s.blocks = best_blocks(s.tasks, token_tiles, d.num_multiprocessors);
   return wide_cost(s, d, m, token_tiles);
 }
 
 int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShape& s) {
-  const int32_t token_tiles = (rows + kMostTileTokens - 1) / kMostTileTokens;
+  const int32_t token_tiles = (rows + kMaxTileTokens - 1) / kMaxTileTokens;
   s = {};
   s.tiles = kBroadTiles;
-  deal_broad(s, d, m, token_tiles);
-  if (!place_wide(s, d, m)) return kNoRoom;
+  partition_broad(s, d, m, token_tiles);
+  if (!place_wide(s, d, m)) return kDoesNotFit;
   s.blocks = best_blocks(s.tasks, token_tiles, std::max(1, d.num_multiprocessors / 2));
   return broad_cost(s, d, m, token_tiles);
 }
@@ -213,34 +215,34 @@ int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShap
 // Chooses tiles of 64, 32 or 128 tokens, whichever costs least, skipping tiles of which half would suffice.
 // Chooses tiles of 16 for up to 16 tokens, and if larger ones do not fit the card.
 bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShape& s) {
-  int64_t least = kNoRoom;
+  int64_t least = kDoesNotFit;
   for (const int32_t tiles : {8, 4, 2}) {
-    if (tiles == 2 ? least != kNoRoom : rows <= tiles * 4) continue;
+    if (tiles == 2 ? least != kDoesNotFit : rows <= tiles * 4) continue;
     GemmShape shape;
     const int64_t cost = wide_shape(d, m, rows, tiles, shape);
     if (cost >= least) continue;
     least = cost;
     s = shape;
   }
-  if (GemmShape shape; d.warpgroup_products && rows >= kFewestBroadRows) {
+  if (GemmShape shape; d.warpgroup_products && rows >= kMinBroadRows) {
     if (const int64_t cost = broad_shape(d, m, rows, shape); cost < least) {
       least = cost;
       s = shape;
     }
   }
-  return least != kNoRoom;
+  return least != kDoesNotFit;
 }
 
 }  // namespace
 
 GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
-  deal(s, m, kNarrowWarps >> m.chain_bits);
+  partition(s, m, kNarrowWarps >> m.chain_bits);
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(m.num_blocks * kBlockRows) * 2 : 0;
   const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNarrowWarps) * 4;
   // Half of a multiprocessor's memory: fits two blocks, or one block and one of the next kernel.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
-  const bool halves = place(s, m, row, sums, half) && s.ring_slots == kMostSlots;
+  const bool halves = place(s, m, row, sums, half) && s.ring_slots == kMaxSlots;
   if (!halves && !place(s, m, row, sums, d.shared_per_block)) s.shared_bytes = 0;
   // Request enough memory for one multiprocessor per group, if there are enough of them. Otherwise a kernel
   // that starts while the previous one ends would put two blocks on each multiprocessor that becomes free
@@ -272,7 +274,7 @@ GemmShape expert_shape(const CardLimits& card, const Matrix& m, int32_t tiles, i
     GemmShape s;
     s.tiles = tiles;
     split(s, 0);
-    deal(s, m, strips);
+    partition(s, m, strips);
     const int64_t cost = wide_cost(s, d, m, token_tiles);
     if (cost >= least || !place_wide(s, d, m)) continue;
     least = cost;

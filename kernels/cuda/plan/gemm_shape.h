@@ -27,23 +27,23 @@ struct CardLimits {
 // that all copies are bulk copies (TMA), and two blocks with adjacent groups share one copy of the
 // activations.
 struct GemmShape {
-  int32_t tiles = 1;       // tiles of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
-  bool roomy = false;      // 64 tokens by at most kRoomyStrips strips, with more registers per thread (wide,
-                           // with warpgroup products)
+  int32_t tiles = 1;        // tiles of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, kBroadTiles broad
+  bool few_strips = false;  // 64 tokens by at most kMaxFewStrips strips, with more registers per thread
+                            // (wide, with warpgroup products)
   int32_t eighths = 0;     // eighths of K in a block's task, each one chain or two (wide)
-  int32_t splits = 1;      // split-K: splits of K over blocks: 1 or kMostSplits (wide), also 2 or 4 (broad)
+  int32_t splits = 1;      // split-K: splits of K over blocks: 1 or kMaxSplits (wide), also 2 or 4 (broad)
   int32_t split_bits = 0;  // splits == 1 << split_bits
   // Partial sums that the splits of a half strip store: one by the first split, with the sum of all its
   // eighths, and one per eighth by the others.
-  int32_t sums_left = 0;
-  int32_t strips = 0;        // strips of a group: what a block computes at a time
-  int32_t groups = 0;        // broad: pairs of groups
-  int32_t tasks = 0;         // groups * splits
-  int32_t blocks = 0;        // blocks that share the tasks (broad: pairs of blocks)
-  int32_t ring_slots = 0;    // per warp (narrow)
-  uint32_t slot_bytes = 0;   // bytes of a strip's segment (narrow), or of its 128 rows (wide)
-  int32_t stages = 0;        // ring slots for activations and weights (wide)
-  uint32_t stage_bytes = 0;  // bytes of a ring slot (wide)
+  int32_t num_partial_sums = 0;
+  int32_t strips = 0;                // strips of a group: what a block computes at a time
+  int32_t groups = 0;                // broad: pairs of groups
+  int32_t tasks = 0;                 // groups * splits
+  int32_t blocks = 0;                // blocks that share the tasks (broad: pairs of blocks)
+  int32_t ring_slots = 0;            // per warp (narrow)
+  uint32_t slot_bytes = 0;           // bytes of a strip's segment (narrow), or of its 128 rows (wide)
+  int32_t pipeline_slots = 0;        // ring slots for activations and weights (wide)
+  uint32_t pipeline_slot_bytes = 0;  // bytes of a ring slot (wide)
   // Offsets in shared memory, in bytes.
   uint32_t table_at = 0;        // (wide)
   uint32_t activations_at = 0;  // activations of one row (narrow); the ring slots (wide)
@@ -54,9 +54,9 @@ struct GemmShape {
   bool is_broad() const;
 };
 
-constexpr int kNarrowWarps = 1 << kMostChainBits;
+constexpr int kNarrowWarps = 1 << kMaxChainBits;
 constexpr int kNarrowThreads = 32 * kNarrowWarps;
-constexpr int kMostWideTiles = 8;
+constexpr int kMaxWideTiles = 8;
 constexpr int kBroadTiles = 16;
 constexpr int kBroadStrips = 4;
 inline bool GemmShape::is_broad() const {
@@ -65,30 +65,31 @@ inline bool GemmShape::is_broad() const {
 // Returns the largest number of strips of a block; the registers not used by their sums are needed to decode
 // weights. Without warpgroup products, the sums of 64 tokens use the registers of twice as many threads.
 constexpr int wide_strips(int tiles, bool warpgroup_products) {
-  return tiles == kMostWideTiles && !warpgroup_products ? 4 : 8;
+  return tiles == kMaxWideTiles && !warpgroup_products ? 4 : 8;
 }
 // Largest number of strips by 64 tokens for which each warp has registers for the sum of earlier chains; with
 // eight strips the sums are parked.
-constexpr int kRoomyStrips = 4;
-constexpr int kFewestStages = 2;
-constexpr int kMostTileTokens = 8 * kBroadTiles;
-constexpr int kWarpgroupStrips = 2;  // strips that the warps of a warpgroup compute
-constexpr int kFillWarps = 3;        // producer warps of activations; one more copies weights
+constexpr int kMaxFewStrips = 4;
+constexpr int kMinPipelineSlots = 2;
+constexpr int kMaxTileTokens = 8 * kBroadTiles;
+constexpr int kWarpgroupStrips = 2;      // strips that the warps of a warpgroup compute
+constexpr int kActivationProducers = 3;  // producer warps of activations; one more copies weights
 // Return the threads of a block.
 constexpr int wide_threads(int strips) {
-  return 32 * (2 * strips + 1 + kFillWarps);
+  return 32 * (2 * strips + 1 + kActivationProducers);
 }
 constexpr int kBroadThreads = 64 * kBroadStrips + 128;
-constexpr int kMostSlots = 2;
-constexpr int kMostStages = 8;
-constexpr int kMostSplitBits = 3;
-constexpr int kMostSplits = 1 << kMostSplitBits;
-static_assert(kMostSplits == kFewChains);
+constexpr int kMaxSlots = 2;
+constexpr int kMaxPipelineSlots = 8;
+constexpr int kMaxSplitBits = 3;
+constexpr int kMaxSplits = 1 << kMaxSplitBits;
+static_assert(kMaxSplits == kFewChains);
 
 // split-K: the available floats for partial sums, and the floats of a tile of tokens.
 constexpr size_t kPartialFloats = size_t{8} << 20;
 constexpr size_t partial_floats(const Matrix& m, const GemmShape& s) {
-  return static_cast<size_t>(m.num_strips) * static_cast<size_t>(s.tiles * 8 * s.sums_left * kStripColumns);
+  return static_cast<size_t>(m.num_strips) *
+         static_cast<size_t>(s.tiles * 8 * s.num_partial_sums * kStripColumns);
 }
 
 // Return the bytes of activations in a ring slot, for 8 tokens times `tiles`: from one piece of 2 * 8 rows to
@@ -102,11 +103,11 @@ constexpr uint32_t step_bytes(int32_t tiles) {
 
 // Fixed offsets in shared memory: barriers of the rings, then a few floats for a norm (narrow); barriers of
 // the ring slots (wide).
-constexpr uint32_t kBarrierBytes = 8 * kMostSlots;  // barriers of a warp
+constexpr uint32_t kBarrierBytes = 8 * kMaxSlots;  // barriers of a warp
 constexpr uint32_t kNormSumsAt = kNarrowWarps * kBarrierBytes;
-constexpr uint32_t kStageBarriersAt = 0;
+constexpr uint32_t kSlotBarriersAt = 0;
 constexpr uint32_t kFreeAt = kNormSumsAt + 128;
-static_assert(16 * kMostStages <= kFreeAt);
+static_assert(16 * kMaxPipelineSlots <= kFreeAt);
 
 // Returns the shape for that many rows. Results do not depend on it.
 GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);

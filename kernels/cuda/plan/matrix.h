@@ -37,8 +37,8 @@ constexpr int kStripColumns = 32;
 constexpr int kStepRows = 32;
 constexpr int kBlockSteps = 4;  // steps of a block of 128 rows
 constexpr int kBlockRows = kBlockSteps * kStepRows;
-constexpr int kMostChainBits = 4;  // 16 chains
-constexpr int kFewChainBits = 3;   // 8 chains
+constexpr int kMaxChainBits = 4;  // 16 chains
+constexpr int kFewChainBits = 3;  // 8 chains
 constexpr int kFewChains = 1 << kFewChainBits;
 // Number of strips from which on blocks with two strips fill a card.
 constexpr int kManyStrips = 512;
@@ -78,12 +78,12 @@ constexpr bool has_one_record(TileKind kind) {
 // 2^-24, which is at most a 64th of the largest group scale; so is its error. The sums are multiplied by the
 // unit at the end.
 constexpr float kExl2CodeUnit = 16777216.0f;  // 2^24
-constexpr float kMostExl2Scale = 128.0f;
+constexpr float kMaxExl2Scale = 128.0f;
 // Weights of mxfp4 in f16 are E2M1 / 2^14 times a factor. The factor is 2^15 for the group with the largest
 // scale in a block, and at least 2^-16, or 0. A weight is exact if its scale is at least 2^-24 of the largest
 // scale.
 constexpr int kE2m1UnitExponent = 14;
-constexpr int kMostFactorExponent = 15;
+constexpr int kMaxFactorExponent = 15;
 constexpr int segment_steps(TileKind kind) {
   return kind == TileKind::dense ? 1 : kBlockSteps;
 }
@@ -127,7 +127,7 @@ struct Matrix {
   int32_t num_columns = 0;  // total of all parts
   int32_t num_strips = 0;   // total of all parts
   int32_t paired = 0;
-  int32_t chain_bits = kMostChainBits;  // K is divided into 2^chain_bits chains: see chain_bits_of
+  int32_t chain_bits = kMaxChainBits;  // K is divided into 2^chain_bits chains: see chain_bits_of
   uint32_t max_segment_bytes = 0;
   const float* bias = nullptr;  // [num_columns] or nullptr
   Part parts[kMaxParts];
@@ -135,7 +135,7 @@ struct Matrix {
 
 // Returns the chain bits of a matrix. The matrix of an expert is never split over blocks.
 constexpr int32_t chain_bits_of(const Matrix& m, bool is_expert) {
-  return m.paired != 0 || is_expert || m.num_strips >= kManyStrips ? kFewChainBits : kMostChainBits;
+  return m.paired != 0 || is_expert || m.num_strips >= kManyStrips ? kFewChainBits : kMaxChainBits;
 }
 
 // Matrix in device memory, for kernels that choose among several.

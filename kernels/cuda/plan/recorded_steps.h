@@ -34,7 +34,7 @@ class RecordedSteps {
  public:
   static constexpr int32_t kRunsBefore = 1;       // runs of a step before it is recorded
   static constexpr int32_t kRunsBeforeFull = 16;  // the same if the limit on kernels is reached
-  static constexpr size_t kMostKeys = 1024;       // largest number of steps whose runs are counted
+  static constexpr size_t kMaxKeys = 1024;        // largest number of steps whose runs are counted
 
   explicit RecordedSteps(size_t most_kernels) : most_kernels_(most_kernels) {}
 
@@ -46,14 +46,14 @@ class RecordedSteps {
     return &found->second->recording;
   }
   // Counts a run of a step that has no recording. Returns true if the step should be recorded instead.
-  bool is_due(const StepKey& key) {
+  bool should_record(const StepKey& key) {
     if (most_kernels_ == 0) return false;
-    if (num_runs_.size() >= kMostKeys && num_runs_.find(key) == num_runs_.end()) num_runs_.clear();
+    if (num_runs_.size() >= kMaxKeys && num_runs_.find(key) == num_runs_.end()) num_runs_.clear();
     const bool full = num_kernels_ + newest_kernels_ > most_kernels_;
     return num_runs_[key]++ >= (full ? kRunsBeforeFull : kRunsBefore);
   }
   // Evicts and returns the recordings that must go before one with `kernels` kernels is made.
-  std::vector<Recording> make_room(size_t kernels) {
+  std::vector<Recording> evict_for(size_t kernels) {
     std::vector<Recording> gone;
     while (!entries_.empty() && num_kernels_ + kernels > most_kernels_) gone.push_back(take_oldest());
     return gone;

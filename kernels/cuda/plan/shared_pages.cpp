@@ -12,15 +12,15 @@ namespace {
 // all reads saved, attention took as long as without sharing; with 85 %, three quarters of the time. A step
 // that saved 210 reads took 8 % longer, one with 434 was 2 % faster, and one with 3,570 was 13 % faster
 // (H100, 16 to 256 sequences of 2,048 tokens, 8B model).
-constexpr int64_t kFewestSaved = 400;  // reads of a chunk
-constexpr int64_t kSavedOfFive = 4;    // out of five reads, at least
+constexpr int64_t kMinSaved = 400;   // reads of a chunk
+constexpr int64_t kSavedOfFive = 4;  // out of five reads, at least
 // Members per page: few if there are few pages, so that each multiprocessor has work. Otherwise many, since
 // each group of members reads the page once more.
-constexpr int32_t kMostMembers = 64;
-constexpr int32_t kFewestMembers = 16;
+constexpr int32_t kMaxMembers = 64;
+constexpr int32_t kMinMembers = 16;
 constexpr int32_t kEnoughChunks =
     33;  // enough for the multiprocessors of a card, with the kv heads of a common model
-constexpr int32_t kFewestPages = 16;  // written for every step, with or without members
+constexpr int32_t kMinPages = 16;  // written for every step, with or without members
 
 int32_t pieces_of(int32_t members, int32_t most) {
   return (members + most - 1) / most;
@@ -36,11 +36,10 @@ class Search {
 
   int32_t run() {
     search(0, num_sequences_, 0);
-    if (num_saved_ * chunks() < kFewestSaved || num_saved_ * chunks() * 5 < num_reads() * kSavedOfFive)
-      return 0;
+    if (num_saved_ * chunks() < kMinSaved || num_saved_ * chunks() * 5 < num_reads() * kSavedOfFive) return 0;
     split(most_members());
     const auto told = static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(num_pages_)));
-    const int32_t padded = std::max(kFewestPages, told);
+    const int32_t padded = std::max(kMinPages, told);
     std::fill(out_.pages + num_pages_, out_.pages + padded, SharedPage{0, 0, 0});
     return padded;
   }
@@ -87,8 +86,8 @@ class Search {
     }
   }
   bool tell(int32_t first, int32_t last, int32_t depth) {
-    const int32_t pieces = pieces_of(last - first, kMostMembers);
-    if (num_pieces_ + pieces > kMostSharedPages) return false;
+    const int32_t pieces = pieces_of(last - first, kMaxMembers);
+    if (num_pieces_ + pieces > kMaxSharedPages) return false;
     num_pieces_ += pieces;
     num_saved_ += last - first - 1;
     out_.pages[num_pages_++] = {depth, first, last - first};
@@ -102,8 +101,8 @@ class Search {
     });
   }
   int32_t most_members() const {
-    int32_t most = kMostMembers;
-    while (most > kFewestMembers && count_pieces(most) * chunks() < kEnoughChunks) most /= 2;
+    int32_t most = kMaxMembers;
+    while (most > kMinMembers && count_pieces(most) * chunks() < kEnoughChunks) most /= 2;
     return most;
   }
   // Splits pages with more than `most` members into several, starting at the last, so that each destination
@@ -127,7 +126,7 @@ class Search {
   const int32_t num_sequences_;
   const SharedPages& out_;
   int32_t num_pages_ = 0;
-  int32_t num_pieces_ = 0;  // pieces of kMostMembers
+  int32_t num_pieces_ = 0;  // pieces of kMaxMembers
   int64_t num_saved_ = 0;   // saved reads of a page
 };
 

@@ -9,7 +9,7 @@
 namespace quire::kernels {
 
 constexpr int32_t kChunkTokens = 128;  // keys that are processed together; chunks begin at multiples of it
-constexpr int32_t kMostSharedPages = 1 << 12;  // limit per step; pages beyond it are read by each sequence
+constexpr int32_t kMaxSharedPages = 1 << 12;  // limit per step; pages beyond it are read by each sequence
 
 // A page, and the sequences that read it together: a range of SharedPages::members.
 struct SharedPage {
@@ -22,7 +22,7 @@ struct SharedPage {
 struct SharedPages {
   int32_t* members;      // [sequences], ordered so that sequences that share pages are adjacent
   int32_t* page_counts;  // [sequences] number of each sequence's leading pages that are shared
-  SharedPage* pages;     // [kMostSharedPages]
+  SharedPage* pages;     // [kMaxSharedPages]
 };
 
 // Finds shared pages among the first `num_sequences` of a step, which have one token each. Returns how many

@@ -122,7 +122,7 @@ float exl2_unit(const std::vector<uint16_t>& group_scales) {
   if (largest == 0.0f || !std::isfinite(largest)) return 1.0f;
   int exponent = 0;
   std::frexp(largest, &exponent);  // largest < 2^exponent
-  return std::ldexp(kExl2CodeUnit / kMostExl2Scale, exponent);
+  return std::ldexp(kExl2CodeUnit / kMaxExl2Scale, exponent);
 }
 
 bool plan_exl2(PartPlan& plan) {
@@ -234,7 +234,7 @@ bool plan_unquantized(PartPlan& plan, bool float8) {
 
 }  // namespace
 
-bool takes_float8(const MatrixSource& matrix) {
+bool uses_float8(const MatrixSource& matrix) {
   return std::all_of(matrix.parts, matrix.parts + matrix.num_parts, fits_float8);
 }
 

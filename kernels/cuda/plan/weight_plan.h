@@ -42,9 +42,9 @@ struct PartPlan {
 };
 
 // Returns true if a matrix is multiplied as E4M3 by E4M3: all of its parts or none.
-bool takes_float8(const MatrixSource& matrix);
+bool uses_float8(const MatrixSource& matrix);
 
-// Returns false if the source is malformed. `float8` is takes_float8 of the matrix.
+// Returns false if the source is malformed. `float8` is uses_float8 of the matrix.
 bool plan_part(const WeightSource& source, PartPlan& plan, bool float8 = false);
 
 // Returns true if parts may share a launch: they have the same rows in the same order and, except for exl2,

@@ -8,7 +8,7 @@
 namespace quire::kernels {
 
 // Rare activations, not inlined to keep the code of the common one small.
-__device__ __noinline__ inline float activate_seldom(int32_t kind, float x) {
+__device__ __noinline__ inline float activate_rare(int32_t kind, float x) {
   switch (kind) {
     case 1:
       return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
@@ -21,7 +21,7 @@ __device__ __noinline__ inline float activate_seldom(int32_t kind, float x) {
 
 // `kind` is an Activation of the interface.
 __device__ __forceinline__ float activate(int32_t kind, float x) {
-  return kind == 0 ? __fdividef(x, 1.0f + __expf(-x)) : activate_seldom(kind, x);
+  return kind == 0 ? __fdividef(x, 1.0f + __expf(-x)) : activate_rare(kind, x);
 }
 
 // Returns act(gate) * up for any activation that depends on one column only.

@@ -19,9 +19,9 @@ constexpr int kArrangedPiece = static_cast<int>(piece_stride(kBroadTiles)) / 2;
 constexpr int kArrangedWord = 2;
 constexpr int kArrangedOctet = 64;
 __device__ __forceinline__ size_t arranged_at(int blocks, int row, int column) {
-  const int token = row % kMostTileTokens;
+  const int token = row % kMaxTileTokens;
   const size_t step =
-      (static_cast<size_t>(row / kMostTileTokens) * blocks + column / kBlockRows) * kBlockSteps +
+      (static_cast<size_t>(row / kMaxTileTokens) * blocks + column / kBlockRows) * kBlockSteps +
       column / kStepRows % kBlockSteps;
   return step * kArrangedStep + (column / 2 % 4) * kArrangedPiece + token / 8 * kArrangedOctet +
          token % 8 * 8 + column / 8 % 4 * kArrangedWord + column % 2;

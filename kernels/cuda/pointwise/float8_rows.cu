@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kNormThreads)
 }
 
 // Shared memory that a kernel has by default, minus the sums.
-constexpr size_t kMostStaged = size_t{47} << 10;
+constexpr size_t kMaxStaged = size_t{47} << 10;
 
 }  // namespace
 
@@ -100,7 +100,7 @@ cudaError_t launch_round_float8(const __half* source, int32_t stride, const Floa
 }
 
 bool norm_float8_fits(const NormParams& p) {
-  return static_cast<size_t>(p.columns) * sizeof(__half) <= kMostStaged;
+  return static_cast<size_t>(p.columns) * sizeof(__half) <= kMaxStaged;
 }
 
 cudaError_t launch_norm_float8(const NormParams& p, const Float8Rows& to, Launch l) {

@@ -22,13 +22,13 @@ __device__ __forceinline__ float norm_block_sum(float v, float* shared) {
 }
 
 // Columns are processed in groups of four if their number allows it, otherwise one by one; thread t handles
-// groups t, t + 512 and so on in order. Up to kHeld groups per thread stay in registers, the rest of a wider
-// row is read again. Weights and places do not depend on the previous kernel, so the constructor loads them
-// before the wait for it.
+// groups t, t + 512 and so on in order. Up to kRegisterGroups groups per thread stay in registers, the rest
+// of a wider row is read again. Weights and places do not depend on the previous kernel, so the constructor
+// loads them before the wait for it.
 template <bool kLayer>
 class RowNorm {
  public:
-  static constexpr int kHeld = 2;
+  static constexpr int kRegisterGroups = 2;
 
   __device__ __forceinline__ RowNorm(const NormParams& p, const int32_t* place)
       : p_(p),
@@ -36,7 +36,7 @@ class RowNorm {
         quads_(p.columns % 4 == 0 ? p.columns / 4 : 0),
         share_(1.0f / static_cast<float>(p.columns)) {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
+    for (int i = 0; i < kRegisterGroups; ++i) {
       const int q = threadIdx.x + i * kNormThreads;
       if (q >= quads_) continue;
       weight_[i] = weights_at(q);
@@ -46,12 +46,12 @@ class RowNorm {
 
   // Part of a row that stays in registers.
   struct Held {
-    float4 fours[kHeld];
+    float4 fours[kRegisterGroups];
   };
   __device__ __forceinline__ Held fetch(const float* x) const {
     Held held;
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
+    for (int i = 0; i < kRegisterGroups; ++i) {
       const int q = threadIdx.x + i * kNormThreads;
       held.fours[i] =
           q < quads_ ? reinterpret_cast<const float4*>(x)[q] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -69,7 +69,7 @@ class RowNorm {
   __device__ __forceinline__ void run(const float* x, const Held& of_row, float* sums, Store store) {
     const auto* quads = reinterpret_cast<const float4*>(x);
     const int first_single = 4 * quads_ + threadIdx.x;
-    const float4(&held)[kHeld] = of_row.fours;
+    const float4(&held)[kRegisterGroups] = of_row.fours;
     float mean = 0.0f;
     if constexpr (kLayer) {
       float total = 0.0f;
@@ -116,12 +116,14 @@ class RowNorm {
  private:
   // Calls visit(number, index in registers or -1, columns) for this thread's groups of four, in order.
   template <typename Visit>
-  __device__ __forceinline__ void each(const float4* quads, const float4 (&held)[kHeld], Visit visit) const {
+  __device__ __forceinline__ void each(const float4* quads, const float4 (&held)[kRegisterGroups],
+                                       Visit visit) const {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i)
+    for (int i = 0; i < kRegisterGroups; ++i)
       if (threadIdx.x + i * kNormThreads < quads_) visit(threadIdx.x + i * kNormThreads, i, held[i]);
 #pragma unroll 1
-    for (int q = threadIdx.x + kHeld * kNormThreads; q < quads_; q += kNormThreads) visit(q, -1, quads[q]);
+    for (int q = threadIdx.x + kRegisterGroups * kNormThreads; q < quads_; q += kNormThreads)
+      visit(q, -1, quads[q]);
   }
   __device__ __forceinline__ float4 weights_at(int q) const {
     if (p_.weight == nullptr) return make_float4(1.0f, 1.0f, 1.0f, 1.0f);
@@ -136,8 +138,8 @@ class RowNorm {
   const int32_t* place_;
   int quads_;    // groups of four columns
   float share_;  // 1 / columns
-  float4 weight_[kHeld];
-  int4 target_[kHeld];
+  float4 weight_[kRegisterGroups];
+  int4 target_[kRegisterGroups];
 };
 
 // If a row's places are permuted, its values are first collected in shared memory: written directly they

@@ -164,9 +164,9 @@ __global__ void scale_logits_kernel(float* logits, int64_t count, float scale, f
 // One block per row, which passes through shared memory if it fits: scattered single elements cost a memory
 // sector each.
 constexpr int kGatherThreads = 512;
-constexpr int kMostStaged = 24 << 10;  // columns
+constexpr int kMaxStaged = 24 << 10;  // columns
 // From this number of rows on, a block handles eight of them; with fewer rows there would be too few blocks.
-constexpr int kFewestOctetRows = 1024;
+constexpr int kMinOctetRows = 1024;
 
 // Returns the source columns of columns k to k + 7 of the target, as far as they exist.
 __device__ __forceinline__ void order_of_eight(const PlacedRows& p, int k, int (&from)[8]) {
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_con
   wait_for_predecessor();
   const int number = static_cast<int>(blockIdx.x);
   const __half* row = p.source + static_cast<size_t>(number) * p.source_stride;
-  if (p.columns <= kMostStaged) {
+  if (p.columns <= kMaxStaged) {
     stage_row(p, number, threadIdx.x, kGatherThreads, staged_rows);
     __syncthreads();
     row = staged_rows;
@@ -243,15 +243,15 @@ __global__ void __launch_bounds__(kGatherThreads, 2)
   extern __shared__ __align__(16) __half staged_rows[];
   release_successor();
   wait_for_predecessor();
-  constexpr int kThreadsOfRow = kGatherThreads / kStagedOctet;
+  constexpr int kThreadsPerRow = kGatherThreads / kStagedOctet;
   const int first = static_cast<int>(blockIdx.x) * kStagedOctet, stride = staged_stride(p.columns);
-  if (const int row = threadIdx.x / kThreadsOfRow; first + row < p.rows)
-    stage_row(p, first + row, threadIdx.x % kThreadsOfRow, kThreadsOfRow, staged_rows + row * stride);
+  if (const int row = threadIdx.x / kThreadsPerRow; first + row < p.rows)
+    stage_row(p, first + row, threadIdx.x % kThreadsPerRow, kThreadsPerRow, staged_rows + row * stride);
   __syncthreads();
   const int row = threadIdx.x % kStagedOctet, blocks = p.target_stride / kBlockRows;
   if (first + row >= p.rows) return;
   const __half* staged = staged_rows + row * stride;
-  for (int unit = threadIdx.x / kStagedOctet; unit < blocks * kUnitsOfBlock; unit += kThreadsOfRow) {
+  for (int unit = threadIdx.x / kStagedOctet; unit < blocks * kUnitsOfBlock; unit += kThreadsPerRow) {
     __half2 pairs[4] = {};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -321,9 +321,9 @@ cudaError_t launch_embed(const EmbedParams& p, const void* table, DType dtype, i
 }
 
 cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {
-  constexpr size_t kMostStaged = size_t{47} << 10;  // bytes of shared memory that a kernel has by default
+  constexpr size_t kMaxStaged = size_t{47} << 10;  // bytes of shared memory that a kernel has by default
   const size_t bytes = static_cast<size_t>(p.columns) * sizeof(__half);
-  const bool staged = p.output != nullptr && p.columns % 8 == 0 && bytes <= kMostStaged;
+  const bool staged = p.output != nullptr && p.columns % 8 == 0 && bytes <= kMaxStaged;
   const bool layer = p.kind == NormKind::layer;
   const auto kernel = staged ? (layer ? norm_kernel<true, true> : norm_kernel<false, true>)
                              : (layer ? norm_kernel<true, false> : norm_kernel<false, false>);
@@ -333,7 +333,7 @@ cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {
 
 bool norm_arranges(const NormParams& p, uint32_t shared_per_block) {
   constexpr size_t kOfSums = 1024;  // sums, and shared memory reserved by the driver
-  return p.rows >= kFewestOctetRows && p.columns % kBlockRows == 0 &&
+  return p.rows >= kMinOctetRows && p.columns % kBlockRows == 0 &&
          octet_bytes(p.columns) + kOfSums <= shared_per_block;
 }
 
@@ -364,16 +364,16 @@ cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float
 
 cudaError_t launch_gather(const PlacedRows& p, uint32_t shared_per_block, Launch l) {
   const size_t octet = octet_bytes(p.columns);
-  if (p.arranged && p.rows >= kFewestOctetRows && octet <= shared_per_block)
+  if (p.arranged && p.rows >= kMinOctetRows && octet <= shared_per_block)
     return launch_kernel(gather_arranged_kernel, dim3(blocks_for(p.rows, kStagedOctet)), dim3(kGatherThreads),
                          octet, l.stream, l.dependent, p);
-  const size_t staged = p.columns <= kMostStaged ? static_cast<size_t>(p.columns) * sizeof(__half) : 0;
+  const size_t staged = p.columns <= kMaxStaged ? static_cast<size_t>(p.columns) * sizeof(__half) : 0;
   return launch_kernel(gather_kernel, dim3(static_cast<unsigned>(p.rows)), dim3(kGatherThreads), staged,
                        l.stream, l.dependent, p);
 }
 
 cudaError_t launch_arrange(const PlacedRows& p, Launch l) {
-  const int octets = (p.rows + kMostTileTokens - 1) / kMostTileTokens * kBroadTiles;
+  const int octets = (p.rows + kMaxTileTokens - 1) / kMaxTileTokens * kBroadTiles;
   const dim3 grid(static_cast<unsigned>(p.target_stride / kBlockRows),
                   static_cast<unsigned>(octets / kArrangedAtOnce));
   return launch_kernel(arrange_kernel, grid, dim3(32 * kArrangeWarps), 0, l.stream, l.dependent, p);

@@ -18,10 +18,10 @@ namespace quire::kernels {
 namespace {
 
 constexpr float kGreedyTemperature = 0.01f;
-constexpr int kMostBlocksOfRow = 8;  // larger clusters do not fit every card
+constexpr int kMaxBlocksOfRow = 8;  // larger clusters do not fit every card
 
 // Returns true for rows that scan_kernel handles.
-__host__ __device__ __forceinline__ bool takes_largest(const SampleRow& s) {
+__host__ __device__ __forceinline__ bool needs_largest_only(const SampleRow& s) {
   return s.temperature < kGreedyTemperature && s.num_penalised + s.num_biased + s.num_excluded == 0 &&
          s.mask == nullptr && s.wants_log_prob == 0;
 }
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kSampleThreads) sample_kernel(SampleArguments 
   wait_for_predecessor();
   for (int r = number; r < a.num_rows; r += teams) {
     if (r != number) s = &fetch_row(shared, a.rows, r);
-    if (!takes_largest(*s)) {
+    if (!needs_largest_only(*s)) {
       const SampleResult result = sample_row(team, a, *s, scratch);
       if (team.rank == 0 && threadIdx.x == 0) leave(a, r, result);
     }
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kSampleThreads) sample_kernel(SampleArguments 
 
 // Returns the number of blocks per row that fills the card; one block fills a multiprocessor.
 int blocks_of_row(int rows, bool has_clusters) {
-  int blocks = has_clusters ? kMostBlocksOfRow : 1;
+  int blocks = has_clusters ? kMaxBlocksOfRow : 1;
   while (blocks > 1 && blocks * rows > 2 * kSampleBlocks) blocks /= 2;
   return blocks;
 }
@@ -240,8 +240,8 @@ float log_prob_of(const SampleResult& r) {
                             (static_cast<double>(r.largest) + std::log(total)));
 }
 
-bool takes_largest_only(const SampleRow* rows, int32_t num_rows) {
-  return std::all_of(rows, rows + num_rows, takes_largest);
+bool all_need_largest_only(const SampleRow* rows, int32_t num_rows) {
+  return std::all_of(rows, rows + num_rows, needs_largest_only);
 }
 
 cudaError_t launch_sample(const SampleArguments& a, bool largest_only, Launch l) {

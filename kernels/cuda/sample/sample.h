@@ -45,8 +45,8 @@ struct SampleArguments {
 };
 
 // Returns true if only the largest logit of each row is needed; `rows` in host memory.
-bool takes_largest_only(const SampleRow* rows, int32_t num_rows);
-// `largest_only` is the result of takes_largest_only.
+bool all_need_largest_only(const SampleRow* rows, int32_t num_rows);
+// `largest_only` is the result of all_need_largest_only.
 cudaError_t launch_sample(const SampleArguments& arguments, bool largest_only, Launch launch);
 
 // Called once per device, with the device current: loads the kernels onto the card.

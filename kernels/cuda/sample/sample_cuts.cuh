@@ -184,13 +184,13 @@ __device__ uint64_t find_cut(SampleTeam& team, LogitRow row, const Bins& bins, A
   team.for_each_logit(row.logits, row.size, [&](float v, int id) {
     if (bins.of(v) != place.bin || order_key(v, id) < cut.floor_key) return;
     const int at = atomicAdd(num_gathered, 1);
-    if (at < kMostGathered) gathered[at] = order_key(v, id);
+    if (at < kMaxGathered) gathered[at] = order_key(v, id);
   });
   team.sync();
   const int count = *num_gathered;
-  if (count <= kMostGathered && team.rank == 0) rank_gathered(shared, count, place.rest, measure);
+  if (count <= kMaxGathered && team.rank == 0) rank_gathered(shared, count, place.rest, measure);
   team.sync();
-  if (count > kMostGathered) return select_key(row, cut, shared, measure);
+  if (count > kMaxGathered) return select_key(row, cut, shared, measure);
   return *team.of(&shared.chosen, 0);
 }
 

@@ -11,7 +11,7 @@ namespace quire::kernels {
 
 constexpr int kSampleThreads = 1024;
 constexpr int kBins = 2 * kSampleThreads;
-constexpr int kMostGathered = 1024;
+constexpr int kMaxGathered = 1024;
 constexpr int kChunks = 256;  // chunks of a row, among which the drawn token is found
 
 struct SampleShared {
@@ -23,7 +23,7 @@ struct SampleShared {
   union {
     unsigned long long histogram[256];
     uint64_t chunks[kChunks];
-    uint64_t gathered[kMostGathered];  // shared by all blocks: that of the first
+    uint64_t gathered[kMaxGathered];  // shared by all blocks: that of the first
   };
   uint64_t chosen;
   uint64_t rest;

@@ -11,7 +11,7 @@ namespace {
 
 // Attention writes single elements at their places in the row order of o. That is cheaper than a gather only
 // for few tokens: for 2,048 tokens of 4,096 columns a gather takes 72 us.
-constexpr int32_t kMostScattered = 256;
+constexpr int32_t kMaxScattered = 256;
 
 // Computes norm(input) times a matrix. The matrix kernel normalises a single row itself. For more rows a
 // separate kernel writes the norm, in the row order of the matrix if it can, and arranged if the matrix reads
@@ -21,8 +21,8 @@ Status multiply_norm(Context& c, const NormParams& norm, const LinearParams& pro
   const Weight& weight = *product.weight;
   if (fuses_norm(c, weight, norm)) return multiply_normed(c, norm, product, form);
   NormParams n = norm;
-  form.in_row_order = takes_row_order(weight);
-  form.arranged = takes_arranged(c, weight, norm.rows) && norm_arranges(norm, c.device->shared_per_block);
+  form.in_row_order = supports_row_order(weight);
+  form.arranged = reads_arranged(c, weight, norm.rows) && norm_arranges(norm, c.device->shared_per_block);
   n.output = form.arranged ? c.gathered : normed;
   const auto launch = form.arranged ? launch_norm_arranged : launch_norm;
   QUIRE_RETURN_IF_FAILED(
@@ -71,8 +71,8 @@ Status norm_within(Context& c, const NormParams* norm, void* input, int32_t rows
 
 // Returns memory for the arranged input of down, which broad tiles of gate and up write; it comes after the
 // input of these. Returns nullptr if the input is not arranged.
-__half* room_for_down(const Context& c, const MlpBlockParams& p, int32_t tokens) {
-  if (!takes_arranged(c, *p.gate_up, tokens) || !takes_arranged(c, *p.down, tokens)) return nullptr;
+__half* memory_for_down(const Context& c, const MlpBlockParams& p, int32_t tokens) {
+  if (!reads_arranged(c, *p.gate_up, tokens) || !reads_arranged(c, *p.down, tokens)) return nullptr;
   const size_t before = arranged_elements(tokens, p.gate_up->num_rows);
   return before + arranged_elements(tokens, p.down->num_rows) <= c.gathered_elements ? c.gathered + before
                                                                                      : nullptr;
@@ -103,8 +103,8 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
   if (!fused) QUIRE_RETURN_IF_FAILED(append_kv(context, &append));
   // The results of a shard are in the order of heads until they are gathered.
   const bool ordered = params->output != nullptr && params->sub_norm == nullptr &&
-                       !params->results.is_split() && takes_row_order(*params->output) &&
-                       tokens <= kMostScattered && !takes_attention_any(attention);
+                       !params->results.is_split() && supports_row_order(*params->output) &&
+                       tokens <= kMaxScattered && !uses_attention_any(attention);
   QUIRE_RETURN_IF_FAILED(
       attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
   QUIRE_RETURN_IF_FAILED(gather_results(context, *params));
@@ -122,11 +122,11 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   ActivationParams act = activation_params(*params);
   // The loader stores the columns of gate and up in down's row order if it can; otherwise the input of down
   // is gathered.
-  const bool ordered = takes_row_order(*params->down) && params->down->groups.front().row_order.empty();
+  const bool ordered = supports_row_order(*params->down) && params->down->groups.front().row_order.empty();
   const bool fused = fuses_activation(c, *params);
   const bool is_split = params->activated.is_split();
   __half* const arranged = fused && ordered && params->sub_norm == nullptr && !is_split
-                               ? room_for_down(c, *params, tokens)
+                               ? memory_for_down(c, *params, tokens)
                                : nullptr;
   if (arranged != nullptr) act.output = arranged;
   LinearParams gate_up = product_of(params->gate_up, nullptr, tokens);

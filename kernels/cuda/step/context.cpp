@@ -14,16 +14,16 @@ constexpr int32_t kPageTokens = 256;  // unit of pages in ContextLimits
 constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
 // Part of kAttentionPartialBytes for short prompt chunks, and the largest number of their tokens.
 constexpr size_t kPiecePartialBytes = size_t{128} << 20;
-constexpr int32_t kMostPieceTokens = 64;
+constexpr int32_t kMaxPieceTokens = 64;
 // Input of experts per round; more rows take several rounds.
 constexpr size_t kExpertInputBytes = size_t{64} << 20;
 constexpr size_t kExpertSlotsPerToken = 32;
 constexpr int32_t kCounters = 1 << 15;
-constexpr size_t kSharedPageInts = size_t{kMostSharedPages} * sizeof(SharedPage) / sizeof(int32_t);
+constexpr size_t kSharedPageInts = size_t{kMaxSharedPages} * sizeof(SharedPage) / sizeof(int32_t);
 // Pinned memory for logits that are copied to the host. Sampling on the device needs no copy, and a job that
 // computes scores can wait.
 constexpr size_t kHostRowBytes = size_t{32} << 20;
-constexpr int32_t kMostRecordedTokens = 64;  // larger steps take so long that recording does not pay
+constexpr int32_t kMaxRecordedTokens = 64;  // larger steps take so long that recording does not pay
 
 // Allocates the memory of a context, or only computes its size.
 class Builder {
@@ -79,7 +79,7 @@ size_t attention_partial_floats(const ContextLimits& limits) {
   const size_t of_token = static_cast<size_t>(limits.num_heads) * chunks * 5 / 4 *
                           static_cast<size_t>(padded_dim(limits.head_dim) + 2);
   const size_t of_singles = static_cast<size_t>(limits.max_sequences) * of_token;
-  const size_t of_piece = static_cast<size_t>(std::min(limits.max_tokens, kMostPieceTokens)) * of_token;
+  const size_t of_piece = static_cast<size_t>(std::min(limits.max_tokens, kMaxPieceTokens)) * of_token;
   const size_t floats = std::max(of_singles, std::min(of_piece, kPiecePartialBytes / sizeof(float)));
   return std::min(std::max<size_t>(floats, 1 << 20), kAttentionPartialBytes / sizeof(float));
 }
@@ -104,7 +104,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   c.attention.partial_floats = attention_partial_floats(l);
   build.take(c.attention.partials, c.attention.partial_floats, "allocating memory for attention");
   c.attention.num_counters = kCounters;
-  const size_t most_rows = (std::max(tokens, rows) + kMostTileTokens - 1) / kMostTileTokens * kMostTileTokens;
+  const size_t most_rows = (std::max(tokens, rows) + kMaxTileTokens - 1) / kMaxTileTokens * kMaxTileTokens;
   c.gathered_elements = most_rows * (static_cast<size_t>(l.max_columns) + kBlockRows);
   build.take(c.gathered, c.gathered_elements, "allocating memory for gathered activations");
   if (l.expert_columns > 0) {
@@ -112,7 +112,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
     c.expert_input_elements = std::min(rows_of_tokens * static_cast<size_t>(l.expert_columns + kBlockRows),
                                        kExpertInputBytes / sizeof(__half));
     build.take(c.expert_input, c.expert_input_elements, "allocating memory for rows of experts");
-    build.take(c.expert_places, size_t{2} * kMostExpertSlots, "allocating memory for rows of experts");
+    build.take(c.expert_slots, size_t{2} * kMaxExpertSlots, "allocating memory for rows of experts");
   }
   if (c.device->library != nullptr && !c.device->deterministic) {
     build.take(c.slab, kSlabBytes / sizeof(__half), "allocating memory for expanded weights");
@@ -121,9 +121,9 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
     build.take(workspace, MatrixLibrary::kWorkspaceBytes, "allocating memory for cuBLASLt");
     c.library_workspace = workspace;
   }
-  c.handed_floats = tokens * static_cast<size_t>(l.handed_columns);
-  build.pin(c.handed_rows, c.handed_floats, "allocating pinned memory for rows");
-  c.host_row_floats = std::min(rows * vocabulary, kHostRowBytes / sizeof(float)) + c.handed_floats;
+  c.transfer_floats = tokens * static_cast<size_t>(l.handed_columns);
+  build.pin(c.transfer_rows, c.transfer_floats, "allocating pinned memory for rows");
+  c.host_row_floats = std::min(rows * vocabulary, kHostRowBytes / sizeof(float)) + c.transfer_floats;
   build.pin(c.host_rows, c.host_row_floats, "allocating pinned memory for logits");
   for (DrawSlot& slot : c.draws) {
     build.pin(slot.rows, rows, "allocating pinned memory for sampling");
@@ -176,14 +176,14 @@ void deliver_rows(Context& c, size_t count) {
   for (DrawSlot& slot : c.draws) slot.num_pending -= std::min(slot.num_pending, count);
 }
 
-void deliver_all(Context& c) {
+void deliver_everything(Context& c) {
   deliver_rows(c, c.pending.size());
   for (DrawSlot& slot : c.draws) deliver(slot);
 }
 
 // Copies the tokens drawn by the last call to sample to their places in the batch; runs of them are
 // contiguous.
-cudaError_t take_drawn(Context& c, const BatchView& host) {
+cudaError_t copy_drawn_tokens(Context& c, const BatchView& host) {
   for (int32_t t = 0; t < host.num_tokens;) {
     const int32_t row = host.drawn_rows[t];
     int32_t end = t + 1;
@@ -254,7 +254,7 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
   Builder build(*device, *made, Builder::Mode::take);
   build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "creating a stream");
   build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "creating an event");
-  for (cudaEvent_t* event : {&made->passed, &made->handed_sent, &made->rows_ready, &made->rows_taken})
+  for (cudaEvent_t* event : {&made->passed, &made->transfer_sent, &made->rows_ready, &made->rows_received})
     build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event");
   for (cudaEvent_t& event : made->batch_sent)
     build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
@@ -284,7 +284,7 @@ void release_context(Context* context) {
   for (const DrawSlot& slot : context->draws)
     if (slot.drawn != nullptr) static_cast<void>(cudaEventDestroy(slot.drawn));
   for (cudaEvent_t event :
-       {context->done, context->passed, context->handed_sent, context->rows_ready, context->rows_taken})
+       {context->done, context->passed, context->transfer_sent, context->rows_ready, context->rows_received})
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
   if (context->stream != nullptr) static_cast<void>(cudaStreamDestroy(context->stream));
   delete context;
@@ -295,7 +295,7 @@ Status synchronize(Context* context) {
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   Status status = c.device->check(cudaEventRecord(c.done, c.stream), "waiting for a step");
   if (status == Status::ok) status = wait_for(c, c.done);
-  if (status == Status::ok) deliver_all(c);
+  if (status == Status::ok) deliver_everything(c);
   return status;
 }
 
@@ -310,8 +310,8 @@ int32_t num_single(const BatchView& host) {
 
 // Appends the shared pages of sequences with one token to the batch in pinned memory, which holds `used`
 // integers so far.
-SharedKeys share_pages(const Context& c, const BatchView& host, int32_t num_single, int32_t* batch,
-                       size_t& used) {
+SharedKeys add_shared_pages(const Context& c, const BatchView& host, int32_t num_single, int32_t* batch,
+                            size_t& used) {
   const auto sequences = static_cast<size_t>(num_single);
   const size_t pages_at = used + 2 * sequences;
   const SharedPages found{batch + used, batch + used + sequences,
@@ -371,13 +371,13 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
     used += rest;
   }
   device->num_single = num_single(*host);
-  c.shared = share_pages(c, *host, device->num_single, to, used);
+  c.shared = add_shared_pages(c, *host, device->num_single, to, used);
   c.shared.page_table = device->page_table;
   device->max_kv_tokens = chunk_bucket(host->max_kv_tokens) * kChunkTokens;
   device->drawn_rows = nullptr;
   cudaError_t error = cudaMemcpyAsync(c.batch, to, used * sizeof(int32_t), cudaMemcpyHostToDevice, c.stream);
   if (error == cudaSuccess) error = cudaEventRecord(c.batch_sent[slot], c.stream);
-  if (error == cudaSuccess && takes_drawn) error = take_drawn(c, *host);
+  if (error == cudaSuccess && takes_drawn) error = copy_drawn_tokens(c, *host);
   return c.device->check(error, "copying a batch");
 }
 
@@ -402,7 +402,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   // another model.
   const bool are_arriving = c.device->arrivals.any(true);
   if (are_arriving && !c.recorded_weights.have_come()) return Status::ok;
-  if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
+  if (batch->num_tokens > kMaxRecordedTokens) return Status::ok;
   const StepKey key{.num_tokens = batch->num_tokens,
                     .num_sequences = batch->num_sequences,
                     .num_logit_rows = batch->num_logit_rows,
@@ -414,7 +414,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
     *action = StepAction::replayed;
     return mark_pass(c, c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step"));
   }
-  if (are_arriving || !c.recorded.is_due(key)) return Status::ok;
+  if (are_arriving || !c.recorded.should_record(key)) return Status::ok;
   c.recording = key;
   return c.device->check(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal),
                          "recording a step");
@@ -429,7 +429,7 @@ Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, Ste
   if (const Status s = device.check(cudaGraphGetNodes(recorded, nullptr, &num_kernels), "recording a step");
       s != Status::ok)
     return s;
-  c.recorded.make_room(num_kernels);
+  c.recorded.evict_for(num_kernels);
   cudaGraphExec_t executable = nullptr;
   const cudaError_t error = cudaGraphInstantiate(&executable, recorded, 0);
   if (error == cudaErrorMemoryAllocation) {
@@ -535,7 +535,7 @@ Status sample(Context* context, const SampleParams* params) {
   arguments.tokens = c.drawn;
   arguments.scans = c.sample_scans;
   arguments.adjusted = c.sample_adjusted;
-  const bool largest_only = takes_largest_only(params->rows, params->num_rows);
+  const bool largest_only = all_need_largest_only(params->rows, params->num_rows);
   cudaError_t error = launch_sample(arguments, largest_only, c.launch());
   if (error == cudaSuccess) error = cudaEventRecord(slot.drawn, c.stream);
   return mark_pass(c, c.device->check(error, "sampling"));

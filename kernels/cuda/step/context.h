@@ -42,7 +42,7 @@ struct DrawSlot {
   size_t num_pending = 0;             // number of entries of Context::pending that come before these draws
 };
 
-// Description of the rows that are sorted in expert_places now.
+// Description of the rows that are sorted in expert_slots now.
 struct SortedRows {
   const int32_t* expert_of_row = nullptr;
   int32_t rows = 0;
@@ -78,8 +78,8 @@ struct Context {
   __half* gathered = nullptr;  // [max_tokens up to a whole tile, max_columns + kBlockRows]
   size_t gathered_elements = 0;
   // Only with experts (MoE): their rows sorted into tiles, and the input of the tiles.
-  int32_t* expert_places = nullptr;  // [kMostExpertSlots] experts of tiles, then [kMostExpertSlots] rows of
-                                     // slots
+  int32_t* expert_slots = nullptr;  // [kMaxExpertSlots] experts of tiles, then [kMaxExpertSlots] rows of
+                                    // slots
   SortedRows sorted_rows;
   __half* expert_input = nullptr;
   size_t expert_input_elements = 0;
@@ -89,12 +89,12 @@ struct Context {
 
   float* host_rows = nullptr;  // pinned
   size_t host_row_floats = 0;
-  float* handed_rows = nullptr;  // pinned, [max_tokens, handed_columns]
-  size_t handed_floats = 0;
-  cudaEvent_t handed_sent = nullptr;  // recorded after the copy from handed_rows
-  cudaEvent_t rows_ready = nullptr;   // recorded when rows are ready for another context
-  cudaEvent_t rows_taken = nullptr;   // recorded when rows of another context have been copied
-  const Device* connected = nullptr;  // device whose memory this card has been given access to
+  float* transfer_rows = nullptr;  // pinned, [max_tokens, handed_columns]
+  size_t transfer_floats = 0;
+  cudaEvent_t transfer_sent = nullptr;  // recorded after the copy from transfer_rows
+  cudaEvent_t rows_ready = nullptr;     // recorded when rows are ready for another context
+  cudaEvent_t rows_received = nullptr;  // recorded when rows of another context have been copied
+  const Device* connected = nullptr;    // device whose memory this card has been given access to
   RowScan* sample_scans = nullptr;
   float* sample_adjusted = nullptr;
   static constexpr size_t kDrawSlots = 2;  // one step, and the step that follows it
@@ -106,8 +106,8 @@ struct Context {
 
   // Limit for all recorded steps together. Per kernel the driver uses 3 to 4 KB of the card and 8 to 11 KB of
   // the host (H200, 8B).
-  static constexpr size_t kMostRecordedKernels = 16384;
-  RecordedSteps<StepGraph> recorded{kMostRecordedKernels};
+  static constexpr size_t kMaxRecordedKernels = 16384;
+  RecordedSteps<StepGraph> recorded{kMaxRecordedKernels};
   std::optional<StepKey> recording;  // the step being recorded
   RecordedWeights recorded_weights;
 
@@ -117,7 +117,7 @@ struct Context {
   Launch launch() const { return {stream, device->is_hopper}; }
 };
 
-constexpr int32_t kMostExpertSlots = 1 << 16;
+constexpr int32_t kMaxExpertSlots = 1 << 16;
 constexpr size_t kSlabBytes = size_t{48} << 20;
 constexpr size_t kProductBytes = size_t{32} << 20;
 
@@ -149,7 +149,7 @@ Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 // Layout of a product's input and output.
 struct ProductForm {
   bool in_row_order = false;  // columns are already in the stored row order of the weight's only group
-  bool arranged = false;      // in_row_order only: also arranged, if takes_arranged is true
+  bool arranged = false;      // in_row_order only: also arranged, if reads_arranged is true
   bool arranges = false;      // the output is to be arranged for the matrix that reads it
   int32_t activation = -1;    // an Activation for a paired weight (gate, up): output = act(gate) * up; or -1
 };
@@ -158,13 +158,13 @@ Status multiply(Context& context, const LinearParams& params, const ProductForm&
 Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
                        const ProductForm& form);
 bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);
-// takes_row_order returns true if a kernel may write the input of this weight in its row order; row_place
+// supports_row_order returns true if a kernel may write the input of this weight in its row order; row_place
 // returns the place of each row.
-bool takes_row_order(const Weight& weight);
+bool supports_row_order(const Weight& weight);
 const int32_t* row_place(const Weight& weight);
-// takes_arranged returns true if that many rows should also be arranged (arranged.cuh); arranged_elements
+// reads_arranged returns true if that many rows should also be arranged (arranged.cuh); arranged_elements
 // returns their size in Context::gathered.
-bool takes_arranged(const Context& context, const Weight& weight, int32_t rows);
+bool reads_arranged(const Context& context, const Weight& weight, int32_t rows);
 size_t arranged_elements(int32_t rows, int32_t columns);
 bool uses_library(const Context& context, int32_t rows);
 

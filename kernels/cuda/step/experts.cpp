@@ -90,7 +90,7 @@ double likely_tiles(int32_t rows, int32_t num_experts, int32_t tile_rows) {
 // Returns the largest number of rows, a multiple of those that share an input, whose tiles fit in memory.
 int32_t rows_at_once(const Context& c, const ExpertLinearParams& p, int32_t tile_rows, int32_t stride) {
   const auto room = static_cast<int64_t>(c.expert_input_elements) / stride;
-  const int64_t slots = std::min<int64_t>(room, kMostExpertSlots);
+  const int64_t slots = std::min<int64_t>(room, kMaxExpertSlots);
   const auto fits = [&](int32_t rows) {
     return int64_t{most_tiles(rows, p.num_experts, tile_rows)} * tile_rows <= slots;
   };
@@ -264,8 +264,8 @@ Status multiply_round(Context& c, const ExpertLinearParams& p, const Round& roun
   if (round.tiles > 0) {
     tiles.tile_rows = round.tiles * 8;
     tiles.num_tiles = most_tiles(round.rows, p.num_experts, tiles.tile_rows);
-    tiles.experts = c.expert_places;
-    tiles.rows_of_slots = c.expert_places + kMostExpertSlots;
+    tiles.experts = c.expert_slots;
+    tiles.rows_of_slots = c.expert_slots + kMaxExpertSlots;
     if (const Status s = sort_rows(c, p, round, tiles); s != Status::ok) return s;
   }
   for (const ExpertMatrix& matrix : matrices)
@@ -281,7 +281,7 @@ bool is_choice(const RouteParams& p) {
 // Returns the shape of the kernel that multiplies by the router and chooses; shared_bytes is 0 if there is
 // none.
 GemmShape shape_of_choice(const Context& c, const Weight& router, const RouteParams& choice) {
-  if (!c.device->is_hopper || !is_choice(choice) || !takes_row_order(router)) return {};
+  if (!c.device->is_hopper || !is_choice(choice) || !supports_row_order(router)) return {};
   const WeightGroup& group = router.groups.front();
   if (!group.row_order.empty() || router.num_columns != choice.num_experts) return {};
   const GemmShape shape = gemm_shape(*c.device, group.matrix, choice.rows);

@@ -25,15 +25,15 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
   Context& c = *context;
   if (const Status s = c.device->enter(); s != Status::ok) return s;
   const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
-  if (count > c.handed_floats)
+  if (count > c.transfer_floats)
     return c.device->fail(Status::invalid_argument,
                           "write_rows: more rows than the limits of the context allow");
-  cudaError_t error = cudaEventSynchronize(c.handed_sent);
+  cudaError_t error = cudaEventSynchronize(c.transfer_sent);
   if (error != cudaSuccess) return c.device->check(error, "transferring rows");
-  if (count > 0) std::memcpy(c.handed_rows, host, count * sizeof(float));
+  if (count > 0) std::memcpy(c.transfer_rows, host, count * sizeof(float));
   error =
-      cudaMemcpyAsync(device_rows, c.handed_rows, count * sizeof(float), cudaMemcpyHostToDevice, c.stream);
-  if (error == cudaSuccess) error = cudaEventRecord(c.handed_sent, c.stream);
+      cudaMemcpyAsync(device_rows, c.transfer_rows, count * sizeof(float), cudaMemcpyHostToDevice, c.stream);
+  if (error == cudaSuccess) error = cudaEventRecord(c.transfer_sent, c.stream);
   return c.device->check(error, "transferring rows");
 }
 
@@ -42,21 +42,21 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns) {
   Context& to = *context;
-  Context& reclaimer = *from;
+  Context& sender = *from;
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
-  if (reclaimer.device->enter() != Status::ok)
-    return to.device->fail(Status::device_lost, "the card " + reclaimer.device->name +
-                                                    " is lost, which computes the earlier layers");
-  cudaError_t error = cudaEventRecord(reclaimer.rows_ready, reclaimer.stream);
+  if (sender.device->enter() != Status::ok)
+    return to.device->fail(Status::device_lost,
+                           "the card " + sender.device->name + " is lost, which computes the earlier layers");
+  cudaError_t error = cudaEventRecord(sender.rows_ready, sender.stream);
   if (error != cudaSuccess) return to.device->check(error, "transferring rows");
   if (const Status s = to.device->enter(); s != Status::ok) return s;
-  connect(to, reclaimer);
-  error = cudaStreamWaitEvent(to.stream, reclaimer.rows_ready, 0);
+  connect(to, sender);
+  error = cudaStreamWaitEvent(to.stream, sender.rows_ready, 0);
   if (error == cudaSuccess)
-    error = cudaMemcpyPeerAsync(device_rows, to.device->ordinal, from_rows, reclaimer.device->ordinal, bytes,
+    error = cudaMemcpyPeerAsync(device_rows, to.device->ordinal, from_rows, sender.device->ordinal, bytes,
                                 to.stream);
-  if (error == cudaSuccess) error = cudaEventRecord(to.rows_taken, to.stream);
-  if (error == cudaSuccess) error = cudaStreamWaitEvent(reclaimer.stream, to.rows_taken, 0);
+  if (error == cudaSuccess) error = cudaEventRecord(to.rows_received, to.stream);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(sender.stream, to.rows_received, 0);
   return to.device->check(error, "transferring rows");
 }
 

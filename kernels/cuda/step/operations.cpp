@@ -88,7 +88,7 @@ AttentionParams without_singles(const AttentionParams& p) {
 
 bool fuses_append(const Context& c, const AttentionParams& p) {
   return p.batch.num_tokens > 0 && heads_fit(p.heads, p.kv_shape) && !appends_rows(p) &&
-         !takes_attention_any(p) && !shares_keys(p, c.shared) && single_fits(p, most_chunks(p), c.attention);
+         !uses_attention_any(p) && !shares_keys(p, c.shared) && single_fits(p, most_chunks(p), c.attention);
 }
 
 Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
@@ -96,7 +96,7 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   if (!heads_fit(p.heads, p.kv_shape))
     return c.device->fail(Status::unsupported,
                           "attention: heads of this size are not supported with this cache format");
-  if (takes_attention_any(p)) return check(c, launch_attention_any(p, c.launch()), "attending");
+  if (uses_attention_any(p)) return check(c, launch_attention_any(p, c.launch()), "attending");
   const int32_t max_chunks = most_chunks(p);
   const SharedKeys* shared = shares_keys(p, c.shared) ? &c.shared : nullptr;
   if (single_fits(p, max_chunks, c.attention))
@@ -122,7 +122,7 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
   }
   const auto launch_rows = c.device->warpgroup_products && warpgroup_fits(p) ? launch_attention_warpgroup
                                                                              : launch_attention_prefill;
-  const AttentionRoom room{c.device, &c.attention, max_chunks};
+  const SplitResources room{c.device, &c.attention, max_chunks};
   return check(c, launch_rows(p, place, !splits, room, c.launch()), "attending");
 }
 

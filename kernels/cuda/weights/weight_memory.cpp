@@ -23,7 +23,7 @@ cudaError_t WeightArrivals::bring(void* target, const void* pinned, size_t bytes
   return error == cudaSuccess ? cudaEventRecord(arrived, stream_) : error;
 }
 
-cudaError_t WeightArrivals::send_away(void* pinned, const void* source, size_t bytes) {
+cudaError_t WeightArrivals::copy_to_host_after_arrivals(void* pinned, const void* source, size_t bytes) {
   cudaStream_t stream = nullptr;
   {
     const std::scoped_lock lock(mutex_);
@@ -85,7 +85,7 @@ Status WeightMemory::copy_to_host() {
   }
   void* host = nullptr;
   if (const Status s = device_.pin(mapped_bytes_, &host, what); s != Status::ok) return s;
-  const cudaError_t error = device_.arrivals.send_away(host, memory_, bytes_);
+  const cudaError_t error = device_.arrivals.copy_to_host_after_arrivals(host, memory_, bytes_);
   if (error == cudaSuccess) {
     host_ = host;
   } else {

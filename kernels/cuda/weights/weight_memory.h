@@ -26,7 +26,7 @@ class WeightArrivals {
   // Starts a copy and records `arrived` after it.
   cudaError_t bring(void* target, const void* pinned, size_t bytes, cudaEvent_t arrived);
   // Copies to the host, after all copies in flight.
-  cudaError_t send_away(void* pinned, const void* source, size_t bytes);
+  cudaError_t copy_to_host_after_arrivals(void* pinned, const void* source, size_t bytes);
   // Returns true if copies may be in flight; checks the stream if `looks` is set.
   bool any(bool looks);
 

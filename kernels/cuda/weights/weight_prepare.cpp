@@ -347,7 +347,7 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
   const int32_t num_parts = matrix.num_parts;
   if (num_parts < 1 || num_parts > kMaxParts)
     return device.fail(Status::invalid_argument, "prepare_weights: a matrix has more than three parts");
-  const bool float8 = takes_float8(matrix);
+  const bool float8 = uses_float8(matrix);
   layout.plans.resize(static_cast<size_t>(num_parts));
   for (size_t p = 0; p < layout.plans.size(); ++p) {
     PartPlan& plan = layout.plans[p];

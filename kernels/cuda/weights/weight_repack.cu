@@ -220,7 +220,7 @@ __global__ void repack_mxfp4_scales_kernel(StoredMatrix m, RepackTarget target) 
     largest = max(largest, exponents[i]);
   }
   for (int i = 0; i < kBlockSteps; ++i) {
-    const int factor = kMostFactorExponent - (largest - exponents[i]);
+    const int factor = kMaxFactorExponent - (largest - exponents[i]);
     const __half half = __float2half_rn(exp2f(static_cast<float>(factor)));
     record[i * kStripColumns + at] = static_cast<uint8_t>(__half_as_ushort(half) >> 8);
   }

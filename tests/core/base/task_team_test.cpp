@@ -12,9 +12,9 @@ namespace quire {
 namespace {
 
 // A system that can start only `count` threads.
-class FewThreads final : public ThreadFactory {
+class LimitedThreads final : public ThreadFactory {
  public:
-  explicit FewThreads(int32_t count) : left_(count) {}
+  explicit LimitedThreads(int32_t count) : left_(count) {}
   std::unique_ptr<Thread> start(const std::string& name, std::function<void()> body) const override {
     if (left_.fetch_sub(1) <= 0) throw Error(ErrorCode::out_of_memory, "no thread");
     return system_threads().start(name, std::move(body));
@@ -27,7 +27,7 @@ class FewThreads final : public ThreadFactory {
 TEST(TaskTeam, RunsEveryTaskOnceWithAnyNumberOfThreads) {
   for (const int32_t available : {0, 1, 7}) {
     for (const int32_t num_tasks : {0, 1, 2, 100}) {
-      const FewThreads threads(available);
+      const LimitedThreads threads(available);
       std::vector<std::atomic<int>> runs(static_cast<size_t>(num_tasks));
       run_tasks(threads, 7, num_tasks, [&](int32_t task) { ++runs[static_cast<size_t>(task)]; });
       for (const auto& count : runs) EXPECT_EQ(count.load(), 1);

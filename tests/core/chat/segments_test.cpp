@@ -129,20 +129,20 @@ struct Specials {
 };
 
 // Returns the longest prefix of whole characters with at most `num_bytes` bytes.
-std::string front_of(const std::string& text, size_t num_bytes) {
+std::string prefix_of(const std::string& text, size_t num_bytes) {
   while (num_bytes > 0 && (static_cast<unsigned char>(text[num_bytes]) & 0xc0) == 0x80) --num_bytes;
   return text.substr(0, num_bytes);
 }
 
 // Returns messages that contain the special text in various contexts.
-std::vector<std::string> dressed(const std::string& special) {
+std::vector<std::string> contexts_of(const std::string& special) {
   return {special,
           special + " and more",
           "before " + special,
           "a" + special + "b",
           special + special,
-          front_of(special, special.size() / 2) + special,
-          special + front_of(special, 2),
+          prefix_of(special, special.size() / 2) + special,
+          special + prefix_of(special, 2),
           "\n" + special + "\n"};
 }
 
@@ -216,9 +216,9 @@ size_t check_template(const std::string& path) {
   const Specials specials(source);
   size_t num_checked = 0;
   for (const std::string& special : specials.texts) {
-    for (const std::string& text : dressed(special))
+    for (const std::string& text : contexts_of(special))
       num_checked += expect_no_promotion(specials, *chat, conversation(text)) ? 1 : 0;
-    const std::string front = front_of(special, special.size() / 2);
+    const std::string front = prefix_of(special, special.size() / 2);
     const Json parts = conversation_in_parts(front, special.substr(front.size()));
     num_checked += expect_no_promotion(specials, *chat, parts) ? 1 : 0;
   }

@@ -66,7 +66,7 @@ const std::set<std::string> kIrrelevant = {"add_cross_attention",
                                            "use_cache"};
 
 // FAMILY/FIELD for fields that another field overrides or disables.
-const std::set<std::string> kSettledByAnother = {"cwm/mlp_bias",
+const std::set<std::string> kOverriddenFields = {"cwm/mlp_bias",
                                                  "dbrx/hidden_size",
                                                  "dbrx/kv_n_heads",
                                                  "deepseek_v32/first_k_dense_replace",
@@ -162,7 +162,7 @@ std::string refusal(const Json& config) {
 }
 
 // Enabling a part can require fields that are absent.
-bool names_absent_field(const std::string& words) {
+bool names_missing_field(const std::string& words) {
   return words.find(" is missing") != std::string::npos;
 }
 
@@ -182,7 +182,7 @@ TEST(MalformedConfig, ErrorsNameTheField) {
       for (const Json& value : kNonsense) {
         const std::string words = refusal(bent(family, place, value));
         if (words.empty()) continue;
-        const bool is_named = words.find(place.field) != std::string::npos || names_absent_field(words);
+        const bool is_named = words.find(place.field) != std::string::npos || names_missing_field(words);
         EXPECT_TRUE(is_named) << family.name << place.at.to_string() << " = " << value << ": " << words;
       }
     }
@@ -193,7 +193,7 @@ TEST(MalformedConfig, NoFieldIsIgnored) {
   for (const Family& family : families()) {
     for (const Place& place : places_of(family)) {
       if (kIrrelevant.count(place.field) > 0) continue;
-      if (kSettledByAnother.count(family.name + "/" + place.field) > 0) continue;
+      if (kOverriddenFields.count(family.name + "/" + place.field) > 0) continue;
       EXPECT_NE(refusal(bent(family, place, Json::object({{"nonsense", 1}}))), "")
           << family.name << place.at.to_string();
     }

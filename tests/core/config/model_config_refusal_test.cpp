@@ -61,22 +61,22 @@ TEST_P(ConfigRange, BothEndsAreInRange) {
 INSTANTIATE_TEST_SUITE_P(Fields, ConfigRange, ::testing::ValuesIn(kRanges),
                          [](const auto& param) { return std::string(param.param.field); });
 
-struct Bend {
+struct ConfigChange {
   const char* name;
   const char* word;
   std::function<void(Json&)> apply;
   ErrorCode code = ErrorCode::format;
 };
 
-class BentConfig : public ::testing::TestWithParam<Bend> {};
+class ChangedConfig : public ::testing::TestWithParam<ConfigChange> {};
 
-TEST_P(BentConfig, IsRefusedByName) {
+TEST_P(ChangedConfig, IsRefusedByName) {
   Json json = small_config("Qwen2ForCausalLM");
   GetParam().apply(json);
   expect_error(GetParam().code, {"config.json", GetParam().word}, [&] { parse_model_config(json.dump()); });
 }
 
-const Bend kBends[] = {
+const ConfigChange kConfigChanges[] = {
     {"no_hidden_size", "config.json.hidden_size is missing", [](Json& j) { j.erase("hidden_size"); }},
     {"no_layers", "config.json.num_hidden_layers is missing", [](Json& j) { j.erase("num_hidden_layers"); }},
     {"no_heads", "config.json.num_attention_heads is missing",
@@ -143,7 +143,7 @@ const Bend kBends[] = {
     {"pad_far_below", "pad_token_id must be", [](Json& j) { j["pad_token_id"] = -2; }},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, BentConfig, ::testing::ValuesIn(kBends),
+INSTANTIATE_TEST_SUITE_P(Table, ChangedConfig, ::testing::ValuesIn(kConfigChanges),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(ConfigText, IsRefusedIfItIsNotValidJson) {

@@ -231,10 +231,10 @@ TEST(Constraint, ADeadEndNamesTheDepthLimit) {
     ASSERT_GT(matcher.num_steps(), 80U);
     ASSERT_TRUE(allowed_tokens(matcher).empty()) << source;
     EXPECT_FALSE(matcher.may_end());
-    EXPECT_NE(matcher.limit_met().find("max_depth = 600"), std::string::npos) << source;
+    EXPECT_NE(matcher.exceeded_limit().find("max_depth = 600"), std::string::npos) << source;
     matcher.rollback(4);
     EXPECT_FALSE(allowed_tokens(matcher).empty()) << source;
-    EXPECT_EQ(matcher.limit_met(), "") << source;
+    EXPECT_EQ(matcher.exceeded_limit(), "") << source;
   }
 }
 
@@ -246,7 +246,7 @@ TEST(Constraint, OtherDeadEndsNameNoLimit) {
   ASSERT_TRUE(matcher.accept_text("[[],"));
   while (!allowed_tokens(matcher).empty()) ASSERT_TRUE(matcher.accept(allowed_tokens(matcher)[0]));
   EXPECT_FALSE(matcher.may_end());
-  EXPECT_EQ(matcher.limit_met(), "");
+  EXPECT_EQ(matcher.exceeded_limit(), "");
 }
 
 TEST(Constraint, RollbackRestoresTheState) {

@@ -51,8 +51,8 @@ TEST(ForcedCut, MatchesTheTokenizerForEveryNextCharacter) {
     const size_t place = std::next(cut.begin(), static_cast<ptrdiff_t>(random() % cut.size()))->first;
     std::vector<std::string> next;
     std::sample(characters.begin(), characters.end(), std::back_inserter(next), random() % 4, random);
-    const TokenIds tokens = cut_as_tokenizer(*tokenizer, std::string_view(text).substr(0, place),
-                                             std::string_view(text).substr(place), next);
+    const TokenIds tokens = split_as_tokenizer(*tokenizer, std::string_view(text).substr(0, place),
+                                               std::string_view(text).substr(place), next);
     num_cut += tokens.size();
     next.emplace_back();
     for (const std::string& character : next) {
@@ -71,10 +71,10 @@ TEST(ForcedCut, MatchesTheTokenizerForEveryNextCharacter) {
 TEST(ForcedCut, IsEmptyIfNoTokenEndsThereOrACharacterIsIncomplete) {
   const auto tokenizer = embedded_tokenizer();
   ASSERT_EQ(encode(*tokenizer, "there").size(), 1U);
-  EXPECT_EQ(cut_as_tokenizer(*tokenizer, "th", "ere", {}), TokenIds());
-  EXPECT_EQ(cut_as_tokenizer(*tokenizer, "", "there", {}), encode(*tokenizer, "there"));
-  EXPECT_EQ(cut_as_tokenizer(*tokenizer, "", "there\xc3", {"\""}), encode(*tokenizer, "there"));
-  EXPECT_EQ(cut_as_tokenizer(*tokenizer, "", "\xa9", {}), TokenIds());
+  EXPECT_EQ(split_as_tokenizer(*tokenizer, "th", "ere", {}), TokenIds());
+  EXPECT_EQ(split_as_tokenizer(*tokenizer, "", "there", {}), encode(*tokenizer, "there"));
+  EXPECT_EQ(split_as_tokenizer(*tokenizer, "", "there\xc3", {"\""}), encode(*tokenizer, "there"));
+  EXPECT_EQ(split_as_tokenizer(*tokenizer, "", "\xa9", {}), TokenIds());
 }
 
 TEST(ForcedCut, MemberNamesAreSplitAsByTheTokenizer) {

@@ -5,8 +5,8 @@
 namespace quire {
 namespace {
 
-TEST(Numbered, EqualValuesShareANumberAndKeepTheirAddress) {
-  Numbered<std::string> texts;
+TEST(Interner, EqualValuesShareANumberAndKeepTheirAddress) {
+  Interner<std::string> texts;
   const std::string* first = nullptr;
   for (uint32_t i = 0; i < 1000; ++i) {
     EXPECT_EQ(texts.number_of(std::to_string(i)), i);

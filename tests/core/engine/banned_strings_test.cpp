@@ -105,14 +105,14 @@ class Oracle {
   explicit Oracle(const Case& of) : case_(of), request_(of.request) {}
 
   Said run() {
-    for (int32_t num_draws = 0; said_.reason == FinishReason::unfinished; ++num_draws) {
+    for (int32_t num_draws = 0; pushed_tokens_.reason == FinishReason::unfinished; ++num_draws) {
       if (num_draws == case_.rewind_after && case_.rewind_to < static_cast<int32_t>(tokens_.size())) {
         cut(static_cast<size_t>(case_.rewind_to));
         excluded_.erase(excluded_.lower_bound(tokens_.size()), excluded_.end());
       }
       draw();
     }
-    return said_;
+    return pushed_tokens_;
   }
 
  private:
@@ -126,7 +126,7 @@ class Oracle {
     probabilities_.resize(num_tokens);
   }
 
-  void finish(FinishReason reason, std::string text) { said_ = {tokens_, std::move(text), reason}; }
+  void finish(FinishReason reason, std::string text) { pushed_tokens_ = {tokens_, std::move(text), reason}; }
 
   SampledToken sample() {
     SamplerState state(request_.sampling, kNumTokens);
@@ -201,7 +201,7 @@ class Oracle {
   std::vector<float> probabilities_;
   std::map<size_t, std::set<TokenId>> excluded_;
   bool ends_ = false;
-  Said said_;
+  Said pushed_tokens_;
 };
 
 class BannedStrings : public ::testing::Test {

@@ -65,7 +65,7 @@ class Narrow final : public TokenConstraint {
       return true;
     }
     void rollback(int32_t num_tokens) override { num_tokens_ -= num_tokens; }
-    std::string limit_met() const override { return num_tokens_ == 0 ? "" : "max_width = 1: say less"; }
+    std::string exceeded_limit() const override { return num_tokens_ == 0 ? "" : "max_width = 1: say less"; }
     bool may_end() const override { return false; }
     std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<Place>(*this); }
 

@@ -100,7 +100,7 @@ void nothing(World&) {}
 void submit_all(World& world) {
   world.submit_all();
 }
-void run_into_the_middle(World& world) {
+void run_half_way(World& world) {
   world.submit_all();
   world.step(4);
 }
@@ -115,33 +115,33 @@ const std::vector<Scenario>& scenarios() {
       {"submit_many", nothing, [](World& world) { world.engine.cache->submit_many(request_of(1), 3); }},
       {"admission", submit_all, [](World& world) { world.step(1); }},
       {"prefill", submit_all, [](World& world) { world.step(3); }},
-      {"decoding", run_into_the_middle, [](World& world) { world.step(2); }},
-      {"to the end", run_into_the_middle, [](World& world) { world.step(30); }},
+      {"decoding", run_half_way, [](World& world) { world.step(2); }},
+      {"to the end", run_half_way, [](World& world) { world.step(30); }},
       {"reading", run_to_the_end, [](World& world) { world.read(0); }},
       {"draining", run_to_the_end, [](World& world) { world.drain(); }},
-      {"fork", run_into_the_middle,
+      {"fork", run_half_way,
        [](World& world) {
          world.keep(world.jobs[0]->fork({}));
          world.step(1);
        }},
-      {"rewind", run_into_the_middle,
+      {"rewind", run_half_way,
        [](World& world) {
          world.jobs[0]->rewind(0);
          world.step(1);
        }},
-      {"pause and resume", run_into_the_middle,
+      {"pause and resume", run_half_way,
        [](World& world) {
          world.jobs[1]->pause();
          world.step(1);
          world.jobs[1]->resume();
          world.step(1);
        }},
-      {"set_priority", run_into_the_middle,
+      {"set_priority", run_half_way,
        [](World& world) {
          world.jobs[1]->set_priority(3);
          world.step(1);
        }},
-      {"query", run_into_the_middle,
+      {"query", run_half_way,
        [](World& world) { world.engine.cache->query_prefix(request_of(0).prompt, "one", Duration{0}); }},
       {"pin and unpin", run_to_the_end,
        [](World& world) {
@@ -150,7 +150,7 @@ const std::vector<Scenario>& scenarios() {
          cache.unpin(cache.pin_prefix(request_of(0).prompt, "one", Duration{1}, Duration{0}));
          world.step(1);
        }},
-      {"telling", run_into_the_middle,
+      {"telling", run_half_way,
        [](World& world) {
          world.engine.cache->stats();
          world.engine.cache->metrics_text("cache");
@@ -159,7 +159,7 @@ const std::vector<Scenario>& scenarios() {
            job->result();
          }
        }},
-      {"close", run_into_the_middle, [](World& world) { world.engine.cache->close(); }},
+      {"close", run_half_way, [](World& world) { world.engine.cache->close(); }},
       {"a whole life", nothing,
        [](World& world) {
          world.submit_all();
@@ -275,7 +275,7 @@ TEST_F(FaultLoopsTest, ALostDeviceIsReportedEvenIfMemoryRunsOut) {
   const int64_t num_points = for_each_fault([](const FaultPoint& point) {
     SCOPED_TRACE(::testing::Message() << point);
     World world;
-    run_into_the_middle(world);
+    run_half_way(world);
     EXPECT_EQ(world.jobs[2]->state(), JobState::finished);
     bool is_lost = false;
     world.engine.executor->before_step = [&](const Batch&) {

@@ -36,7 +36,7 @@ TEST_F(FollowingTest, EachStepIsIssuedAheadWhileAllJobsContinue) {
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(prompt, 11, kVocab));
   EXPECT_EQ(device().num_steps(), 11);
   EXPECT_EQ(device().num_followed(), 10);
-  EXPECT_EQ(device().num_in_vain(), 0);
+  EXPECT_EQ(device().num_discarded(), 0);
 }
 
 TEST_F(FollowingTest, AnUnexpectedStopEndsOnlyItsJob) {
@@ -52,7 +52,7 @@ TEST_F(FollowingTest, AnUnexpectedStopEndsOnlyItsJob) {
   EXPECT_EQ(read_all(*other).tokens, fake_greedy(second, 8, kVocab));
   EXPECT_EQ(device().num_steps(), 8);
   EXPECT_GE(device().num_followed(), 6) << "what is left of a step is not computed again";
-  EXPECT_EQ(device().num_in_vain(), 0);
+  EXPECT_EQ(device().num_discarded(), 0);
   EXPECT_EQ(engine_.cache->stats().pages.referenced, 0);
 }
 
@@ -69,7 +69,7 @@ TEST_F(FollowingTest, ANewJobWaitsForTheIssuedStep) {
   engine_.run_to_idle();
   EXPECT_EQ(read_all(*running).tokens, fake_greedy(prompt, 8, kVocab));
   EXPECT_EQ(read_all(*late).tokens, fake_greedy({9, 9}, 2, kVocab));
-  EXPECT_EQ(device().num_in_vain(), 0);
+  EXPECT_EQ(device().num_discarded(), 0);
 }
 
 // If all running slots are in use, no waiting job could join the next step, so steps may be issued ahead.
@@ -81,7 +81,7 @@ TEST_F(FollowingTest, AQueueThatCannotStartDoesNotDelaySteps) {
     EXPECT_EQ(read_all(*jobs[static_cast<size_t>(i)]).tokens, fake_greedy({i, 3}, 12, kVocab));
   EXPECT_EQ(device().num_steps(), 24);
   EXPECT_EQ(device().num_followed(), 22) << "all but the first of either eight or two";
-  EXPECT_EQ(device().num_in_vain(), 0);
+  EXPECT_EQ(device().num_discarded(), 0);
 }
 
 // A job of higher priority preempts a running job, which must not be delayed for long.
@@ -113,7 +113,7 @@ TEST_F(FollowingTest, ACancelledJobIsNotComputedFurther) {
   const auto next = engine_.cache->submit(greedy({1, 2, 3, 4}, 8));
   engine_.run_to_idle();
   EXPECT_EQ(read_all(*next).tokens, fake_greedy({1, 2, 3, 4}, 8, kVocab));
-  EXPECT_EQ(device().num_in_vain(), 1);
+  EXPECT_EQ(device().num_discarded(), 1);
 }
 
 TEST_F(FollowingTest, AForkGetsItsOwnPageEvenIfAStepWasIssued) {
@@ -181,7 +181,7 @@ TEST_F(FollowingTest, TheChunksOfALongPromptAreIssuedAhead) {
   engine_.run_to_idle();
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(prompt, 4, kVocab));
   EXPECT_EQ(device().num_followed(), device().num_steps() - 1);
-  EXPECT_EQ(device().num_in_vain(), 0);
+  EXPECT_EQ(device().num_discarded(), 0);
 }
 
 TEST_F(FollowingTest, AFailedStepDiscardsTheStepAfterIt) {
@@ -225,7 +225,7 @@ TEST(Following, NearlyAllTokensOfManyUnequalJobsAreIssuedAhead) {
       static_cast<double>(device.num_rows_followed()) / static_cast<double>(device.num_rows_drawn());
   EXPECT_GE(share, 0.95) << device.num_rows_followed() << " of " << device.num_rows_drawn();
   std::cout << "[          ] " << device.num_rows_followed() << " of " << device.num_rows_drawn()
-            << " tokens of jobs were issued ahead, " << device.num_in_vain() << " passes in vain\n";
+            << " tokens of jobs were issued ahead, " << device.num_discarded() << " passes in vain\n";
   for (size_t i = 0; i < jobs.size(); i += 2)
     EXPECT_EQ(read_all(*jobs[i]).tokens, fake_greedy(requests[i].prompt, requests[i].max_new_tokens, kVocab));
 }

@@ -219,10 +219,10 @@ TEST_F(KvCacheTest, PagesHeldInAdvanceAreFreedWithTheSequence) {
   KvCache kv(options(4, 3));
   const SequenceId sequence = kv.create({});
   compute(kv, sequence, counting(1, 4));
-  EXPECT_TRUE(kv.hold_pages(sequence, 5));
+  EXPECT_TRUE(kv.preallocate_pages(sequence, 5));
   EXPECT_EQ(kv.num_pages(sequence), 2);
-  EXPECT_TRUE(kv.hold_pages(sequence, 8)) << "nothing to do";
-  EXPECT_FALSE(kv.hold_pages(sequence, 13)) << "there are three pages";
+  EXPECT_TRUE(kv.preallocate_pages(sequence, 8)) << "nothing to do";
+  EXPECT_FALSE(kv.preallocate_pages(sequence, 13)) << "there are three pages";
   EXPECT_EQ(kv.audit(), "");
   compute(kv, sequence, counting(1, 9));
   EXPECT_EQ(kv.num_pages(sequence), 3);
@@ -237,9 +237,9 @@ TEST_F(KvCacheTest, PagesHeldInAStepThatIsRolledBackAreFreed) {
   {
     Step step(sequence, counting(50, 4));
     const Reservation reservation = kv.reserve(step.plan);
-    EXPECT_TRUE(kv.hold_pages(sequence, 5));
+    EXPECT_TRUE(kv.preallocate_pages(sequence, 5));
     EXPECT_EQ(step.planned().pages.size(), 2U) << "the step sees them";
-    EXPECT_TRUE(kv.hold_pages(other, 5)) << "it has no part in the step";
+    EXPECT_TRUE(kv.preallocate_pages(other, 5)) << "it has no part in the step";
   }
   EXPECT_EQ(kv.num_pages(sequence), 0);
   EXPECT_EQ(kv.num_pages(other), 2);
@@ -247,15 +247,15 @@ TEST_F(KvCacheTest, PagesHeldInAStepThatIsRolledBackAreFreed) {
 }
 
 // Provides memory for chunks of two pages, num_chunks times at most.
-class CountedRoom final : public PageRoom {
+class CountedPageMemory final : public PageMemorySource {
  public:
-  explicit CountedRoom(int32_t num_chunks) : num_chunks_(num_chunks) {}
+  explicit CountedPageMemory(int32_t num_chunks) : num_chunks_(num_chunks) {}
   int32_t grow(int32_t num_pages) noexcept override {
     if (num_chunks_ == 0) return num_pages;
     --num_chunks_;
     return num_pages + 2;
   }
-  int32_t without_last(int32_t num_pages) const noexcept override {
+  int32_t num_pages_without_last_chunk(int32_t num_pages) const noexcept override {
     return num_pages > 2 ? num_pages - 2 : num_pages;
   }
   void shrink(int32_t /*num_pages*/) noexcept override { ++num_chunks_; }
@@ -265,7 +265,7 @@ class CountedRoom final : public PageRoom {
   int32_t num_chunks_;
 };
 
-class ListedShelf final : public PageShelf {
+class ListedOffloadTier final : public PageOffloadTier {
  public:
   void put(const PageName&, gsl::span<const TokenId>, PageId page) noexcept override { put_.push_back(page); }
   bool has(const Sha256&) const noexcept override { return false; }
@@ -275,14 +275,14 @@ class ListedShelf final : public PageShelf {
 
 class ElasticKvCacheTest : public KvCacheTest {
  protected:
-  KvCacheOptions elastic(PageShelf* shelf = nullptr) {
+  KvCacheOptions elastic(PageOffloadTier* offload_tier = nullptr) {
     KvCacheOptions options = KvCacheTest::options();
     options.pool.least_pages = 2;
     options.room = &room_;
-    options.shelf = shelf;
+    options.offload_tier = offload_tier;
     return options;
   }
-  CountedRoom room_{3};
+  CountedPageMemory room_{3};
 };
 
 TEST_F(ElasticKvCacheTest, AStepThatNeedsPagesGetsThemInChunks) {
@@ -317,8 +317,8 @@ TEST_F(ElasticKvCacheTest, CachedPagesAreNotEvictedWhileTheCacheCanGrow) {
 }
 
 TEST_F(ElasticKvCacheTest, AnUnusedChunkIsReleasedAndItsPagesAreOffloaded) {
-  ListedShelf shelf;
-  KvCache kv(elastic(&shelf));
+  ListedOffloadTier offload_tier;
+  KvCache kv(elastic(&offload_tier));
   const SequenceId stays = kv.create({});
   compute(kv, stays, counting(1, 4));
   const SequenceId goes = kv.create({});
@@ -331,7 +331,7 @@ TEST_F(ElasticKvCacheTest, AnUnusedChunkIsReleasedAndItsPagesAreOffloaded) {
   EXPECT_TRUE(kv.shrink());
   EXPECT_FALSE(kv.shrink()) << "the smallest number stays";
   EXPECT_EQ(kv.audit(), "");
-  EXPECT_EQ(shelf.put_, (std::vector<PageId>{PageId{5}, PageId{4}, PageId{3}, PageId{2}}));
+  EXPECT_EQ(offload_tier.put_, (std::vector<PageId>{PageId{5}, PageId{4}, PageId{3}, PageId{2}}));
   EXPECT_EQ(room_.num_chunks(), 3);
   EXPECT_EQ(kv.length(stays), 4);
   EXPECT_EQ(kv.demand(PrefixDomain{}, counting(101, 20)).found_tokens, 4) << "the page that has its memory";

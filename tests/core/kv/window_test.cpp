@@ -224,7 +224,8 @@ class RandomJobs {
         if (!jobs_.empty()) rewind();
         break;
       case 4:
-        if (!jobs_.empty()) kv_.hold_pages(any().sequence, std::min(60, kv_.length(any().sequence) + 3));
+        if (!jobs_.empty())
+          kv_.preallocate_pages(any().sequence, std::min(60, kv_.length(any().sequence) + 3));
         break;
       case 5:
         toggle_pin();

@@ -99,7 +99,7 @@ LinearRequest whole() {
   return request;
 }
 
-struct CodedBend {
+struct CodedMutation {
   const char* name;
   Tensors (*make)();
   std::function<void(Tensors&)> bend;
@@ -114,9 +114,9 @@ std::function<void(Tensors&)> drop(const char* name) {
   return [name](Tensors& tensors) { tensors.erase(name); };
 }
 
-class BentFormat : public ::testing::TestWithParam<CodedBend> {};
+class MalformedFormat : public ::testing::TestWithParam<CodedMutation> {};
 
-TEST_P(BentFormat, IsRefusedNamingTheTensor) {
+TEST_P(MalformedFormat, IsRefusedNamingTheTensor) {
   Tensors tensors = GetParam().make();
   LinearRequest request = whole();
   if (tensors.contains("x_blocks")) request.part.num_experts = 3;
@@ -128,7 +128,7 @@ TEST_P(BentFormat, IsRefusedNamingTheTensor) {
 }
 
 const ErrorCode kFormat = ErrorCode::format, kNumeric = ErrorCode::numeric, kLacks = ErrorCode::unsupported;
-const std::vector<CodedBend> kCodedBends = {
+const std::vector<CodedMutation> kCodedBends = {
     {"awq_rows",
      awq,
      put("x.qweight", tensor_of("I32", {56, 3})),
@@ -276,7 +276,7 @@ const std::vector<CodedBend> kCodedBends = {
      {"x.rms_norm", "not supported for a matrix in the format bitnet"}},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, BentFormat, ::testing::ValuesIn(kCodedBends),
+INSTANTIATE_TEST_SUITE_P(Table, MalformedFormat, ::testing::ValuesIn(kCodedBends),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(CodedFormats, AModuleThatIsListedAsNotQuantizedMustNotBe) {

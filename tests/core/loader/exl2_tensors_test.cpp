@@ -70,16 +70,16 @@ TEST(Exl2Tensors, DerivesTensorsThatOldConvertersStored) {
   EXPECT_TRUE(files.unused().empty());
 }
 
-struct Exl2Bend {
+struct Exl2Mutation {
   const char* name;
   ErrorCode code;
   std::vector<std::string> words;
   std::function<void(LayerFiles&)> apply;
 };
 
-class BentExl2 : public ::testing::TestWithParam<Exl2Bend> {};
+class MalformedExl2 : public ::testing::TestWithParam<Exl2Mutation> {};
 
-TEST_P(BentExl2, IsRefusedNamingFileAndTensor) {
+TEST_P(MalformedExl2, IsRefusedNamingFileAndTensor) {
   LayerFiles files(typical());
   GetParam().apply(files);
   for (const std::string& word : GetParam().words) {
@@ -93,7 +93,7 @@ void set_group(LayerFiles& files, size_t group, int16_t bits, int16_t first) {
 }
 
 // Groups of typical(): (8,0) (8,8) (5,16) (5,21) (2,26) (2,28); 30 packed rows.
-const Exl2Bend kExl2Bends[] = {
+const Exl2Mutation kExl2Mutations[] = {
     {"bits_0",
      ErrorCode::format,
      {"layer.q_groups", "group 5 has 0 bits"},
@@ -273,7 +273,7 @@ const Exl2Bend kExl2Bends[] = {
      [](auto& f) { f.replace("q_invperm", "I64", {192}, std::vector<int64_t>(192)); }},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, BentExl2, ::testing::ValuesIn(kExl2Bends),
+INSTANTIATE_TEST_SUITE_P(Table, MalformedExl2, ::testing::ValuesIn(kExl2Mutations),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(Exl2Tensors, NamesAMissingTensor) {

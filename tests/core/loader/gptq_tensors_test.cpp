@@ -107,16 +107,16 @@ TEST(GptqTensors, TakesEveryZeroPointOfBothVersions) {
   }
 }
 
-struct GptqBend {
+struct GptqMutation {
   const char* name;
   ErrorCode code;
   std::vector<std::string> words;
   std::function<void(LayerFiles&)> apply;
 };
 
-class BentGptq : public ::testing::TestWithParam<GptqBend> {};
+class MalformedGptq : public ::testing::TestWithParam<GptqMutation> {};
 
-TEST_P(BentGptq, IsRefusedNamingFileAndTensor) {
+TEST_P(MalformedGptq, IsRefusedNamingFileAndTensor) {
   LayerFiles files(typical(true));
   GetParam().apply(files);
   for (const std::string& word : GetParam().words) {
@@ -131,7 +131,7 @@ void resize(LayerFiles& files, const std::string& suffix, std::vector<int64_t> s
   files.replace(suffix, files[suffix].dtype, std::move(shape), std::vector<T>(count));
 }
 
-const GptqBend kGptqBends[] = {
+const GptqMutation kGptqBends[] = {
     {"group_too_large",
      ErrorCode::format,
      {"layer.g_idx", "row 5 is in group 4 of 4"},
@@ -301,7 +301,7 @@ const GptqBend kGptqBends[] = {
      }},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, BentGptq, ::testing::ValuesIn(kGptqBends),
+INSTANTIATE_TEST_SUITE_P(Table, MalformedGptq, ::testing::ValuesIn(kGptqBends),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(GptqTensors, NamesAMissingTensor) {

@@ -9,8 +9,8 @@
 namespace quire {
 namespace {
 
-MemoryHolder holder(uint64_t bytes, bool is_promised = false, std::string name = "a") {
-  return {1, std::move(name), bytes, is_promised};
+MemoryHolder holder(uint64_t bytes, bool is_reserved = false, std::string name = "a") {
+  return {1, std::move(name), bytes, is_reserved};
 }
 
 TEST(Residency, WithoutABudgetAndWithoutAKnownDeviceEverythingFits) {
@@ -36,25 +36,25 @@ TEST(Residency, PromisedBytesAreSubtractedFromTheFreeBytes) {
 
 TEST(Residency, EvictableBytesFitLater) {
   std::vector<MemoryHolder> holders = {holder(30), holder(50), holder(10, true)};
-  holders[1].may_leave = true;
+  holders[1].is_evictable = true;
   EXPECT_FALSE(plan_residency({100, std::nullopt, holders}, 60).fits);
   EXPECT_TRUE(plan_residency({100, std::nullopt, holders}, 60).fits_later);
   EXPECT_FALSE(plan_residency({100, std::nullopt, holders}, 61).fits_later);
   EXPECT_TRUE(plan_residency({0, 15, holders}, 55).fits_later) << "the device gets back what it gave";
   EXPECT_FALSE(plan_residency({0, 15, holders}, 56).fits_later);
-  holders[1].is_promised = true;
+  holders[1].is_reserved = true;
   EXPECT_TRUE(plan_residency({0, 65, holders}, 55).fits_later) << "nothing was taken of the device yet";
   EXPECT_FALSE(plan_residency({0, 65, holders}, 56).fits_later);
   EXPECT_FALSE(plan_residency({70, std::nullopt, holders}, 31).fits_later) << "the budget was lowered";
 }
 
 TEST(Residency, TheLargestHoldersAreListed) {
-  EXPECT_EQ(tell_holders({}), "no holder");
+  EXPECT_EQ(describe_holders({}), "no holder");
   std::vector<MemoryHolder> holders = {holder(1, false, "the weights of x"),
                                        holder(5, false, "the cache of x")};
-  EXPECT_EQ(tell_holders(holders), "the cache of x (5 bytes), the weights of x (1 bytes)");
+  EXPECT_EQ(describe_holders(holders), "the cache of x (5 bytes), the weights of x (1 bytes)");
   for (uint64_t i = 0; i < 4; ++i) holders.push_back(holder(10 + i, false, "y"));
-  EXPECT_EQ(tell_holders(holders), "y (13 bytes), y (12 bytes), y (11 bytes), y (10 bytes) and 2 others");
+  EXPECT_EQ(describe_holders(holders), "y (13 bytes), y (12 bytes), y (11 bytes), y (10 bytes) and 2 others");
 }
 
 // Loads begin, allocate their bytes and end in random order, on a device that other processes use too.
@@ -76,8 +76,8 @@ TEST(Residency, PromisedBytesCanBeAllocated) {
           break;
         case 1:
           for (MemoryHolder& of : holders) {
-            if (!of.is_promised) continue;
-            of.is_promised = false;
+            if (!of.is_reserved) continue;
+            of.is_reserved = false;
             taken += of.bytes;
             ASSERT_LE(taken, total) << "seed " << seed;
             break;
@@ -86,7 +86,7 @@ TEST(Residency, PromisedBytesCanBeAllocated) {
         default: {
           if (holders.empty()) break;
           const size_t place = random() % holders.size();
-          if (!holders[place].is_promised) taken -= holders[place].bytes;
+          if (!holders[place].is_reserved) taken -= holders[place].bytes;
           holders.erase(holders.begin() + static_cast<std::ptrdiff_t>(place));
         }
       }

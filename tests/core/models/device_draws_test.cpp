@@ -25,12 +25,12 @@ std::shared_ptr<Device> open_drawing_device() {
   return Device::open(drawing_backend(), 0, {});
 }
 
-class DrawsOfADevice : public ::testing::Test {
+class DeviceSamplingTest : public ::testing::Test {
  protected:
   static constexpr int32_t kMaxRows = 70;  // more than are processed at once
   static constexpr int32_t kMaxVocab = 40000;
 
-  DrawsOfADevice() : device_(open_drawing_device()), context_(device_, limits()) {}
+  DeviceSamplingTest() : device_(open_drawing_device()), context_(device_, limits()) {}
 
   static kernels::ContextLimits limits() {
     kernels::ContextLimits limits;
@@ -77,7 +77,7 @@ class DrawsOfADevice : public ::testing::Test {
   DeviceContext context_;
 };
 
-TEST_F(DrawsOfADevice, AreWhatTheSamplerDraws) {
+TEST_F(DeviceSamplingTest, AreWhatTheSamplerDraws) {
   constexpr std::array<int32_t, 12> kVocabs{1, 2, 31, 64, 100, 255, 1000, 1024, 4096, 4099, 9000, 32001};
   for (uint64_t seed = 1; seed <= 48; ++seed) {
     std::mt19937_64 random(seed);
@@ -98,7 +98,7 @@ TEST_F(DrawsOfADevice, AreWhatTheSamplerDraws) {
   }
 }
 
-TEST_F(DrawsOfADevice, AreTheLargestOfEachRowIfGreedy) {
+TEST_F(DeviceSamplingTest, AreTheLargestOfEachRowIfGreedy) {
   std::mt19937_64 random(3);
   std::vector<RandomDraw> all;
   for (int32_t i = 0; i < 9; ++i) {

@@ -9,8 +9,8 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/exhausted_memory.h"
 #include "tests/support/job_tokens.h"
-#include "tests/support/taken_rest.h"
 
 namespace quire::testing {
 namespace {
@@ -107,7 +107,7 @@ TEST(DeviceJobs, NoDeviceMemoryIsAllocatedWhileJobsRun) {
   const std::shared_ptr<Device> device = open_test_device();
   const auto model = load_on(device, QUIRE_EMBEDDED_MODEL);
   const auto cache = make_cache(model);
-  std::optional<kernels::TakenRest> rest;
+  std::optional<kernels::ExhaustedMemory> rest;
   if (!device->is_host()) rest.emplace(device->table(), device->handle());
   const uint64_t num_taken = device->memory_use().num_taken;
   std::vector<std::vector<TokenIds>> said;

@@ -99,7 +99,7 @@ class Filler {
   bool is_there_ = false;
 };
 
-class FilledCard : public ::testing::Test {
+class FullGpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (device_->is_host()) GTEST_SKIP() << "the memory of a card is filled, and this is none";
@@ -150,7 +150,7 @@ class FilledCard : public ::testing::Test {
   const std::shared_ptr<Runtime> runtime_ = Runtime::create({});
 };
 
-TEST_F(FilledCard, EachOfTwoLoadsHasOneResult) {
+TEST_F(FullGpuTest, EachOfTwoLoadsHasOneResult) {
   TokenIds expected;
   {
     const auto home = load();

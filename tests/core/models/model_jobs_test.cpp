@@ -92,7 +92,7 @@ struct Kept {
   int32_t num_shards;
 };
 
-class KeptPrefixes : public ::testing::TestWithParam<Kept> {
+class OffloadedPrefixTest : public ::testing::TestWithParam<Kept> {
  protected:
   void SetUp() override {
     if (model_ == nullptr) GTEST_SKIP() << "this device does not split layers";
@@ -123,7 +123,7 @@ class KeptPrefixes : public ::testing::TestWithParam<Kept> {
   const std::shared_ptr<const Model> model_ = load();
 };
 
-TEST_P(KeptPrefixes, GiveTheSameBitsAsComputingThem) {
+TEST_P(OffloadedPrefixTest, GiveTheSameBitsAsComputingThem) {
   const TokenIds prompt = story_prompt(*model_, 1);
   const Answer computed = answer(*open({}), prompt);
   PrefixStoreOptions on_host;
@@ -138,7 +138,7 @@ TEST_P(KeptPrefixes, GiveTheSameBitsAsComputingThem) {
   EXPECT_GT(cache->stats().prefixes.pages_restored, 0U);
 }
 
-TEST_P(KeptPrefixes, AreReloadedFromFilesByALaterCache) {
+TEST_P(OffloadedPrefixTest, AreReloadedFromFilesByALaterCache) {
   const TempDirectory directory;
   PrefixStoreOptions in_files;
   in_files.directory = directory.path();
@@ -152,7 +152,7 @@ TEST_P(KeptPrefixes, AreReloadedFromFilesByALaterCache) {
   EXPECT_EQ(later->stats().prefixes.files_refused, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, KeptPrefixes,
+INSTANTIATE_TEST_SUITE_P(Formats, OffloadedPrefixTest,
                          ::testing::Values(Kept{kernels::KvFormat::f16, 1}, Kept{kernels::KvFormat::q8, 1},
                                            Kept{kernels::KvFormat::q4, 1}, Kept{kernels::KvFormat::f16, 2}),
                          [](const auto& of) { return "Case" + std::to_string(of.index); });

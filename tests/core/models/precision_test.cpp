@@ -19,7 +19,7 @@ ModelPlanOptions plan_options(uint64_t limit_bytes) {
   options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
   options.devices.push_back({"0", open_device_like_test_device(device)});
   options.cache.emplace();
-  options.cache->kv_by_room = true;
+  options.cache->picks_kv_format = true;
   return options;
 }
 

@@ -7,7 +7,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/job_tokens.h"
-#include "tests/support/posing_backend.h"
+#include "tests/support/wrapped_backend.h"
 
 namespace quire::testing {
 namespace {
@@ -48,7 +48,7 @@ JobRequest request_of(int32_t num_tokens) {
 
 // Each allocation on the device (weights, pages and contexts) fails in turn.
 TEST(ShardFaults, AFailedAllocationFreesEverything) {
-  PosingBackend poor(kernels::cpu_backend());
+  WrappedBackend poor(kernels::cpu_backend());
   const auto device = Device::open(poor.backend(), 0, {});
   const auto run = [&] { return TransformerRunner(load_on(device), {}).logits({1, 2, 3}, 3); };
   const std::vector<float> expected = run();
@@ -72,7 +72,7 @@ TEST(ShardFaults, AFailedAllocationFreesEverything) {
 
 // Every shard fails, or waits for one that has failed; the reported error is that the device is lost.
 TEST(ShardFaults, ALostDeviceEndsAllJobsByName) {
-  PosingBackend posing(kernels::cpu_backend());
+  WrappedBackend posing(kernels::cpu_backend());
   const auto model = load_on(Device::open(posing.backend(), 0, {}));
   const auto busy = create_model_cache(Runtime::create({}), model, small_cache());
   const auto idle = create_model_cache(Runtime::create({}), model, small_cache());
@@ -94,7 +94,7 @@ TEST(ShardFaults, ALostDeviceEndsAllJobsByName) {
 }
 
 TEST(ShardFaults, AFailedStepIsRepeated) {
-  PosingBackend posing(kernels::cpu_backend());
+  WrappedBackend posing(kernels::cpu_backend());
   TransformerRunner runner(load_on(Device::open(posing.backend(), 0, {})), {});
   const std::vector<float> expected = runner.logits({1, 2, 3}, 3);
   for (int round = 0; round < 20; ++round) {

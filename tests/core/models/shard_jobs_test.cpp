@@ -167,11 +167,11 @@ TEST_F(ShardedJobs, CancelledJobsDoNotAffectTheOthers) {
 }
 
 // Throws at one of the breaks.
-class GivingUp final : public StepBreaks {
+class ThrowingBreaks final : public StepBreaks {
  public:
-  explicit GivingUp(int32_t at) : left_(at) {}
+  explicit ThrowingBreaks(int32_t at) : left_(at) {}
   bool is_due(bool /*computes_within_call*/) override { return true; }
-  void take_break() override {
+  void pause_or_cancel() override {
     if (left_-- == 0) throw Error(ErrorCode::cancelled, "the step was aborted");
   }
 
@@ -208,7 +208,7 @@ TEST_F(ShardedJobs, AStepAbortedAtAnyBreakLeavesTheExecutorUsable) {
   };
   const std::vector<float> expected = logits();
   for (int32_t at = 0; at < executor.limits().num_breaks; ++at) {
-    GivingUp breaks(at);
+    ThrowingBreaks breaks(at);
     executor.set_breaks(&breaks);
     try {
       executor.forward(batch);

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/transformer_runner.h"
-#include "tests/support/posing_backend.h"
+#include "tests/support/wrapped_backend.h"
 
 namespace quire::testing {
 namespace {
@@ -64,7 +64,7 @@ TEST_F(Split, BackToTheFirstDeviceChangesNothing) {
 
 // Rows are copied through host memory between backends.
 TEST_F(Split, OverBackendsChangesNothing) {
-  PosingBackend posing(kernels::cpu_backend());
+  WrappedBackend posing(kernels::cpu_backend());
   const auto stranger = Device::open(posing.backend(), 0, {});
   const auto host = Device::open(kernels::cpu_backend(), 0, {});
   ASSERT_FALSE(stranger->shares_backend(*host));
@@ -101,12 +101,12 @@ TEST_F(Split, IsRefusedIfItDoesNotMatchTheModel) {
 // Each allocation on either device fails in turn: everything is freed, and a load with enough memory
 // succeeds.
 TEST(SplitMemory, IsFreedIfItRunsOutOnEitherDevice) {
-  PosingBackend first(kernels::cpu_backend());
-  PosingBackend second(kernels::cpu_backend());
+  WrappedBackend first(kernels::cpu_backend());
+  WrappedBackend second(kernels::cpu_backend());
   const std::vector<std::shared_ptr<Device>> devices = {Device::open(first.backend(), 0, {}),
                                                         Device::open(second.backend(), 0, {})};
   const std::vector<int32_t> split = {0, 0, 0, 0, 1, 1, 1, 1};
-  for (PosingBackend* poor : {&first, &second}) {
+  for (WrappedBackend* poor : {&first, &second}) {
     for (const int64_t allocations : {0, 1, 5, 13, 20}) {
       poor->allow_allocations(allocations);
       try {
@@ -115,7 +115,7 @@ TEST(SplitMemory, IsFreedIfItRunsOutOnEitherDevice) {
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::out_of_memory) << error.what();
       }
-      poor->allow_allocations(PosingBackend::kUnlimited);
+      poor->allow_allocations(WrappedBackend::kUnlimited);
       EXPECT_EQ(first.num_live(), 0);
       EXPECT_EQ(second.num_live(), 0);
     }
@@ -125,12 +125,12 @@ TEST(SplitMemory, IsFreedIfItRunsOutOnEitherDevice) {
 
 // A step that could not be recorded is issued directly, on either device.
 TEST(SplitMemory, ForRecordingsIsOptional) {
-  PosingBackend first(kernels::cpu_backend());
-  PosingBackend second(kernels::cpu_backend());
+  WrappedBackend first(kernels::cpu_backend());
+  WrappedBackend second(kernels::cpu_backend());
   const auto model = load_split({Device::open(first.backend(), 0, {}), Device::open(second.backend(), 0, {})},
                                 {0, 0, 0, 0, 1, 1, 1, 1});
   const std::vector<float> expected = logits_of(model, 40);
-  for (PosingBackend* poor : {&first, &second}) {
+  for (WrappedBackend* poor : {&first, &second}) {
     poor->fail_recordings(true);
     EXPECT_EQ(logits_of(model, 40), expected);
     poor->fail_recordings(false);
@@ -139,23 +139,23 @@ TEST(SplitMemory, ForRecordingsIsOptional) {
 
 // Backends use the token counts of page tables only for F16 pages.
 TEST(TheBatch, HasTheTokensOfAPageIfItHoldsF16) {
-  PosingBackend posing(kernels::cpu_backend());
+  WrappedBackend posing(kernels::cpu_backend());
   const auto model = load_split({Device::open(posing.backend(), 0, {})}, std::vector<int32_t>(kLayers, 0));
   RunnerOptions options;
   TransformerRunner(model, options).logits(some_ids(5), 5);
-  EXPECT_EQ(posing.posed_page_tokens(), options.page_tokens);
+  EXPECT_EQ(posing.last_page_tokens(), options.page_tokens);
   options.kv_format = kernels::KvFormat::q8;
   TransformerRunner(model, options).logits(some_ids(5), 5);
-  EXPECT_EQ(posing.posed_page_tokens(), 0);
+  EXPECT_EQ(posing.last_page_tokens(), 0);
 }
 
 // If any device is lost in the middle of a step, the step ends with that status.
 TEST(SplitMemory, ALostDeviceEndsTheStep) {
-  PosingBackend first(kernels::cpu_backend());
-  PosingBackend second(kernels::cpu_backend());
+  WrappedBackend first(kernels::cpu_backend());
+  WrappedBackend second(kernels::cpu_backend());
   const auto model = load_split({Device::open(first.backend(), 0, {}), Device::open(second.backend(), 0, {})},
                                 {0, 0, 0, 0, 1, 1, 1, 1});
-  for (PosingBackend* lost : {&first, &second}) {
+  for (WrappedBackend* lost : {&first, &second}) {
     TransformerRunner runner(model, {});
     EXPECT_FALSE(runner.logits({1, 2, 3}, 3).empty());
     lost->lose(true);

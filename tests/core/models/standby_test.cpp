@@ -28,14 +28,14 @@ constexpr int kSlowness = 1;
 
 // Returns a function that only the emulated GPU has.
 template <typename Function>
-Function* of_emulation(const char* name) {
+Function* emulated_function(const char* name) {
   const char* folder = std::getenv("QUIRE_BACKEND_DIR");
   if (folder == nullptr) return nullptr;
   void* library = dlopen((std::string(folder) + "/libquire_cuda.so").c_str(), RTLD_NOW | RTLD_NOLOAD);
   return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-class StandBy : public ::testing::Test {
+class ModelEvictionTest : public ::testing::Test {
  protected:
   std::shared_ptr<const ResidentModel> load() { return load_on(device_); }
   std::shared_ptr<const ResidentModel> load_on(const std::shared_ptr<Device>& device) {
@@ -86,7 +86,7 @@ class StandBy : public ::testing::Test {
   const std::shared_ptr<Runtime> runtime_ = Runtime::create({});
 };
 
-TEST_F(StandBy, OutputsAreTheSameAndLeasesMatch) {
+TEST_F(ModelEvictionTest, OutputsAreTheSameAndLeasesMatch) {
   const auto home = load();
   const uint64_t whole = use().held_bytes;
   EXPECT_EQ(leased(), whole);
@@ -116,7 +116,7 @@ TEST_F(StandBy, OutputsAreTheSameAndLeasesMatch) {
   EXPECT_EQ(home->residency().figures().wakes, 2U);
 }
 
-TEST_F(StandBy, OnDiskNoMemoryIsHeld) {
+TEST_F(ModelEvictionTest, OnDiskNoMemoryIsHeld) {
   const auto home = load();
   const uint64_t staging = use().pinned_bytes;
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
@@ -130,7 +130,7 @@ TEST_F(StandBy, OnDiskNoMemoryIsHeld) {
   EXPECT_EQ(answer(*cache, "a king").size(), 2U);
 }
 
-TEST_F(StandBy, WithoutABudgetForTheCopyItIsReloadedFromItsFiles) {
+TEST_F(ModelEvictionTest, WithoutABudgetForTheCopyItIsReloadedFromItsFiles) {
   runtime_->set_memory_budget(kPinnedMemory, 1);
   const auto home = load();
   const auto cache = open(home);
@@ -140,7 +140,7 @@ TEST_F(StandBy, WithoutABudgetForTheCopyItIsReloadedFromItsFiles) {
   EXPECT_EQ(answer(*cache, "a king"), before);
 }
 
-TEST_F(StandBy, AWakeWithoutMemoryLeavesItEvicted) {
+TEST_F(ModelEvictionTest, AWakeWithoutMemoryLeavesItEvicted) {
   const auto home = load();
   const uint64_t whole = use().held_bytes;
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
@@ -156,7 +156,7 @@ TEST_F(StandBy, AWakeWithoutMemoryLeavesItEvicted) {
 }
 
 // The device has too little free memory, which the budget does not account for.
-TEST_F(StandBy, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
+TEST_F(ModelEvictionTest, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
   if (!parks()) GTEST_SKIP() << "this device reloads weights from files";
   kernels::DeviceOptions options;
   uint64_t whole = 0;
@@ -184,7 +184,7 @@ TEST_F(StandBy, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
   EXPECT_EQ(device->memory_use().held_bytes, whole);
 }
 
-TEST_F(StandBy, ACancelledWakeLeavesItEvicted) {
+TEST_F(ModelEvictionTest, ACancelledWakeLeavesItEvicted) {
   if (!parks()) GTEST_SKIP() << "this device reloads weights from files";
   const auto home = load();
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
@@ -198,8 +198,8 @@ TEST_F(StandBy, ACancelledWakeLeavesItEvicted) {
 
 // Each allocation of pinned memory fails in turn: the model is evicted nevertheless, and no part of the copy
 // remains.
-TEST_F(StandBy, WithoutPinnedMemoryItIsReloadedFromItsFiles) {
-  const auto refuse_pinned = of_emulation<void(int64_t)>("quire_emulated_refuse_pinned");
+TEST_F(ModelEvictionTest, WithoutPinnedMemoryItIsReloadedFromItsFiles) {
+  const auto refuse_pinned = emulated_function<void(int64_t)>("quire_emulated_refuse_pinned");
   if (refuse_pinned == nullptr) GTEST_SKIP() << "only the emulated card refuses memory when it is told to";
   const auto home = load();
   const auto cache = open(home);
@@ -222,7 +222,7 @@ TEST_F(StandBy, WithoutPinnedMemoryItIsReloadedFromItsFiles) {
 
 // Each allocation during eviction and reload fails, once or from then on: the weights are in one place or the
 // other, the leased bytes equal the held bytes, and the output is the same.
-TEST_F(StandBy, AnyAllocationMayFail) {
+TEST_F(ModelEvictionTest, AnyAllocationMayFail) {
   const auto home = load();
   const auto cache = open(home);
   const uint64_t of_cache = leased() - use().held_bytes;
@@ -270,7 +270,7 @@ TEST_F(StandBy, AnyAllocationMayFail) {
 }
 
 // Jobs are submitted while the model is evicted or loading; it is evicted whenever it is idle.
-TEST_F(StandBy, JobsGenerateTheSameTextWhileTheModelIsEvictedAndReloaded) {
+TEST_F(ModelEvictionTest, JobsGenerateTheSameTextWhileTheModelIsEvictedAndReloaded) {
   const auto home = load();
   const auto first = open(home);
   const auto second = open(home);
@@ -298,7 +298,7 @@ TEST_F(StandBy, JobsGenerateTheSameTextWhileTheModelIsEvictedAndReloaded) {
   std::cout << home->residency().figures().wakes << " wakes\n";
 }
 
-TEST_F(StandBy, WaitingJobsAreComputedOnceItIsReloaded) {
+TEST_F(ModelEvictionTest, WaitingJobsAreComputedOnceItIsReloaded) {
   const auto home = load();
   const auto first = open(home);
   const auto second = open(home);
@@ -310,7 +310,7 @@ TEST_F(StandBy, WaitingJobsAreComputedOnceItIsReloaded) {
   EXPECT_EQ(home->residency().figures().wakes, 1U);
 }
 
-TEST_F(StandBy, ClosingDuringAMoveFreesEverything) {
+TEST_F(ModelEvictionTest, ClosingDuringAMoveFreesEverything) {
   const uint64_t staging = [&] {
     const auto probe = load();
     return use().pinned_bytes;
@@ -333,7 +333,7 @@ TEST_F(StandBy, ClosingDuringAMoveFreesEverything) {
 }
 
 // Two models that do not fit together take turns.
-TEST_F(StandBy, TwoModelsInTheMemoryOfOneTakeTurns) {
+TEST_F(ModelEvictionTest, TwoModelsInTheMemoryOfOneTakeTurns) {
   const auto first = load();
   const uint64_t whole = use().held_bytes;
   const auto cache = open(first);
@@ -354,7 +354,7 @@ TEST_F(StandBy, TwoModelsInTheMemoryOfOneTakeTurns) {
 
 // Without memory for both, the memory that the first model keeps on the GPU is freed too, and it is reloaded
 // from its files.
-TEST_F(StandBy, RemainingMemoryIsFreedBeforeALoadIsRefused) {
+TEST_F(ModelEvictionTest, RemainingMemoryIsFreedBeforeALoadIsRefused) {
   const auto first = load();
   runtime_->set_memory_budget(device_->name(), use().held_bytes);
   auto second = load();

@@ -120,7 +120,7 @@ GoldenCase llama_case(const std::string& folder, const Json& item) {
   }
   const size_t steps = prompt.rfind("Here are my reasoning steps:\n");
   if (steps != std::string::npos) golden.reasoning_before = prompt.substr(steps);
-  golden.wants_started = options.value("is_partial", false);
+  golden.expects_started = options.value("is_partial", false);
   return golden;
 }
 
@@ -188,7 +188,7 @@ std::string call_difference(const GoldenCase& golden, const ReadResponse& respon
     if (!call.ended) started = call.name;
     const bool partial = calls.size() < expected.size() && expected[calls.size()]["arguments"].is_string() &&
                          !Json::accept(expected[calls.size()]["arguments"].get<std::string>());
-    if (call.ended || golden.wants_started || partial) calls.push_back(call);
+    if (call.ended || golden.expects_started || partial) calls.push_back(call);
   }
   if (is_cut && started != text_or(expect, "started")) return "started: " + started;
   if (calls.size() != expected.size()) return std::to_string(calls.size()) + " calls";

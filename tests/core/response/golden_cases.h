@@ -13,11 +13,11 @@ struct GoldenCase {
   std::string name;
   Answer answer;
   Json expect;
-  Json expect_too;             // result of the engine's other mode, accepted as well
-  bool reads_calls = true;     // false in tests of reasoning alone: calls are content
-  bool keeps_content = true;   // false if the engine drops text around calls
-  bool wants_started = false;  // calls that were cut off are expected as well
-  std::string content_before;  // content that is already in the prompt
+  Json expect_too;               // result of the engine's other mode, accepted as well
+  bool reads_calls = true;       // false in tests of reasoning alone: calls are content
+  bool keeps_content = true;     // false if the engine drops text around calls
+  bool expects_started = false;  // calls that were cut off are expected as well
+  std::string content_before;    // content that is already in the prompt
   std::string reasoning_before;
 };
 

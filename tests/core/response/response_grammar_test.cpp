@@ -43,7 +43,7 @@ std::shared_ptr<const TokenVocabulary> vocabulary_of(const std::vector<std::stri
 std::vector<std::string> marks_of(const Dialect& dialect) {
   std::vector<std::string> marks;
   const auto add = [&](std::string_view mark) {
-    if (!mark.empty() && mark.find(kKeyHere) == std::string_view::npos) marks.emplace_back(mark);
+    if (!mark.empty() && mark.find(kKeyPlaceholder) == std::string_view::npos) marks.emplace_back(mark);
   };
   const auto add_all = [&](const Marks& all) {
     for (const std::string_view mark : all) add(mark);
@@ -65,7 +65,7 @@ std::vector<std::string> marks_of(const Dialect& dialect) {
     add(form.tagged.parameter.begin);
     for (const char* key : {"city", "unit", "days", "exact", "list", "inner"}) {
       std::string end(form.tagged.parameter.value_end);
-      if (const size_t pos = end.find(kKeyHere); pos != std::string::npos)
+      if (const size_t pos = end.find(kKeyPlaceholder); pos != std::string::npos)
         marks.push_back(end.replace(pos, 1, key));
     }
     add(form.tagged.parameter.value_end);

@@ -16,7 +16,7 @@ using testing::FaultSpan;
 constexpr int32_t kVocabSize = 12;
 
 // Computes the penalties by definition, token by token, newest first.
-std::vector<double> penalise_slowly(const SamplingSettings& s, const TokenIds& tokens,
+std::vector<double> penalize_slowly(const SamplingSettings& s, const TokenIds& tokens,
                                     std::vector<double> logits) {
   for (TokenId token = 0; token < kVocabSize; ++token) {
     double newest = 0.0;
@@ -76,7 +76,7 @@ TEST(TokenHistory, MatchesTheDefinitionThroughAppendAndPop) {
     std::vector<float> logits;
     for (int idx = 0; idx < kVocabSize; ++idx)
       logits.push_back(static_cast<float>(random() % 100) / 5.0F - 10.0F);
-    const auto expected = penalise_slowly(settings, tokens, {logits.begin(), logits.end()});
+    const auto expected = penalize_slowly(settings, tokens, {logits.begin(), logits.end()});
     const auto actual = penalise(history, logits);
     for (size_t idx = 0; idx < logits.size(); ++idx) {
       ASSERT_NEAR(actual[idx], expected[idx], 1e-4) << "round " << round << " token " << idx;

@@ -21,7 +21,7 @@ struct Found {
 };
 
 // Searches by the definition: the smallest end, then the longest string.
-Found search_plainly(const Strings& stops, const std::string& text) {
+Found search_by_definition(const Strings& stops, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::string longest;
     for (const std::string& stop : stops) {
@@ -91,7 +91,7 @@ TEST(StopMatcher, MatchesTheDefinitionForAnySegmentationAndOrder) {
     for (size_t i = 1 + random() % 4; i-- > 0;)
       stops.push_back(random_string(random, 4) + "ab"[random() % 2]);
     const std::string text = random_string(random, 14);
-    const Found expected = search_plainly(stops, text);
+    const Found expected = search_by_definition(stops, text);
     const Found found = search_in_pieces(stops, random_pieces(random, text));
     ASSERT_EQ(found.text, expected.text) << text;
     ASSERT_EQ(found.stopped, expected.stopped) << text;

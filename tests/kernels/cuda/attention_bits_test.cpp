@@ -29,25 +29,25 @@ class AttentionBitsTest : public AttentionTest,
 };
 
 TEST_P(AttentionBitsTest, ManySequencesEqualAlone) {
-  AttentionCase c = long_crowd(pages(), head_dim());
+  AttentionCase c = many_sequences(pages(), head_dim());
   narrow(c, 1100);
   compare_alone(c);
 }
 
 TEST_P(AttentionBitsTest, ManyShortSequencesEqualAlone) {
-  AttentionCase c = short_crowd(pages(), head_dim());
+  AttentionCase c = many_short_sequences(pages(), head_dim());
   narrow(c, 300);
   compare_alone(c);
 }
 
 TEST_P(AttentionBitsTest, ManySequencesWithManyHeadsEqualAlone) {
-  AttentionCase c = crowd_of_heads(pages(), head_dim(), 301);
+  AttentionCase c = many_heads(pages(), head_dim(), 301);
   narrow(c, 200);
   compare_alone(c);
 }
 
 TEST_P(AttentionBitsTest, ManyLongSequencesEqualAlone) {
-  AttentionCase c = crowd_of_long_sequences(pages(), head_dim());
+  AttentionCase c = many_long_sequences(pages(), head_dim());
   narrow(c, 1100);
   compare_alone(c);
 }

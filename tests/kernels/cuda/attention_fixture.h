@@ -362,7 +362,7 @@ inline AttentionCase case_of(const PageFormats& pages) {
 
 // Sixteen sequences of one token each, with enough chunks for one warp per chunk: a token alone in its chunk,
 // the last and the first of a chunk, and both fewer and more chunks than a block has warps.
-inline AttentionCase long_crowd(const PageFormats& pages, int32_t head_dim) {
+inline AttentionCase many_sequences(const PageFormats& pages, int32_t head_dim) {
   AttentionCase c = case_of(pages);
   c.heads = {16, 8, head_dim};
   c.lengths = {1403, 1, 129, 128, 384, 127, 2, 641, 255, 256, 257, 513, 33, 64, 100, 3};
@@ -373,7 +373,7 @@ inline AttentionCase long_crowd(const PageFormats& pages, int32_t head_dim) {
 // Sixteen sequences of one token each, with so many heads and so short that a block computes a whole
 // sequence: a token alone in its chunk, the last and the first of a chunk, and all numbers of chunks up to
 // eight.
-inline AttentionCase short_crowd(const PageFormats& pages, int32_t head_dim) {
+inline AttentionCase many_short_sequences(const PageFormats& pages, int32_t head_dim) {
   AttentionCase c = case_of(pages);
   c.heads = {18, 9, head_dim};
   c.lengths = {1024, 1, 129, 128, 384, 127, 641, 255, 256, 257, 513, 33, 897, 769, 2, 400};
@@ -382,7 +382,7 @@ inline AttentionCase short_crowd(const PageFormats& pages, int32_t head_dim) {
 }
 
 // So many short sequences and kv heads that narrow blocks compute whole sequences, one chunk after the other.
-inline AttentionCase crowd_of_heads(const PageFormats& pages, int32_t head_dim, int32_t longest) {
+inline AttentionCase many_heads(const PageFormats& pages, int32_t head_dim, int32_t longest) {
   AttentionCase c = case_of(pages);
   c.heads = {21, 21, head_dim};
   c.lengths.clear();
@@ -393,8 +393,8 @@ inline AttentionCase crowd_of_heads(const PageFormats& pages, int32_t head_dim, 
 
 // So many heads that even long sequences are computed in spans of 16 chunks: the last token of a span, and
 // the first after it.
-inline AttentionCase crowd_of_long_sequences(const PageFormats& pages, int32_t head_dim) {
-  AttentionCase c = crowd_of_heads(pages, head_dim, 130);
+inline AttentionCase many_long_sequences(const PageFormats& pages, int32_t head_dim) {
+  AttentionCase c = many_heads(pages, head_dim, 130);
   c.heads = {20, 10, head_dim};
   c.lengths[0] = 4230;
   c.lengths[7] = 2048;

@@ -10,15 +10,15 @@ namespace {
 class SharedKeysTest : public AttentionTest,
                        public testing::WithParamInterface<std::tuple<PageFormats, int32_t>> {
  protected:
-  static constexpr int32_t kSharers = 14;
-  static constexpr int32_t kOfMost = 15;  // leading pages that all of these share
-  static constexpr int32_t kOfSome = 1;   // further pages that 8 of them share
+  static constexpr int32_t kNumSharing = 14;
+  static constexpr int32_t kPagesOfAll = 15;  // leading pages that all of these share
+  static constexpr int32_t kPagesOfSome = 1;  // further pages that 8 of them share
 
   static AttentionCase case_of_group(int32_t group, int32_t kv_heads = 2) {
     AttentionCase c = case_of(std::get<0>(GetParam()));
     c.heads = {kv_heads * group, kv_heads, std::get<1>(GetParam())};
     if (c.heads.head_dim == 64) c.softcap = 20.0f;
-    const int32_t most = kOfMost * c.page_tokens, some = most + kOfSome * c.page_tokens;
+    const int32_t most = kPagesOfAll * c.page_tokens, some = most + kPagesOfSome * c.page_tokens;
     // The first token after a shared page, the last and the first of a chunk, and pages of its own.
     c.lengths = {some + 1, some + 128, some + 129, some + 300, some + 1,   some + 256, some + 257,
                  some + 2, most + 1,   most + 128, most + 129, most + 700, most + 7,   most + 255};
@@ -28,8 +28,8 @@ class SharedKeysTest : public AttentionTest,
 
   Cache make_shared_cache(const AttentionCase& c) {
     Cache cache = make_cache(c);
-    for (int32_t s = 1; s < kSharers; ++s)
-      std::copy_n(cache.table.begin(), s < 8 ? kOfMost + kOfSome : kOfMost,
+    for (int32_t s = 1; s < kNumSharing; ++s)
+      std::copy_n(cache.table.begin(), s < 8 ? kPagesOfAll + kPagesOfSome : kPagesOfAll,
                   cache.table.begin() + s * cache.stride);
     return cache;
   }
@@ -39,7 +39,7 @@ class SharedKeysTest : public AttentionTest,
     std::vector<std::vector<float>> all;
     for (size_t s = 0; s < c.lengths.size(); ++s) {
       all.push_back(random_rows(c, c.lengths[s]));
-      const int32_t pages = s < 8 ? kOfMost + kOfSome : s < kSharers ? kOfMost : 0;
+      const int32_t pages = s < 8 ? kPagesOfAll + kPagesOfSome : s < kNumSharing ? kPagesOfAll : 0;
       std::copy_n(all[0].begin(), static_cast<size_t>(pages * c.page_tokens) * row_width(c), all[s].begin());
     }
     return all;
@@ -51,9 +51,9 @@ class SharedKeysTest : public AttentionTest,
     batch.page_table_stride = cache.stride;
     batch.kv_lengths = c.lengths.data();
     batch.page_table = cache.table.data();
-    std::vector<int32_t> members(kSharers), counts(kSharers);
-    std::vector<SharedPage> pages(kMostSharedPages);
-    return find_shared_pages(batch, kSharers, {members.data(), counts.data(), pages.data()});
+    std::vector<int32_t> members(kNumSharing), counts(kNumSharing);
+    std::vector<SharedPage> pages(kMaxSharedPages);
+    return find_shared_pages(batch, kNumSharing, {members.data(), counts.data(), pages.data()});
   }
 
   void compare_alone(const AttentionCase& c) {

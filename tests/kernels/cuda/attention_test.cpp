@@ -78,11 +78,11 @@ TEST_P(AttentionFormatTest, DecodesAndPrefills) {
 }
 
 TEST_P(AttentionFormatTest, DecodesManySequences) {
-  check_case(long_crowd(GetParam(), 128));
+  check_case(many_sequences(GetParam(), 128));
 }
 
 TEST_P(AttentionFormatTest, DecodesManySequencesInWindows) {
-  AttentionCase c = long_crowd(GetParam(), 64);
+  AttentionCase c = many_sequences(GetParam(), 64);
   c.window = 1100;
   c.softcap = 8.0f;
   c.page_tokens = 128;
@@ -128,14 +128,14 @@ TEST_P(AttentionFormatTest, DecodesLargeGroupsOfManySequences) {
 TEST_P(AttentionFormatTest, DecodesShortSequences) {
   for (const int32_t dim : {64, 128}) {
     SCOPED_TRACE(dim);
-    check_case(short_crowd(GetParam(), dim));
+    check_case(many_short_sequences(GetParam(), dim));
   }
 }
 
 TEST_P(AttentionFormatTest, DecodesShortSequencesInWindows) {
   for (const int32_t dim : {64, 128}) {
     SCOPED_TRACE(dim);
-    AttentionCase c = short_crowd(GetParam(), dim);
+    AttentionCase c = many_short_sequences(GetParam(), dim);
     c.window = 300;
     c.softcap = 8.0f;
     c.page_tokens = 128;
@@ -148,13 +148,13 @@ TEST_P(AttentionFormatTest, DecodesManyHeadsOfShortSequences) {
   for (const int32_t dim : {64, 128}) {
     for (const int32_t longest : {100, 301}) {
       SCOPED_TRACE(std::to_string(longest) + " keys of " + std::to_string(dim));
-      check_case(crowd_of_heads(GetParam(), dim, longest));
+      check_case(many_heads(GetParam(), dim, longest));
     }
   }
 }
 
 TEST_P(AttentionFormatTest, DecodesManyHeadsOfLongSequences) {
-  check_case(crowd_of_long_sequences(GetParam(), 64));
+  check_case(many_long_sequences(GetParam(), 64));
 }
 
 TEST_P(AttentionFormatTest, DecodesAFewShortSequences) {

@@ -5,7 +5,7 @@
 #include "kernels/interface/composite.h"
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_weights.h"
-#include "tests/support/taken_rest.h"
+#include "tests/support/exhausted_memory.h"
 
 namespace quire::kernels {
 namespace {
@@ -16,7 +16,7 @@ class BlockTest : public CudaTest {
   static constexpr int32_t kHidden = 256, kInner = 512, kVocabulary = 500, kHeads = 8, kKvHeads = 2,
                            kDim = 64;
   // Limits of a step; kPages is the number of pages per sequence for the smallest pages.
-  static constexpr int32_t kMostTokens = 300, kMostSequences = 3, kPages = 10;
+  static constexpr int32_t kMaxTokens = 300, kMaxSequences = 3, kPages = 10;
 
   void make_model(bool permute, KvFormat format = KvFormat::f16, int32_t page_tokens = 32) {
     const auto prepare = [this](const std::vector<WeightSource>& parts) {
@@ -63,21 +63,21 @@ class BlockTest : public CudaTest {
     for (int i = 0; i < kDim / 2; ++i)
       frequencies.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / kDim));
     frequencies_ = to_device(frequencies);
-    shape_ = {format, format, page_tokens, kMostSequences * kPages, kKvHeads, kDim};
+    shape_ = {format, format, page_tokens, kMaxSequences * kPages, kKvHeads, kDim};
     kv_.keys = poisoned<uint8_t>(kv_data_bytes(shape_, format));
     kv_.values = poisoned<uint8_t>(kv_data_bytes(shape_, format));
     if (kv_scale_bytes(shape_, format) > 0) {
       kv_.key_scales = poisoned<uint8_t>(kv_scale_bytes(shape_, format));
       kv_.value_scales = poisoned<uint8_t>(kv_scale_bytes(shape_, format));
     }
-    space_.hidden = poisoned<float>(size_t{kMostTokens} * kHidden);
-    space_.normed = poisoned<uint16_t>(size_t{kMostTokens} * kHidden);
-    space_.qkv = poisoned<uint16_t>(size_t{kMostTokens} * (kHeads + 2 * kKvHeads) * kDim);
-    space_.attention = poisoned<uint16_t>(size_t{kMostTokens} * kHeads * kDim);
-    space_.gate_up = poisoned<uint16_t>(size_t{kMostTokens} * 2 * kInner);
-    space_.activated = poisoned<uint16_t>(size_t{kMostTokens} * kInner);
-    space_.rope_cos = poisoned<float>(size_t{kMostTokens} * kDim / 2);
-    space_.rope_sin = poisoned<float>(size_t{kMostTokens} * kDim / 2);
+    space_.hidden = poisoned<float>(size_t{kMaxTokens} * kHidden);
+    space_.normed = poisoned<uint16_t>(size_t{kMaxTokens} * kHidden);
+    space_.qkv = poisoned<uint16_t>(size_t{kMaxTokens} * (kHeads + 2 * kKvHeads) * kDim);
+    space_.attention = poisoned<uint16_t>(size_t{kMaxTokens} * kHeads * kDim);
+    space_.gate_up = poisoned<uint16_t>(size_t{kMaxTokens} * 2 * kInner);
+    space_.activated = poisoned<uint16_t>(size_t{kMaxTokens} * kInner);
+    space_.rope_cos = poisoned<float>(size_t{kMaxTokens} * kDim / 2);
+    space_.rope_sin = poisoned<float>(size_t{kMaxTokens} * kDim / 2);
     space_.logits = poisoned<float>(64 * kVocabulary);
   }
 
@@ -99,8 +99,8 @@ class BlockTest : public CudaTest {
       host.max_kv_tokens = std::max({host.max_kv_tokens, lengths.back(), kv_bound_});
     }
     host.num_tokens = static_cast<int32_t>(ids.size());
-    EXPECT_LE(host.num_tokens, kMostTokens);
-    EXPECT_LE(past.size(), size_t{kMostSequences});
+    EXPECT_LE(host.num_tokens, kMaxTokens);
+    EXPECT_LE(past.size(), size_t{kMaxSequences});
     host.num_sequences = static_cast<int32_t>(past.size());
     host.num_logit_rows = static_cast<int32_t>(rows.size());
     host.page_table_stride = kPages;
@@ -272,29 +272,29 @@ TEST_F(BlockTest, OffloadedWeightsComeBackUnchanged) {
   std::rotate(weights_.begin(), weights_.end() - 1, weights_.end());  // the embedding is read first
   MemoryUse at_first, copied, again;
   table_->memory_use(device_, &at_first);
-  const uint64_t parked = park_all();
+  const uint64_t parked = offload_all();
   EXPECT_EQ(parked % (uint64_t{2} << 20), 0U);
   EXPECT_GE(parked, uint64_t{12} << 20) << "six memory blocks";
   table_->memory_use(device_, &copied);
   EXPECT_EQ(copied.pinned_bytes - at_first.pinned_bytes, parked);
   for (const bool fused : {true, false}) {
-    bring_all();
-    bring_all();  // a second call copies nothing
-    if (num_late_copies()) {
-      EXPECT_EQ(num_late_copies(), 6);
+    restore_all();
+    restore_all();  // a second call copies nothing
+    if (num_copies_in_flight()) {
+      EXPECT_EQ(num_copies_in_flight(), 6);
       embed(bind({30, 20, 10}, {1, 1, 1}));
-      EXPECT_EQ(num_late_copies(), 5) << "the step must not wait for the other weights";
+      EXPECT_EQ(num_copies_in_flight(), 5) << "the step must not wait for the other weights";
     }
     const auto streamed = step({30, 20, 10}, {1, 1, 1}, fused, &replayed);
-    EXPECT_FALSE(replayed && num_late_copies()) << "a recorded step waits for nothing";
+    EXPECT_FALSE(replayed && num_copies_in_flight()) << "a recorded step waits for nothing";
     if (fused) {
       EXPECT_EQ(streamed, expected);
     }
     EXPECT_LT(relative_error(streamed, expected), 3e-3);
-    EXPECT_EQ(num_late_copies().value_or(0), 0);
+    EXPECT_EQ(num_copies_in_flight().value_or(0), 0);
     EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), expected);
     EXPECT_TRUE(replayed);
-    EXPECT_EQ(park_all(), parked);
+    EXPECT_EQ(offload_all(), parked);
     table_->memory_use(device_, &again);
     EXPECT_EQ(again.pinned_bytes, copied.pinned_bytes) << "copied once";
   }
@@ -305,7 +305,7 @@ TEST_F(BlockTest, OffloadedWeightsComeBackUnchanged) {
   weights_.clear();
   table_->memory_use(device_, &again);
   EXPECT_EQ(again.pinned_bytes, at_first.pinned_bytes);
-  EXPECT_EQ(num_late_copies().value_or(0), 0);
+  EXPECT_EQ(num_copies_in_flight().value_or(0), 0);
 }
 
 // Only the model that is coming back waits for its weights; others on the card replay their steps.
@@ -323,13 +323,13 @@ TEST_F(BlockTest, StepsReplayWhileAnotherModelIsCopied) {
   ASSERT_EQ(table_->copy_weight(device_, other), Status::ok);
   ASSERT_GT(table_->park_weight(device_, other), 0U);
   ASSERT_EQ(table_->bring_weight(device_, other), Status::ok);
-  EXPECT_EQ(num_late_copies().value_or(1), 1);
+  EXPECT_EQ(num_copies_in_flight().value_or(1), 1);
   EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), expected);
   EXPECT_TRUE(replayed);
   // A step of another kind is not recorded during that time, because its weights are not known yet.
   for (int i = 0; i < 3; ++i) step({30, 20}, {1, 1}, true, &replayed);
-  EXPECT_FALSE(replayed && num_late_copies());
-  EXPECT_EQ(num_late_copies().value_or(1), 1) << "the step must not wait for the other weight";
+  EXPECT_FALSE(replayed && num_copies_in_flight());
+  EXPECT_EQ(num_copies_in_flight().value_or(1), 1) << "the step must not wait for the other weight";
   table_->release_weight(device_, other);
   EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), expected);
   EXPECT_TRUE(replayed);
@@ -341,8 +341,8 @@ TEST_F(BlockTest, AMatrixIsReadOnlyAfterItsCopy) {
   make_model(true);
   std::vector<float> before(size_t{kHidden} * 2 * kInner), after(before.size());
   ASSERT_EQ(table_->dequantize(device_, gate_up_, before.data()), Status::ok);
-  park_all();
-  bring_all();
+  offload_all();
+  restore_all();
   ASSERT_EQ(table_->dequantize(device_, gate_up_, after.data()), Status::ok);
   EXPECT_EQ(before, after);
 }
@@ -364,7 +364,7 @@ TEST_F(BlockTest, OutOfMemoryStepsAreUnchanged) {
     return all;
   };
   {
-    const TakenRest taken(*table_, device_);
+    const ExhaustedMemory taken(*table_, device_);
     EXPECT_EQ(steps(), steps());
   }
   MemoryUse before, after;
@@ -383,7 +383,7 @@ TEST_F(BlockTest, OutOfMemoryStepsOfTheFastModeSucceed) {
   make_model(true);
   std::vector<float> full;
   {
-    const TakenRest taken(*table_, device_);
+    const ExhaustedMemory taken(*table_, device_);
     full = step({0}, {300}, true);
   }
   EXPECT_LT(relative_error(full, step({0}, {300}, true)), 3e-3);

@@ -16,7 +16,7 @@ size_t best_of(const std::vector<float>& scores) {
   return static_cast<size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
-std::vector<float> softened(const std::vector<float>& logits) {
+std::vector<float> softmax_of(const std::vector<float>& logits) {
   const float largest = *std::max_element(logits.begin(), logits.end());
   std::vector<float> out;
   for (const float v : logits) out.push_back(std::exp(v - largest));
@@ -39,7 +39,7 @@ struct Choice {
 Choice plain_choice(const RouterSpec& spec, const std::vector<float>& logits, const std::vector<float>& bias,
                     const std::vector<float>& expert_scale) {
   std::vector<float> scores = logits;
-  if (spec.score == RouterScore::softmax) scores = softened(logits);
+  if (spec.score == RouterScore::softmax) scores = softmax_of(logits);
   if (spec.score == RouterScore::sigmoid)
     for (float& v : scores) v = 1.0f / (1.0f + std::exp(-v));
   std::vector<float> choice = scores;
@@ -67,7 +67,7 @@ Choice plain_choice(const RouterSpec& spec, const std::vector<float>& logits, co
     out.experts.push_back(static_cast<int32_t>(best));
     out.weights.push_back(scores[best]);
   }
-  if (spec.score == RouterScore::softmax_of_chosen) out.weights = softened(out.weights);
+  if (spec.score == RouterScore::softmax_of_chosen) out.weights = softmax_of(out.weights);
   const float sum = std::accumulate(out.weights.begin(), out.weights.end(), 0.0f);
   for (size_t i = 0; i < out.weights.size(); ++i) {
     out.weights[i] = out.weights[i] / (spec.normalised ? std::max(sum, spec.least_sum) : 1.0f) * spec.scale;
@@ -187,9 +187,9 @@ TEST_F(ChoiceTest, TheChoiceWaitsForARouterBeingCopied) {
   p.num_tokens = 3;
   const std::vector<float> hidden = random_floats(size_t{3} * 2048, random_);
   const Chosen expected = choose(p, hidden, false);
-  EXPECT_GT(park_all(), uint64_t{2} << 20);
-  bring_all();
-  EXPECT_EQ(num_late_copies().value_or(1), 1);
+  EXPECT_GT(offload_all(), uint64_t{2} << 20);
+  restore_all();
+  EXPECT_EQ(num_copies_in_flight().value_or(1), 1);
   EXPECT_TRUE(choose(p, hidden, false) == expected);
 }
 

@@ -32,7 +32,7 @@ inline const Backend* cuda_backend() {
 
 // Returns the number of copies in flight to the emulated card; nullopt on a real card, which does not report
 // it.
-inline std::optional<int64_t> num_late_copies() {
+inline std::optional<int64_t> num_copies_in_flight() {
   void* library = dlopen(QUIRE_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   const auto count = reinterpret_cast<int64_t (*)()>(dlsym(library, "quire_emulated_late_copies"));
   if (count == nullptr) return std::nullopt;
@@ -140,7 +140,7 @@ class CudaTest : public testing::Test {
     return weights[0];
   }
   // Offloads all prepared weights. Returns the bytes freed on the card, and checks them with memory_use.
-  uint64_t park_all() {
+  uint64_t offload_all() {
     MemoryUse before, after;
     table_->memory_use(device_, &before);
     uint64_t parked = 0;
@@ -150,7 +150,7 @@ class CudaTest : public testing::Test {
     EXPECT_EQ(before.held_bytes - after.held_bytes, parked);
     return parked;
   }
-  void bring_all() {
+  void restore_all() {
     for (const Weight* weight : weights_) EXPECT_EQ(table_->bring_weight(device_, weight), Status::ok);
   }
   bool parks() const { return (table_->capabilities & kCapabilityParkedWeights) != 0; }

@@ -135,9 +135,9 @@ TEST_F(ExpertsTest, ProductsWaitForMatricesBeingCopied) {
   const std::vector<int32_t> of_row{3, 0, 21, 3};
   const std::vector<float> input = to_floats(to_halves(random_floats(4 * experts.depth, random_)));
   const std::vector<uint16_t> expected = multiply(experts, of_row, input, 1, {});
-  EXPECT_EQ(park_all(), uint64_t{2} << 20) << "one memory block for all";
-  bring_all();
-  EXPECT_EQ(num_late_copies().value_or(1), 1);
+  EXPECT_EQ(offload_all(), uint64_t{2} << 20) << "one memory block for all";
+  restore_all();
+  EXPECT_EQ(num_copies_in_flight().value_or(1), 1);
   EXPECT_EQ(multiply(experts, of_row, input, 1, {}), expected);
 }
 

@@ -190,8 +190,8 @@ TEST_F(SamplingTest, AStepReadsTheTokensOfThePreviousDraws) {
   EXPECT_EQ(from_device(device.positions, kRows), positions);
 
   EXPECT_EQ(table_->wait_for_draws(context_, outcomes[0].data()), Status::ok) << "already complete";
-  std::vector<SampleOutcome> nobody_asked(kRows);
-  EXPECT_EQ(table_->wait_for_draws(context_, nobody_asked.data()), Status::invalid_argument);
+  std::vector<SampleOutcome> none_requested(kRows);
+  EXPECT_EQ(table_->wait_for_draws(context_, none_requested.data()), Status::invalid_argument);
   EXPECT_EQ(table_->bind_batch(context_, &host, &device), Status::invalid_argument)
       << "the last draws are those of another step";
 }

@@ -11,7 +11,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kHidden = 256, kInner = 512, kVocabulary = 500, kHeads = 8, kKvHeads = 2, kDim = 64;
-constexpr int32_t kMostTokens = 70, kPageTokens = 32, kPages = 4, kShards = 2;
+constexpr int32_t kMaxTokens = 70, kPageTokens = 32, kPages = 4, kShards = 2;
 
 // Stands for a communicator. Shards run one after another, several times: each gather takes the slices that
 // the other shards left at the same place of their last run, so a run is right once all runs before it have
@@ -112,22 +112,22 @@ class ShardBlocksTest : public CudaTest, public testing::WithParamInterface<Shar
       stored_.back()->source.prescale = 0.02f;  // keeps activations within f16
     }
     norm_ = to_device(random_floats(kHidden, random_));
-    hidden_ = random_floats(size_t{kMostTokens} * kHidden, random_);
+    hidden_ = random_floats(size_t{kMaxTokens} * kHidden, random_);
     take_workspace();
   }
 
   void take_workspace() {
     space_.hidden = to_device(hidden_);
-    space_.normed = poisoned<uint16_t>(size_t{kMostTokens} * kHidden);
-    space_.qkv = poisoned<uint16_t>(size_t{kMostTokens} * (kHeads + 2 * kKvHeads) * kDim);
-    space_.attention = poisoned<uint16_t>(size_t{kMostTokens} * kHeads * kDim);
-    space_.gate_up = poisoned<uint16_t>(size_t{kMostTokens} * 2 * kInner);
-    space_.activated = poisoned<uint16_t>(size_t{kMostTokens} * kInner);
-    space_.rope_cos = to_device(std::vector<float>(size_t{kMostTokens} * kDim / 2, 1.0f));
-    space_.rope_sin = to_device(std::vector<float>(size_t{kMostTokens} * kDim / 2, 0.0f));
+    space_.normed = poisoned<uint16_t>(size_t{kMaxTokens} * kHidden);
+    space_.qkv = poisoned<uint16_t>(size_t{kMaxTokens} * (kHeads + 2 * kKvHeads) * kDim);
+    space_.attention = poisoned<uint16_t>(size_t{kMaxTokens} * kHeads * kDim);
+    space_.gate_up = poisoned<uint16_t>(size_t{kMaxTokens} * 2 * kInner);
+    space_.activated = poisoned<uint16_t>(size_t{kMaxTokens} * kInner);
+    space_.rope_cos = to_device(std::vector<float>(size_t{kMaxTokens} * kDim / 2, 1.0f));
+    space_.rope_sin = to_device(std::vector<float>(size_t{kMaxTokens} * kDim / 2, 0.0f));
     space_.logits = poisoned<float>(kVocabulary);
     for (const Scratch kind : {Scratch::projected, Scratch::slice})
-      space_.scratch[static_cast<size_t>(kind)] = poisoned<float>(size_t{kMostTokens} * kInner);
+      space_.scratch[static_cast<size_t>(kind)] = poisoned<float>(size_t{kMaxTokens} * kInner);
   }
 
   // Returns a matrix with some of its columns; all of them if there are none.
@@ -283,7 +283,7 @@ class ShardBlocksTest : public CudaTest, public testing::WithParamInterface<Shar
 TEST_P(ShardBlocksTest, GatheredColumnsEqualComposedBlocksOfTheWhole) {
   const ShardModel all = whole();
   const ShardModel shards[] = {shard(0), shard(1)};
-  for (const int32_t tokens : {1, kMostTokens}) {
+  for (const int32_t tokens : {1, kMaxTokens}) {
     SCOPED_TRACE(tokens);
     const std::vector<float> expected = run(all, tokens, false);
     EXPECT_LT(relative_error(run(all, tokens, true), expected), 3e-3);

@@ -94,7 +94,7 @@ TEST(CodedForm, PrescaleIsAddedToExponents) {
         const auto exponent = static_cast<const uint8_t*>(
             source.coded.scales)[source.coded.group_of_row[k] * source.padded_out + n];
         const float element = kMagnitudes[code & 7] * (code < 8 ? 1.0f : -1.0f);
-        const int unit = kMostFactorExponent - kE2m1UnitExponent;
+        const int unit = kMaxFactorExponent - kE2m1UnitExponent;
         ASSERT_EQ(std::ldexp(element, exponent + exponent_shift(source) - 127 + unit),
                   expected[static_cast<size_t>(k * source.num_out + n)]);
       }

@@ -65,19 +65,19 @@ TEST(Float8ShapeTest, EveryShapeIsValidOnEveryCard) {
         const Float8Shape s = float8_shape(card, tiles, 32, rows);
         EXPECT_TRUE(s.octets == 1 || s.octets == 2 || s.octets == 4 || s.octets == 8 || s.octets == 16);
         EXPECT_GE(s.groups, 1);
-        EXPECT_LE(s.groups, s.octets == kMostFloat8Octets ? kMostFloat8Groups : 2)
+        EXPECT_LE(s.groups, s.octets == kMaxFloat8Octets ? kMaxFloat8Groups : 2)
             << "no kernel has this shape";
         EXPECT_GE(s.token_tiles * s.octets * kFloat8Octet, rows);
         EXPECT_LT((s.token_tiles - 1) * s.octets * kFloat8Octet, rows);
-        EXPECT_EQ(s.pairs, card.warpgroup_products && s.octets == kMostFloat8Octets ? 1 : 0);
+        EXPECT_EQ(s.pairs, card.warpgroup_products && s.octets == kMaxFloat8Octets ? 1 : 0);
         EXPECT_GE(s.tasks * (1 + s.pairs) * s.groups, tiles * s.token_tiles);
         EXPECT_EQ(s.blocks % (1 + s.pairs), 0);
         EXPECT_GT(s.blocks, 0);
         EXPECT_LE(s.blocks, s.tasks * (1 + s.pairs));
-        EXPECT_GE(s.stages, 2);
-        EXPECT_LE(s.stages, kMostFloat8Stages);
-        EXPECT_EQ(s.shared_bytes,
-                  kFloat8StagesAt + static_cast<uint32_t>(s.stages) * float8_stage_bytes(s.octets, s.groups));
+        EXPECT_GE(s.pipeline_slots, 2);
+        EXPECT_LE(s.pipeline_slots, kMaxFloat8Slots);
+        EXPECT_EQ(s.shared_bytes, kFloat8SlotsAt + static_cast<uint32_t>(s.pipeline_slots) *
+                                                       float8_slot_bytes(s.octets, s.groups));
         const int32_t there = (s.blocks + card.num_multiprocessors - 1) / card.num_multiprocessors;
         const auto at_once =
             static_cast<uint32_t>(std::min(there, float8_blocks_at_once(s.octets, s.groups)));
@@ -93,7 +93,7 @@ TEST(Float8ShapeTest, EveryShapeIsValidOnEveryCard) {
 TEST(Float8ShapeTest, FewTilesUseOneWarpgroupPerBlock) {
   EXPECT_EQ(float8_shape(hopper(), 64, 112, 1).groups, 1);
   EXPECT_EQ(float8_shape(hopper(), 64, 32, 256).groups, 1);
-  EXPECT_EQ(float8_shape(hopper(), 448, 32, 2048).groups, kMostFloat8Groups);
+  EXPECT_EQ(float8_shape(hopper(), 448, 32, 2048).groups, kMaxFloat8Groups);
 }
 
 }  // namespace

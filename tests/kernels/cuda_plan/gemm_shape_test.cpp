@@ -101,14 +101,14 @@ std::vector<Case> cases() {
 }
 
 // Returns the number of strips that the groups must cover.
-int32_t strips_to_deal(const Matrix& m) {
+int32_t strips_to_cover(const Matrix& m) {
   return m.paired != 0 ? 2 * m.parts[0].num_strips : m.num_strips;
 }
 
 void expect_groups_cover(const GemmShape& s, const Matrix& m) {
   const int32_t strips = s.is_broad() ? 2 * s.strips : s.strips;
-  EXPECT_GE(s.groups * strips, strips_to_deal(m));
-  EXPECT_LT((s.groups - 1) * strips, strips_to_deal(m)) << "a group has no strips";
+  EXPECT_GE(s.groups * strips, strips_to_cover(m));
+  EXPECT_LT((s.groups - 1) * strips, strips_to_cover(m)) << "a group has no strips";
   EXPECT_GE(s.blocks, 1);
   EXPECT_LE(s.blocks, s.tasks);
 }
@@ -119,7 +119,7 @@ void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, cons
   ASSERT_GT(s.shared_bytes, 0U) << "the launch would refuse it";
   EXPECT_LE(s.shared_bytes, card.shared_per_block);
   EXPECT_GE(s.ring_slots, 1);
-  EXPECT_LE(s.ring_slots, kMostSlots);
+  EXPECT_LE(s.ring_slots, kMaxSlots);
   EXPECT_GE(s.activations_at, kFreeAt);
   const int32_t staged_rows = rows == 1 ? m.num_blocks * kBlockRows : 0;
   EXPECT_GE(s.sums_at, s.activations_at + static_cast<uint32_t>(staged_rows) * 2);
@@ -143,13 +143,13 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   }
   EXPECT_EQ(s.strips % kWarpgroupStrips, 0) << "a warpgroup without some of its warps never multiplies";
   EXPECT_EQ(s.splits, 1 << s.split_bits);
-  EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits || (s.is_broad() && s.splits < kMostSplits));
-  EXPECT_EQ(s.splits * s.eighths, kMostSplits);
-  EXPECT_EQ(s.sums_left, 1 + (s.splits - 1) * s.eighths)
+  EXPECT_TRUE(s.splits == 1 || s.splits == kMaxSplits || (s.is_broad() && s.splits < kMaxSplits));
+  EXPECT_EQ(s.splits * s.eighths, kMaxSplits);
+  EXPECT_EQ(s.num_partial_sums, 1 + (s.splits - 1) * s.eighths)
       << "one sum of the first split, and one per eighth of the others";
-  EXPECT_EQ(s.roomy, card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles &&
-                         s.strips <= kRoomyStrips && s.splits == 1 && !is_expert);
-  if (card.warpgroup_products && !s.is_broad() && s.tiles == kMostWideTiles && !s.roomy) {
+  EXPECT_EQ(s.few_strips, card.warpgroup_products && !s.is_broad() && s.tiles == kMaxWideTiles &&
+                              s.strips <= kMaxFewStrips && s.splits == 1 && !is_expert);
+  if (card.warpgroup_products && !s.is_broad() && s.tiles == kMaxWideTiles && !s.few_strips) {
     EXPECT_LE(s.eighths << (m.chain_bits - kFewChainBits), s.splits == 1 ? kFewChains : 2)
         << "only the sum of one earlier chain can be parked";
   }
@@ -159,22 +159,25 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
       << "the partial sums of one tile do not fit";
   // With fewer ring slots, a producer warp could be two rounds ahead of the consumers and mistake one phase
   // of a barrier for another.
-  EXPECT_GE(s.stages, s.is_broad() || (s.tiles == kMostWideTiles && !s.roomy) ? kFewestStages : kFillWarps);
-  EXPECT_LE(s.stages, kMostStages);
+  EXPECT_GE(s.pipeline_slots, s.is_broad() || (s.tiles == kMaxWideTiles && !s.few_strips)
+                                  ? kMinPipelineSlots
+                                  : kActivationProducers);
+  EXPECT_LE(s.pipeline_slots, kMaxPipelineSlots);
   EXPECT_GE(s.table_at, kFreeAt);
   EXPECT_GE(s.sums_at, s.table_at + static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8);
   // Parked sums: of earlier chains for all tokens; gate and up exchange half of theirs.
-  const bool parks = s.tiles == kMostWideTiles && card.warpgroup_products && !s.roomy;
+  const bool parks = s.tiles == kMaxWideTiles && card.warpgroup_products && !s.few_strips;
   const int32_t parked_tokens = parks || m.chain_bits != kFewChainBits ? 8 : m.paired != 0 ? 4 : 0;
   EXPECT_GE(s.activations_at,
             s.sums_at + static_cast<uint32_t>(s.strips * s.tiles * parked_tokens * kStripColumns) * 4);
   EXPECT_GE(s.slot_bytes, m.max_segment_bytes * static_cast<uint32_t>(kBlockSteps / segment_steps(m.kind)));
-  EXPECT_GE(s.stage_bytes,
+  EXPECT_GE(s.pipeline_slot_bytes,
             kBlockSteps * step_bytes(s.tiles) + static_cast<uint32_t>(s.strips) * s.slot_bytes);
   EXPECT_EQ(s.activations_at % 128, 0U);
-  EXPECT_EQ(s.stage_bytes % 128, 0U);
+  EXPECT_EQ(s.pipeline_slot_bytes % 128, 0U);
   EXPECT_EQ(s.slot_bytes % 128, 0U);
-  EXPECT_EQ(s.shared_bytes, s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes);
+  EXPECT_EQ(s.shared_bytes,
+            s.activations_at + static_cast<uint32_t>(s.pipeline_slots) * s.pipeline_slot_bytes);
   EXPECT_LE(s.shared_bytes, card.shared_per_block);
 }
 
@@ -241,8 +244,8 @@ TEST(GemmShapeTest, ManyTokensUseBroadTiles) {
   }
   EXPECT_TRUE(gemm_shape(card, gate_up, 128).is_broad());
   EXPECT_TRUE(gemm_shape(card, qkv, 256).is_broad());
-  EXPECT_TRUE(gemm_shape(card, gemm_o, 256).roomy) << "128 independent blocks";
-  EXPECT_TRUE(gemm_shape(card, qkv, 320).roomy) << "two rounds, as many as with broad tiles";
+  EXPECT_TRUE(gemm_shape(card, gemm_o, 256).few_strips) << "128 independent blocks";
+  EXPECT_TRUE(gemm_shape(card, qkv, 320).few_strips) << "two rounds, as many as with broad tiles";
   EXPECT_TRUE(gemm_shape(card, qkv, 512).is_broad())
       << "two rounds of broad tiles are faster than three of few-strip tiles";
   EXPECT_TRUE(gemm_shape(card, gemm_o, 768).is_broad());
@@ -266,7 +269,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsUseTilesOf64) {
     }
     const GemmShape deep = gemm_shape(card.limits, matrix_of(kForms[1], 12288, {4096}, false), 40);
     EXPECT_EQ(deep.tiles, 8);
-    EXPECT_EQ(deep.splits, kMostSplits);
+    EXPECT_EQ(deep.splits, kMaxSplits);
   }
 }
 
@@ -274,7 +277,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndFewStripTiles) {
   const CardLimits card = kCards[3].limits;
   for (const Form& form : kForms) {
     SCOPED_TRACE(std::to_string(static_cast<int>(form.kind)) + ", " + std::to_string(form.bits) + " bits");
-    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {4864}, false), 130).roomy);
+    EXPECT_TRUE(gemm_shape(card, matrix_of(form, 1024, {4864}, false), 130).few_strips);
     EXPECT_TRUE(gemm_shape(card, matrix_of(form, 3072, {12288}, false), 70).is_broad());
     EXPECT_TRUE(gemm_shape(card, matrix_of(form, 2304, {6656, 6656}, true), 256).is_broad());
   }
@@ -284,7 +287,7 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsUseBroadAndFewStripTiles) {
   };
   EXPECT_EQ(broad_splits(16384, 3584, 100), 4);
   EXPECT_EQ(broad_splits(16384, 3584, 130), 2);
-  EXPECT_EQ(broad_splits(28672, 2048, 70), kMostSplits);
+  EXPECT_EQ(broad_splits(28672, 2048, 70), kMaxSplits);
   EXPECT_EQ(broad_splits(6656, 3200, 70), 4) << "down of a block";
   EXPECT_TRUE(gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, 3200, {6656, 6656}, true), 70).is_broad());
 }
@@ -361,7 +364,7 @@ TEST(GemmShapeTest, AMatrixTooLargeForTheCardIsRefused) {
 
 TEST(GemmShapeTest, OnlyFewStripsAreSplitIntoMoreChains) {
   const CardLimits card = kCards[3].limits;
-  EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {4096}, false), 32).splits, kMostSplits);
+  EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {4096}, false), 32).splits, kMaxSplits);
   EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {128256}, false), 32).splits, 1);
 }
 

@@ -33,8 +33,8 @@ struct Context {
       EXPECT_EQ(*recording, tokens);
       return Way::replayed;
     }
-    if (!steps.is_due(key)) return Way::run;
-    for (const int32_t gone : steps.make_room(kKernels)) live.erase(gone);
+    if (!steps.should_record(key)) return Way::run;
+    for (const int32_t gone : steps.evict_for(kKernels)) live.erase(gone);
     EXPECT_EQ(steps.keep(key, tokens, kKernels), tokens);
     EXPECT_TRUE(live.insert(tokens).second);
     return Way::recorded;

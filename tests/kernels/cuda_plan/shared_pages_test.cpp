@@ -69,16 +69,16 @@ Found find(const Step& step) {
   Found found;
   found.members.assign(step.lengths.size(), -1);
   found.counts.assign(step.lengths.size(), -1);
-  found.pages.assign(kMostSharedPages, {-1, -1, -1});
+  found.pages.assign(kMaxSharedPages, {-1, -1, -1});
   const int32_t count = find_shared_pages(batch, batch.num_sequences,
                                           {found.members.data(), found.counts.data(), found.pages.data()});
-  EXPECT_LE(count, kMostSharedPages);
+  EXPECT_LE(count, kMaxSharedPages);
   found.pages.resize(static_cast<size_t>(count));
   return found;
 }
 
 // Counts the sequences that begin with the same pages up to and including this one.
-int32_t sharers(const Step& step, int32_t s, int32_t depth) {
+int32_t count_sharing(const Step& step, int32_t s, int32_t depth) {
   int32_t count = 0;
   for (int32_t other = 0; other < step.sequences(); ++other) {
     if (step.whole_pages(other) <= depth) continue;
@@ -127,8 +127,8 @@ TEST(SharedPages, EachSharedPageIsReadOnce) {
     // No page shared by two sequences is left to be read by each.
     for (int32_t s = 0; s < step.sequences(); ++s) {
       const int32_t count = found.counts[static_cast<size_t>(s)];
-      EXPECT_TRUE(count == 0 || sharers(step, s, count - 1) > 1);
-      EXPECT_TRUE(count == step.whole_pages(s) || sharers(step, s, count) == 1);
+      EXPECT_TRUE(count == 0 || count_sharing(step, s, count - 1) > 1);
+      EXPECT_TRUE(count == step.whole_pages(s) || count_sharing(step, s, count) == 1);
     }
   }
   EXPECT_GT(num_shared, 200);
@@ -202,7 +202,7 @@ TEST(SharedPages, PagesBeyondTheLimitAreReadBySequence) {
   const Found found = find(step);
   ASSERT_FALSE(found.pages.empty());
   expect_each_read_once(step, found);
-  for (const int32_t count : found.counts) EXPECT_EQ(count, kMostSharedPages / 2);
+  for (const int32_t count : found.counts) EXPECT_EQ(count, kMaxSharedPages / 2);
 }
 
 }  // namespace

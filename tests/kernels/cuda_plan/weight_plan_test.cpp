@@ -159,8 +159,8 @@ TEST(WeightPlanTest, TheLargestExl2GroupScaleHasSevenBitsInItsUnit) {
       int exponent = 0;
       EXPECT_EQ(std::frexp(plan.unit, &exponent), 0.5f) << "a power of two";
       const float in_unit = half_to_float(plan.group_scale[1]) * kExl2CodeUnit / plan.unit;
-      EXPECT_GE(in_unit, kMostExl2Scale / 2) << largest;
-      EXPECT_LT(in_unit, kMostExl2Scale) << largest;
+      EXPECT_GE(in_unit, kMaxExl2Scale / 2) << largest;
+      EXPECT_LT(in_unit, kMaxExl2Scale) << largest;
     }
   }
   Exl2Matrix none;
@@ -266,43 +266,43 @@ TEST(WeightPlanTest, Fp8WithInvalidScalesIsRefused) {
   EXPECT_FALSE(plan_part(source, plan));
 }
 
-bool takes_float8(const std::vector<WeightSource>& parts) {
-  return takes_float8(MatrixSource{parts.data(), static_cast<int32_t>(parts.size())});
+bool uses_float8(const std::vector<WeightSource>& parts) {
+  return uses_float8(MatrixSource{parts.data(), static_cast<int32_t>(parts.size())});
 }
 
 // The rows that share a scale decide, and whether FP8 activations were requested; for all parts of a matrix,
 // or none.
 TEST(WeightPlanTest, FloatActivationsNeedOneScalePerBlock) {
   WeightSource sound = fp8_source(512, 64, 128);
-  EXPECT_FALSE(takes_float8({sound})) << "FP8 activations were not requested";
+  EXPECT_FALSE(uses_float8({sound})) << "FP8 activations were not requested";
   sound.activations = ActivationDtype::i8;
-  EXPECT_FALSE(takes_float8({sound}));
+  EXPECT_FALSE(uses_float8({sound}));
   sound.activations = ActivationDtype::f8;
-  EXPECT_TRUE(takes_float8({sound, sound}));
+  EXPECT_TRUE(uses_float8({sound, sound}));
   for (const int32_t scale_in : {32, 64, 96, 192}) {
     WeightSource fine = sound;
     fine.dense.scale_in = scale_in;
-    EXPECT_FALSE(takes_float8({fine})) << scale_in;
-    EXPECT_FALSE(takes_float8({sound, fine})) << scale_in;
+    EXPECT_FALSE(uses_float8({fine})) << scale_in;
+    EXPECT_FALSE(uses_float8({sound, fine})) << scale_in;
   }
   for (const int32_t scale_in : {256, 512}) {
     WeightSource coarse = sound;
     coarse.dense.scale_in = scale_in;
-    EXPECT_TRUE(takes_float8({coarse})) << scale_in;
+    EXPECT_TRUE(uses_float8({coarse})) << scale_in;
   }
   WeightSource short_rows = sound;
   short_rows.num_in = short_rows.dense.scale_in = 96;
-  EXPECT_TRUE(takes_float8({short_rows})) << "one scale for all rows";
+  EXPECT_TRUE(uses_float8({short_rows})) << "one scale for all rows";
   WeightSource expert = sound;
   expert.is_expert = true;
-  EXPECT_FALSE(takes_float8({expert}));
+  EXPECT_FALSE(uses_float8({expert}));
   WeightSource half = sound;
   half.dense.dtype = DType::f16;
-  EXPECT_FALSE(takes_float8({half}));
+  EXPECT_FALSE(uses_float8({half}));
   const std::vector<int32_t> one_group(512, 0);
   WeightSource gptq = gptq_source(one_group, 1);
   gptq.activations = ActivationDtype::f8;
-  EXPECT_FALSE(takes_float8({gptq}));
+  EXPECT_FALSE(uses_float8({gptq}));
 }
 
 TEST(WeightPlanTest, AFloat8StripHasCodesAndAScalePerBlock) {

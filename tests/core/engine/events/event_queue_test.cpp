@@ -66,11 +66,11 @@ TEST(EventStreamTest, ASlowReaderGetsTextJoinedAndLosesNothing) {
 TEST(EventStreamTest, PauseHoldsBackUntilTheReaderHasCaughtUp) {
   const auto stream = make_stream(SlowReaderPolicy::pause);
   stream->push(text_event("a"));
-  EXPECT_FALSE(stream->holds_back());
+  EXPECT_FALSE(stream->is_throttled());
   stream->push(text_event("b"));
-  EXPECT_TRUE(stream->holds_back());
+  EXPECT_TRUE(stream->is_throttled());
   stream->try_poll();
-  EXPECT_FALSE(stream->holds_back());
+  EXPECT_FALSE(stream->is_throttled());
 }
 
 TEST(EventStreamTest, EndRefusesAnEventThatDoesNotFit) {

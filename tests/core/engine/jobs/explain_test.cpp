@@ -54,7 +54,7 @@ TEST(ExplainTest, ARunningJobShowsHowItsTimeWasSpent) {
       "generating in steps of 31 jobs; queued 1.500 s, prompt 0.250 s for 100 tokens, 40 of them cached, "
       "11 new in 2.000 s, 5.0 a second");
   job.result.preemptions = 2;
-  job.result.time_resting = std::chrono::milliseconds(750);
+  job.result.time_paused = std::chrono::milliseconds(750);
   EXPECT_NE(explain(job).find(", preempted 2 times, paused for 0.750 s"), std::string::npos);
 }
 

@@ -60,11 +60,11 @@ TEST_F(LiveJobsTest, ADeadlineEndsAJob) {
   request.queue_deadline = std::chrono::milliseconds(5);
   const auto job = parts.submit(request);
   EXPECT_EQ(parts.jobs.next_event(), parts.clock.now() + request.queue_deadline);
-  parts.jobs.look_at_clock();
+  parts.jobs.read_clock();
   parts.jobs.sweep();
   EXPECT_NE(parts.record(*job), nullptr);
   parts.clock.advance(request.queue_deadline);
-  parts.jobs.look_at_clock();
+  parts.jobs.read_clock();
   parts.jobs.sweep();
   EXPECT_EQ(parts.record(*job), nullptr);
   EXPECT_EQ(job->result().error, ErrorCode::deadline);

@@ -13,7 +13,7 @@ class LookAheadTest : public ::testing::Test {
  protected:
   // Takes a step to its end, and issues the pass after it.
   void step_and_follow() {
-    parts.jobs.look_at_clock();
+    parts.jobs.read_clock();
     if (!parts.ahead.resume(parts.plan)) {
       ASSERT_TRUE(parts.planning.plan(parts.plan));
     }
@@ -48,7 +48,7 @@ TEST_F(LookAheadTest, TheIssuedPassIsTheNextStep) {
   step_and_follow();
   EXPECT_FALSE(parts.ahead.has_issued()) << "the job has all its tokens";
   EXPECT_EQ(parts.executor.num_followed(), 5);
-  EXPECT_EQ(parts.executor.num_in_vain(), 0);
+  EXPECT_EQ(parts.executor.num_discarded(), 0);
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(kPrompt, 6, kVocab));
 }
 

@@ -49,9 +49,9 @@ class LoopParts {
     return job;
   }
   void take_in() {
-    Inbox inbox;
-    thread().queue().take(inbox);
-    jobs.take_in(inbox);
+    QueuedWork queued_work;
+    thread().queue().take(queued_work);
+    jobs.take_in(queued_work);
   }
   JobRecord* record(const Job& job) { return jobs.find(job.id()); }
 
@@ -64,7 +64,7 @@ class LoopParts {
   }
   // Plans, computes and verifies a step without a commit. Returns false if nothing can run.
   bool verify_step() {
-    jobs.look_at_clock();
+    jobs.read_clock();
     if (!planning.plan(plan)) return false;
     Reservation reservation = pages.kv().reserve(plan);
     const Drawn drawn = compute(reservation);
@@ -73,7 +73,7 @@ class LoopParts {
   }
   // Plans a step and takes it to its end. Returns false if nothing can run.
   bool step() {
-    jobs.look_at_clock();
+    jobs.read_clock();
     if (!planning.plan(plan)) return false;
     Reservation reservation = pages.kv().reserve(plan);
     const Drawn drawn = compute(reservation);

@@ -65,7 +65,7 @@ TEST(StepPlanning, APausedJobTakesNoPart) {
 TEST(StepPlanning, TheStepAfterIsPlannedFromTheStateThatItLeaves) {
   LoopParts parts({.draws_on_device = true});
   const auto job = parts.submit(greedy(kPrompt, 4));
-  parts.jobs.look_at_clock();
+  parts.jobs.read_clock();
   ASSERT_TRUE(parts.planning.plan(parts.plan));
   Reservation reservation = parts.pages.kv().reserve(parts.plan);
   parts.compute(reservation);

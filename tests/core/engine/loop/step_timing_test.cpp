@@ -29,14 +29,14 @@ TEST_F(StepTimingTest, AStepIsGivenUpWhenMostOfItsTokensAreCancelled) {
   const Reservation reservation = parts.pages.kv().reserve(parts.plan);
   parts.timing.begin(parts.clock.now(), {});
   small->cancel();
-  parts.timing.take_break();
-  EXPECT_FALSE(parts.timing.gave_up());
+  parts.timing.pause_or_cancel();
+  EXPECT_FALSE(parts.timing.was_aborted());
   large->cancel();
-  expect_error(ErrorCode::cancelled, {"given up"}, [&] { parts.timing.take_break(); });
-  EXPECT_TRUE(parts.timing.gave_up());
+  expect_error(ErrorCode::cancelled, {"given up"}, [&] { parts.timing.pause_or_cancel(); });
+  EXPECT_TRUE(parts.timing.was_aborted());
   parts.timing.end();
   parts.timing.begin(parts.clock.now(), {});
-  EXPECT_FALSE(parts.timing.gave_up()) << "the next step is another one";
+  EXPECT_FALSE(parts.timing.was_aborted()) << "the next step is another one";
 }
 
 TEST_F(StepTimingTest, AStepIsGivenUpWhenTheEngineCloses) {
@@ -44,7 +44,7 @@ TEST_F(StepTimingTest, AStepIsGivenUpWhenTheEngineCloses) {
   ASSERT_TRUE(parts.planning.plan(parts.plan));
   parts.timing.begin(parts.clock.now(), {});
   parts.thread().queue().shut(ErrorCode::closed, "closed");
-  expect_error(ErrorCode::cancelled, {}, [&] { parts.timing.take_break(); });
+  expect_error(ErrorCode::cancelled, {}, [&] { parts.timing.pause_or_cancel(); });
 }
 
 TEST_F(StepTimingTest, ADeviceThatComputesWithinTheCallIsAlwaysDue) {

@@ -131,7 +131,7 @@ TEST_P(ReasoningBudgetTest, TheEndIsForcedAfterTheBudgetAndNotInsideACharacter) 
         for (const TokenId token : end_) {
           ASSERT_EQ(forced_by(*matcher), token) << text;
           ASSERT_FALSE(matcher->may_end());
-          ASSERT_EQ(matcher->limit_met(), "") << "a token is there";
+          ASSERT_EQ(matcher->exceeded_limit(), "") << "a token is there";
           ASSERT_FALSE(matcher->accept(token == 'x' ? 'y' : 'x'));
           ASSERT_TRUE(matcher->accept(token));
           said.push_back(token);
@@ -190,7 +190,7 @@ class Refusing final : public TokenConstraint {
       return true;
     }
     void rollback(int32_t num_tokens) override { num_tokens_ -= num_tokens; }
-    std::string limit_met() const override { return "max_width"; }
+    std::string exceeded_limit() const override { return "max_width"; }
     bool may_end() const override { return num_tokens_ % 2 == 0; }
     std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<Place>(*this); }
 
@@ -214,7 +214,7 @@ TEST_P(ReasoningBudgetTest, AnotherConstraintMayRefuseTheEnd) {
         ASSERT_FALSE(matcher->may_end());
       } else {
         ASSERT_EQ(matcher->may_end(), plain->may_end());
-        ASSERT_EQ(matcher->limit_met(), plain->limit_met());
+        ASSERT_EQ(matcher->exceeded_limit(), plain->exceeded_limit());
       }
       ASSERT_EQ(matcher->accept(token), plain->accept(token));
     }

@@ -34,7 +34,7 @@ std::shared_ptr<Engine> make_engine(const LoadedWorld& world) {
   options.page_tokens = 16;
   options.max_batch_size = 8;
   options.max_chunk_tokens = 64;
-  return create_cache_by_room(world.runtime, world.model.model, options, world.model.resident).cache;
+  return create_cache_that_fits(world.runtime, world.model.model, options, world.model.resident).cache;
 }
 
 Answer EngineRequestTest::run(const RequestSpec& spec) const {

@@ -74,7 +74,7 @@ class WeightResidencyTest : public ::testing::Test {
   }
 
   SimulatedClock clock;
-  HeldThreads threads;
+  DeferredThreads threads;
   std::string log;
   std::shared_ptr<Runtime> runtime;
 };
@@ -304,7 +304,7 @@ TEST_F(WeightResidencyTest, AModelThatCannotFitBesideItsRemainingMemoryIsRefused
   a.run();
   threads.run_one();
   a.run();
-  ASSERT_TRUE(a.residency->leave_now());
+  ASSERT_TRUE(a.residency->evict_if_idle());
   runtime->set_memory_budget("card", 50);
   const auto job = a.submit();
   a.run();
@@ -351,7 +351,7 @@ TEST_F(WeightResidencyTest, TheTimeOfTheCopiesDoesNotCountAsStepTime) {
     ASSERT_EQ(job->result().new_tokens, 4);
   }
   ASSERT_EQ(model.residency->figures().wakes, 1U);
-  EXPECT_GE(model.engine->cache->thread().loop().pace().step_tokens(1, 1), 40) << "which take 2 ms";
+  EXPECT_GE(model.engine->cache->thread().loop().step_timing().step_tokens(1, 1), 40) << "which take 2 ms";
 }
 
 // Other caches can use the device during that time.

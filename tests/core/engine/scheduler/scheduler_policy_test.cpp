@@ -188,8 +188,8 @@ TEST_F(SchedulerPolicyTest, APausedJobReleasesTheQuotaOfItsNamespace) {
     plan();
     EXPECT_FALSE(output_.preempt.has_value())
         << "a running job keeps its quota; quotas of other namespaces do not count";
-    ASSERT_EQ(output_.held_back.size(), 1U);
-    EXPECT_EQ(output_.held_back[0].cause,
+    ASSERT_EQ(output_.deferred.size(), 1U);
+    EXPECT_EQ(output_.deferred[0].cause,
               of_jobs ? BlockedJob::Cause::quota_jobs : BlockedJob::Cause::quota_pages);
     running_[1].runnable = false;
     plan();
@@ -251,9 +251,9 @@ TEST_F(SchedulerPolicyTest, PagesThatAreSharedCountForTheQuotaOfEachHolder) {
   demands_[0].found_pages = 2;
   plan();
   EXPECT_EQ(granted(0, true), 0);
-  ASSERT_EQ(output_.held_back.size(), 1U);
-  EXPECT_EQ(output_.held_back[0].cause, BlockedJob::Cause::quota_pages);
-  EXPECT_EQ(output_.held_back[0].needed_pages, 3);
+  ASSERT_EQ(output_.deferred.size(), 1U);
+  EXPECT_EQ(output_.deferred[0].cause, BlockedJob::Cause::quota_pages);
+  EXPECT_EQ(output_.deferred[0].needed_pages, 3);
   spaces_[0].max_pages = 6;
   plan();
   EXPECT_EQ(granted(0, true), 4);

@@ -35,7 +35,7 @@ TokenIds prompt_of(int32_t first, int32_t num_tokens) {
 }
 
 // Turns of the arbiter alone, without engines.
-class Seats : public ::testing::Test {
+class DeviceTurnTest : public ::testing::Test {
  protected:
   std::unique_ptr<DeviceTurn> make(const std::vector<std::string>& devices = {"cuda:0"}) {
     return std::make_unique<DeviceTurn>(arbiter_, devices, 1.0, std::make_shared<EngineSignal>());
@@ -47,7 +47,7 @@ class Seats : public ::testing::Test {
   const std::unique_ptr<DeviceTurn> second_ = make();
 };
 
-TEST_F(Seats, TheNextCacheMayIssueWhileTheEndOfATurnIsComputed) {
+TEST_F(DeviceTurnTest, TheNextCacheMayIssueWhileTheEndOfATurnIsComputed) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   first_->pass_on();
@@ -62,13 +62,13 @@ TEST_F(Seats, TheNextCacheMayIssueWhileTheEndOfATurnIsComputed) {
   EXPECT_TRUE(third->ask({}));
 }
 
-TEST_F(Seats, ACacheThatJoinsWhileTheEndOfATurnIsComputedNeedNotWait) {
+TEST_F(DeviceTurnTest, ACacheThatJoinsWhileTheEndOfATurnIsComputedNeedNotWait) {
   ASSERT_TRUE(first_->ask({}));
   first_->pass_on();
   EXPECT_TRUE(second_->ask({}));
 }
 
-TEST_F(Seats, TheEndsOfTwoTurnsAreNotComputedAtOnce) {
+TEST_F(DeviceTurnTest, TheEndsOfTwoTurnsAreNotComputedAtOnce) {
   const auto third = make();
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
@@ -85,7 +85,7 @@ TEST_F(Seats, TheEndsOfTwoTurnsAreNotComputedAtOnce) {
   EXPECT_TRUE(third->holds());
 }
 
-TEST_F(Seats, ATurnDoesNotAffectOtherDevices) {
+TEST_F(DeviceTurnTest, ATurnDoesNotAffectOtherDevices) {
   const auto elsewhere = make({"cuda:1"});
   ASSERT_TRUE(first_->ask({}));
   ASSERT_TRUE(elsewhere->ask({}));
@@ -94,7 +94,7 @@ TEST_F(Seats, ATurnDoesNotAffectOtherDevices) {
   EXPECT_FALSE(elsewhere->holds());
 }
 
-TEST_F(Seats, TheEndOfATurnIsChargedToItAlone) {
+TEST_F(DeviceTurnTest, TheEndOfATurnIsChargedToItAlone) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   clock_.advance(milliseconds(1));
@@ -109,7 +109,7 @@ TEST_F(Seats, TheEndOfATurnIsChargedToItAlone) {
   EXPECT_EQ(second_->last_turn(), milliseconds(4));
 }
 
-TEST_F(Seats, AnIdleCacheIsNotChargedForTheEndOfThePreviousTurn) {
+TEST_F(DeviceTurnTest, AnIdleCacheIsNotChargedForTheEndOfThePreviousTurn) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   clock_.advance(milliseconds(1));
@@ -123,7 +123,7 @@ TEST_F(Seats, AnIdleCacheIsNotChargedForTheEndOfThePreviousTurn) {
   EXPECT_EQ(first_->last_turn(), milliseconds(7));
 }
 
-TEST_F(Seats, ACacheThatWithdrawsWhileItsEndIsComputedDelaysNoOther) {
+TEST_F(DeviceTurnTest, ACacheThatWithdrawsWhileItsEndIsComputedDelaysNoOther) {
   ASSERT_TRUE(first_->ask({}));
   ASSERT_FALSE(second_->ask({}));
   first_->pass_on();
@@ -134,7 +134,7 @@ TEST_F(Seats, ACacheThatWithdrawsWhileItsEndIsComputedDelaysNoOther) {
 }
 
 // Engines without threads, whose devices advance the simulated clock.
-class SteppedCaches : public ::testing::Test {
+class SteppedTurnTest : public ::testing::Test {
  protected:
   struct Member {
     std::unique_ptr<FakeEngine> engine;
@@ -142,7 +142,7 @@ class SteppedCaches : public ::testing::Test {
     Duration step{0};
     int64_t num_steps = 0;
 
-    DeviceTurn& device_turn() const { return engine->cache->thread().loop().pace().device_turn(); }
+    DeviceTurn& device_turn() const { return engine->cache->thread().loop().step_timing().device_turn(); }
   };
 
   FakeEngineOptions stepped(const std::string& device) {
@@ -187,7 +187,7 @@ class SteppedCaches : public ::testing::Test {
   std::vector<std::unique_ptr<Member>> members_;
 };
 
-TEST_F(SteppedCaches, ShareTheTimeOfADeviceByWeight) {
+TEST_F(SteppedTurnTest, ShareTheTimeOfADeviceByWeight) {
   FakeEngineOptions options = stepped("cpu");
   Member& small = add(options, microseconds(700));
   options.cache.device_weight = 3.0;
@@ -202,7 +202,7 @@ TEST_F(SteppedCaches, ShareTheTimeOfADeviceByWeight) {
               1.0, 0.05);
 }
 
-TEST_F(SteppedCaches, OnDifferentDevicesDoNotWait) {
+TEST_F(SteppedTurnTest, OnDifferentDevicesDoNotWait) {
   Member& cpu = add(stepped("cpu"), milliseconds(1));
   Member& card = add(stepped("cuda:0"), milliseconds(50));
   for (int i = 0; i < 1000; ++i) {
@@ -212,7 +212,7 @@ TEST_F(SteppedCaches, OnDifferentDevicesDoNotWait) {
   EXPECT_EQ(cpu.num_steps, card.num_steps);
 }
 
-TEST_F(SteppedCaches, ACacheThatWasIdleHasNoCredit) {
+TEST_F(SteppedTurnTest, ACacheThatWasIdleHasNoCredit) {
   Member& first = add(stepped("cpu"), milliseconds(1));
   for (int i = 0; i < 5000; ++i) run_round();
   Member& late = add(stepped("cpu"), milliseconds(1));
@@ -221,7 +221,7 @@ TEST_F(SteppedCaches, ACacheThatWasIdleHasNoCredit) {
   EXPECT_NEAR((first.device_turn().seconds() - before) / late.device_turn().seconds(), 1.0, 0.05);
 }
 
-TEST_F(SteppedCaches, AnIdleCacheDelaysNoOther) {
+TEST_F(SteppedTurnTest, AnIdleCacheDelaysNoOther) {
   Member& idle = add(stepped("cpu"), milliseconds(1));
   const auto job = idle.engine->cache->submit(greedy(prompt_of(3, 4), 2));
   while (idle.engine->cache->thread().run_once() == StepOutcome::advanced) {
@@ -235,7 +235,7 @@ TEST_F(SteppedCaches, AnIdleCacheDelaysNoOther) {
 }
 
 // A cache that has the next turn but does not request it, because its host is delayed.
-TEST_F(SteppedCaches, ACacheThatMissesItsTurnLosesIt) {
+TEST_F(SteppedTurnTest, ACacheThatMissesItsTurnLosesIt) {
   Member& absent = add(stepped("cpu"), milliseconds(1));
   Member& waits = add(stepped("cpu"), milliseconds(40));
   for (int i = 0; i < 50; ++i) run_round();
@@ -252,7 +252,7 @@ TEST_F(SteppedCaches, ACacheThatMissesItsTurnLosesIt) {
 
 // Steps that are short compared with a slice: the device continues without the host. Shares are met over any
 // 1,000 steps.
-TEST_F(SteppedCaches, ACacheThatKeepsItsTurnIssuesItsNextPassAtOnce) {
+TEST_F(SteppedTurnTest, ACacheThatKeepsItsTurnIssuesItsNextPassAtOnce) {
   FakeEngineOptions options = stepped("cuda:0");
   make_drawing(options.limits);
   Member& one = add(options, microseconds(150));
@@ -275,7 +275,7 @@ TEST_F(SteppedCaches, ACacheThatKeepsItsTurnIssuesItsNextPassAtOnce) {
 }
 
 // After each of its steps the cache with the small share is far ahead of its share.
-TEST_F(SteppedCaches, NoPassIsIssuedIntoTheTurnOfAnother) {
+TEST_F(SteppedTurnTest, NoPassIsIssuedIntoTheTurnOfAnother) {
   FakeEngineOptions options = stepped("cuda:0");
   make_drawing(options.limits);
   Member& little = add(options, milliseconds(10));
@@ -295,7 +295,7 @@ TEST_F(SteppedCaches, NoPassIsIssuedIntoTheTurnOfAnother) {
 }
 
 // Between the turns of two caches the device does not wait for the host.
-TEST_F(SteppedCaches, TheNextCacheIssuesItsFirstPassBeforeThePreviousOneHasFinished) {
+TEST_F(SteppedTurnTest, TheNextCacheIssuesItsFirstPassBeforeThePreviousOneHasFinished) {
   FakeEngineOptions options = stepped("cuda:0");
   make_drawing(options.limits);
   Member& one = add(options, microseconds(700));
@@ -325,7 +325,7 @@ TEST_F(SteppedCaches, TheNextCacheIssuesItsFirstPassBeforeThePreviousOneHasFinis
 }
 
 // A cache that joins while a pass is issued waits until the pass is computed.
-TEST_F(SteppedCaches, ACacheThatJoinsWaitsForTheIssuedPass) {
+TEST_F(SteppedTurnTest, ACacheThatJoinsWaitsForTheIssuedPass) {
   FakeEngineOptions options = stepped("cuda:0");
   make_drawing(options.limits);
   Member& first = add(options, milliseconds(10));
@@ -337,10 +337,10 @@ TEST_F(SteppedCaches, ACacheThatJoinsWaitsForTheIssuedPass) {
   keep_busy(first);
   EXPECT_EQ(first.engine->cache->thread().run_once(), StepOutcome::advanced);
   EXPECT_EQ(late.engine->cache->thread().run_once(), StepOutcome::advanced);
-  EXPECT_EQ(first.engine->executor->num_in_vain(), 0);
+  EXPECT_EQ(first.engine->executor->num_discarded(), 0);
 }
 
-TEST_F(SteppedCaches, AnUrgentJobOfOneCacheRunsBeforeAnother) {
+TEST_F(SteppedTurnTest, AnUrgentJobOfOneCacheRunsBeforeAnother) {
   Member& calm = add(stepped("cpu"), milliseconds(10));
   Member& urgent = add(stepped("cpu"), milliseconds(10));
   for (int i = 0; i < 100; ++i) run_round();
@@ -352,7 +352,7 @@ TEST_F(SteppedCaches, AnUrgentJobOfOneCacheRunsBeforeAnother) {
   EXPECT_LE(calm.num_steps - calm_before, 3) << "of the five steps that it took";
 }
 
-TEST_F(SteppedCaches, AClosedCacheLeavesTheQueue) {
+TEST_F(SteppedTurnTest, AClosedCacheLeavesTheQueue) {
   Member& closed = add(stepped("cpu"), milliseconds(1));
   Member& stays = add(stepped("cpu"), milliseconds(1));
   for (int i = 0; i < 101; ++i) run_round();
@@ -365,7 +365,7 @@ TEST_F(SteppedCaches, AClosedCacheLeavesTheQueue) {
 }
 
 // With threads. The device detects if two caches compute on it at the same time.
-class ThreadedCaches : public ::testing::Test {
+class ThreadedTurnTest : public ::testing::Test {
  protected:
   struct Exclusive {
     std::atomic<int> inside{0};
@@ -387,7 +387,7 @@ class ThreadedCaches : public ::testing::Test {
   std::shared_ptr<Runtime> runtime_ = FakeEngine::make_runtime({});
 };
 
-TEST_F(ThreadedCaches, ComputeOneAtATimeAndAllGetTheirTexts) {
+TEST_F(ThreadedTurnTest, ComputeOneAtATimeAndAllGetTheirTexts) {
   Exclusive device;
   std::vector<std::unique_ptr<FakeEngine>> engines;
   for (int i = 0; i < 4; ++i) {
@@ -410,7 +410,7 @@ TEST_F(ThreadedCaches, ComputeOneAtATimeAndAllGetTheirTexts) {
   EXPECT_EQ(device.clashes, 0);
 }
 
-TEST_F(ThreadedCaches, MayCloseWhileTheyWaitAndWhileTheyCompute) {
+TEST_F(ThreadedTurnTest, MayCloseWhileTheyWaitAndWhileTheyCompute) {
   Exclusive device;
   FakeEngineOptions options = on_device(runtime_, "cpu");
   options.limits.num_breaks = 4;
@@ -427,7 +427,7 @@ TEST_F(ThreadedCaches, MayCloseWhileTheyWaitAndWhileTheyCompute) {
 }
 
 // On a device that computes within the call, and on an asynchronous one.
-class BrokenSteps : public ThreadedCaches, public ::testing::WithParamInterface<bool> {
+class StepBreakTest : public ThreadedTurnTest, public ::testing::WithParamInterface<bool> {
  protected:
   FakeEngineOptions options() const {
     FakeEngineOptions options = on_device(runtime_, "device");
@@ -436,11 +436,11 @@ class BrokenSteps : public ThreadedCaches, public ::testing::WithParamInterface<
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, BrokenSteps, ::testing::Bool(), [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(Devices, StepBreakTest, ::testing::Bool(), [](const auto& test) {
   return std::string(test.param ? "that_compute_on_their_own" : "that_compute_within_the_call");
 });
 
-TEST_P(BrokenSteps, AShortStepRunsBetweenTheBlocksOfALongOne) {
+TEST_P(StepBreakTest, AShortStepRunsBetweenTheBlocksOfALongOne) {
   Exclusive device;
   FakeEngineOptions options = this->options();
   options.limits.num_breaks = 100;
@@ -461,7 +461,7 @@ TEST_P(BrokenSteps, AShortStepRunsBetweenTheBlocksOfALongOne) {
 }
 
 // A break requires waiting for the device.
-TEST_F(ThreadedCaches, AnAsynchronousDevicePausesOnlyBesideOthers) {
+TEST_F(ThreadedTurnTest, AnAsynchronousDevicePausesOnlyBesideOthers) {
   Exclusive device;
   FakeEngineOptions options = on_device(runtime_, "device");
   make_drawing(options.limits);
@@ -478,7 +478,7 @@ TEST_F(ThreadedCaches, AnAsynchronousDevicePausesOnlyBesideOthers) {
 }
 
 // A hung device blocks its own cache, and no other.
-TEST_F(ThreadedCaches, AnAbandonedCacheFreesItsTurn) {
+TEST_F(ThreadedTurnTest, AnAbandonedCacheFreesItsTurn) {
   Exclusive device;
   FakeEngineOptions options = on_device(runtime_, "cpu");
   options.cache.close_timeout = milliseconds(20);
@@ -500,9 +500,9 @@ TEST_F(ThreadedCaches, AnAbandonedCacheFreesItsTurn) {
 }
 
 // Steps are aborted between two blocks of a layer.
-class GivenUpSteps : public ThreadedCaches {
+class AbortedStepTest : public ThreadedTurnTest {
  protected:
-  GivenUpSteps() {
+  AbortedStepTest() {
     FakeEngineOptions options = on_device(runtime_, "cpu");
     options.limits.num_breaks = 1000;
     engine_ = make(options, device_, milliseconds(2));  // two seconds per step
@@ -512,7 +512,7 @@ class GivenUpSteps : public ThreadedCaches {
   std::unique_ptr<FakeEngine> engine_;
 };
 
-TEST_F(GivenUpSteps, EndIfTheJobIsCancelled) {
+TEST_F(AbortedStepTest, EndIfTheJobIsCancelled) {
   const auto job = engine_->cache->submit(greedy(prompt_of(1, 60), 10));
   std::this_thread::sleep_for(milliseconds(30));
   job->cancel();
@@ -521,7 +521,7 @@ TEST_F(GivenUpSteps, EndIfTheJobIsCancelled) {
   EXPECT_EQ(engine_->cache->stats().prompt_tokens_computed, 0U) << "the step did not come to its end";
 }
 
-TEST_F(GivenUpSteps, EndIfTheCacheIsClosed) {
+TEST_F(AbortedStepTest, EndIfTheCacheIsClosed) {
   const auto job = engine_->cache->submit(greedy(prompt_of(1, 60), 10));
   std::this_thread::sleep_for(milliseconds(30));
   engine_->cache->close();
@@ -529,7 +529,7 @@ TEST_F(GivenUpSteps, EndIfTheCacheIsClosed) {
   EXPECT_EQ(engine_->cache->stats().steps, 1U);
 }
 
-TEST_F(GivenUpSteps, DoNotChangeOtherJobsOfTheStep) {
+TEST_F(AbortedStepTest, DoNotChangeOtherJobsOfTheStep) {
   engine_->executor->before_break = nullptr;
   const auto warm = engine_->cache->submit(greedy(prompt_of(5, 3), 1));
   read_all(*warm, std::chrono::seconds(20));

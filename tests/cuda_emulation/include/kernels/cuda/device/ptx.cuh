@@ -16,7 +16,7 @@ T& shared_place(uint32_t address) {
   return *reinterpret_cast<T*>(emulation::dynamic_shared() + static_cast<int32_t>(address));
 }
 
-inline int own_lane() {
+inline int lane_index() {
   return static_cast<int>(threadIdx.x & 31);
 }
 inline uint32_t uniform(uint32_t value) {
@@ -31,7 +31,7 @@ inline uint32_t load_acquire(const uint32_t* place) {
 }
 
 inline void named_barrier(int id, int threads) {
-  emulation::meet_block(id, threads);
+  emulation::sync_block(id, threads);
 }
 
 inline void do_copy(const emulation::Copy& copy) {
@@ -45,7 +45,7 @@ inline void copy_async(uint32_t target, const void* source, int whole, int bytes
   emulation::Copies& copies = emulation::own_copies();
   const emulation::Copy copy = {&shared_place<uint8_t>(target), source, static_cast<size_t>(whole),
                                 static_cast<size_t>(bytes), copies.groups};
-  if (emulation::comes_early(copies.number++)) {
+  if (emulation::executes_early(copies.number++)) {
     do_copy(copy);
   } else {
     copies.asked.push_back(copy);
@@ -87,7 +87,7 @@ inline void end_phase_if_complete(EmulatedBarrier& b) {
   if (b.missing != 0 || b.bytes != 0) return;
   b.missing = b.expected;
   b.phase ^= 1;
-  emulation::tell_change(&b);
+  emulation::notify_change(&b);
 }
 inline void barrier_init(uint32_t barrier, uint32_t arrivals) {
   const auto count = static_cast<uint16_t>(arrivals);
@@ -118,7 +118,7 @@ inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
 inline void copy_bulk_expected(uint32_t target, const void* source, uint32_t bytes, uint32_t barrier) {
   uint8_t* to = &shared_place<uint8_t>(target);
   auto* b = &shared_place<EmulatedBarrier>(barrier);
-  emulation::do_late([=] {
+  emulation::run_later([=] {
     std::memcpy(to, source, bytes);
     b->bytes -= static_cast<int32_t>(bytes);
     end_phase_if_complete(*b);
@@ -134,7 +134,7 @@ inline uint32_t address_in_block(uint32_t address, uint32_t rank) {
   return address + static_cast<uint32_t>(blocks * static_cast<int32_t>(emulation::kSharedBytes));
 }
 inline void store_in_block(uint32_t address, uint32_t word, uint32_t barrier) {
-  emulation::do_late(
+  emulation::run_later(
       [to = &shared_place<uint32_t>(address), word, b = &shared_place<EmulatedBarrier>(barrier)] {
         *to = word;
         b->bytes -= 4;
@@ -149,8 +149,8 @@ inline void copy_bulk_to_pair(uint32_t target, const void* source, uint32_t byte
 inline void arrive_in_pair(uint32_t barrier) {
   barrier_arrive(barrier);
 }
-inline void meet_cluster() {
-  emulation::meet_cluster();
+inline void sync_cluster() {
+  emulation::sync_cluster();
 }
 
 inline float half_of(uint64_t word, int which) {
@@ -186,7 +186,7 @@ void multiply_lanes(float* sums, bool add, OfRow of_row, OfColumn of_column) {
 // c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32, distributed over the lanes of a warp.
 inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   const emulation::LaneWords* all =
-      emulation::meet_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
+      emulation::sync_warp({{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b0, b1)}});
   multiply_lanes<1, 16>(
       c, true, [&](uint32_t row, uint32_t k) { return half_of_row(all, row, k); },
       [&](uint32_t column, uint32_t k) {
@@ -200,7 +200,7 @@ inline void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0
 
 // Each lane passes the address of a row of 8 f16; matrix m consists of the rows of lanes 8 m to 8 m + 7.
 inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
-  const emulation::LaneWords* all = emulation::meet_warp({{address, 0, 0}});
+  const emulation::LaneWords* all = emulation::sync_warp({{address, 0, 0}});
   const int lane = emulation::lane();
   for (int m = 0; m < 4; ++m) {
     const auto row = static_cast<uint32_t>(all[8 * m + lane / 4].words[0]);
@@ -208,7 +208,7 @@ inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
   }
 }
 inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address) {
-  const emulation::LaneWords* all = emulation::meet_warp({{address, 0, 0}});
+  const emulation::LaneWords* all = emulation::sync_warp({{address, 0, 0}});
   const int lane = emulation::lane();
   for (int m = 0; m < 4; ++m) {
     const auto number = [&](int row) {
@@ -220,7 +220,7 @@ inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address) {
   }
 }
 inline uint32_t transposed_8x8(uint32_t piece) {
-  const emulation::LaneWords* all = emulation::meet_warp({{piece, 0, 0}});
+  const emulation::LaneWords* all = emulation::sync_warp({{piece, 0, 0}});
   const int lane = emulation::lane();
   const auto number = [&](int row) {
     return static_cast<uint32_t>(all[row * 4 + lane / 8].words[0]) >> (16 * (lane / 4 & 1)) & 0xffffU;

@@ -17,7 +17,7 @@ inline void finish_products(int left) {
 }
 
 inline void begin_products() {
-  if (QUIRE_WARPGROUP_PRODUCTS) emulation::meet_warpgroup();
+  if (QUIRE_WARPGROUP_PRODUCTS) emulation::sync_warpgroup();
 }
 inline void commit_products() {
   ++emulation::own_products().groups;
@@ -28,15 +28,15 @@ void wait_for_products() {
 }
 inline void settle(float&) {}
 template <int kRegisters>
-void take_registers() {}
+void acquire_registers() {}
 template <int kRegisters>
-void give_registers() {}
+void release_registers() {}
 
-inline void ask_for_product(emulation::Product product) {
+inline void issue_product(emulation::Product product) {
   emulation::Products& products = emulation::own_products();
   product.group = products.groups;
   products.asked.push_back(product);
-  if (!emulation::comes_early(products.number++)) return;
+  if (!emulation::executes_early(products.number++)) return;
   ++products.groups;
   finish_products(0);
   --products.groups;
@@ -77,7 +77,7 @@ inline float half_at(uint32_t place) {
 template <int kTiles, bool kTransposed>
 void multiply_registers(const emulation::Product& p) {
   const emulation::LaneWords* all =
-      emulation::meet_warp({{pair_of(p.a[0], p.a[1]), pair_of(p.a[2], p.a[3]), 0}});
+      emulation::sync_warp({{pair_of(p.a[0], p.a[1]), pair_of(p.a[2], p.a[3]), 0}});
   const EmulatedOperand b(p.of_b);
   multiply_lanes<kTiles, 16>(
       p.sums, p.add, [&](uint32_t row, uint32_t k) { return half_of_row(all, row, k); },
@@ -85,23 +85,23 @@ void multiply_registers(const emulation::Product& p) {
         return half_at(kTransposed ? b.transposed_place(column, k) : b.place(column, 2 * k));
       });
 }
-inline void ask_by_registers(void (*multiply)(const emulation::Product&), float* sums, const uint32_t (&a)[4],
-                             uint64_t b, bool add) {
-  ask_for_product({multiply, sums, {a[0], a[1], a[2], a[3]}, 0, b, add, 0});
+inline void issue_register_product(void (*multiply)(const emulation::Product&), float* sums,
+                                   const uint32_t (&a)[4], uint64_t b, bool add) {
+  issue_product({multiply, sums, {a[0], a[1], a[2], a[3]}, 0, b, add, 0});
 }
 inline void multiply_64x16x16(float (&d)[2][4], const uint32_t (&a)[4], uint64_t b, bool add) {
-  ask_by_registers(multiply_registers<2, false>, d[0], a, b, add);
+  issue_register_product(multiply_registers<2, false>, d[0], a, b, add);
 }
 inline void multiply_64x32x16(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b, bool add) {
-  ask_by_registers(multiply_registers<4, false>, d[0], a, b, add);
+  issue_register_product(multiply_registers<4, false>, d[0], a, b, add);
 }
 template <bool kTransposed>
 void multiply_64x64x16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, bool add) {
-  ask_by_registers(multiply_registers<8, kTransposed>, d[0], a, b, add);
+  issue_register_product(multiply_registers<8, kTransposed>, d[0], a, b, add);
 }
 template <bool kTransposed>
 void multiply_64x128x16(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b, bool add) {
-  ask_by_registers(multiply_registers<16, kTransposed>, d[0], a, b, add);
+  issue_register_product(multiply_registers<16, kTransposed>, d[0], a, b, add);
 }
 
 // Returns the first of the warp's 16 rows among the 64 of a, which is in shared memory.
@@ -117,7 +117,7 @@ void multiply_shared(const emulation::Product& p) {
       [&](uint32_t column, uint32_t k) { return half_at(b.place(column, 2 * k)); });
 }
 inline void multiply_64x128x16(float (&d)[16][4], uint64_t a, uint64_t b, bool add) {
-  ask_for_product({multiply_shared<16>, d[0], {}, a, b, add, 0});
+  issue_product({multiply_shared<16>, d[0], {}, a, b, add, 0});
 }
 
 inline float float8_at(uint32_t place) {
@@ -135,7 +135,7 @@ void multiply_codes(const emulation::Product& p) {
 }
 template <bool kAdd, int kOctets>
 void multiply_float8(float (&d)[kOctets][4], uint64_t a, uint64_t b) {
-  ask_for_product({multiply_codes<kOctets>, d[0], {}, a, b, kAdd, 0});
+  issue_product({multiply_codes<kOctets>, d[0], {}, a, b, kAdd, 0});
 }
 
 }  // namespace quire::kernels

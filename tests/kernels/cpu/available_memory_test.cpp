@@ -1,4 +1,4 @@
-#include "kernels/cpu/memory_room.h"
+#include "kernels/cpu/available_memory.h"
 
 #include <filesystem>
 #include <fstream>
@@ -15,9 +15,9 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // A simulated system: 1,000 MiB available, 100 MiB of swap, and a process with 300 MiB of addresses, 50 MiB
 // of them written.
-class MemoryRoom : public ::testing::Test {
+class AvailableMemoryTest : public ::testing::Test {
  protected:
-  MemoryRoom() {
+  AvailableMemoryTest() {
     put("/proc/meminfo",
         "MemTotal:  4096000 kB\nMemAvailable:  1024000 kB\nSwapTotal: 204800 kB\nSwapFree:   102400 kB\n");
     put("/proc/self/status",
@@ -37,36 +37,36 @@ class MemoryRoom : public ::testing::Test {
     sources.root = root_.c_str();
     return sources;
   }
-  uint64_t room(uint64_t taken = 0) const { return memory_room(sources(), taken); }
+  uint64_t room(uint64_t taken = 0) const { return available_memory(sources(), taken); }
 
  private:
   testing::TempDirectory directory_;
   const std::string root_ = directory_.path();
 };
 
-TEST_F(MemoryRoom, IncludesSwap) {
+TEST_F(AvailableMemoryTest, IncludesSwap) {
   EXPECT_EQ(room(), 1100 * kMiB);
 }
 
-TEST_F(MemoryRoom, SubtractsAllocatedButUnwrittenMemory) {
+TEST_F(AvailableMemoryTest, SubtractsAllocatedButUnwrittenMemory) {
   EXPECT_EQ(room(50 * kMiB), 1100 * kMiB);
   EXPECT_EQ(room(250 * kMiB), 900 * kMiB);
   EXPECT_EQ(room(5000 * kMiB), 0U);
 }
 
-TEST_F(MemoryRoom, IsBoundedByProcessLimits) {
+TEST_F(AvailableMemoryTest, IsBoundedByProcessLimits) {
   MemorySources limited = sources();
   limited.address_bytes = 400 * kMiB;
-  EXPECT_EQ(memory_room(limited, 0), 100 * kMiB);
+  EXPECT_EQ(available_memory(limited, 0), 100 * kMiB);
   // Addresses count as soon as they are allocated.
-  EXPECT_EQ(memory_room(limited, 250 * kMiB), 100 * kMiB);
+  EXPECT_EQ(available_memory(limited, 250 * kMiB), 100 * kMiB);
   limited.writable_bytes = 210 * kMiB;
-  EXPECT_EQ(memory_room(limited, 0), 10 * kMiB);
+  EXPECT_EQ(available_memory(limited, 0), 10 * kMiB);
   limited.address_bytes = 200 * kMiB;
-  EXPECT_EQ(memory_room(limited, 0), 0U);
+  EXPECT_EQ(available_memory(limited, 0), 0U);
 }
 
-TEST_F(MemoryRoom, IsBoundedByTheTightestGroupOfVersion2) {
+TEST_F(AvailableMemoryTest, IsBoundedByTheTightestGroupOfVersion2) {
   put("/proc/self/cgroup", "0::/service/engine\n");
   put("/sys/fs/cgroup/service/engine/memory.max", "max\n");
   put("/sys/fs/cgroup/service/engine/memory.current", "1000\n");
@@ -82,7 +82,7 @@ TEST_F(MemoryRoom, IsBoundedByTheTightestGroupOfVersion2) {
   EXPECT_EQ(room(), 64 * kMiB - 1000);
 }
 
-TEST_F(MemoryRoom, IsBoundedByAGroupOfVersion1) {
+TEST_F(AvailableMemoryTest, IsBoundedByAGroupOfVersion1) {
   put("/proc/self/cgroup", "9:name=systemd:/\n4:memory:/docker/abc\n3:cpuset:/docker/abc\n0::/\n");
   // In a container the group's own path does not exist, only its root.
   put("/sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(256 * kMiB) + "\n");
@@ -100,7 +100,7 @@ TEST_F(MemoryRoom, IsBoundedByAGroupOfVersion1) {
   EXPECT_EQ(room(), 206 * kMiB);
 }
 
-TEST_F(MemoryRoom, IsZeroInAGroupOverItsLimit) {
+TEST_F(AvailableMemoryTest, IsZeroInAGroupOverItsLimit) {
   put("/sys/fs/cgroup/memory.max", "1000\n");
   put("/sys/fs/cgroup/memory.current", "2000\n");
   EXPECT_EQ(room(), 0U);
@@ -108,7 +108,7 @@ TEST_F(MemoryRoom, IsZeroInAGroupOverItsLimit) {
   EXPECT_EQ(room(), 1000U);
 }
 
-TEST_F(MemoryRoom, IgnoresFilesWithoutANumber) {
+TEST_F(AvailableMemoryTest, IgnoresFilesWithoutANumber) {
   for (const char* text : {"", "\n", "max\n", "-5\n", "none at all", " \t\n"}) {
     put("/sys/fs/cgroup/memory.max", text);
     put("/sys/fs/cgroup/memory.current", text);
@@ -123,18 +123,18 @@ TEST_F(MemoryRoom, IgnoresFilesWithoutANumber) {
   }
 }
 
-TEST_F(MemoryRoom, ClampsNumbersAbove64Bits) {
+TEST_F(AvailableMemoryTest, ClampsNumbersAbove64Bits) {
   put("/proc/meminfo",
       "MemAvailable: 99999999999999999999999999 kB\nSwapFree: 99999999999999999999999999 kB\n");
   EXPECT_EQ(room(), kNoMemoryLimit);
 }
 
-TEST_F(MemoryRoom, IgnoresGroupsWithTooLongPaths) {
+TEST_F(AvailableMemoryTest, IgnoresGroupsWithTooLongPaths) {
   put("/proc/self/cgroup", "0::/" + std::string(20000, 'a') + "\n");
   EXPECT_EQ(room(), 1100 * kMiB);
 }
 
-TEST_F(MemoryRoom, UsesFreePhysicalMemoryWithoutFiles) {
+TEST_F(AvailableMemoryTest, UsesFreePhysicalMemoryWithoutFiles) {
   remove("/proc/meminfo");
   remove("/proc/self/status");
   remove("/proc/self/cgroup");
@@ -142,8 +142,8 @@ TEST_F(MemoryRoom, UsesFreePhysicalMemoryWithoutFiles) {
   EXPECT_LT(room(), kNoMemoryLimit);
 }
 
-TEST(MemoryRoomHere, IsBetweenZeroAndTheWholeMachine) {
-  const uint64_t room = memory_room(memory_sources(), 0);
+TEST(AvailableMemoryHereTest, IsBetweenZeroAndTheWholeMachine) {
+  const uint64_t room = available_memory(memory_sources(), 0);
   EXPECT_GT(room, 0U);
   EXPECT_LT(room, uint64_t{1} << 50);
 }

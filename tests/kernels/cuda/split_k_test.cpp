@@ -5,14 +5,14 @@
 namespace quire::kernels {
 namespace {
 
-class MeetingTest : public CudaTest {
+class SplitKTest : public CudaTest {
  protected:
   std::mt19937 random_{std::random_device{}()};
 };
 
 // Blocks of one product occupy multiprocessors that blocks of another wait for. A block whose partner is not
 // on the card stops waiting and leaves its tile to the last block.
-TEST_F(MeetingTest, SplitKSumsAreCompleteWhileOtherProductsRun) {
+TEST_F(SplitKTest, SplitKSumsAreCompleteWhileOtherProductsRun) {
   constexpr size_t kContexts = 4, kProducts = 8, kDepth = 8192, kColumns = 2048;
   StoredWeight w;
   make_exl2(w, {{4, kDepth}}, kColumns, false, random_);

@@ -26,6 +26,6 @@ MemorySources memory_sources() noexcept;
 // - what the limits of the process leave of its address space and its writable memory.
 // The system counts memory that was never written as free, so all `taken_bytes` that this process has
 // allocated are subtracted. A file that is missing or has no number is ignored. Allocates nothing itself.
-uint64_t memory_room(const MemorySources& sources, uint64_t taken_bytes) noexcept;
+uint64_t available_memory(const MemorySources& sources, uint64_t taken_bytes) noexcept;
 
 }  // namespace quire::kernels

@@ -10,9 +10,9 @@
 namespace quire {
 
 // Called on the thread of its cache only. Names passed to `put` have a key.
-class PageShelf {
+class PageOffloadTier {
  public:
-  virtual ~PageShelf() = default;
+  virtual ~PageOffloadTier() = default;
   // Stores a copy of a whole page with these tokens if there is space; otherwise the page is lost.
   virtual void put(const PageName& name, gsl::span<const TokenId> tokens, PageId page) noexcept = 0;
   virtual bool has(const Sha256& key) const noexcept = 0;

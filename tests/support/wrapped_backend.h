@@ -9,17 +9,17 @@
 
 namespace quire::testing {
 
-// One device at a time. Must outlive the device and everything made on it. At most kMaxPosing exist at a
+// One device at a time. Must outlive the device and everything made on it. At most kMaxWrapped exist at a
 // time.
-class PosingBackend {
+class WrappedBackend {
  public:
-  static constexpr int kMaxPosing = 4;
+  static constexpr int kMaxWrapped = 4;
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-  explicit PosingBackend(const kernels::Backend& real);
-  PosingBackend(const PosingBackend&) = delete;
-  PosingBackend& operator=(const PosingBackend&) = delete;
-  ~PosingBackend();
+  explicit WrappedBackend(const kernels::Backend& real);
+  WrappedBackend(const WrappedBackend&) = delete;
+  WrappedBackend& operator=(const WrappedBackend&) = delete;
+  ~WrappedBackend();
 
   const kernels::Backend& backend() const;
   // Allows `count` more buffers, weights and contexts; then out_of_memory.
@@ -32,7 +32,7 @@ class PosingBackend {
   // are called once more.
   void fail_recordings(bool fail);
   // Returns the tokens per page that the last batch declared.
-  int32_t posed_page_tokens() const;
+  int32_t last_page_tokens() const;
 
  private:
   int slot_;

@@ -1,4 +1,4 @@
-#include "kernels/cpu/memory_room.h"
+#include "kernels/cpu/available_memory.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -84,7 +84,7 @@ std::optional<uint64_t> kilobytes(const std::optional<Path>& path, std::string_v
   return *value > UINT64_MAX / 1024 ? UINT64_MAX : *value * 1024;
 }
 
-uint64_t room_of_machine(const char* root) {
+uint64_t memory_of_machine(const char* root) {
   const auto path = Path::of("%s/proc/meminfo", root);
   const std::optional<uint64_t> available = kilobytes(path, "MemAvailable:");
   if (available) return plus(*available, kilobytes(path, "SwapFree:").value_or(0));
@@ -105,7 +105,7 @@ constexpr GroupFiles kVersion1 = {"/sys/fs/cgroup/memory",
 constexpr GroupFiles kVersion2 = {
     "/sys/fs/cgroup", {"memory.max", "memory.high"}, "memory.current", "inactive_file "};
 
-uint64_t room_of_group(const char* root, const GroupFiles& files, std::string_view group) {
+uint64_t memory_of_group(const char* root, const GroupFiles& files, std::string_view group) {
   const auto path_of = [&](const char* name) {
     return Path::of("%s%s%.*s/%s", root, files.mount, static_cast<int>(group.size()), group.data(), name);
   };
@@ -120,11 +120,11 @@ uint64_t room_of_group(const char* root, const GroupFiles& files, std::string_vi
 
 // Returns the minimum over the group and all of its parents. In a container the path may be that of the
 // machine, although only the root of the mount exists.
-uint64_t room_of_groups(const char* root, const GroupFiles& files, std::string_view group) {
+uint64_t memory_of_groups(const char* root, const GroupFiles& files, std::string_view group) {
   uint64_t room = kNoMemoryLimit;
   for (;;) {
     while (!group.empty() && group.back() == '/') group.remove_suffix(1);
-    room = std::min(room, room_of_group(root, files, group));
+    room = std::min(room, memory_of_group(root, files, group));
     if (group.empty()) return room;
     group = group.substr(0, group.rfind('/'));
   }
@@ -142,7 +142,7 @@ bool names_memory(std::string_view controllers) {
 }
 
 // Parses lines of cgroups(7): "4:memory:/a/b" of version 1, "0::/a/b" of version 2.
-uint64_t room_of_all_groups(const char* root) {
+uint64_t memory_of_all_groups(const char* root) {
   uint64_t room = kNoMemoryLimit;
   for_each_line(Path::of("%s/proc/self/cgroup", root), [&](std::string_view line) {
     const size_t first = line.find(':');
@@ -150,8 +150,8 @@ uint64_t room_of_all_groups(const char* root) {
     if (second == std::string_view::npos || second + 1 >= line.size() || line[second + 1] != '/') return;
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const std::string_view group = line.substr(second + 1);
-    if (controllers.empty()) room = std::min(room, room_of_groups(root, kVersion2, group));
-    if (names_memory(controllers)) room = std::min(room, room_of_groups(root, kVersion1, group));
+    if (controllers.empty()) room = std::min(room, memory_of_groups(root, kVersion2, group));
+    if (names_memory(controllers)) room = std::min(room, memory_of_groups(root, kVersion1, group));
   });
   return room;
 }
@@ -162,7 +162,7 @@ uint64_t soft_limit(int resource) {
   return limit.rlim_cur == RLIM_INFINITY ? kNoMemoryLimit : static_cast<uint64_t>(limit.rlim_cur);
 }
 
-uint64_t room_of_process(const MemorySources& sources) {
+uint64_t memory_of_process(const MemorySources& sources) {
   const auto path = Path::of("%s/proc/self/status", sources.root);
   uint64_t room = kNoMemoryLimit;
   if (sources.address_bytes != kNoMemoryLimit)
@@ -181,11 +181,11 @@ MemorySources memory_sources() noexcept {
   return sources;
 }
 
-uint64_t memory_room(const MemorySources& sources, uint64_t taken_bytes) noexcept {
+uint64_t available_memory(const MemorySources& sources, uint64_t taken_bytes) noexcept {
   const auto status = Path::of("%s/proc/self/status", sources.root);
   const uint64_t written = kilobytes(status, "RssAnon:").value_or(taken_bytes);
-  const uint64_t of_pages = std::min(room_of_machine(sources.root), room_of_all_groups(sources.root));
-  return std::min(minus(of_pages, minus(taken_bytes, written)), room_of_process(sources));
+  const uint64_t of_pages = std::min(memory_of_machine(sources.root), memory_of_all_groups(sources.root));
+  return std::min(minus(of_pages, minus(taken_bytes, written)), memory_of_process(sources));
 }
 
 }  // namespace quire::kernels

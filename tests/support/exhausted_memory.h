@@ -8,9 +8,9 @@
 namespace quire::kernels {
 
 // Allocates all free memory of a device, and frees it on destruction. The device must outlive it.
-class TakenRest {
+class ExhaustedMemory {
  public:
-  TakenRest(const KernelTable& table, Device* device) : table_(table), device_(device) {
+  ExhaustedMemory(const KernelTable& table, Device* device) : table_(table), device_(device) {
     for (size_t bytes = size_t{1} << 40; bytes >= 4096;) {
       void* memory = nullptr;
       if (table.allocate(device, bytes, &memory) == Status::ok)
@@ -19,9 +19,9 @@ class TakenRest {
         bytes /= 2;
     }
   }
-  TakenRest(const TakenRest&) = delete;
-  TakenRest& operator=(const TakenRest&) = delete;
-  ~TakenRest() {
+  ExhaustedMemory(const ExhaustedMemory&) = delete;
+  ExhaustedMemory& operator=(const ExhaustedMemory&) = delete;
+  ~ExhaustedMemory() {
     for (void* memory : memory_) table_.release(device_, memory);
   }
 

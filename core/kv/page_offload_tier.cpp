@@ -1,5 +1,5 @@
 // Names of pages, offload of evicted pages and their way back (second tier of the prefix cache).
-#include "core/kv/page_shelf.h"
+#include "core/kv/page_offload_tier.h"
 
 #include <algorithm>
 #include <array>
@@ -38,7 +38,7 @@ PrefixKey key_after(const PrefixKey& before, gsl::span<const TokenId> tokens) no
 }
 
 // Tries to grow the cache before it evicts a page.
-PageId KvCache::take_page() {
+PageId KvCache::allocate_page() {
   if (pool_.num_free() == 0) grow();
   if (const PageId leaving = pool_.next_evicted(); leaving.value >= 0) leave(leaving);
   return pool_.allocate();
@@ -51,15 +51,15 @@ void KvCache::name_page(PageId page, const PageName& name) noexcept {
 }
 
 void KvCache::leave(PageId page) noexcept {
-  shelve(page);
+  offload_page(page);
   PageName& name = names_[static_cast<size_t>(page.value)];
   if (listener_ != nullptr && name.key) listener_->removed(name, PageMedium::device);
   name = {};
 }
 
-void KvCache::shelve(PageId page) noexcept {
+void KvCache::offload_page(PageId page) noexcept {
   const PageName& name = names_[static_cast<size_t>(page.value)];
-  if (shelf_ != nullptr && name.key) shelf_->put(name, pool_.tokens(page), page);
+  if (offload_tier_ != nullptr && name.key) offload_tier_->put(name, pool_.tokens(page), page);
 }
 
 void KvCache::visit_pages(const PageVisitor& visit) const {
@@ -73,15 +73,15 @@ void KvCache::visit_pages(const PageVisitor& visit) const {
     visit(names_[static_cast<size_t>(page.value)], PageMedium::device, pool_.tokens(page));
 }
 
-void KvCache::shelve_all(const std::function<bool()>& stops) noexcept {
-  for (int32_t page = 0; page < pool_.num_pages() && !stops(); ++page) shelve(PageId{page});
+void KvCache::offload_all(const std::function<bool()>& stops) noexcept {
+  for (int32_t page = 0; page < pool_.num_pages() && !stops(); ++page) offload_page(PageId{page});
 }
 
 // References the found pages meanwhile, so that none is evicted for a page that is loaded. Releases them from
 // last to first: a page is evicted before the page that it continues.
-int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
+int32_t KvCache::reload_prefix(const PrefixDomain& domain, gsl::span<const TokenId> tokens) {
   Expects(!step_.is_open);
-  if (shelf_ == nullptr || domain.adapter_generation != 0 || tokens.size() < 2) return 0;
+  if (offload_tier_ == nullptr || domain.adapter_generation != 0 || tokens.size() < 2) return 0;
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
   std::vector<PageId> held;
   held.reserve(tokens.size() / page_tokens);
@@ -99,7 +99,7 @@ int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId>
     name.parent = parent;
     PageId page = pool_.find(tail, own);
     if (page.value < 0) {
-      page = bring_back_page(tail, name, own);
+      page = reload_page(tail, name, own);
       if (page.value < 0) break;
       ++num_brought;
     } else {
@@ -112,10 +112,10 @@ int32_t KvCache::bring_back(const PrefixDomain& domain, gsl::span<const TokenId>
 }
 
 // Returns the loaded page with one reference; value -1 if it cannot be loaded.
-PageId KvCache::bring_back_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens) {
-  if (pool_.num_available() == 0 || !shelf_->has(*name.key)) return PageId{-1};
-  const PageId page = take_page();
-  if (!shelf_->get(name, tokens, page)) {
+PageId KvCache::reload_page(ContentId parent, const PageName& name, gsl::span<const TokenId> tokens) {
+  if (pool_.num_available() == 0 || !offload_tier_->has(*name.key)) return PageId{-1};
+  const PageId page = allocate_page();
+  if (!offload_tier_->get(name, tokens, page)) {
     pool_.release(page);
     return PageId{-1};
   }

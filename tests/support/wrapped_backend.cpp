@@ -1,4 +1,4 @@
-#include "tests/support/posing_backend.h"
+#include "tests/support/wrapped_backend.h"
 
 #include <array>
 #include <atomic>
@@ -20,16 +20,16 @@ struct Slot {
   const kernels::KernelTable* real_table = nullptr;
   kernels::KernelTable table;
   kernels::Backend backend;
-  std::atomic<int64_t> allowed{PosingBackend::kUnlimited};
+  std::atomic<int64_t> allowed{WrappedBackend::kUnlimited};
   std::atomic<int64_t> num_live{0};
   std::atomic<bool> is_lost{false};
   std::atomic<bool> fails_recordings{false};
   std::atomic<bool> is_recording{false};
-  std::atomic<int32_t> posed_page_tokens{-1};
+  std::atomic<int32_t> last_page_tokens{-1};
 
   template <typename Take>
   Status take(Take&& take_it) {
-    if (allowed.load() != PosingBackend::kUnlimited && allowed.fetch_sub(1) <= 0) {
+    if (allowed.load() != WrappedBackend::kUnlimited && allowed.fetch_sub(1) <= 0) {
       allowed.store(0);
       return Status::out_of_memory;
     }
@@ -39,7 +39,7 @@ struct Slot {
   }
 };
 
-std::array<Slot, PosingBackend::kMaxPosing> slots;
+std::array<Slot, WrappedBackend::kMaxWrapped> slots;
 
 template <int I>
 struct Entries {
@@ -112,7 +112,7 @@ struct Entries {
   }
   static Status begin_step(Context* context, const kernels::BatchView* batch, kernels::StepAction* action) {
     slot().is_recording = slot().fails_recordings.load() && !slot().is_recording.load();
-    slot().posed_page_tokens = batch->page_tokens;
+    slot().last_page_tokens = batch->page_tokens;
     return slot().real_table->begin_step(context, batch, action);
   }
   static Status end_step(Context* context, kernels::StepAction* action) {
@@ -133,7 +133,7 @@ struct Entries {
     slot().backend = real;
     slot().backend.open_device = open_device;
     slot().backend.table = table;
-    slot().allowed = PosingBackend::kUnlimited;
+    slot().allowed = WrappedBackend::kUnlimited;
     slot().num_live = 0;
     slot().is_lost = false;
     slot().fails_recordings = false;
@@ -148,39 +148,39 @@ void install(int slot, const kernels::Backend& real, std::integer_sequence<int, 
 
 }  // namespace
 
-PosingBackend::PosingBackend(const kernels::Backend& real) : slot_(0) {
+WrappedBackend::WrappedBackend(const kernels::Backend& real) : slot_(0) {
   while (slots[static_cast<size_t>(slot_)].is_used.exchange(true)) {
-    if (++slot_ == kMaxPosing) std::abort();  // a test uses too many
+    if (++slot_ == kMaxWrapped) std::abort();  // a test uses too many
   }
-  install(slot_, real, std::make_integer_sequence<int, kMaxPosing>());
+  install(slot_, real, std::make_integer_sequence<int, kMaxWrapped>());
 }
 
-PosingBackend::~PosingBackend() {
+WrappedBackend::~WrappedBackend() {
   slots[static_cast<size_t>(slot_)].is_used = false;
 }
 
-const kernels::Backend& PosingBackend::backend() const {
+const kernels::Backend& WrappedBackend::backend() const {
   return slots[static_cast<size_t>(slot_)].backend;
 }
 
-void PosingBackend::allow_allocations(int64_t count) {
+void WrappedBackend::allow_allocations(int64_t count) {
   slots[static_cast<size_t>(slot_)].allowed = count;
 }
 
-int64_t PosingBackend::num_live() const {
+int64_t WrappedBackend::num_live() const {
   return slots[static_cast<size_t>(slot_)].num_live.load();
 }
 
-void PosingBackend::lose(bool lost) {
+void WrappedBackend::lose(bool lost) {
   slots[static_cast<size_t>(slot_)].is_lost = lost;
 }
 
-void PosingBackend::fail_recordings(bool fail) {
+void WrappedBackend::fail_recordings(bool fail) {
   slots[static_cast<size_t>(slot_)].fails_recordings = fail;
 }
 
-int32_t PosingBackend::posed_page_tokens() const {
-  return slots[static_cast<size_t>(slot_)].posed_page_tokens;
+int32_t WrappedBackend::last_page_tokens() const {
+  return slots[static_cast<size_t>(slot_)].last_page_tokens;
 }
 
 }  // namespace quire::testing
