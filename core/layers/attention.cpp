@@ -12,13 +12,14 @@ using kernels::Scratch;
 
 namespace {
 
-// Returns the tokens that a layer looks back; 0: all. A chunk shows no more than a window of its length.
+// Returns the number of tokens that a token attends to; 0: all. Attention in chunks needs at most a window of
+// a chunk's length.
 int32_t window_of(const AttentionPart& part) {
   if (part.sliding_window == 0 || part.chunk == 0) return std::max(part.sliding_window, part.chunk);
   return std::min(part.sliding_window, part.chunk);
 }
 
-// Returns the columns of the results of all shards.
+// Returns the number of result columns of all shards.
 int32_t all_results(const AttentionPart& part) {
   const int32_t own = result_columns(part);
   return part.results.is_split() ? own / part.results.split().own() * part.results.split().total() : own;
@@ -55,7 +56,8 @@ void cut_heads(AttentionPart& part, const ShardCut& shard) {
     part.qkv = selected_outputs(part.qkv, qkv_columns_of(whole, queries, keys));
   }
   cut_vectors(part, queries, keys);
-  // Heads that lie apart come in one group after another, and each group is cut alike.
+  // With heads_apart the results of a token are gathered as several rows, each with one query head per KV
+  // head.
   const int32_t per_key = whole.heads.num_heads / whole.heads.num_kv_heads;
   const int32_t width = value_dim(whole.heads) * (whole.heads_apart ? 1 : per_key);
   part.results = heads;
@@ -194,7 +196,7 @@ void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, c
   multiply_rows_onto(pass, output, difference, pass.workspace.hidden, pass.num_tokens(), outputs);
 }
 
-// The block itself only attends: queries come from the experts, and results go back to them.
+// Computes queries and outputs with the experts. The attention block itself computes only attention.
 void AttentionLayer::run_head_experts(const ForwardPass& pass, const LayerCache& cache,
                                       const Block& block) const {
   head_experts->make_qkv(pass, *this, qkv, block.input_rows(pass));

@@ -1,5 +1,5 @@
 // Attention as the mixer of a layer: multi-head, multi-query and grouped-query attention (MHA, MQA, GQA), and
-// latent attention (MLA).
+// multi-head latent attention (MLA).
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@
 
 namespace quire {
 
-// hidden += o(attention(rope(qkv(norm(hidden))))), and the variations that its spec and its optional parts
-// name.
+// hidden += o(attention(rope(qkv(norm(hidden))))), with the variants that its spec and its optional parts
+// select.
 struct AttentionLayer : kernels::AttentionSpec {
   std::optional<NormLayer> sub_norm;
   PreparedWeight qkv;  // parts q, k, v
   PreparedWeight output;
-  DeviceBuffer q_norm;  // empty: without weights
+  DeviceBuffer q_norm;  // empty: the norm has no weights
   DeviceBuffer k_norm;
   DeviceBuffer sinks;
   int32_t rope_idx = -1;
@@ -26,8 +26,8 @@ struct AttentionLayer : kernels::AttentionSpec {
   std::optional<IndexerLayer> indexer;
   std::optional<HeadExpertsLayer> head_experts;
   std::optional<DifferentialLayer> differential;
-  ShardColumns results;  // columns that the output matrix reads
-  ShardColumns outputs;  // columns of the output matrix
+  ShardColumns results;  // columns of attention's result, which the output matrix reads
+  ShardColumns outputs;  // columns that the output matrix computes
 
   // Adds the result to the residual stream.
   void forward(const ForwardPass& pass, const LayerCache& cache, const Block& block) const;
@@ -39,18 +39,20 @@ struct AttentionLayer : kernels::AttentionSpec {
 };
 
 void build(const AttentionPart& part, LayerBuilder& builder, AttentionLayer& layer);
-// Cuts by heads of keys if `cuts_heads`; the columns that the output matrix gives in any case.
+// Keeps the shard's KV heads and their query heads if `cuts_heads`, and the shard's columns of the output
+// matrix. Head experts stay whole.
 void cut(AttentionPart& part, bool cuts_heads, ShardCut& shard);
 void needs(const AttentionPart& part, Needs& all);
 void each_weight(const AttentionLayer& layer, WeightVisitor& visitor);
 uint64_t mechanisms(const AttentionPart& part);
 
-// True if each shard gets heads of its own, whose pages it keeps alone.
+// True if the KV heads can be divided among the shards, so that each shard stores only the pages of its own
+// heads.
 bool can_cut_heads(const AttentionPart& part, const ShardCut& shard);
-// Returns the layer whose pages this part reads; -1: its own.
+// Returns the layer whose pages this part reads; -1 if it has pages of its own.
 int32_t source_of_pages(const AttentionPart& part);
-// Returns the first layer from which this part, of layer `layer`, takes pages or a selection of keys; `layer`
-// if it takes none.
+// Returns the earliest layer whose pages or selected keys this part uses; `layer`, its own index, if it uses
+// none.
 int32_t first_source(const AttentionPart& part, int32_t layer);
 
 }  // namespace quire

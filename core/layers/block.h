@@ -1,4 +1,4 @@
-// The frame of a mixer or of a feed-forward part: hidden += post_norm(part(norm(hidden))).
+// Common frame of a mixer and a feed-forward part: hidden += post_norm(part(norm(hidden))).
 #pragma once
 
 #include "core/layers/forward_pass.h"
@@ -6,16 +6,17 @@
 
 namespace quire {
 
-// Borrowed for the duration of one call.
+// Norms and input of a part. Borrowed for the duration of one call.
 struct Block {
   const NormLayer& norm;
   const std::optional<NormLayer>& post_norm;
-  const void* input = nullptr;  // rows that are normalised already; nullptr: norm(hidden) is read
+  const void* input = nullptr;  // rows that are already normalized; nullptr: compute norm(hidden)
 
   int32_t hidden() const { return norm.columns; }
-  // Returns the rows that the part reads: `input`, or norm(hidden) in workspace.normed.
+  // Returns the rows that the part reads: `input`, or norm(hidden), which it writes to workspace.normed.
   const void* input_rows(const ForwardPass& pass) const;
-  // Adds the result of a part, [tokens, hidden], to the residual stream.
+  // Adds the result of the part, [tokens, hidden], to the residual stream. Applies post_norm before, if there
+  // is one.
   void add_result(const ForwardPass& pass, const float* result) const;
 };
 

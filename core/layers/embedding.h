@@ -1,4 +1,4 @@
-// Token ids into the residual stream.
+// Embedding: writes the table rows of a step's tokens to the residual stream.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace quire {
 
-// Embeddings of their own for every layer, left in Scratch::layer_input, [tokens, layers * columns].
+// Per-layer embeddings, as in Gemma 3n and 4. `forward` writes them to Scratch::layer_input:
+// [tokens, layers * columns].
 struct LayerInputsLayer {
   PreparedWeight table;
   float table_scale = 1.0f;
@@ -27,17 +28,17 @@ struct EmbeddingLayer {
   float scale = 1.0f;
   int32_t hidden = 0;
   std::optional<NormLayer> norm;
-  PreparedWeight positions;  // learned, a row each; empty: none
+  PreparedWeight positions;  // learned positions, one row each; empty: none
   std::optional<LayerInputsLayer> layer_inputs;
-  std::vector<PreparedWeight> stream_projections;  // of the residual streams beside the first
+  std::vector<PreparedWeight> stream_projections;  // of the residual streams after the first
 
   void forward(const ForwardPass& pass) const;
 };
 
-// Returns the name of the table's tensor as the files have it.
+// Returns the name of the table's tensor in the model files.
 std::string embedding_name(const EmbeddingPart& part, const LayerBuilder& builder);
 HostTensor read_table(const EmbeddingPart& part, const LayerBuilder& builder);
-// `stored` is the table.
+// `stored` is the embedding table.
 void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& builder, EmbeddingLayer& layer);
 void needs(const EmbeddingPart& part, Needs& all);
 void each_weight(const EmbeddingLayer& layer, WeightVisitor& visitor);

@@ -1,4 +1,4 @@
-// One matrix of each expert, and the product of rows with the matrices of the experts that they chose.
+// One matrix per expert, and the product of rows with the matrices of their chosen experts.
 #pragma once
 
 #include <vector>
@@ -12,9 +12,9 @@ class LayerBuilder;
 
 struct ExpertMatrices {
   std::vector<PreparedWeight> matrices;
-  std::vector<const kernels::Weight*> handles;  // handles of the matrices, once they are prepared
+  std::vector<const kernels::Weight*> handles;  // handles of `matrices`, set once they are prepared
 
-  // Sets the number of experts, and collects the handles once the builder has prepared the matrices.
+  // Sets the number of experts. `handles` is filled once the builder has prepared the matrices.
   void resize(int32_t num_experts, LayerBuilder& builder);
   PreparedWeight& at(int32_t expert) { return matrices[static_cast<size_t>(expert)]; }
 };
@@ -22,16 +22,17 @@ struct ExpertMatrices {
 // Visits all matrices; `share` is the fraction of them that a token reads.
 void each_weight(const ExpertMatrices& experts, double share, WeightVisitor& visitor);
 
-// Rows that a product of experts takes.
+// Input rows of a product with experts; see kernels::ExpertLinearParams.
 struct ExpertRows {
   const void* input = nullptr;
   int32_t rows_per_input = 1;
   const float* input_scale = nullptr;
   int32_t rows = 0;
-  bool same_as_before = false;  // the rows that the product before took
+  bool same_as_before = false;  // true if the rows have the same experts as in the previous product
 };
 
-// Where products go: with `mlp` they are made in `products`, and its activation writes `output`.
+// Output of a product with experts. If `mlp` is set, the products go to `products` and the activated rows to
+// `output`.
 struct ExpertTarget {
   void* output = nullptr;
   const kernels::MlpSpec* mlp = nullptr;

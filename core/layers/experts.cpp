@@ -11,7 +11,7 @@ using kernels::Scratch;
 
 namespace {
 
-// Requests gate, up and down of every expert.
+// Requests the gate, up and down matrices of every expert.
 void build_experts(const MlpPart& part, int32_t num_experts, LayerBuilder& builder, ExpertsLayer& layer) {
   layer.gate_up.resize(num_experts, builder);
   layer.down.resize(num_experts, builder);
@@ -88,7 +88,7 @@ void each_weight(const ExpertsLayer& layer, WeightVisitor& visitor) {
   visitor.vector(layer.output_bias);
 }
 
-// A backend that runs experts runs every activation of theirs.
+// A backend that supports experts supports all of their activations.
 uint64_t mechanisms(const ExpertsPart&) {
   return kernels::kMechanismExperts;
 }

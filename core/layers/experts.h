@@ -1,5 +1,4 @@
-// Routed experts: each token goes to a few of many feed-forward parts.
-// Mixture of experts (MoE).
+// Mixture of experts (MoE): the router sends each token to a few of many feed-forward parts.
 #pragma once
 
 #include <optional>
@@ -12,14 +11,14 @@ namespace quire {
 
 struct ExpertsLayer {
   RouterLayer router;
-  std::optional<NormLayer> router_norm;  // norm of the residual stream, for the router alone
+  std::optional<NormLayer> router_norm;  // norm of the residual stream for the router alone
   kernels::MlpSpec expert;
-  ShardColumns activated;  // columns that an expert's down reads
-  ShardColumns outputs;    // columns of an expert's down
+  ShardColumns activated;  // columns that an expert's down matrix reads
+  ShardColumns outputs;    // columns that an expert's down matrix computes
   ExpertMatrices gate_up;
   ExpertMatrices down;
   std::optional<MlpLayer> shared;
-  PreparedWeight shared_gate;  // empty: none
+  PreparedWeight shared_gate;  // empty: the shared expert is not scaled
   DeviceBuffer output_bias;
 
   // Adds the result to the residual stream.
@@ -28,10 +27,11 @@ struct ExpertsLayer {
   void write_to(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
 
  private:
-  // True if nothing follows the sum of the experts, so that it can go on top of the residual stream.
+  // True if nothing is added after the sum over the experts, so the sum can go directly to the residual
+  // stream.
   bool can_add() const { return !shared && output_bias.bytes() == 0 && !outputs.is_split(); }
   void add_to(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
-  // Computes everything up to the sum of the experts by their weights.
+  // Runs the router, the experts and the weighted sum. `sum` holds the target and its columns.
   void sum_up(const ForwardPass& pass, const ExpertInput& input, kernels::CombineParams& sum) const;
 };
 

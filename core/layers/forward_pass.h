@@ -1,4 +1,4 @@
-// What every layer needs of the pass it takes part in.
+// Arguments of a forward pass that every layer needs.
 #pragma once
 
 #include <gsl/gsl>
@@ -9,26 +9,26 @@
 
 namespace quire {
 
-// Cosines and sines of a step's positions, of one kind of rotary embedding.
+// Cosines and sines for the positions of a step, for one kind of rotary embedding.
 struct RopeTables {
   float* cos = nullptr;
   float* sin = nullptr;
 };
 
-// The pages of one layer.
+// Pages of one layer of the KV cache.
 struct LayerCache {
   kernels::KvShape shape;
   kernels::KvLayer pages;
-  int32_t table = 0;  // the page table of a batch that tells them
+  int32_t table = 0;  // index of its page table in the batch
 };
 
-// Borrowed for the duration of one forward pass; all arrays lie in device memory.
+// Borrowed for the duration of one forward pass. All arrays are in device memory.
 struct ForwardPass {
   const DeviceContext& context;
   const kernels::BatchView& batch;
   const kernels::Workspace& workspace;
   gsl::span<const RopeTables> ropes;
-  int32_t max_context = 0;  // tokens that a sequence may have
+  int32_t max_context = 0;  // largest number of tokens of a sequence
   StepBreaks* breaks = nullptr;
 
   int32_t num_tokens() const { return batch.num_tokens; }

@@ -1,4 +1,4 @@
-// The last norm and the vocabulary projection, for the rows whose logits are wanted.
+// Output head: the last norm and the vocabulary projection, for the rows whose logits are requested.
 #pragma once
 
 #include <vector>
@@ -16,22 +16,23 @@ struct HeadLayer {
   int32_t vocab_size = 0;
   float logit_scale = 1.0f;
   float softcap = 0.0f;
-  std::vector<PreparedWeight> stream_projections;  // of the residual streams beside the first
+  std::vector<PreparedWeight> stream_projections;  // of the residual streams after the first
   ShardColumns vocabulary;
 
-  // Leaves [num_logit_rows, vocab_size] f32 in workspace.logits, for shards in that of the first.
+  // Writes the logits, [num_logit_rows, vocab_size] f32, to workspace.logits; with several shards, to that of
+  // the first.
   void forward(const ForwardPass& pass) const;
 
  private:
-  // Replaces the residual stream by the mean of all streams, after each other one was projected and given the
-  // size of the first.
+  // Projects the other streams, scales each to the magnitude of the first, and replaces the residual stream
+  // by the mean of all streams.
   void join_streams(const ForwardPass& pass) const;
 };
 
-// True if the head is the embedding.
+// True if the head uses the embedding table as its matrix.
 bool is_tied(const HeadPart& part, const LayerBuilder& builder);
 void build(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer);
-// Builds a head that is the embedding; `table` must live until the builder has prepared the matrices.
+// Builds a head that uses the embedding table. `table` must live until the builder has prepared the matrices.
 void build_tied(const HeadPart& part, const HostTensor& table, LayerBuilder& builder, HeadLayer& layer);
 void cut(HeadPart& part, const ShardCut& shard);
 void needs(const HeadPart& part, Needs& all);

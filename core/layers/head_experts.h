@@ -1,4 +1,5 @@
-// Experts that hold heads of attention: queries and outputs are theirs, keys and values are shared.
+// Mixture of attention heads (JetMoE): each expert has its own queries and outputs; keys and values are
+// shared.
 #pragma once
 
 #include "core/layers/expert_matrices.h"
@@ -12,11 +13,12 @@ struct HeadExpertsLayer {
   ExpertMatrices output;
   DeviceBuffer output_bias;
 
-  // Chooses experts for `input`, and writes their queries, and the keys and values that the matrix `keys`
-  // gives, to workspace.qkv.
+  // Chooses experts for `input`. Writes their queries, and keys and values computed with the matrix `keys`,
+  // to workspace.qkv.
   void make_qkv(const ForwardPass& pass, const kernels::AttentionSpec& attention, const PreparedWeight& keys,
                 const void* input) const;
-  // Adds what the chosen experts make of workspace.attention to the residual stream of `hidden` columns.
+  // Multiplies workspace.attention with the output matrices of the chosen experts, and adds the weighted sum
+  // to the residual stream, which has `hidden` columns.
   void add_results(const ForwardPass& pass, int32_t hidden) const;
 };
 

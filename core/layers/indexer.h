@@ -1,4 +1,4 @@
-// The indexer chooses the keys that attention looks at.
+// Indexer of sparse attention: chooses the keys that each token attends to.
 #pragma once
 
 #include "core/layers/block.h"
@@ -7,17 +7,18 @@
 namespace quire {
 
 struct IndexerLayer : kernels::IndexerSpec {
-  PreparedWeight query;  // reads the normalised low-rank query
+  PreparedWeight query;  // reads the normalized low-rank query
   PreparedWeight key;
   NormLayer key_norm;
   PreparedWeight weights;
 
-  // Leaves a bit for each key of each token in Scratch::selected. Reads Scratch::low_rank_normed.
+  // Writes one bit per token and key to Scratch::selected; a set bit means that the token attends to the key.
+  // Reads Scratch::low_rank_normed.
   void forward(const ForwardPass& pass, const LayerCache& cache, const RopeTables& tables,
                const void* input) const;
 };
 
-// Returns the words of 32 bits that a token's selection of keys takes.
+// Returns the number of 32-bit words that the selection of one token takes.
 inline int32_t selection_words(const ForwardPass& pass) {
   return (pass.max_context + 31) / 32;
 }

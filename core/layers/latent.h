@@ -1,4 +1,4 @@
-// Latent attention: queries, keys and values out of products of low rank, as DeepSeek has them.
+// Multi-head latent attention (MLA): low-rank queries, keys and values, as in DeepSeek.
 #pragma once
 
 #include "core/layers/block.h"
@@ -7,14 +7,14 @@
 namespace quire {
 
 struct LatentLayer {
-  PreparedWeight query_down;  // empty: queries are one product
+  PreparedWeight query_down;  // empty: queries are computed by one matrix
   NormLayer query_norm;
   PreparedWeight query;
-  PreparedWeight latent;  // the latent, then the rotary part of the keys
+  PreparedWeight latent;  // the latent, followed by the rotary part of the keys
   NormLayer latent_norm;
   PreparedWeight expand;
 
-  // Writes queries, keys and values of `input` to workspace.qkv, and leaves the normalised low-rank query in
+  // Writes the queries, keys and values of `input` to workspace.qkv, and the normalized low-rank query to
   // Scratch::low_rank_normed.
   void forward(const ForwardPass& pass, const kernels::AttentionSpec& attention, const void* input) const;
 
@@ -24,7 +24,7 @@ struct LatentLayer {
 };
 
 void build(const LatentPart& part, LayerBuilder& builder, LatentLayer& layer);
-// Leaves the named heads of queries, which rise; `attention` is the spec before it was cut.
+// Keeps the given query heads, which are in ascending order. `attention` is the spec before the cut.
 void cut(LatentPart& part, const kernels::AttentionSpec& attention, const std::vector<int32_t>& heads);
 void needs(const LatentPart& part, Needs& all);
 void each_weight(const LatentLayer& layer, WeightVisitor& visitor);

@@ -1,4 +1,4 @@
-// A low-rank way around attention, as Gemma 3n has it.
+// LAuReL of Gemma 3n: a low-rank path parallel to attention.
 #pragma once
 
 #include "core/layers/block.h"
@@ -11,7 +11,7 @@ struct LaurelLayer {
   PreparedWeight right;
   NormLayer norm;
 
-  // Leaves normed + norm(right(left(normed))) in Scratch::row. Runs before attention.
+  // Writes normed + norm(right(left(normed))) to Scratch::row. Runs before attention.
   void forward(const ForwardPass& pass, const void* normed) const;
   // Replaces the residual stream by (hidden + Scratch::row) / sqrt(2). Runs after attention.
   void join(const ForwardPass& pass) const;

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-// Prefixes of the text part in a checkpoint of several kinds of input.
+// Prefixes of the text part in multimodal checkpoints.
 constexpr std::array<std::string_view, 3> kTextPrefixes = {"language_model.", "model.language_model.",
                                                            "language_model.model."};
 
@@ -17,14 +17,14 @@ std::string with_number(const std::string& key, int32_t expert) {
   return at == std::string::npos ? key : key.substr(0, at) + std::to_string(expert) + key.substr(at + 2);
 }
 
-// An order may give an output several times, or not all of them.
+// Selects and orders the outputs of a matrix. An order may repeat outputs or omit some.
 void apply_order(const std::vector<int32_t>& order, LinearWeight& weight) {
   weight.column_order = order;
   weight.num_out = gsl::narrow<int32_t>(order.size());
   if (!weight.bias.empty()) weight.bias.resize(std::max(weight.bias.size(), order.size()));
 }
 
-// True if outputs are those of the matrix as stored, or a shard's slice of them.
+// True if the outputs are contiguous: the matrix as stored, or a shard's slice of it.
 bool is_run(const std::vector<int32_t>& order) {
   for (size_t i = 1; i < order.size(); ++i)
     if (order[i] != order[i - 1] + 1) return false;

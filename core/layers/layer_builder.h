@@ -1,4 +1,4 @@
-// Reads the tensors that parts of a layer name and prepares them on a device, or plans their sizes.
+// Reads the tensors of a layer's parts and prepares them on a device, or plans their sizes.
 #pragma once
 
 #include <deque>
@@ -14,15 +14,16 @@
 
 namespace quire {
 
-// Whether weights are prepared on their devices, or only their sizes are computed (bytes() of each).
+// Mode of a build: `prepare` puts the weights on their devices, `plan` only computes their sizes, which
+// bytes() returns.
 enum class BuildMode : uint8_t { prepare, plan };
 
-// Builds one piece of a transformer: a layer, the embedding or the head. A part's build() reads its vectors
-// at once and requests its matrices; prepare() then prepares all requested matrices together. The targets of
-// requests, and the layers that hold them, must not move before that.
+// Builder of one piece of a transformer: a layer, the embedding or the head. A part's build() reads its
+// vectors at once and requests its matrices. prepare() then prepares all requested matrices together. Until
+// then the targets of requests, and the layers that contain them, must not move.
 class LayerBuilder {
  public:
-  // `model` is the model of the shard. All arguments are borrowed but the device.
+  // `model` is the spec of the shard. All arguments except the device are borrowed.
   LayerBuilder(const ModelSpec& model, WeightProvider& weights, std::shared_ptr<Device> device,
                BuildMode mode)
       : model_(model), weights_(weights), device_(std::move(device)), mode_(mode) {}
@@ -30,45 +31,46 @@ class LayerBuilder {
   const ModelSpec& model() const { return model_; }
   int32_t num_layers() const { return gsl::narrow<int32_t>(model_.layers.size()); }
 
-  // Return a name as the files have it: as given, or within the text part of a checkpoint.
+  // Return the name under which the files store a tensor or matrix: the given name, or the name with a prefix
+  // for the text part of a multimodal checkpoint.
   std::string tensor_name(const std::string& name) const;
   std::string matrix_name(const std::string& key) const;
   bool has_tensor(const std::string& name) const { return weights_.has_tensor(name); }
   bool has_linear(const std::string& name) const { return weights_.has_linear(name); }
 
-  // Reads a vector to the host, with its offset, scale and order applied.
+  // Reads a vector to host memory and applies its offset, scale and order.
   std::vector<float> host_vector(const VectorPart& part) const;
-  // Reads a vector to the device; empty if the model has none.
+  // Reads a vector to the device. Returns an empty buffer if the model has no such vector.
   DeviceBuffer vector(const VectorPart& part) const;
-  // Copies numbers to the device; `what` names them in errors.
+  // Copies numbers to the device. `what` names them in error messages.
   DeviceBuffer floats(const std::vector<float>& values, std::string_view what) const;
 
   HostTensor read_table(const std::string& name, int32_t rows, int32_t columns) const;
-  // Prepares a table by itself, at once. `key` is the name of its tensor without ".weight".
+  // Reads and prepares a table at once. `key` is the name of its tensor without ".weight".
   PreparedWeight table(const std::string& key, int32_t rows, int32_t columns) const;
   PreparedWeight prepare_table(const HostTensor& stored, const std::string& name) const;
 
-  // Reads a matrix, of an expert if its key or its tensor is for several. The result is valid as long as the
-  // builder is.
+  // Reads a matrix. `expert` selects the expert if the key or the tensor covers several. The result is valid
+  // as long as the builder.
   LinearWeight& linear(const MatrixPart& part, int32_t expert = 0);
-  // Requests matrices that share their input, side by side.
+  // Requests matrices that read the same input, joined side by side.
   void request(PreparedWeight& target, const MatrixParts& parts, int32_t expert = 0);
-  // Requests a matrix that was read before; `key` names it in errors, if it is given.
+  // Requests a matrix that was read before. `key` names it in error messages; empty: it is not named.
   void request(PreparedWeight& target, const WeightSource& source, const std::string& key);
-  // Requests the matrices whose result `consumer` reads. They write it in the order of the consumer's rows if
-  // they are matrices of their own, so that the result needs no gather.
+  // Requests the matrices that produce the input of `consumer`. If possible they write it in the stored row
+  // order of the consumer (act-order), so that the input needs no gather.
   void request_folded(PreparedWeight& target, const MatrixParts& parts, LinearWeight& consumer,
                       int32_t expert = 0);
-  // Lets the device read the tensor from its file while matrices are prepared; nullptr: nothing to read.
+  // Lets the device read the tensor from its file while matrices are prepared. Does nothing for nullptr.
   void add_unread(const UnreadTensor* tensor) { unread_.push_back(tensor); }
   size_t num_requests() const { return requests_.size(); }
   // Marks the requests from index `first` on as matrices of experts.
   void mark_experts(size_t first);
-  // Calls `action` after the matrices are prepared.
+  // Registers an action that prepare() calls after the matrices are prepared.
   void after_prepare(std::function<void()> action) { actions_.push_back(std::move(action)); }
-  // Lets all requested matrices read activations of this type.
+  // Sets the type of the activations that the requested matrices read.
   void set_activations(kernels::ActivationDtype activations);
-  // Prepares, or plans, all requested matrices together.
+  // Prepares or plans all requested matrices together.
   void prepare();
 
  private:
@@ -79,11 +81,11 @@ class LayerBuilder {
   WeightProvider& weights_;
   const std::shared_ptr<Device> device_;
   const BuildMode mode_;
-  std::deque<LinearWeight> read_;            // matrices that requests point to
-  std::vector<const UnreadTensor*> unread_;  // or nullptr
+  std::deque<LinearWeight> read_;            // matrices that requests refer to
+  std::vector<const UnreadTensor*> unread_;  // elements may be nullptr
   std::vector<PrepareRequest> requests_;
   std::vector<std::function<void()>> actions_;
-  std::string requested_keys_;  // for messages
+  std::string requested_keys_;  // for error messages
 };
 
 }  // namespace quire

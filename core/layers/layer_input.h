@@ -1,4 +1,4 @@
-// The token's own embedding for a layer, which the layer adds at its end, as in Gemma 3n and 4.
+// Per-layer embedding of a token, added at the end of the layer, as in Gemma 3n and 4.
 #pragma once
 
 #include "core/layers/streams.h"
@@ -14,11 +14,11 @@ struct LayerInputLayer {
   int32_t layer_idx = 0;
   int32_t num_layers = 0;
 
-  // Adds the embedding to the streams beside the first, or to the residual stream if `streams` is nullptr.
+  // Adds the embedding to the streams after the first, or to the residual stream if `streams` is nullptr.
   void forward(const ForwardPass& pass, const StreamsLayer* streams) const;
 
  private:
-  // Leaves norm(projection(act(gate(rows)) * input of the layer)) in Scratch::projected.
+  // Writes norm(projection(act(gate(rows)) * layer input)) to Scratch::projected.
   void project(const ForwardPass& pass, float* rows) const;
 };
 

@@ -1,4 +1,4 @@
-// Names of kernels::Mechanism, for messages.
+// Names of kernels::Mechanism, for error messages.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace quire {
 
-// Returns the names of some mechanisms: "attention sinks, experts".
+// Returns the names of a set of mechanisms: "attention sinks, experts".
 std::string mechanism_names(uint64_t mechanisms);
 
 }  // namespace quire

@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-// Reads the numbers of xIELU. Files hold alpha of positive and of negative numbers before softplus.
+// Reads the parameters of xIELU. The files store alpha for positive and for negative inputs before softplus.
 void read_xielu(const std::string& key, LayerBuilder& builder, kernels::MlpSpec& spec) {
   const auto number = [&](std::string_view name) {
     return builder.host_vector({fmt::format("{}.{}", key, name), 1}).front();
@@ -23,7 +23,7 @@ void read_xielu(const std::string& key, LayerBuilder& builder, kernels::MlpSpec&
   spec.c = spec.b + softplus(number("alpha_n"));
 }
 
-// Leaves the inner columns of this shard.
+// Keeps only the inner columns of this shard.
 void cut_inner(MlpPart& part, const ShardCut& shard) {
   part.activated = shard.columns(part.intermediate);
   if (!part.activated.is_split()) return;
@@ -47,7 +47,7 @@ void build(const MlpPart& part, LayerBuilder& builder, MlpLayer& layer) {
   builder.request(layer.down, down.source(), part.down.key);
 }
 
-// An activation that looks at the whole row keeps its inner columns together.
+// An activation that depends on the whole row needs all inner columns on every shard.
 void cut(MlpPart& part, const ShardCut& shard) {
   if (!part.is_sparse) cut_inner(part, shard);
   part.outputs = shard.hidden();

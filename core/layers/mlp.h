@@ -1,4 +1,4 @@
-// A dense feed-forward part: down(act(gate(x)) * up(x)).
+// Dense feed-forward part (MLP): down(act(gate(x)) * up(x)).
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct MlpLayer : kernels::MlpSpec {
   PreparedWeight down;
   std::optional<NormLayer> sub_norm;  // norm of the rows that down reads
   ShardColumns activated;             // columns that down reads
-  ShardColumns outputs;               // columns of down
+  ShardColumns outputs;               // columns that down computes
 
   // Adds the result to the residual stream.
   void forward(const ForwardPass& pass, const Block& block) const;

@@ -1,4 +1,4 @@
-// A dense feed-forward part and experts side by side, each with norms of its own, as Gemma 4 has them.
+// A dense feed-forward part and experts side by side, each with its own norms, as in Gemma 4.
 #pragma once
 
 #include "core/layers/experts.h"

@@ -1,4 +1,4 @@
-// The sizes that the memory of a transformer depends on, and how the parts of its layers collect them.
+// Sizes that determine the memory of a transformer, and their collection from the parts of its layers.
 #pragma once
 
 #include <array>
@@ -9,48 +9,48 @@
 
 namespace quire {
 
-// The keys and values of one layer.
+// Dimensions of the keys and values of one layer.
 struct LayerCacheSize {
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
   int32_t value_dim = 0;
   int32_t index_dim = 0;
-  int32_t source_layer = -1;  // layer whose pages it reads; -1: it has its own
-  int32_t window = 0;         // tokens that its layer, and those that read it, look back; 0: all
+  int32_t source_layer = -1;  // layer whose pages it reads; -1: it has its own pages
+  int32_t window = 0;         // largest window of the layers that read these pages, in tokens; 0: unlimited
 
   bool operator==(const LayerCacheSize&) const = default;
 };
 
-// Columns of the rows that layers work in: the most that any of them needs.
+// Widths of the rows in the workspace. Each is the largest that any layer needs.
 struct WorkspaceColumns {
   int32_t qkv = 0;
   int32_t attention = 0;
   int32_t gate_up = 0;
   int32_t activated = 0;
-  int32_t logits = 0;                                      // 0 on shards that do not draw
-  int32_t own_logits = 0;                                  // logits of a shard, in Scratch::slice
-  std::array<int32_t, kernels::kNumScratch> scratch = {};  // of f32
-  bool selects_keys = false;                               // a bit for each token of a context
+  int32_t logits = 0;      // 0 except on the first shard
+  int32_t own_logits = 0;  // columns of a shard's own logits, in Scratch::slice
+  std::array<int32_t, kernels::kNumScratch> scratch = {};  // columns of f32
+  bool selects_keys = false;                               // true: one bit per token and key is needed
 
   int32_t& at(kernels::Scratch kind) { return scratch[static_cast<size_t>(kind)]; }
 };
 
-// The sizes of one transformer, or of a stage of it, that its memory depends on.
+// Sizes of one transformer, or of a stage of it, that determine its memory.
 struct TransformerShape {
   int32_t num_layers = 0;
   int32_t first_layer = 0;
   int32_t hidden_size = 0;
   int32_t vocab_size = 0;
-  int32_t num_heads = 0;       // the most of any layer
-  int32_t head_dim = 0;        // the largest of any layer, of keys or values
-  int32_t max_columns = 0;     // inputs or outputs of any matrix but the head
-  int32_t expert_columns = 0;  // inputs and outputs of a matrix of an expert together
+  int32_t num_heads = 0;       // maximum over the layers
+  int32_t head_dim = 0;        // maximum over the layers, of keys and values
+  int32_t max_columns = 0;     // maximum of inputs and outputs over all matrices except the head
+  int32_t expert_columns = 0;  // maximum of inputs plus outputs over the experts' matrices
   std::vector<int32_t> rotary_dims;
   std::vector<LayerCacheSize> caches;  // [num_layers]
   WorkspaceColumns columns;
 };
 
-// Collects the sizes that parts need; of each size the largest counts.
+// Collector of the sizes that parts need. It keeps the maximum of each size.
 class Needs {
  public:
   explicit Needs(const ModelSpec& model);
@@ -60,16 +60,17 @@ class Needs {
   const TransformerShape& shape() const { return shape_; }
   TransformerShape& shape() { return shape_; }
 
-  // Begins the next layer, which has no cache until one of its parts sets it.
+  // Begins the next layer. It has no cache until one of its parts sets it.
   void begin_layer() { shape_.caches.emplace_back(); }
-  // Sets the cache of the layer; the layer whose pages it reads must look back as far.
+  // Sets the cache of the current layer. If it reads the pages of another layer, that layer's window is
+  // widened as needed.
   void cache(const LayerCacheSize& size);
 
-  // Rows of `columns` f32 for each token.
+  // Requires a scratch buffer of `columns` f32 per token.
   void scratch(kernels::Scratch kind, int32_t columns);
-  // Columns that a shard makes before they are gathered, for `rows` rows of each token.
+  // Requires Scratch::slice for a shard's columns before they are gathered, `rows` rows per token.
   void slice(const ShardColumns& columns, int32_t rows = 1);
-  // Rows of so many columns that a product reads or writes.
+  // Requires space for rows of `columns` columns that a matrix reads or writes.
   void row(int32_t columns) { raise(shape_.max_columns, columns); }
   void matrix(const MatrixPart& part);
   void expert_matrix(int32_t num_in, int32_t num_out);

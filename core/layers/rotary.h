@@ -1,4 +1,4 @@
-// Rotary angles of the positions of a step, which all layers of a stage share.
+// Rotary angles (RoPE) for the positions of a step, shared by all layers of a stage.
 #pragma once
 
 #include "core/layers/block.h"
@@ -6,8 +6,9 @@
 namespace quire {
 
 struct RotaryLayer {
-  DeviceBuffer inv_freq;        // [rotary_dim / 2] f32
-  DeviceBuffer short_inv_freq;  // frequencies of contexts up to short_context tokens, or empty
+  DeviceBuffer inv_freq;  // [rotary_dim / 2] f32
+  DeviceBuffer
+      short_inv_freq;  // LongRoPE: frequencies for contexts up to short_context tokens; otherwise empty
   int32_t short_context = 0;
   int32_t rotary_dim = 0;
   float magnitude = 1.0f;

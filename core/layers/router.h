@@ -1,4 +1,4 @@
-// The choice of experts for each token.
+// Router of a mixture of experts (MoE): chooses the experts of each token.
 #pragma once
 
 #include "core/layers/block.h"
@@ -6,8 +6,8 @@
 
 namespace quire {
 
-// Rows that experts and their router read: rows that are normalised already, or the residual stream after
-// `norm`, which the router leaves in Workspace::normed.
+// Rows that a router and its experts read: rows that are already normalized, or the residual stream after
+// `norm`, which the router writes to Workspace::normed.
 struct ExpertInput {
   const void* rows = nullptr;
   const NormLayer* norm = nullptr;
@@ -22,7 +22,7 @@ struct RouterLayer : kernels::RouterSpec {
   DeviceBuffer choice_bias;
   DeviceBuffer expert_scale;
 
-  // Leaves the chosen experts and their weights in Scratch::chosen and Scratch::weights.
+  // Writes the chosen experts and their weights to Scratch::chosen and Scratch::weights.
   void forward(const ForwardPass& pass, const ExpertInput& input) const;
   // Returns the fraction of the experts that a token reads.
   double share() const { return double(num_chosen) / num_experts; }

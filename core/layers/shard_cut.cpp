@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-// Widths of the tiles that kernels work in, from the largest to the smallest.
+// Tile widths of the kernels, from the largest to the smallest.
 constexpr std::array<int32_t, 4> kUnits = {64, 32, 16, 1};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the parts of a layer need to be cut into shards.
+// Functions that cut the parts of a layer into shards (tensor parallelism).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ struct Shard {
   int32_t num_shards = 1;
 };
 
-// Cuts the parts of a model for one shard, and collects the kinds of keys and values that the shard has.
+// Context for cutting the parts of a model for one shard. It collects the kinds of keys and values of the
+// shard.
 class ShardCut {
  public:
   ShardCut(const ModelSpec& whole, Shard shard) : whole_(whole), shard_(shard) {}
@@ -23,14 +24,14 @@ class ShardCut {
   const ModelSpec& whole() const { return whole_; }
   int32_t num_shards() const { return shard_.num_shards; }
 
-  // Returns how `count` columns are shared out, as evenly as units of columns allow. Kernels work in tiles,
-  // so the unit is the largest tile width of which each shard gets some, unless `unit` is given. Returns
-  // columns that are not split if there are fewer of them than shards.
+  // Returns the split of `count` columns over the shards, as even as whole units of columns allow. Kernels
+  // work in tiles, so by default the unit is the largest tile width of which each shard gets at least one.
+  // Returns columns that are not split if there are fewer of them than shards.
   ShardColumns columns(int32_t count, int32_t unit = 0) const;
-  // Returns how the columns of the residual stream are shared out.
+  // Returns the split of the columns of the residual stream.
   ShardColumns hidden() const { return columns(whole_.hidden_size); }
 
-  // Returns the index of `kv` in kvs(), and adds it if it is new.
+  // Returns the index of `kv` in kvs(). Adds it if it is new.
   int32_t kv_index(const KvSpec& kv);
   const std::vector<KvSpec>& kvs() const { return kvs_; }
 
@@ -40,14 +41,14 @@ class ShardCut {
   std::vector<KvSpec> kvs_;
 };
 
-// Returns the columns of this shard, rising.
+// Returns the columns of this shard in ascending order.
 std::vector<int32_t> own_columns(const ShardColumns& columns);
-// Leaves the named outputs of a matrix.
+// Keeps only the given outputs of a matrix.
 void take_outputs(MatrixPart& part, const std::vector<int32_t>& outputs);
-// Leaves the outputs of this shard; all of them if the columns are not split.
+// Keeps only the outputs of this shard. Does nothing if the columns are not split.
 void take_own_outputs(MatrixPart& part, const ShardColumns& columns);
-// Returns the named outputs, which rise, of matrices side by side; a matrix that has none of them is left
-// out.
+// Returns the matrices with only the given outputs. The outputs are numbered across all matrices and in
+// ascending order. Matrices without any of them are omitted.
 MatrixParts selected_outputs(const MatrixParts& parts, const std::vector<int32_t>& outputs);
 
 }  // namespace quire

@@ -46,7 +46,7 @@ float* stream_at(const ForwardPass& pass, Scratch place, int32_t index, int32_t 
 }
 
 void match_size(const ForwardPass& pass, float* target, int32_t hidden) {
-  constexpr float kLeastSquare = 1e-5f;  // the mean square of a row counts as at least this
+  constexpr float kLeastSquare = 1e-5f;  // lower bound of the mean square of a row
   kernels::RowOpParams match;
   match.op = kernels::RowOp::match_size;
   match.target = target;

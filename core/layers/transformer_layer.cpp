@@ -18,7 +18,7 @@ void build_alternative(const Parts& part, LayerBuilder& builder, Layers& layer, 
   (build_if_there.template operator()<I>(), ...);
 }
 
-// Builds the alternative of `layer` that goes with the alternative of `part`.
+// Builds the alternative of `layer` that corresponds to the alternative of `part`.
 template <typename... Parts, typename... Layers>
 void build(const std::variant<Parts...>& part, LayerBuilder& builder, std::variant<Layers...>& layer) {
   static_assert(sizeof...(Parts) == sizeof...(Layers), "each part has its layer");
@@ -35,7 +35,7 @@ uint64_t vector_bytes(const TransformerLayer& layer) {
   return bytes.vectors();
 }
 
-// Calls a function for each matrix.
+// Visitor that calls a function for each matrix.
 template <typename Visit>
 class MatrixVisitor final : public WeightVisitor {
  public:

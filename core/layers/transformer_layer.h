@@ -1,5 +1,5 @@
-// One layer: a mixer, which lets tokens see each other, then a feed-forward part, and what some families have
-// around the two.
+// One transformer layer: a mixer, which combines tokens, then a feed-forward part, and the optional parts
+// that some families have around the two.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// The layers of MixerSpec and FeedForwardSpec, in the order of their alternatives.
+// Layers of MixerSpec and FeedForwardSpec, in the order of their alternatives.
 using Mixer = std::variant<AttentionLayer>;
 using FeedForward = std::variant<MlpLayer, ExpertsLayer, MlpAndExpertsLayer>;
 
@@ -25,23 +25,23 @@ struct TransformerLayer {
   std::optional<NormLayer> feed_forward_post_norm;
   FeedForward feed_forward;
   bool parallel = false;     // both blocks read the input of the layer
-  bool shares_norm = false;  // and the norm of the mixer serves both
+  bool shares_norm = false;  // both blocks use the norm of the mixer
   std::optional<StreamsLayer> streams;
   std::optional<LaurelLayer> laurel;
   std::optional<LayerInputLayer> layer_input;
   float output_scale = 1.0f;
 
-  // Takes a break before each of its blocks.
+  // Number of breaks in `forward`, one before each block. The step may be paused or aborted there.
   static constexpr int32_t kNumBreaks = 2;
   void forward(const ForwardPass& pass, const LayerCache& cache) const;
 
-  // Bytes of the weights.
+  // Returns the bytes of the weights.
   uint64_t bytes() const;
-  // Bytes of weights that a step of so many tokens reads; see Transformer::step_bytes.
+  // Returns the bytes of weights that a step of `num_tokens` tokens reads; see Transformer::step_bytes.
   uint64_t step_bytes(int32_t num_tokens) const;
-  // Multiplications of the matrices for one token.
+  // Returns the number of multiplications of all matrices for one token.
   int64_t token_products() const;
-  // Device memory that the weights take: the matrices were prepared together.
+  // Returns the device memory of the weights. The matrices share one allocation.
   uint64_t taken_bytes(const Device& device) const;
 
  private:
@@ -53,13 +53,14 @@ struct TransformerLayer {
 };
 
 void build(const LayerSpec& spec, int32_t layer_idx, LayerBuilder& builder, TransformerLayer& layer);
-// Layers that share pages are cut alike: `cuts_heads` is decided for all of them.
+// Cuts a layer for one shard. Layers that share pages must be cut alike, so the caller decides `cuts_heads`
+// for all of them together.
 void cut(LayerSpec& spec, bool cuts_heads, ShardCut& shard);
 void needs(const LayerSpec& spec, Needs& all);
 void each_weight(const TransformerLayer& layer, WeightVisitor& visitor);
 uint64_t mechanisms(const LayerSpec& spec);
 
-// The questions of attention.h, for any mixer.
+// Same as the functions of attention.h, for any mixer.
 bool can_cut_heads(const MixerSpec& mixer, const ShardCut& shard);
 int32_t source_of_pages(const MixerSpec& mixer);
 int32_t first_source(const MixerSpec& mixer, int32_t layer);

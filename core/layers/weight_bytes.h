@@ -1,4 +1,4 @@
-// Adds up the bytes of weights.
+// Sums of the bytes of weights.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// Bytes of the weights that were visited.
+// Visitor that adds up the bytes of weights.
 class WeightBytes final : public WeightVisitor {
  public:
   void matrix(const PreparedWeight& weight, double share) override;
@@ -16,7 +16,7 @@ class WeightBytes final : public WeightVisitor {
 
   uint64_t matrices() const { return matrices_; }
   uint64_t vectors() const { return vectors_; }
-  // Device memory that they take.
+  // Returns the device memory of the visited weights. The matrices share one allocation.
   uint64_t taken(const Device& device) const;
 
  private:

@@ -1,4 +1,4 @@
-// Receives the weights of a layer, one after another.
+// Interface of a visitor of a layer's weights.
 #pragma once
 
 #include "core/tensor/device.h"
@@ -8,11 +8,11 @@ namespace quire {
 class WeightVisitor {
  public:
   virtual ~WeightVisitor() = default;
-  // A matrix that was prepared together with the others of its layer. `share` is the fraction of all matrices
-  // of its kind that one token reads: 1, or less for experts. The weight is empty if the model has no such
-  // matrix.
+  // Visits a matrix that was prepared together with the others of its layer. `share` is the fraction of the
+  // matrices of its kind that one token reads: 1, or less for experts. `weight` is empty if the model has no
+  // such matrix.
   virtual void matrix(const PreparedWeight& weight, double share) = 0;
-  // A table, or a matrix that was prepared by itself.
+  // Visits a table, or a matrix that was prepared by itself.
   virtual void table(const PreparedWeight& weight) = 0;
   virtual void vector(const DeviceBuffer& values) = 0;
 };
