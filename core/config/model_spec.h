@@ -56,8 +56,8 @@ struct MlpPart : kernels::MlpSpec {
   MatrixParts gate_up;
   MatrixPart down;
   std::optional<NormPart> sub_norm;
-  // Tensors with the parameters of xIELU: alpha for positive and for negative inputs. Empty if they are not
-  // tensors.
+  // Prefix of the tensors with the parameters of xIELU: alpha for positive and for negative inputs. Empty if
+  // the parameters are not tensors.
   std::string xielu_key;
   ShardColumns activated;  // columns that `down` reads
   ShardColumns outputs;    // columns that `down` writes
@@ -101,7 +101,7 @@ struct HeadExpertsPart : kernels::RouterSpec {
   VectorPart output_bias;
 };
 
-// Differential attention: the heads of the second half are subtracted from those of the first.
+// Differential attention: the heads of the second half are subtracted from the heads of the first half.
 struct DifferentialPart {
   VectorPart query_1, key_1, query_2, key_2;
   float initial = 0.0f;
@@ -127,7 +127,7 @@ struct AttentionPart : kernels::AttentionSpec {
   ShardColumns outputs;  // columns that the output matrix writes
 };
 
-// A dense feed-forward part and experts side by side, each with norms of its own:
+// A dense feed-forward part and experts side by side, each with its own norms:
 // dense_post(dense(norm(hidden))) + experts_post(experts(experts_norm(hidden))).
 struct MlpAndExpertsPart {
   MlpPart dense;
@@ -137,7 +137,7 @@ struct MlpAndExpertsPart {
   NormPart experts_post_norm;
 };
 
-// A new kind of mixer or of feed-forward part is an alternative here, and one of the same index in
+// To add a kind of mixer or feed-forward part, add an alternative here, and one with the same index in
 // core/layers/transformer_layer.h.
 using MixerSpec = std::variant<AttentionPart>;
 using FeedForwardSpec = std::variant<MlpPart, ExpertsPart, MlpAndExpertsPart>;
@@ -183,7 +183,7 @@ struct LayerSpec {
 
   const AttentionPart& attention() const { return std::get<AttentionPart>(mixer); }
   AttentionPart& attention() { return std::get<AttentionPart>(mixer); }
-  // Return the dense part, or the experts, alone or side by side; nullptr: there are none.
+  // Return the dense part or the experts, alone or side by side; nullptr if the layer has none.
   MlpPart* dense();
   ExpertsPart* experts();
   const MlpPart* dense() const { return const_cast<LayerSpec*>(this)->dense(); }
@@ -225,7 +225,8 @@ struct EmbeddingPart {
   std::string key;
   float scale = 1.0f;
   std::optional<NormPart> norm;
-  // Learned positions: a tensor [rows, hidden] that is added; the row is the position plus an offset.
+  // Learned positions: a tensor [rows, hidden] that is added to the embedding. The row is the position plus
+  // position_offset.
   std::string positions_key;
   int32_t num_positions = 0;
   int32_t position_offset = 0;
@@ -236,7 +237,7 @@ struct EmbeddingPart {
 struct HeadPart {
   NormPart norm;
   MatrixPart projection;
-  bool tied = false;  // the head is the embedding, unless the files have a separate head
+  bool tied = false;  // the head uses the embedding table, unless the files have a separate head
   float scale = 1.0f;
   float softcap = 0.0f;
   bool unit_rows = false;  // rows of the matrix are divided by their norm
