@@ -1,4 +1,4 @@
-// The same code plans and builds: what it plans is what it takes, to the byte.
+// Tests that the planned size of a layer is the memory that its build allocates, to the byte.
 #include <gtest/gtest.h>
 
 #include "core/layers/weight_bytes.h"
@@ -14,7 +14,7 @@ std::shared_ptr<Device> open_cpu() {
   return Device::open(kernels::cpu_backend(), 0, options);
 }
 
-// Counts the matrices and vectors that a layer has.
+// Visitor that counts the matrices of a layer.
 class WeightCount final : public WeightVisitor {
  public:
   void matrix(const PreparedWeight& weight, double share) override {

@@ -120,7 +120,7 @@ ExpertsPart experts_with_all() {
   return part;
 }
 
-// Gives the layer what Gemma 3n has around its blocks.
+// Returns a model whose layer has the parts of Gemma 3n around its blocks.
 ModelSpec model_with_streams() {
   ModelSpec model = model_of(attention(), mlp(""));
   model.num_streams = 2;

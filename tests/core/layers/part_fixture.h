@@ -1,4 +1,4 @@
-// Small models of one layer, each with parts of another kind, and weights for them.
+// Small models of one layer, each with other kinds of parts, and weights for them.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ inline constexpr int32_t kHidden = 64;
 struct PartCase {
   const char* name;
   ModelSpec model;
-  const char* mechanisms;  // names of those that the layer needs
+  const char* mechanisms;  // names of the mechanisms that the layer needs
 };
-// Names the case in messages of tests.
+// Prints the name of the case in test messages.
 void PrintTo(const PartCase& part, std::ostream* out);
 
 // Returns a model for each kind of part.
 std::vector<PartCase> part_cases();
 
-// Random matrices of f16; each vector is of ones.
+// Provider of random f16 matrices. All elements of vectors are 1.
 class MadeUpWeights final : public WeightProvider {
  public:
   bool is_concurrent() const override { return true; }

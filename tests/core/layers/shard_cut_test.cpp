@@ -1,4 +1,4 @@
-// Parts that were cut: the columns of all shards, gathered in the order of shards, are those of the whole.
+// Tests that the columns of all shards, gathered in the order of ranks, are the columns of the whole part.
 #include "core/layers/shard_cut.h"
 
 #include <algorithm>
