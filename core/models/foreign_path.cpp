@@ -26,7 +26,7 @@ constexpr std::array<Kind, 5> kKinds = {{
     {"<", "text that begins like a web page"},
 }};
 
-// The first bytes; fewer where the file has fewer.
+// Returns the first 16 bytes of a file, or all bytes if it is shorter.
 std::string first_bytes(const FileSystem& files, const std::string& path) {
   const auto file = files.open(path);
   std::string bytes(static_cast<size_t>(std::min<uint64_t>(file->size_bytes(), 16)), '\0');
@@ -40,12 +40,12 @@ const Kind* find_kind(std::string_view bytes) {
   return found == kKinds.end() ? nullptr : found;
 }
 
-// Eight bytes of header length, then JSON.
+// True if the bytes are a header length of eight bytes, followed by JSON.
 bool looks_like_safetensors(std::string_view bytes) {
   return bytes.size() > 8 && bytes[8] == '{' && bytes[7] == '\0';
 }
 
-// "owner/name", and nothing that only a path has.
+// True if the path has the form "owner/name" and contains nothing that only a path contains.
 bool looks_like_hub_name(std::string_view path) {
   const auto is_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

@@ -1,4 +1,4 @@
-// Paths that no model can be loaded from: what they are, what would load, and where models come from.
+// Errors for paths that no model can be loaded from. They describe what was found and what can be loaded.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace quire {
 
-// Whether the file may be a tokenizer.json: JSON and nothing that another format begins with.
+// True if the file may be a tokenizer.json: it does not begin like a file of another known format.
 bool is_tokenizer_file(const FileSystem& files, const std::string& path);
 
-// Of a file that is no directory, and of what is not there at all (a hub's name, say): ErrorCode::unsupported
-// or ErrorCode::not_found.
+// Throws ErrorCode::unsupported for a file, and ErrorCode::not_found for a path that does not exist, such as
+// the name of a model on a hub.
 [[noreturn]] void refuse_foreign_file(const FileSystem& files, const std::string& path);
 
-// Of a directory without a config.json: ErrorCode::unsupported where it holds weights of another format,
-// ErrorCode::not_found naming config.json where it does not.
+// Throws the error for a directory without config.json: ErrorCode::unsupported if it contains weights of
+// another format, otherwise ErrorCode::not_found, which names config.json.
 [[noreturn]] void refuse_foreign_directory(const FileSystem& files, const std::string& path);
 
 }  // namespace quire

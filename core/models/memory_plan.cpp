@@ -58,14 +58,14 @@ std::vector<uint64_t> plan_shards(const Transformer& transformer, const Transfor
 
 namespace {
 
-// Of the pages that a layer has on all shards.
+// Returns the bytes of a layer's pages on all shards.
 uint64_t kv_bytes_of(const Transformer& transformer, const Device& device, size_t layer,
                      const CachePages& pages) {
   return transformer.sum_over_shards(
       [&](const Transformer& of) { return layer_kv_bytes(device.table(), of.shape.caches[layer], pages); });
 }
 
-// A stage of one layer on all shards.
+// Plans a stage of one layer on all shards.
 MemoryBytes plan_place(const Transformer& transformer, const StagePlace& place,
                        const TransformerExecutorOptions& options) {
   return transformer.sum_over_shards([&](const Transformer& of) {

@@ -1,4 +1,4 @@
-// Bytes that a model and a cache on it take, by kind and by device, before any of them is taken.
+// Memory plan: bytes of a model and its cache by kind and by device, computed before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace quire {
 
-// The kinds of memory on one device. Told by the functions that lay out what is then taken, of transformers
-// that are planned or prepared alike.
+// Bytes on one device, by kind. The functions that lay out the allocations compute them, so a planned and a
+// prepared transformer have the same bytes.
 struct MemoryBytes {
   uint64_t embedding = 0;
   uint64_t layers = 0;     // weights
-  uint64_t head = 0;       // with the last norm
+  uint64_t head = 0;       // including the last norm
   uint64_t kv = 0;         // pages
-  uint64_t workspace = 0;  // activations, logits, scratch of the backend
-  uint64_t staging = 0;    // host memory that copies need; not part of the sums
+  uint64_t workspace = 0;  // activations, logits, scratch memory of the backend
+  uint64_t staging = 0;    // host memory for copies; not part of the sums
 
   uint64_t weights() const { return embedding + layers + head; }
   uint64_t cache() const { return kv + workspace; }
@@ -27,36 +27,36 @@ struct MemoryBytes {
   MemoryBytes& operator+=(const MemoryBytes& other);
 };
 
-// Of the pages, activations and context of one stage: of one shard, and of all of them.
+// Plan the pages, activations and context of one stage: on one shard, and on all shards together.
 MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
 MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
                        const TransformerExecutorOptions& options);
 
-// Device memory that each shard takes of pages, activations and contexts, on all stages.
+// Returns the device memory that each shard needs for pages, activations and contexts, over all stages.
 std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options);
 
-// The pages of a cache group: of the layers that see back as far as `window`.
+// Pages of a cache group: of the layers that share a page table.
 struct CacheGroupPlan {
-  int32_t window = 0;  // tokens; 0: all
+  int32_t window = 0;  // tokens that its layers attend to, at most; 0: all
   int32_t num_pages = 0;
-  int32_t num_layers = 0;  // with pages of their own
-  uint64_t bytes = 0;      // of all pages of these layers, on all devices and shards
+  int32_t num_layers = 0;  // layers with their own pages
+  uint64_t bytes = 0;      // all pages of these layers, over all devices and shards
 };
 
 struct MemoryPlan {
   Placement placement;
   std::vector<uint64_t> layer_bytes;         // weights and pages of each layer
-  std::vector<MemoryBytes> devices;          // as the model's
-  std::vector<CacheGroupPlan> cache_groups;  // that without a window first, then by rising window
+  std::vector<MemoryBytes> devices;          // in the order of the model's devices
+  std::vector<CacheGroupPlan> cache_groups;  // the group without a window first, then by ascending window
 
   MemoryBytes total() const;
 };
 
-// The placement is the transformer's.
+// Plans the memory of a transformer. `placement` is the one that it was built with.
 MemoryPlan plan_memory(const Transformer& transformer, const Placement& placement, size_t num_devices,
                        const TransformerExecutorOptions& options);
 
-// What a split has to know of one device, from a transformer that has all its layers there.
+// Returns the memory demand on one device, from a transformer that has all its layers there. See split.h.
 DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                        const TransformerExecutorOptions& options);
 

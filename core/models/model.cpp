@@ -40,7 +40,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
       (options.without_weights ? model->outline_ : model->weights_) = std::move(made);
     }
   }
-  // Checkpoints made for tests of the network alone have no tokenizer; they can be scored by ids.
+  // Some test checkpoints have no tokenizer. They can be scored by token ids.
   if (options.scope == ModelScope::tokenizer || source.has_tokenizer()) {
     model->tokenizer_ = Tokenizer::load(source.tokenizer().files());
   }
@@ -56,7 +56,8 @@ std::shared_ptr<const Transformer> Model::read_weights(const ModelOptions& optio
   return transformer;
 }
 
-// What was planned and promised for the model is so for these files.
+// Throws if the files have changed since the load. The memory plan of the model is valid only for the same
+// files.
 void Model::require_same_files(ModelSource& source) const {
   const StoredTensors stored = source.tensors();
   const auto same = [](const TensorDescription& a, const TensorDescription& b) {
@@ -85,7 +86,7 @@ bool Model::is_parked() const {
   return parked_ != nullptr;
 }
 
-// One thread moves them at a time; the lock is for those that look.
+// Only one thread at a time moves the weights. The lock protects threads that read the state.
 void Model::copy_weights(ParkedBytes& bytes) {
   quire::copy_weights(*weights(), bytes);
 }
@@ -115,7 +116,7 @@ void Model::release_weights(ModelSource& source) {
   }
   std::shared_ptr<const Transformer> outline;
   if (!has_outline) outline = outline_model(source, devices_, placement_, num_shards_, activations_);
-  std::shared_ptr<const Transformer> gone;  // after the lock
+  std::shared_ptr<const Transformer> gone;  // destroyed after the lock is released
   const MutexLock lock(mutex_);
   if (outline != nullptr) outline_ = std::move(outline);
   gone = std::move(weights_ != nullptr ? weights_ : parked_);

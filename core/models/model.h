@@ -1,4 +1,4 @@
-// A model as a service knows it: its description, its tokenizer, and its transformer on its devices.
+// A loaded model: its configuration, its tokenizer, and its transformer on its devices.
 #pragma once
 
 #include <memory>
@@ -19,80 +19,83 @@
 
 namespace quire {
 
-// How much of a model is loaded.
+// Parts of a model to load.
 enum class ModelScope : int32_t {
   full = 0,
-  tokenizer = 1,  // the tokenizer alone; the source may also be a bare tokenizer.json
-  metadata = 2,   // configuration, tokenizer and the headers of the weight files, no weights
+  tokenizer = 1,  // only the tokenizer; the source may also be a bare tokenizer.json
+  metadata = 2,   // configuration, tokenizer and the headers of the weight files, but no weights
 };
 
 struct ModelOptions {
-  std::shared_ptr<ModelSource> source;  // needed during the load only
+  std::shared_ptr<ModelSource> source;  // used only during the load
   ModelScope scope = ModelScope::full;
-  bool without_weights = false;  // of the full scope: acquire_weights brings them
+  bool without_weights = false;  // full scope only: skip the weights; acquire_weights loads them later
   std::vector<std::shared_ptr<Device>>
-      devices;             // where the weights go; may be empty unless the scope is full
+      devices;             // devices for the weights; may be empty unless the scope is full
   Placement placement;     // empty: all layers on the first device
   int32_t num_shards = 1;  // of each stage, 1 to kMaxShards
   const ThreadFactory* threads = &system_threads();
-  int32_t num_helpers = 0;  // threads that read and prepare weights beside the caller
+  int32_t num_helpers = 0;  // additional threads that read and prepare weights
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;
   LoadMonitor monitor;
 };
 
-// A transformer that says how large it would be on those devices and has no weights: configuration, headers
-// and what decides the layout of matrices are read. Throws what a load throws.
+// Returns a transformer without weights, which reports the sizes it would have on these devices. Reads the
+// configuration, the headers, and the tensors that determine the layout of matrices. Throws the same errors
+// as a load.
 std::shared_ptr<const Transformer> outline_model(
     ModelSource& source, const std::vector<std::shared_ptr<Device>>& devices, const Placement& placement,
     int32_t num_shards = 1, kernels::ActivationDtype activations = kernels::ActivationDtype::full);
 
-// Immutable once loaded, but for its weights, which may leave their devices and come back; any thread. Caches
-// keep it alive.
+// A model, immutable once loaded. Only its weights may leave their devices and come back. May be used from
+// any thread. Caches keep it alive.
 class Model {
  public:
-  // Reads the configuration, the tokenizer and the weights of its source, as far as the scope goes. Throws
-  // not_found, io, format, truncated, unsupported, out_of_memory or cancelled, naming the file, field or
-  // tensor; nothing stays taken then.
+  // Reads the configuration, the tokenizer and the weights of the source, as far as the scope requires.
+  // Throws not_found, io, format, truncated, unsupported, out_of_memory or cancelled; the message names the
+  // file, field or tensor. A failed load frees all its memory.
   static std::shared_ptr<Model> load(const ModelOptions& options);
 
-  // Reads and prepares the weights of a model of the full scope, which has none now: the same as it had.
-  // Throws as a load does, and ErrorCode::format where the files are others than those it was loaded from.
+  // Loads the same weights again, for a model of the full scope that has none at present. Throws the errors
+  // of a load, and ErrorCode::format if the files have changed since the load.
   void acquire_weights(const ModelOptions& options);
-  // Its matrices in host memory: parked_weights.h. Between the last two the weights are away.
+  // Offload of the matrices to host memory; see parked_weights.h. From park_weights until bring_weights
+  // returns, the model has no weights on its devices.
   bool can_park() const;
   bool is_parked() const;
   void copy_weights(ParkedBytes& bytes);
   void park_weights(ParkedBytes& bytes) noexcept;
   void bring_weights(const std::atomic<bool>& stop);
-  // Lets them go, parked ones too, to be freed with whatever still computes with them. Throws what reading
-  // the layout of the files throws; they stay then.
+  // Releases the weights, also offloaded ones. They are freed when no computation uses them any more. Throws
+  // the errors of reading the layout of the files, and then keeps the weights.
   void release_weights(ModelSource& source);
 
   const std::string& path() const { return path_; }
-  // Throws ErrorCode::unsupported for a bare directory of weights without a tokenizer.json.
+  // Throws ErrorCode::unsupported if the model has no tokenizer.json or other tokenizer file.
   const Tokenizer& tokenizer() const;
   std::shared_ptr<const Tokenizer> shared_tokenizer() const { return tokenizer_; }
-  // False where only the tokenizer was loaded.
+  // False if only the tokenizer was loaded.
   bool has_config() const { return config_ != nullptr; }
-  // Throws ErrorCode::unsupported where only the tokenizer was loaded; so do all below.
+  // Throws ErrorCode::unsupported if only the tokenizer was loaded. The functions up to num_shards do the
+  // same.
   const ModelConfig& config() const;
   TransformerShape shape() const;
   const std::vector<TensorDescription>& tensors() const;
-  double bits_per_weight() const;  // over all tensors, as stored
-  // Device memory of the weights for a model of the full scope, bytes of the files otherwise.
+  double bits_per_weight() const;  // average over all tensors, as stored
+  // Returns the device memory of the weights if the scope is full, otherwise the bytes of the files.
   uint64_t weight_bytes() const;
-  // Into how many shards its layers are cut, or would be.
+  // Returns the number of shards of each layer. Without weights this is the number that was requested.
   int32_t num_shards() const;
-  // Device memory of the weights of each shard; of the full scope alone.
+  // Returns the device memory of the weights of each shard. Needs the full scope.
   std::vector<uint64_t> shard_bytes() const;
-  // Whether its scope has weights, wherever they are.
+  // True if the scope includes weights, even if they are not on their devices at present.
   bool is_loaded() const { return scope_ == ModelScope::full; }
-  // What it is made of: sizes, layers and devices; to compute with only as weights() gives it. Throws
-  // ErrorCode::unsupported where the scope has no weights.
+  // Returns the transformer for its sizes, layers and devices, even if it has no weights at present. Only the
+  // result of weights() can compute. Throws ErrorCode::unsupported if the scope has no weights.
   std::shared_ptr<const Transformer> transformer() const;
-  // The same with the weights on their devices; null while they are away.
+  // Returns the transformer if its weights are on their devices, otherwise nullptr.
   std::shared_ptr<const Transformer> weights() const;
-  const Placement& placement() const { return placement_; }  // empty where the weights were not loaded
+  const Placement& placement() const { return placement_; }  // empty if the scope is not full
   kernels::ActivationDtype activations() const { return activations_; }
 
  private:
@@ -111,8 +114,10 @@ class Model {
   kernels::ActivationDtype activations_ = kernels::ActivationDtype::full;
   mutable Mutex mutex_;
   std::shared_ptr<const Transformer> weights_ QUIRE_GUARDED_BY(mutex_);
-  std::shared_ptr<const Transformer> outline_ QUIRE_GUARDED_BY(mutex_);  // once they were away
-  std::shared_ptr<const Transformer> parked_ QUIRE_GUARDED_BY(mutex_);   // while they are in host memory
+  std::shared_ptr<const Transformer> outline_
+      QUIRE_GUARDED_BY(mutex_);  // set once the weights were dropped or left out
+  std::shared_ptr<const Transformer> parked_
+      QUIRE_GUARDED_BY(mutex_);  // set while the weights are in host memory
 };
 
 }  // namespace quire

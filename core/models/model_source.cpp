@@ -12,14 +12,14 @@
 namespace quire {
 namespace {
 
-// Larger than any tokenizer in use; a file beyond it is not one.
+// Limits of file sizes. Tokenizers in use are smaller than the first one.
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20;
 constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
 constexpr uint64_t kMaxTemplateBytes = uint64_t{4} << 20;
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
 
-// SentencePiece's and tiktoken's, by their names.
+// True if the name is that of a SentencePiece or tiktoken file.
 bool is_tokenizer_model(std::string_view name) {
   return name.ends_with(".model") || name.ends_with(".tiktoken");
 }
@@ -80,7 +80,8 @@ class DirectorySource final : public ModelSource {
 
   std::string path_of(std::string_view name) const { return path() + "/" + std::string(name); }
 
-  // What is there and no regular file (a FIFO, a directory) is an error of the file system.
+  // Returns the text of a file; empty if it does not exist. An entry that is not a regular file, such as a
+  // FIFO or a directory, causes an error of the file system.
   std::string read_if_there(std::string_view name, uint64_t max_bytes) {
     return holds(name) ? files_.read_text(path_of(name), max_bytes) : std::string();
   }
@@ -93,7 +94,7 @@ class DirectorySource final : public ModelSource {
     return std::find(names().begin(), names().end(), name) != names().end();
   }
   bool holds_gpt2_files() { return holds("vocab.json") && holds("merges.txt"); }
-  // The first file that may be the model of a tokenizer; empty where there is none.
+  // Returns the first file that may be a tokenizer model; empty if there is none.
   std::string tokenizer_model_name() {
     const auto it = std::find_if(names().begin(), names().end(), is_tokenizer_model);
     return it != names().end() ? *it : std::string();

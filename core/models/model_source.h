@@ -1,4 +1,4 @@
-// Where a model comes from: a directory, a bare tokenizer file, or thin air. Opened once for a load or a
+// Source of a model: a directory, a bare tokenizer file, or a synthetic model. Opened once for a load or a
 // plan.
 #pragma once
 
@@ -17,13 +17,13 @@
 
 namespace quire {
 
-// The contents of the tokenizer's files; empty where there is no such file.
+// Contents of the tokenizer's files. The text of a file that does not exist is empty.
 struct TokenizerTexts {
   std::string tokenizer_json;
   std::string tokenizer_config_json;
   std::string special_tokens_map_json;
   std::string added_tokens_json;
-  std::string model;  // where there is no tokenizer.json
+  std::string model;  // SentencePiece or tiktoken file, if there is no tokenizer.json
   std::string model_name;
 
   TokenizerFiles files() const {
@@ -32,16 +32,16 @@ struct TokenizerTexts {
   }
 };
 
-// What lies in the files, from their headers.
+// Tensors in the files, from the headers of the files.
 struct StoredTensors {
   std::vector<TensorDescription> list;
-  double bits_per_weight = 0.0;  // over all tensors
+  double bits_per_weight = 0.0;  // average over all tensors
   uint64_t size_bytes = 0;
 };
 
-// Each file is opened at most once, whatever is asked and however often: a plan and the load after it are of
-// the same files. One thread at a time; what is given does not depend on the source any more, but for the
-// weights, which borrow it. All throw what is wrong with a file, naming it.
+// Source of a model. It opens each file at most once, so a plan and the load after it read the same files.
+// For one thread at a time. Only the result of weights() borrows from the source; other results are
+// independent of it. Errors name the file at fault.
 class ModelSource {
  public:
   explicit ModelSource(std::string path) : path_(std::move(path)) {}
@@ -50,18 +50,19 @@ class ModelSource {
   virtual ~ModelSource() = default;
 
   const std::string& path() const { return path_; }
-  // Throws ErrorCode::unsupported where there is a tokenizer alone.
+  // Throws ErrorCode::unsupported if the source has only a tokenizer.
   const ModelConfig& config();
-  // generation_config.json; empty where there is none.
+  // Returns generation_config.json; empty if there is none.
   virtual const std::string& generation_config() = 0;
   virtual bool has_tokenizer() = 0;
-  // Throws ErrorCode::not_found where there is none.
+  // Throws ErrorCode::not_found if a directory has no tokenizer, ErrorCode::unsupported for a synthetic
+  // model.
   virtual TokenizerTexts tokenizer() = 0;
-  // The file of its own that newer models have; empty where there is none: then tokenizer_config.json may
-  // hold it.
+  // Returns the file of the chat template; empty if there is none. Older models have the template in
+  // tokenizer_config.json.
   virtual std::string chat_template() = 0;
   virtual std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) = 0;
-  // Empty for a model that no file holds.
+  // Returns the tensors in the files; empty for a synthetic model.
   virtual StoredTensors tensors() = 0;
 
  private:
@@ -71,8 +72,9 @@ class ModelSource {
   std::optional<ModelConfig> config_;
 };
 
-// A directory, a bare tokenizer.json, *.model or *.tiktoken, or "synthetic:..." (synthetic_model.h). Throws
-// ErrorCode::not_found or ErrorCode::unsupported for anything else, saying what it is and what would load.
+// Opens a directory, a bare tokenizer.json, *.model or *.tiktoken file, or "synthetic:..."
+// (synthetic_model.h). Throws ErrorCode::not_found or ErrorCode::unsupported for any other path; the message
+// describes what was found and what can be loaded.
 std::shared_ptr<ModelSource> open_model_source(const FileSystem& files, const std::string& path);
 
 }  // namespace quire

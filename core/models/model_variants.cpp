@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostVariants = 64;
 
-// What models that answer alike have in common.
+// Returns the properties that all variants of a model must have in common.
 auto shape_of(const ModelConfig& config) {
   return std::tuple(config.architecture->name, config.num_layers, config.hidden_size, config.vocab_size,
                     config.heads.num_heads, config.heads.num_kv_heads);

@@ -1,5 +1,5 @@
-// One model in several precisions: a directory whose directories are models that differ in their weights
-// alone.
+// One model in several precisions: a directory that contains directories of models which differ only in their
+// weights.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace quire {
 
-// The directories of one model's precisions, that with the most bytes of weights first: `path` itself where
-// it is no such directory. Reads their configurations and the headers of their weights, and throws what that
-// throws; ErrorCode::unsupported where they are not of one shape, naming two.
+// Returns the directories of the variants, those with more bytes of weights first. Returns only `path` if it
+// is not a directory of variants. Reads the configurations and the headers of the weights, and throws the
+// errors of reading them. Throws ErrorCode::unsupported if two variants have different shapes; the message
+// names both.
 std::vector<std::string> model_variants(const FileSystem& files, const std::string& path);
 
 }  // namespace quire

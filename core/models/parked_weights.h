@@ -1,5 +1,5 @@
-// The matrices of a model in host memory, from where they come back as they were and to where they were.
-// Weight offload to pinned host memory.
+// Weight offload: moves the matrices of a model to pinned host memory and back, unchanged and to the same
+// addresses.
 #pragma once
 
 #include <atomic>
@@ -9,17 +9,20 @@
 
 namespace quire {
 
-// By the device that gets them back.
+// Bytes that were freed on each device, and that the weights need there when they come back.
 using ParkedBytes = std::map<const Device*, uint64_t>;
 
+// True if all devices of the transformer support the offload of weights.
 bool can_park(const Transformer& transformer);
-// Makes the copies, which stay until the transformer goes, and gives a place in `bytes` to each device.
-// Throws ErrorCode::out_of_memory where the host has no room; copies that were made stay.
+// Copies the weights to host memory, and adds an entry to `bytes` for each device. The copies exist as long
+// as the transformer. Throws ErrorCode::out_of_memory if host memory runs out; copies that were made stay.
 void copy_weights(const Transformer& transformer, ParkedBytes& bytes);
-// After that, and where nothing computes with them. Adds up what the devices get back; what is small stays.
+// Frees the device memory of the weights and sets `bytes`. Small blocks stay on the device. Called after
+// copy_weights, while nothing computes with the weights.
 void park_weights(const Transformer& transformer, ParkedBytes& bytes) noexcept;
-// They are on their way then, in the order of a step, which waits for each as it needs it. Throws
-// ErrorCode::out_of_memory, or ErrorCode::cancelled once `stop` is on; all are away then.
+// Starts the copies back to the devices, in the order in which a step reads the weights. A step waits for
+// each weight when it needs it. Throws ErrorCode::out_of_memory, or ErrorCode::cancelled if `stop` is set;
+// all weights are then offloaded again.
 void bring_weights(const Transformer& transformer, const std::atomic<bool>& stop);
 
 }  // namespace quire

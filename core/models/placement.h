@@ -1,6 +1,5 @@
-// On which of its devices each layer of a model lies. Plain data: made by split.h or by hand, read by what
-// builds and what runs the model.
-// Pipeline parallelism (pipeline parallel): consecutive layers on one device are a stage.
+// Placement of a model's layers on its devices (pipeline parallelism): consecutive layers on one device are a
+// stage. Plain data that is computed by split.h or given by the host.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +9,14 @@
 
 namespace quire {
 
-// The embedding lies with the first layer, the head with the last.
+// Device of each layer. The embedding is on the device of the first layer, the head on that of the last
+// layer.
 struct Placement {
   std::vector<int32_t> device_of_layer;  // index into the model's devices
   bool operator==(const Placement&) const = default;
 };
 
-// Layers that follow each other on one device.
+// Consecutive layers on one device.
 struct LayerRun {
   int32_t device = 0;
   int32_t first = 0;
@@ -24,15 +24,15 @@ struct LayerRun {
   bool operator==(const LayerRun&) const = default;
 };
 
-// Throws ErrorCode::invalid_argument where a layer lies on no device.
+// Throws ErrorCode::invalid_argument unless each of the layers has an existing device.
 void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices);
 
 std::vector<LayerRun> layer_runs(const Placement& placement);
 
-// All layers on the first device.
+// Places all layers on the first device.
 Placement place_on_one_device(int32_t num_layers);
-// So many layers on each device, in the order of the devices. Throws ErrorCode::invalid_argument where that
-// makes another number of layers.
+// Places the given number of layers on each device, in the order of the devices. Throws
+// ErrorCode::invalid_argument if the sum is not num_layers or a number is negative.
 Placement place_by_counts(gsl::span<const int32_t> layers_of_device, int32_t num_layers);
 
 }  // namespace quire

@@ -6,7 +6,7 @@
 namespace quire {
 namespace {
 
-// Returns for each layer if its heads are cut. Layers that share pages are cut alike.
+// Returns for each layer whether its heads are cut. Layers that share pages are cut alike.
 std::vector<bool> layers_with_cut_heads(const ModelSpec& model, const ShardCut& shard) {
   std::vector<bool> out;
   for (const LayerSpec& layer : model.layers) out.push_back(can_cut_heads(layer.mixer, shard));

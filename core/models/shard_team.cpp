@@ -6,7 +6,8 @@
 namespace quire {
 
 ShardTeam::ShardTeam(const ThreadFactory& threads, int32_t num_shards) {
-  // A thread that has begun must be kept: it would be waited for before it is told to stop.
+  // Reserves first, because push_back must not throw after a thread has started: the thread would be joined
+  // before it is asked to stop.
   threads_.reserve(static_cast<size_t>(std::max(0, num_shards - 1)));
   try {
     for (int32_t shard = 1; shard < num_shards; ++shard)
@@ -66,7 +67,7 @@ void ShardTeam::serve(int32_t shard) noexcept {
   }
 }
 
-// What follows a failure are failures of shards that wait for the one that failed.
+// Keeps the first failure only. Later failures come from shards that waited for the failed one.
 void ShardTeam::run_shard(int32_t shard, const Call& call) noexcept {
   try {
     (*call.work)(shard);

@@ -1,4 +1,4 @@
-// The threads that run the shards of a model side by side.
+// Threads that run the shards of a model in parallel.
 #pragma once
 
 #include <condition_variable>
@@ -12,17 +12,17 @@
 
 namespace quire {
 
-// The caller is shard 0; each other shard has a thread that sleeps between the calls.
+// Threads of the shards. The caller runs shard 0; each other shard has a thread that sleeps between calls.
 class ShardTeam {
  public:
-  // Throws ErrorCode::out_of_memory where a thread cannot be started.
+  // Throws ErrorCode::out_of_memory if a thread cannot be started.
   ShardTeam(const ThreadFactory& threads, int32_t num_shards);
   ShardTeam(const ShardTeam&) = delete;
   ShardTeam& operator=(const ShardTeam&) = delete;
   ~ShardTeam();
 
-  // Runs work(shard) for each; returns when all have ended. Where one throws, `interrupt` is called once, on
-  // its thread, so that the others come to an end too, and what it threw is thrown here. One call at a time.
+  // Runs work(shard) for each shard and returns when all have ended. If one throws, `interrupt` is called
+  // once on its thread so that the others end too, and `run` rethrows the exception. One call at a time.
   void run(const std::function<void(int32_t shard)>& work, const std::function<void()>& interrupt);
 
  private:
@@ -36,13 +36,13 @@ class ShardTeam {
   void stop() noexcept;
 
   Mutex mutex_;
-  std::condition_variable called_;  // a call has begun, or the team ends
-  std::condition_variable ended_;   // the last shard of a call has
+  std::condition_variable called_;  // a call has begun, or the team stops
+  std::condition_variable ended_;   // the last thread has finished a call
   Call call_ QUIRE_GUARDED_BY(mutex_);
   uint64_t num_calls_ QUIRE_GUARDED_BY(mutex_) = 0;
   size_t num_working_ QUIRE_GUARDED_BY(mutex_) = 0;
   bool stopping_ QUIRE_GUARDED_BY(mutex_) = false;
-  std::exception_ptr failure_ QUIRE_GUARDED_BY(mutex_);  // the first of the call
+  std::exception_ptr failure_ QUIRE_GUARDED_BY(mutex_);  // first failure of the call
   std::vector<std::unique_ptr<Thread>> threads_;
 };
 

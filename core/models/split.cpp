@@ -19,7 +19,8 @@ bool holds(const DeviceRoom& device, int32_t first, int32_t end) {
   return device.demand.bytes_of(first, end) <= device.usable_bytes();
 }
 
-// Counts of layers that each device takes when they are filled one after another from `first` on.
+// Returns the number of layers that each device takes if the devices are filled in order, from layer `first`
+// on.
 std::vector<int32_t> fill_forwards(Rooms devices, int32_t first) {
   std::vector<int32_t> counts;
   for (const DeviceRoom& device : devices) {
@@ -31,7 +32,8 @@ std::vector<int32_t> fill_forwards(Rooms devices, int32_t first) {
   return counts;
 }
 
-// The same from the last layer back, down to `first`.
+// Returns the number of layers that each device takes if the devices are filled in reverse order, from the
+// last layer down to layer `first`.
 std::vector<int32_t> fill_backwards(Rooms devices, int32_t first) {
   std::vector<int32_t> counts(devices.size(), 0);
   int32_t end = devices.empty() ? first : num_layers(devices);
@@ -52,7 +54,7 @@ Placement place(const std::vector<int32_t>& counts) {
   return place_by_counts(counts, sum(counts));
 }
 
-// All layers on devices that are not the host, or nothing.
+// Places all layers on devices that are not the host; nullopt if they do not fit.
 std::optional<Placement> split_without_host(Rooms devices) {
   std::vector<DeviceRoom> others;
   std::vector<size_t> places;

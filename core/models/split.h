@@ -1,4 +1,4 @@
-// Which layers go to which device, from bytes alone.
+// Automatic placement of layers on devices, based on bytes alone.
 #pragma once
 
 #include <algorithm>
@@ -13,24 +13,25 @@
 
 namespace quire {
 
-// Bytes that a model and a cache on it take on one device.
+// Bytes that a model and its cache take on one device.
 struct DeviceDemand {
-  uint64_t stage_bytes = 0;           // once, where it has any layer: activations, scratch
+  uint64_t stage_bytes = 0;           // once, if the device has any layer: activations, scratch
   uint64_t embedding_bytes = 0;       // with the first layer
   std::vector<uint64_t> layer_bytes;  // weights and pages of each layer
-  uint64_t head_bytes = 0;            // with the last layer: the head, and what its logits need
+  uint64_t head_bytes = 0;            // with the last layer: the head and the memory of the logits
 
-  // Of the layers first to end - 1 as a stage; 0 where there is none.
+  // Returns the bytes of the layers first to end - 1 as one stage; 0 if there are none.
   uint64_t bytes_of(int32_t first, int32_t end) const;
 };
 
+// Memory of one device, and the demand of the model on it.
 struct DeviceRoom {
-  std::string name;  // for messages
+  std::string name;  // for error messages
   uint64_t free_bytes = 0;
-  uint64_t reserve_bytes = 0;                           // of them, to be left alone
-  std::optional<uint64_t> budget_bytes = std::nullopt;  // of the rest, at most so many
-  bool is_host = false;                                 // takes only what the others cannot hold
-  DeviceDemand demand;                                  // of the same layers on each device
+  uint64_t reserve_bytes = 0;                           // part of the free memory that is not used
+  std::optional<uint64_t> budget_bytes = std::nullopt;  // limit for the rest of the free memory
+  bool is_host = false;                                 // takes only layers that do not fit on the others
+  DeviceDemand demand;                                  // for the same layers on each device
 
   uint64_t usable_bytes() const {
     const uint64_t left = free_bytes > reserve_bytes ? free_bytes - reserve_bytes : 0;
@@ -38,11 +39,11 @@ struct DeviceRoom {
   }
 };
 
-// Layers run in the order of the devices. Where the devices that are not the host hold the model, the first
-// of them take as much as they can; otherwise those before the host are filled from the first layer on, those
-// after it from the last layer back, and the host, of which there is at most one, takes the layers between:
-// no other split leaves it fewer. Throws ErrorCode::out_of_memory with the bytes needed and to be had where
-// there is no split.
+// Places the layers on the devices, in the order of the devices. If the model fits on the devices other than
+// the host, they are filled from the first one on. Otherwise the devices before the host are filled from the
+// first layer on, the devices after it from the last layer back, and the host takes the layers between. No
+// other split gives the host fewer layers. At most one device is the host. Throws ErrorCode::out_of_memory,
+// with the needed and the usable bytes, if no split fits.
 Placement split_automatically(gsl::span<const DeviceRoom> devices);
 
 }  // namespace quire

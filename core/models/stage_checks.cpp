@@ -6,7 +6,7 @@
 namespace quire {
 namespace {
 
-// Bits of kernels::Mechanism that the ends of a model need.
+// Returns the bits of kernels::Mechanism that the embedding and the head need.
 uint64_t mechanisms_of_ends(const ModelSpec& model) {
   const uint64_t streams = model.num_streams > 1 ? uint64_t{kernels::kMechanismStreams} : 0U;
   return mechanisms(model.head) | mechanisms(model.embedding) | streams;
@@ -30,7 +30,7 @@ void require_activations(const Device& device, kernels::ActivationDtype activati
               activations == ActivationDtype::i8 ? "the CPU" : "a card of compute capability 9.0");
 }
 
-// What layers take from each other lies on one device.
+// Throws if a layer uses data of an earlier layer on another device.
 void require_together(const ModelSpec& model, const PipelineStage& stage) {
   const auto first = static_cast<size_t>(stage.first_layer);
   const bool is_whole = stage.layers.size() == model.layers.size();

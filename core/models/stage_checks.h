@@ -1,4 +1,4 @@
-// Whether a stage can run its part of a model.
+// Checks whether a stage can run its part of a model.
 #pragma once
 
 #include "core/config/model_spec.h"
@@ -7,9 +7,9 @@
 
 namespace quire {
 
-// Throws ErrorCode::unsupported where the backend lacks a mechanism of the layers or cannot cut them, or
-// where a layer takes what one of another device leaves; ErrorCode::invalid_argument where num_shards is not
-// a number of shards that the model can have.
+// Throws ErrorCode::unsupported if the backend lacks a mechanism of the layers or tensor parallelism, or if a
+// layer uses data of a layer on another device. Throws ErrorCode::invalid_argument if the model cannot have
+// num_shards shards.
 void require_stage(const ModelSpec& model, const PipelineStage& stage, const BuildOptions& options);
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// What each stage of a transformer must be sized for: computed here for the plan and for the taking.
+// Sizes of the stages of a transformer. The memory plan and the allocation both use them.
 #pragma once
 
 #include "core/models/transformer.h"
@@ -6,12 +6,12 @@
 
 namespace quire {
 
-// Where a stage stands.
+// Position of a stage in the transformer.
 struct StagePlace {
   int32_t num_layers = 0;
   bool is_last = true;
-  bool crosses_backends = false;  // to or from a neighbour
-  bool draws = false;             // tokens are drawn where the logits lie
+  bool crosses_backends = false;  // a neighbouring stage runs on another backend
+  bool draws = false;             // tokens are sampled on the device of this stage
   int32_t first_layer = 0;
 };
 
@@ -22,12 +22,12 @@ struct StageSizes {
   kernels::ContextLimits context;
 };
 
-// Tokens that a sequence may have.
+// Returns the largest number of tokens of a sequence.
 int32_t max_context(const TransformerExecutorOptions& options);
-// Whether tokens are drawn where the logits lie.
+// True if tokens are sampled on the device that computes the logits.
 bool draws_on_device(const Transformer& transformer);
-// Whether a step can be issued after draws that are not known yet: where they are made and where tokens
-// enter is one device.
+// True if a step can be issued before the tokens sampled in the previous step are known. One device must then
+// sample the tokens and compute their embeddings.
 bool follows_on_device(const Transformer& transformer);
 StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx);
 StageSizes stage_sizes(const StagePlace& place, const TransformerShape& shape,

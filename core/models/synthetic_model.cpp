@@ -15,9 +15,9 @@ constexpr std::string_view kPrefix = "synthetic:";
 
 struct ShapeRow {
   std::string_view name;
-  std::string_view family;  // the fields of config.json that a family has in common
+  std::string_view family;  // fields of config.json that are the same in the whole family
   int32_t num_layers;
-  std::string_view sizes;  // and the others
+  std::string_view sizes;  // the other fields of config.json
 };
 
 constexpr std::string_view kLlama =
@@ -70,7 +70,7 @@ double number_of(std::string_view text, double min, double max) {
   return value;
 }
 
-// Of the formats that can be made; floats are called f16.
+// Returns the names of the formats that can be synthesized. Dense floats are called f16.
 std::string format_names() {
   std::string names;
   for (const FormatRow& row : weight_formats()) {
@@ -117,7 +117,7 @@ class SyntheticWeights final : public WeightProvider {
   bool has_linear(const std::string&) const override { return true; }
   bool has_tensor(const std::string&) const override { return true; }
 
-  // Routers of experts stay as they are in all formats that people quantize to.
+  // Routers of experts are not quantized, as in common quantized models.
   LinearWeight linear(const LinearRequest& request) override {
     const double bits = request.key == "lm_head" ? spec_.head_bits : spec_.bits;
     SyntheticValues values = values_of(request.key);
@@ -143,7 +143,7 @@ class SyntheticWeights final : public WeightProvider {
   const bool has_data_;
 };
 
-// The config.json that such a model would have.
+// Returns the config.json that such a model would have.
 std::string synthetic_config(const SyntheticSpec& spec) {
   const ShapeRow& shape = *find_shape(spec.shape);
   return fmt::format(

@@ -1,5 +1,5 @@
-// Models of true shapes with random weights, made in memory: speed and memory can be measured without a
-// download. What they generate has no meaning.
+// Synthetic models: real shapes with random weights, made in memory to measure speed and memory without a
+// download. The text they generate has no meaning.
 #pragma once
 
 #include <memory>
@@ -10,27 +10,27 @@
 
 namespace quire {
 
-// Whether the path names a synthetic model ("synthetic:...") instead of a directory.
+// True if the path names a synthetic model ("synthetic:...") instead of a directory.
 bool is_synthetic(std::string_view path);
 
 struct SyntheticSpec {
   std::string shape;            // "llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b" or "qwen3-30b-a3b"
-  int32_t num_layers = 0;       // 0: as many as the shape has
-  std::string format = "exl2";  // a row of weight_formats.h
-  double bits = 4.0;            // EXL2: average of the layers, mixed of neighbouring widths; 2 to 8
-  int32_t head_bits = 6;        // EXL2
+  int32_t num_layers = 0;       // 0: the number of layers of the shape
+  std::string format = "exl2";  // name of a row in weight_formats.h
+  double bits = 4.0;            // EXL2: average over the layers, mixed from neighbouring widths; 2 to 8
+  int32_t head_bits = 6;        // EXL2: bits of the head
   uint64_t seed = 1;
 };
 
-// "synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6". Throws ErrorCode::invalid_argument naming the
-// word that is not understood and what there is.
+// Parses a path such as "synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6". Throws
+// ErrorCode::invalid_argument; the message names the unknown word and the valid ones.
 SyntheticSpec parse_synthetic_spec(std::string_view path);
 
-// Throws what parse_synthetic_spec throws.
+// Throws the errors of parse_synthetic_spec.
 std::shared_ptr<ModelSource> open_synthetic_model(const std::string& path);
 
-// Random weights of unit gain, rows in a random order as EXL2 files have them; matrices that share their
-// input share the order.
+// Returns random weights of unit gain. Rows are in a random order, as in EXL2 files; matrices with the same
+// input have the same order.
 std::unique_ptr<WeightProvider> make_synthetic_weights(const SyntheticSpec& spec,
                                                        ReadScope scope = ReadScope::all);
 

@@ -46,7 +46,8 @@ TensorDescription describe_plain(const std::string& key, const std::string& suff
   return out;
 }
 
-// The bias of a quantized matrix and the scales of its activations are told with it.
+// True if the tensor is the bias of a quantized matrix or a scale of its activations. These count as parts of
+// the matrix.
 bool is_extra_of_matrix(const WeightDirectory& directory, const std::string& key, std::string_view suffix) {
   if (suffix != "bias" && suffix != "input_scale" && suffix != "input_scale_ub" &&
       suffix != "input_global_scale")

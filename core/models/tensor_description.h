@@ -1,4 +1,4 @@
-// What a model's files hold, matrix by matrix, for inspection and for planning.
+// Descriptions of the tensors in a model's files, for inspection and planning.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 
 namespace quire {
 
-// One tensor of the files; a quantized matrix is one, whatever it is stored in.
+// One tensor of the files. A quantized matrix counts as one, even if it is stored in several tensors.
 struct TensorDescription {
   std::string name;            // without the suffix of the format: "model.layers.0.mlp.down_proj"
   std::string format;          // "gptq" (weight_formats.h), or the type of floats: "f16"
-  std::vector<int64_t> shape;  // of a matrix [outputs, inputs], of a stack with experts first
-  int64_t stored_bytes = 0;    // scales, orders and biases included
-  int32_t layer = -1;          // -1 where it belongs to none
+  std::vector<int64_t> shape;  // matrix: [outputs, inputs]; stack of matrices: experts first
+  int64_t stored_bytes = 0;    // including scales, orders and biases
+  int32_t layer = -1;          // -1: the tensor belongs to no layer
 };
 
-// Sorted by layer, then by name. `layer_prefix` is what the keys of layers begin with: "model.layers.".
+// Returns the tensors sorted by layer, then by name. The keys of layers begin with `layer_prefix`:
+// "model.layers.".
 std::vector<TensorDescription> describe_tensors(const WeightDirectory& directory,
                                                 std::string_view layer_prefix);
 

@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-// Calls a function for the matrices and tables that a transformer has, with their device.
+// Visitor that calls a function for the matrices and tables of a transformer, with their device.
 class MatricesOn final : public WeightVisitor {
  public:
   using Visit = std::function<void(const Device&, const PreparedWeight&)>;
@@ -58,7 +58,7 @@ void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
   if (is_last(stage_idx)) head.forward(pass);
 }
 
-// A gather in which the first shard has all columns.
+// Broadcasts by an all-gather in which the first shard has all columns.
 void Transformer::spread(const ForwardPass& pass) const {
   const auto give = [&](float* rows, int32_t columns) {
     if (columns == 0) return;

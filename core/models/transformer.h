@@ -1,4 +1,4 @@
-// A decoder-only transformer: what it is made of, and one pass through it, top to bottom.
+// A decoder-only transformer: its weights, and the forward pass through them.
 #pragma once
 
 #include <functional>
@@ -14,65 +14,67 @@
 
 namespace quire {
 
-// Layers that follow each other on one device, and the rotary angles they share.
+// Consecutive layers on one device (pipeline parallelism), and the rotary angles that they share.
 struct PipelineStage {
   std::shared_ptr<Device> device;
   int32_t first_layer = 0;
-  std::vector<RotaryLayer> ropes;  // all kinds of the model
+  std::vector<RotaryLayer> ropes;  // one for each kind of RoPE in the model
   std::vector<TransformerLayer> layers;
 
   uint64_t rope_bytes() const;
 };
 
-// What one shard has of a model; of a model without shards, all of it. Immutable once built; any number of
-// contexts run it at the same time.
+// One shard of a model; a model without shards is one shard. Immutable once built. Any number of contexts may
+// run it at the same time.
 struct Transformer {
   Shard shard;
-  TransformerShape shape;             // of the shard
-  EmbeddingLayer embedding;           // on the device of the first stage; of the first shard alone
+  TransformerShape shape;             // sizes of this shard
+  EmbeddingLayer embedding;           // on the device of the first stage; first shard only
   std::vector<PipelineStage> stages;  // never empty; the same layers on every shard
-  HeadLayer head;                     // on the device of the last
-  std::vector<Transformer> peers;     // of the first shard: the others, from rank 1 on
+  HeadLayer head;                     // on the device of the last stage
+  std::vector<Transformer> peers;     // first shard only: the other shards, from rank 1 on
 
-  // Enqueues the part of a step that one stage does; `caches` has one entry for each of its layers. The
-  // residual stream lies in workspace.hidden, for every stage but the first also before the call, there on
-  // the first shard alone. After the last one the logits of the rows asked for are in workspace.logits of the
-  // first shard. Does not wait for the device.
+  // Enqueues the part of a step that one stage computes, and does not wait for the device. `caches` has one
+  // entry per layer of the stage. Input and output of a stage is the residual stream in workspace.hidden.
+  // Every stage but the first needs it there before the call, on the first shard only. The last stage writes
+  // the requested rows of logits to workspace.logits of the first shard.
   void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const LayerCache> caches) const;
 
   bool is_last(size_t stage_idx) const { return stage_idx + 1 == stages.size(); }
-  // Of the first shard.
+  // Returns the shard of a rank. Called on the first shard.
   const Transformer& at_rank(int32_t rank) const {
     return rank == 0 ? *this : peers[static_cast<size_t>(rank) - 1];
   }
 
-  // All below are sums over the shards, asked of the first one.
+  // The functions below return sums over all shards. They are called on the first shard.
   template <typename Amount>
   auto sum_over_shards(Amount amount) const {
     auto total = amount(*this);
     for (const Transformer& peer : peers) total += amount(peer);
     return total;
   }
-  // The matrices and tables of all shards, each with the device that has it, in the order of a step.
+  // Calls `visit` for the matrices and tables of all shards, each with its device. Within a shard they come
+  // in the order of a step.
   void each_weight(const std::function<void(const Device&, const PreparedWeight&)>& visit) const;
-  // Device memory that all weights take; of each shard.
+  // Return the device memory of all weights: the total, and the part of each shard.
   uint64_t taken_bytes() const;
   std::vector<uint64_t> shard_taken_bytes() const;
   uint64_t embedding_taken_bytes() const;
   uint64_t head_taken_bytes() const;
   uint64_t rope_bytes(size_t stage_idx) const;
-  uint64_t layer_taken_bytes(size_t stage_idx, size_t layer) const;  // counted within the stage
-  // Bytes of weights that a step of so many tokens reads: all but the embedding table, of which it reads a
-  // row or two. Of experts as many as are chosen on average where each token chooses by itself, any as
-  // likely.
+  uint64_t layer_taken_bytes(size_t stage_idx,
+                             size_t layer) const;  // `layer` counts from the first of the stage
+  // Returns the bytes of weights that a step of `num_tokens` tokens reads. The embedding table is not
+  // counted, because a step reads only a few of its rows. Experts count by the expected number of chosen
+  // experts, if each token chooses independently and uniformly.
   uint64_t step_bytes(int32_t num_tokens) const;
-  // Multiplications and additions of the layers' matrices for one token; those of the head for one row of
-  // logits.
+  // Return the number of multiplications and additions: of the layers' matrices for one token, and of the
+  // head for one row of logits.
   int64_t token_ops() const;
   int64_t logit_ops() const;
 
  private:
-  // What the first shard has before a stage, for all of them.
+  // Copies the input of a stage from the first shard to all shards.
   void spread(const ForwardPass& pass) const;
 };
 

@@ -25,8 +25,8 @@ PipelineStage& stage_of(Transformer& transformer, int32_t layer) {
   return transformer.stages[i];
 }
 
-// Builds the pieces of all shards: the same piece of one shard after another, so that the next one finds the
-// pages of the file in memory.
+// Builds the pieces of all shards. It builds one piece for all shards in turn, so the pages of the file are
+// still in memory for the next shard.
 class ShardsBuilder {
  public:
   ShardsBuilder(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
@@ -50,7 +50,7 @@ class ShardsBuilder {
     });
   }
 
-  // Reads the table once if the heads are tied to it.
+  // Builds the embedding and the heads that are tied to it, so that the table is read only once.
   void build_embedding() {
     LayerBuilder embedding = builder(0, first_.stages.front());
     const HostTensor table = read_table(model(0).embedding, embedding);
@@ -115,7 +115,7 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
   for (const PipelineStage& stage : transformer->stages) require_stage(config.spec, stage, options);
   ShardsBuilder shards(config, weights, options, *transformer);
   shards.build_ropes();
-  // The ends are larger than a layer, so they come first.
+  // The embedding and the head are larger than a layer, so they come first.
   constexpr int32_t kEnds = 2;
   const auto build_piece = [&](int32_t piece) {
     if (piece == 0) return shards.build_embedding();

@@ -1,4 +1,4 @@
-// Builds a transformer on a device from a configuration and its weights.
+// Builds a transformer on its devices from a configuration and weights.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,16 @@ namespace quire {
 struct BuildOptions {
   BuildMode mode = BuildMode::prepare;
   const ThreadFactory* threads = &system_threads();
-  int32_t num_helpers = 0;                                                // threads beside the caller
-  int32_t num_shards = 1;                                                 // of each stage
-  kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // of the layers' products
+  int32_t num_helpers = 0;  // threads in addition to the caller
+  int32_t num_shards = 1;   // of each stage
+  kernels::ActivationDtype activations =
+      kernels::ActivationDtype::full;  // of the inputs of the layers' matrices
 };
 
-// Reads, checks and prepares a layer at a time on each thread, each layer for its own device, so that host
-// memory holds as many layers as there are threads. Each shard reads what it has a part of. Throws what the
-// provider throws, or ErrorCode::out_of_memory from a device; nothing stays taken then. To plan takes a
-// provider that reads the layout.
+// Builds a transformer. Each thread reads, checks and prepares one layer at a time, so host memory holds at
+// most one layer per thread. Each shard reads the tensors of which it has a part. Throws the errors of the
+// provider, or ErrorCode::out_of_memory from a device; a failed build frees all its memory. BuildMode::plan
+// needs a provider that reads only the layout.
 std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, WeightProvider& weights,
                                                      gsl::span<const std::shared_ptr<Device>> devices,
                                                      const Placement& placement, const BuildOptions& options);

@@ -9,7 +9,8 @@
 namespace quire {
 namespace {
 
-// Of a page, for what sequences read together, where any pages hold what is read so.
+// Returns page_tokens if any layer stores keys and values as f16, otherwise 0. Kernels need it to read pages
+// once for several sequences, which they do only for f16.
 int32_t last_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
   const gsl::span<const LayerCache> caches = memory.caches();
   const bool any = std::any_of(caches.begin(), caches.end(), [](const LayerCache& cache) {
@@ -19,7 +20,7 @@ int32_t last_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
   return any ? page_tokens : 0;
 }
 
-// The shards' contexts are connected once they lie where they stay.
+// Connects the contexts of the shards after they have reached their final addresses.
 std::vector<StageShards> take_stages(const Transformer& transformer,
                                      const TransformerExecutorOptions& options) {
   std::vector<StageShards> stages(transformer.stages.size());
@@ -94,7 +95,7 @@ void copy_pages(const StageSpace& stage, const Batch& batch) {
   }
 }
 
-// Logits are wanted of the last stage alone.
+// Places a batch on the device of a stage. Only the last stage computes logits.
 kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last) {
   kernels::BatchView host;
   host.num_tokens = batch.num_tokens();
@@ -144,7 +145,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
   if (source_ != nullptr) transformer_ = nullptr;
 }
 
-// Recorded steps hold addresses of weights.
+// Discards recorded steps if the weights are others than before, because the steps hold addresses of weights.
 void TransformerExecutor::acquire_weights() {
   if (source_ == nullptr) return;
   std::shared_ptr<const Transformer> weights = source_();
@@ -169,7 +170,7 @@ void TransformerExecutor::wait_for_all(std::string_view what) {
   });
 }
 
-// What was issued before may still reach a page that nobody has.
+// Waits before pages lose their memory: work issued before may still access pages that are no longer in use.
 void TransformerExecutor::set_num_pages(int32_t num_pages) {
   if (num_pages < num_pages_) wait_for_all("waiting for pages");
   const auto set_all = [this](int32_t count) {
@@ -201,7 +202,8 @@ void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
   team_->run([&](int32_t rank) { run_shard(stage_idx, rank, batch); }, [&] { communicator.interrupt(); });
 }
 
-// The first shard takes the residual stream, and breaks for all: the others wait for it at the next gather.
+// Only the first shard receives the residual stream and takes breaks. The others wait for it at the next
+// all-gather.
 void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch& batch) {
   const StageSpace& stage = stages_[stage_idx].shards[static_cast<size_t>(rank)];
   const DeviceContext& context = stage.context;
@@ -220,7 +222,8 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   }
 }
 
-// The residual stream, all of it: every token has a page on every device.
+// Copies the residual stream of all tokens to the next stage, because each layer stores keys and values of
+// every token.
 void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens) {
   const DeviceContext& reclaimer = from.context;
   const DeviceContext& taker = to.context;
@@ -241,7 +244,7 @@ void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to
       "writing the residual stream");
 }
 
-// Rows for the host go first, so that whoever waits for the draws has them too.
+// Issues the copies of rows to the host first, so that they are complete when the draws are.
 void TransformerExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
   Expects(ticket == last_);
   Pass& pass = pass_of(ticket);
@@ -265,7 +268,7 @@ void TransformerExecutor::sample(const DeviceDraws& draws, Pass& pass) {
   last.context.check(last.context.table().sample(last.context.handle(), &params), "drawing tokens");
 }
 
-// The runs of rows between those that were drawn from.
+// Reads the runs of rows between the rows that are sampled on the device.
 void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_rows) {
   const StageSpace& last = stages_.back().first();
   const auto read = [&](int32_t begin, int32_t end) {
@@ -284,7 +287,7 @@ void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_r
   read(next, static_cast<int32_t>(num_rows));
 }
 
-// The head has taken the rows it needed: its input is free for all of them.
+// Writes to workspace.normed, the input of the head, which the head has read already.
 void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
   const StageSpace& last = stages_.back().first();
   kernels::NormParams params = transformer_->head.norm.params();
@@ -312,7 +315,8 @@ void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
   std::transform(halves.begin(), halves.end(), out.begin(), kernels::half_to_float);
 }
 
-// Each with its context and its place among the bytes of the page: stages in their order, shards in theirs.
+// Calls `visit` for each piece of a page with its device and its offset in the bytes of the page. Pieces are
+// in the order of stages, then shards.
 template <typename Visit>
 void TransformerExecutor::for_each_piece(PageId page, Visit visit) const {
   uint64_t place = 0;
@@ -332,7 +336,7 @@ uint64_t TransformerExecutor::count_page_bytes() const {
   return bytes;
 }
 
-// What was issued before may still read the page, or write it.
+// Waits first, because work issued before may still read or write the page.
 void TransformerExecutor::read_page(PageId page, gsl::span<std::byte> out) {
   wait_for_all("waiting for a page");
   for_each_piece(page, [&](const Device& device, const PagePiece& piece, size_t place) {
@@ -351,7 +355,7 @@ void TransformerExecutor::write_page(PageId page, gsl::span<const std::byte> byt
   });
 }
 
-// With a pass issued after it, the draws alone.
+// Waits only for the draws if another pass was issued after this one.
 Drawn TransformerExecutor::wait(Ticket ticket) {
   const DeviceContext& last = stages_.back().first().context;
   const Pass& pass = pass_of(ticket);

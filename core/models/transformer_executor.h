@@ -1,4 +1,4 @@
-// Runs a transformer for one cache, stage by stage on their devices.
+// Runs a transformer for one cache, stage by stage on the devices of the stages.
 #pragma once
 
 #include <array>
@@ -21,32 +21,34 @@ struct TransformerExecutorOptions {
   int32_t max_draw_edits = 0;  // of all draws of a step
   int32_t max_pages_per_sequence = 0;
   CachePages kv;
-  int32_t chunk_pages = 0;                           // of those that come later
-  const ThreadFactory* threads = &system_threads();  // of shards
+  int32_t chunk_pages = 0;                           // pages by which a cache grows or shrinks
+  const ThreadFactory* threads = &system_threads();  // for the shards
 };
 
 // Memory and stream of one shard of a stage: the pages of its layers, and activations.
 struct StageSpace {
   TransformerMemory memory;
   DeviceContext context;
-  int32_t last_page_tokens = 0;  // as batches tell it
+  int32_t last_page_tokens = 0;  // BatchView::page_tokens of its batches
 };
 
-// The weights of a model that are on their devices now; never null where the executor takes them.
+// Returns the weights of a model that are on their devices at present. Must not return nullptr when the
+// executor takes weights.
 using WeightsSource = std::function<std::shared_ptr<const Transformer>()>;
 
 struct StageShards {
   std::vector<StageSpace> shards;
-  std::optional<ShardCommunicator> communicator;  // of several
+  std::optional<ShardCommunicator> communicator;  // only if there are several shards
 
   const StageSpace& first() const { return shards.front(); }
 };
 
-// One thread at a time.
+// Executor for a transformer. For one thread at a time.
 class TransformerExecutor final : public Executor {
  public:
-  // Without a source the transformer is the one that computes, for ever; with one it tells the sizes and
-  // devices alone (an outline will do), and what computes is what the source gave last.
+  // Without `source` the executor always computes with `transformer`. With it, `transformer` only provides
+  // sizes and devices, so an outline is enough. The executor then computes with the weights that take_weights
+  // last got from `source`.
   TransformerExecutor(std::shared_ptr<const Transformer> transformer,
                       const TransformerExecutorOptions& options, WeightsSource source = nullptr);
 
@@ -55,7 +57,7 @@ class TransformerExecutor final : public Executor {
   void release_weights() override;
   void set_num_pages(int32_t num_pages) override;
   void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
-  // Waits only where rows go between backends.
+  // Waits only if rows are transferred between backends.
   Ticket forward(const Batch& batch) override;
   void draw(Ticket ticket, const DeviceDraws& draws) override;
   Drawn wait(Ticket ticket) override;
@@ -68,7 +70,7 @@ class TransformerExecutor final : public Executor {
   struct Pass {
     size_t num_rows = 0;
     size_t num_drawn = 0;
-    std::vector<kernels::SampleOutcome> outcomes;  // [max_logit_rows]: the device keeps its address
+    std::vector<kernels::SampleOutcome> outcomes;  // [max_logit_rows]; the device keeps the address
   };
 
   template <typename Visit>
@@ -90,17 +92,19 @@ class TransformerExecutor final : public Executor {
 
   std::shared_ptr<const Transformer> transformer_;
   const WeightsSource source_;
-  std::weak_ptr<const Transformer> last_weights_;  // that steps were recorded with
+  std::weak_ptr<const Transformer> last_weights_;  // weights that steps were recorded with
   int32_t max_context_;
   ExecutorLimits limits_;
-  std::vector<StageShards> stages_;  // as the transformer's
-  int32_t num_pages_;                // that have memory
+  std::vector<StageShards> stages_;  // in the order of the transformer's stages
+  int32_t num_pages_;                // pages that have memory
   const uint64_t page_bytes_;
-  std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one
-  std::unique_ptr<float[]> host_logits_;  // [max_logit_rows, vocab]; untouched where rows are drawn from
+  std::vector<float>
+      handed_;  // [max_tokens, hidden] rows in transit between backends; empty if there is only one
+  std::unique_ptr<float[]>
+      host_logits_;  // [max_logit_rows, vocab]; rows sampled on the device are not written
   StepBreaks* breaks_ = nullptr;
   Ticket last_;
-  std::array<Pass, 2> passes_;  // the last one and the one before it
+  std::array<Pass, 2> passes_;  // the last pass and the one before it
   std::optional<ShardTeam> team_;
 };
 

@@ -10,13 +10,13 @@
 namespace quire {
 namespace {
 
-// The activation buffers of one step, in bytes.
+// Bytes of the activation buffers of one step.
 struct WorkspaceBytes {
   uint64_t hidden, normed, qkv, attention, gate_up, activated, logits;
-  std::vector<uint64_t> ropes;  // of cosines, and again of sines
+  std::vector<uint64_t> ropes;  // bytes of the cosines of each kind of RoPE; the sines take as many
   std::array<uint64_t, kernels::kNumScratch> scratch;
 
-  // Each a piece of its own.
+  // Returns the device memory of all buffers. Each is a separate allocation.
   uint64_t taken(const KernelTable& table) const {
     uint64_t total = 0;
     const auto add = [&](uint64_t bytes) { total += bytes == 0 ? 0 : table.taken_bytes(bytes); };
@@ -72,7 +72,8 @@ kernels::KvShape shape_of(const LayerCacheSize& size, const CachePages& kv) {
   return shape;
 }
 
-// Bytes of the pieces that hold the pages of a layer.
+// Returns the bytes of the buffers that hold the pages of a layer: keys, values, scales of keys, scales of
+// values, and keys of the indexer.
 std::array<uint64_t, 5> page_bytes(const kernels::KvShape& shape) {
   const kernels::KvShape values = kernels::value_shape(shape);
   return {kernels::kv_data_bytes(shape, shape.key_format), kernels::kv_data_bytes(values, shape.value_format),
@@ -91,7 +92,7 @@ int32_t page_table_of(const CachePages& pages, const LayerCacheSize& size) {
 
 namespace {
 
-// Whether its pages come and go.
+// True if the number of the layer's pages with memory can change.
 bool grows(const LayerCacheSize& size, const CachePages& kv) {
   return kv.least_pages > 0 && page_table_of(kv, size) == 0;
 }

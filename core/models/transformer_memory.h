@@ -1,4 +1,4 @@
-// All device memory that running a stage of a transformer needs beside its weights, taken once at fixed
+// Device memory that a stage of a transformer needs in addition to its weights. Allocated once, at fixed
 // addresses.
 #pragma once
 
@@ -13,24 +13,25 @@
 
 namespace quire {
 
-// Of `num_pages` and `page_tokens` and formats, the layers without a window; heads come from the layer. Those
-// with one have num_slots pages of the first group whose window is not smaller.
+// Number and format of the pages of a cache. Layers without a window have num_pages pages. Layers with a
+// window have num_slots pages, from the first group whose window is large enough. The number and size of
+// heads come from the layer.
 struct CachePages : kernels::KvShape {
-  std::vector<WindowGroup> windows;  // by rising window
-  // Of num_pages those that have memory at first, where the others get theirs later; 0: all.
+  std::vector<WindowGroup> windows;  // by ascending window
+  // Number of pages that have memory at first, if the others get theirs later; 0: all of num_pages.
   int32_t least_pages = 0;
 };
 
-// The page table of a layer: 0, or 1 + its group.
+// Returns the index of a layer's page table: 0, or 1 + the index of its window group.
 int32_t page_table_of(const CachePages& pages, const LayerCacheSize& size);
 
 struct StepLimits {
   int32_t max_tokens = 0;      // of one step
   int32_t max_logit_rows = 0;  // of one step
-  int32_t max_context = 0;     // tokens of a sequence
+  int32_t max_context = 0;     // of one sequence
 };
 
-// Bytes of each kind, computed from sizes alone, before anything is taken.
+// Bytes of each kind, computed from the sizes before anything is allocated.
 struct TransformerMemoryPlan {
   uint64_t kv_bytes = 0;
   uint64_t activation_bytes = 0;
@@ -40,16 +41,17 @@ struct TransformerMemoryPlan {
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
                                               const CachePages& kv, const StepLimits& limits);
 
-// Of the pages of one layer that have memory at first; 0 where it reads another's.
+// Returns the bytes of a layer's pages that have memory at first; 0 if the layer reads another layer's pages.
 uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
 
-// The part of one page in one buffer.
+// Part of one page that is in one buffer.
 struct PagePiece {
-  std::byte* address = nullptr;  // of device memory
+  std::byte* address = nullptr;  // device memory
   uint64_t bytes = 0;
 };
 
-// Throws ErrorCode::out_of_memory with the bytes of the buffer that did not fit; nothing stays taken.
+// Pages and activations of one stage. The constructor throws ErrorCode::out_of_memory with the bytes of the
+// buffer that did not fit, and frees the others.
 class TransformerMemory {
  public:
   TransformerMemory(const std::shared_ptr<Device>& device, const TransformerShape& shape,
@@ -57,17 +59,18 @@ class TransformerMemory {
 
   const kernels::Workspace& workspace() const { return workspace_; }
   gsl::span<const LayerCache> caches() const { return caches_; }
-  // Whether a layer's pages are its own.
+  // True if the layer has its own pages.
   bool owns_pages(size_t layer) const { return owns_pages_[layer]; }
   gsl::span<const RopeTables> ropes() const { return ropes_; }
-  // Where pages may come later: the first num_pages have memory from now on, more or fewer than before. No
-  // work reaches pages that lose theirs. Throws ErrorCode::out_of_memory and leaves it as it was.
+  // For caches that grow and shrink: gives memory to the first num_pages pages and frees the memory of the
+  // others. Running work must not access pages that lose their memory. Throws ErrorCode::out_of_memory and
+  // then changes nothing.
   void set_num_pages(int32_t num_pages);
-  // All that a page holds, in the same order for each; of layers without a window.
+  // Returns all pieces of a page of the layers without a window. Their order is the same for each page.
   std::vector<PagePiece> pieces_of(PageId page) const;
 
  private:
-  // Of one layer's pages.
+  // Buffer with one part of a layer's pages, which grows and shrinks.
   struct Growing {
     ElasticBuffer buffer;
     uint64_t page_bytes = 0;
@@ -84,7 +87,7 @@ class TransformerMemory {
   std::vector<RopeTables> ropes_;
   std::vector<DeviceBuffer> buffers_;
   std::vector<Growing> growing_;
-  int32_t num_pages_ = 0;  // of growing_
+  int32_t num_pages_ = 0;  // pages that have memory in growing_
 };
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// The sizes that the memory of a transformer depends on, from its description.
+// Sizes that determine the memory of a transformer, computed from its specification.
 #pragma once
 
 #include "core/layers/needs.h"

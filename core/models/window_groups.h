@@ -1,4 +1,4 @@
-// How many slots a cache has for layers with a window, decided from sizes alone.
+// Number of slots that a cache has for layers with a window, computed from sizes alone.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,13 @@
 
 namespace quire {
 
-// The groups of a transformer's layers, by rising window; `options.kv.windows` is not looked at. A group has
-// slots for num_sequences whole windows at the same time and for what one step writes beyond them: enough for
-// so many sequences to go on side by side, however long they are. 0 sequences: as many as take part in a
-// step, so that windows never hold up what pages allow. Where that would be a slot for every page there is no
-// group, and its layers keep their pages like all others; the smallest of more than kMaxWindowGroups windows
-// join the next.
+// Returns the window groups of a transformer's layers, by ascending window. `options.kv.windows` is ignored.
+// A group has slots for num_sequences whole windows and for the tokens that one step writes beyond them. So
+// many sequences can run at the same time, at any length. 0 sequences means options.max_sequences, so that
+// windows are never the limit.
+// A group that would need a slot for every page is omitted, and its layers keep their pages like layers
+// without a window. If there are more than kMaxWindowGroups windows, the smallest ones use the next larger
+// group.
 std::vector<WindowGroup> window_groups(const TransformerShape& shape,
                                        const TransformerExecutorOptions& options, int32_t num_sequences);
 
