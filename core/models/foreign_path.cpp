@@ -10,8 +10,8 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kWhatLoads =
-    "a model is a directory with config.json, tokenizer.json and *.safetensors, as a hub's client downloads "
-    "it";
+    "a model is a directory with config.json, tokenizer.json and *.safetensors, as the client of a model hub "
+    "downloads it";
 
 struct Kind {
   std::string_view begins_with;
@@ -79,16 +79,16 @@ void refuse_foreign_file(const FileSystem& files, const std::string& path) {
     }
     if (looks_like_safetensors(bytes)) {
       throw Error(ErrorCode::unsupported,
-                  "{}: this is one file of weights; name the directory that holds it and its config.json",
+                  "{}: this is a single file of weights; name the directory that holds it and config.json",
                   path);
     }
-    throw Error(ErrorCode::unsupported, "{}: a file loads with the scope of the tokenizer alone; {}", path,
-                kWhatLoads);
+    throw Error(ErrorCode::unsupported, "{}: a single file can only be loaded with the tokenizer scope; {}",
+                path, kWhatLoads);
   }
   if (looks_like_hub_name(path)) {
     throw Error(ErrorCode::not_found,
-                "{}: no such model directory; if this is a name on a model hub, download it with the hub's "
-                "client and give the directory",
+                "{}: no such model directory; if this is a name on a model hub, download it with the client "
+                "of the hub and name the directory",
                 path);
   }
   throw Error(ErrorCode::not_found, "{}: no such model directory; {}", path, kWhatLoads);
@@ -98,7 +98,7 @@ void refuse_foreign_directory(const FileSystem& files, const std::string& path) 
   constexpr std::array<std::string_view, 4> kForeign = {".gguf", ".bin", ".pt", ".pth"};
   for (const std::string& name : files.list(path)) {
     if (!ends_with_any(name, kForeign)) continue;
-    throw Error(ErrorCode::unsupported, "{}: holds {} and no config.json; {}", path, printable(name),
+    throw Error(ErrorCode::unsupported, "{}: holds {} but no config.json; {}", path, printable(name),
                 kWhatLoads);
   }
   throw Error(ErrorCode::not_found, "{}/config.json: no such file; {}", path, kWhatLoads);

@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 [[noreturn]] void not_loaded(const std::string& path, const char* what) {
-  throw Error(ErrorCode::unsupported, "{}: {} not loaded; load the model with its full scope", path, what);
+  throw Error(ErrorCode::unsupported, "{}: {} not loaded; load the model with the full scope", path, what);
 }
 
 Placement placement_or_default(const Placement& placement, const ModelConfig& config) {
@@ -65,8 +65,8 @@ void Model::require_same_files(ModelSource& source) const {
   };
   if (std::equal(stored.list.begin(), stored.list.end(), stored_.list.begin(), stored_.list.end(), same))
     return;
-  throw Error(ErrorCode::format, "{}: the files are others than when the model was loaded; load it anew",
-              path_);
+  throw Error(ErrorCode::format,
+              "{}: the files have changed since the model was loaded; load the model again", path_);
 }
 
 void Model::acquire_weights(const ModelOptions& options) {
@@ -136,7 +136,7 @@ std::shared_ptr<const Transformer> outline_model(ModelSource& source,
 
 const Tokenizer& Model::tokenizer() const {
   if (!tokenizer_) {
-    throw Error(ErrorCode::unsupported, "{}: the model has no tokenizer; give token ids instead of text",
+    throw Error(ErrorCode::unsupported, "{}: the model has no tokenizer; pass token ids instead of text",
                 path_);
   }
   return *tokenizer_;

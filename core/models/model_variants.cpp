@@ -27,8 +27,9 @@ std::vector<std::string> directories_of_models(const FileSystem& files, const st
     if (files.is_directory(inner) && files.is_file(inner + "/config.json")) found.push_back(std::move(inner));
   }
   if (found.size() > kMostVariants)
-    throw Error(ErrorCode::unsupported, "{}: holds {} models; at most {} may be the precisions of one", path,
-                found.size(), kMostVariants);
+    throw Error(ErrorCode::unsupported,
+                "{}: holds {} models, but one model has at most {} precisions; name the directory of one",
+                path, found.size(), kMostVariants);
   return found;
 }
 
@@ -44,8 +45,8 @@ std::vector<std::string> model_variants(const FileSystem& files, const std::stri
     const auto source = open_model_source(files, inner);
     if (shape_of(source->config()) != shape_of(first->config()))
       throw Error(ErrorCode::unsupported,
-                  "{}: holds models of different shapes ({} and {}), not one in several precisions; name the "
-                  "directory of one",
+                  "{}: holds models of different shapes ({} and {}), not several precisions of one model; "
+                  "name the directory of one",
                   path, found.front(), inner);
     sized.emplace_back(source->tensors().size_bytes, inner);
   }

@@ -7,13 +7,15 @@ namespace quire {
 void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices) {
   const std::vector<int32_t>& layers = placement.device_of_layer;
   if (layers.size() != static_cast<size_t>(num_layers)) {
-    throw Error(ErrorCode::invalid_argument, "a split of {} layers for a model of {}", layers.size(),
-                num_layers)
+    throw Error(ErrorCode::invalid_argument, "split: {} layers are placed, but the model has {}",
+                layers.size(), num_layers)
         .at("split");
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i] >= 0 && layers[i] < num_devices) continue;
-    throw Error(ErrorCode::invalid_argument, "layer {} lies on device {} of {}", i, layers[i], num_devices)
+    throw Error(ErrorCode::invalid_argument,
+                "split: layer {} is placed on device {}, but there are {} devices, numbered from 0", i,
+                layers[i], num_devices)
         .at("split");
   }
 }
@@ -37,13 +39,14 @@ Placement place_by_counts(gsl::span<const int32_t> layers_of_device, int32_t num
   int64_t total = 0;
   for (const int32_t count : layers_of_device) total += count;
   if (total != num_layers) {
-    throw Error(ErrorCode::invalid_argument, "split: {} layers are dealt out, the model has {}", total,
+    throw Error(ErrorCode::invalid_argument, "split: {} layers are placed, but the model has {}", total,
                 num_layers)
         .at("split");
   }
   for (size_t device = 0; device < layers_of_device.size(); ++device) {
     if (layers_of_device[device] < 0) {
-      throw Error(ErrorCode::invalid_argument, "split: {} layers for device {}", layers_of_device[device],
+      throw Error(ErrorCode::invalid_argument,
+                  "split: {} layers for device {}; the number must not be negative", layers_of_device[device],
                   device)
           .at("split");
     }

@@ -88,14 +88,15 @@ std::optional<Placement> split_around_host(Rooms devices, size_t host) {
   uint64_t usable = 0;
   for (const DeviceRoom& device : devices) {
     usable += device.usable_bytes();
-    rooms += fmt::format("{}{} has {} bytes free, {} of them in reserve", rooms.empty() ? "" : ", ",
+    rooms += fmt::format("{}{} has {} bytes free, of which {} are reserved", rooms.empty() ? "" : ", ",
                          device.name, device.free_bytes, device.reserve_bytes);
-    if (device.budget_bytes) rooms += fmt::format(" and {} to be used", *device.budget_bytes);
+    if (device.budget_bytes) rooms += fmt::format(" and at most {} may be used", *device.budget_bytes);
   }
-  throw Error(ErrorCode::out_of_memory,
-              "the model needs {} bytes on one device, {} can be had: {}; name more devices, the cpu too, "
-              "give the model more of them with split, or make the cache smaller",
-              devices.front().demand.bytes_of(0, num_layers(devices)), usable, rooms);
+  throw Error(
+      ErrorCode::out_of_memory,
+      "the model needs {} bytes on one device, but only {} are usable: {}; name more devices (cpu is one), "
+      "allow more bytes with split, or make the cache smaller",
+      devices.front().demand.bytes_of(0, num_layers(devices)), usable, rooms);
 }
 
 }  // namespace
@@ -110,7 +111,8 @@ uint64_t DeviceDemand::bytes_of(int32_t first, int32_t end) const {
 }
 
 Placement split_automatically(Rooms devices) {
-  if (devices.empty()) throw Error(ErrorCode::invalid_argument, "split: there is no device").at("device");
+  if (devices.empty())
+    throw Error(ErrorCode::invalid_argument, "split: no device is given; name at least one").at("device");
   if (std::optional<Placement> split = split_without_host(devices)) return std::move(*split);
   const auto is_host = [](const DeviceRoom& device) { return device.is_host; };
   const auto host = std::find_if(devices.begin(), devices.end(), is_host);

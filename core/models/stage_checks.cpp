@@ -16,7 +16,7 @@ void require_mechanisms(const Device& device, uint64_t needed) {
   const uint64_t lacking = needed & ~device.table().mechanisms;
   if (lacking == 0) return;
   throw Error(ErrorCode::unsupported,
-              "the {} backend does not run what this model needs: {}; load it on the CPU",
+              "the {} backend does not support {}, which this model needs; load it on the CPU",
               device.backend_name(), mechanism_names(lacking));
 }
 
@@ -25,8 +25,8 @@ void require_activations(const Device& device, kernels::ActivationDtype activati
   const uint64_t needed = kernels::mechanisms_of(activations);
   if ((needed & ~device.table().mechanisms) == 0) return;
   throw Error(ErrorCode::unsupported,
-              "activation_dtype: {} has no {}; leave it full, or load the model on {}", device.backend_name(),
-              mechanism_names(needed),
+              "activation_dtype: the {} backend does not support {}; use full, or load the model on {}",
+              device.backend_name(), mechanism_names(needed),
               activations == ActivationDtype::i8 ? "the CPU" : "a card of compute capability 9.0");
 }
 
@@ -40,7 +40,7 @@ void require_together(const ModelSpec& model, const PipelineStage& stage) {
     if (!is_cut && (is_whole || !is_tied)) continue;
     throw Error(
         ErrorCode::unsupported,
-        "layer {} takes what an earlier layer leaves, and lies on another device; put the model on one", i);
+        "layer {} uses data of an earlier layer on another device; place the whole model on one device", i);
   }
 }
 
@@ -51,15 +51,16 @@ void require_shards(const ModelSpec& model, const PipelineStage& stage, int32_t 
         .at("num_shards");
   }
   if (num_shards > model.hidden_size) {
-    throw Error(ErrorCode::invalid_argument, "num_shards is {}; the model has {} columns to cut", num_shards,
+    throw Error(ErrorCode::invalid_argument,
+                "num_shards is {}; it must not exceed the {} columns of the residual stream", num_shards,
                 model.hidden_size)
         .at("num_shards");
   }
   if (num_shards == 1 || stage.device->has(kernels::kCapabilityShards)) return;
-  throw Error(
-      ErrorCode::unsupported,
-      "num_shards is {}; the {} backend does not cut layers over devices yet: put whole layers on each",
-      num_shards, stage.device->backend_name());
+  throw Error(ErrorCode::unsupported,
+              "num_shards is {}; the {} backend does not support shards; use split to place whole layers on "
+              "each device",
+              num_shards, stage.device->backend_name());
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ class SyntheticSource final : public ModelSource {
   const std::string& generation_config() override { return none_; }
   bool has_tokenizer() override { return false; }
   TokenizerTexts tokenizer() override {
-    throw Error(ErrorCode::unsupported, "{}: a synthetic model has no tokenizer", path());
+    throw Error(ErrorCode::unsupported,
+                "{}: a synthetic model has no tokenizer; pass token ids instead of text", path());
   }
   std::string chat_template() override { return {}; }
   std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor&) override {

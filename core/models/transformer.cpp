@@ -70,7 +70,7 @@ void Transformer::spread(const ForwardPass& pass) const {
     params.rows = pass.num_tokens();
     params.output = rows;
     pass.context.check(pass.context.table().all_gather(pass.context.handle(), &params),
-                       "spreading the residual stream");
+                       "broadcasting the residual stream");
   };
   const kernels::Workspace& space = pass.workspace;
   give(space.hidden, shape.hidden_size);

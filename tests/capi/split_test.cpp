@@ -148,7 +148,7 @@ TEST(Split, WithTooFewBytesIsOutOfMemory) {
 TEST(Split, IsRefusedByNameIfInvalid) {
   const OwnedRuntime runtime = make_runtime();
   const std::pair<Choice, std::string> refused[] = {
-      {{.device = "cpu,cpu", .split = "3,6"}, "split: 9 layers are dealt out, the model has 8"},
+      {{.device = "cpu,cpu", .split = "3,6"}, "split: 9 layers are placed, but the model has 8"},
       {{.device = "cpu,cpu", .split = "8"}, "split: 1 numbers for 2 devices"},
       {{.device = "cpu,cpu", .split = "8G"}, "split: 1 numbers for 2 devices"},
       {{.device = "cpu,cpu"}, "device: cpu is named twice"},

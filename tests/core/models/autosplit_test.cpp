@@ -160,7 +160,8 @@ TEST(AutomaticSplit, ReportsTheNeededAndTheFreeBytes) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
     const std::string message = error.what();
-    for (const char* part : {"75 bytes", "51 can be had", "a has 30", "b has 99", "21 to be used"}) {
+    for (const char* part :
+         {"75 bytes", "only 51 are usable", "a has 30", "b has 99", "at most 21 may be used"}) {
       EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
     }
   }

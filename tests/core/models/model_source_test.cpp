@@ -105,11 +105,11 @@ const std::vector<Foreign> kForeign = {
     {"weights", "m/a.safetensors", "m/a.safetensors", std::string("\x08\0\0\0\0\0\0\0{}      ", 16),
      ErrorCode::unsupported, "name the directory that holds it"},
     {"tokenizer", "m/tokenizer.json", "m/tokenizer.json", "{}", ErrorCode::unsupported,
-     "the scope of the tokenizer alone"},
+     "with the tokenizer scope"},
     {"empty", "m/a", "m/a", "", ErrorCode::unsupported, "a model is a directory"},
     {"hub", "owner/Model-1.5B", "m/a", "", ErrorCode::not_found, "a name on a model hub"},
     {"missing", "/no/such/model", "m/a", "", ErrorCode::not_found, "a model is a directory"},
-    {"gguf_inside", "m", "m/a.gguf", "GGUF", ErrorCode::unsupported, "holds a.gguf and no config.json"},
+    {"gguf_inside", "m", "m/a.gguf", "GGUF", ErrorCode::unsupported, "holds a.gguf but no config.json"},
     {"pickle_inside", "m", "m/pytorch_model.bin", "PK", ErrorCode::unsupported, "holds pytorch_model.bin"},
     {"no_config", "m", "m/tokenizer.json", "{}", ErrorCode::not_found, "m/config.json: no such file"},
 };
