@@ -1,22 +1,22 @@
-// Microseconds of the collectives of tensor parallelism, on the cards of one process that reach each other's
-// memory. It compares two ways to cut a layer: every matrix by columns, with four all-gathers in a layer, or
-// the second matrix of a block by rows, with two all-reduces that add partial sums in the order of ranks.
+// Benchmark of the collectives of tensor parallelism, on the cards of one process with peer access. It
+// compares two ways to cut a layer: every matrix by columns, with four all-gathers per layer, or the second
+// matrix of each block by rows, with two all-reduces that add partial sums in the order of ranks.
 //
 //   nvcc -O3 -arch=sm_90 -std=c++17 -o collectives_bench collectives_bench.cu
 //   collectives_bench [--cards N] [--same-card]     N: 2, 4 or 8
 //
 // Long file: one program, so that one line builds it.
 //
-// --same-card puts all ranks on the first card. It checks the protocol where there is only one; its times
-// mean nothing. Exit status: 0 all results right, 1 a wrong result, 2 too few cards or no peer access, 3 a
-// wait took too long, 4 a CUDA call failed.
+// --same-card puts all ranks on the first card. This checks the protocol on a machine with one card; the
+// times mean nothing. Exit status: 0 if all results are correct, 1 for a wrong result, 2 for too few cards or
+// no peer access, 3 if a wait took too long, 4 if a CUDA call failed.
 //
-// Protocol. Collectives are numbered; the number is their epoch. A rank only writes to peers and only reads
-// its own memory. Buffers written by peers exist twice, and an epoch uses the one of its parity. A rank
-// starts epoch e + 2 after it has received something from every peer in epoch e + 1, and a peer sends that
-// after everything that it did with epoch e: kernels of a stream run one after another. So a fast rank never
-// overwrites what a slow one has yet to read. Every card counts epochs in its own memory, so that a replayed
-// graph goes on counting.
+// Protocol. Collectives are numbered; the number is their epoch. A rank writes only to memory of its peers
+// and reads only its own memory. There are two copies of each buffer that peers write; an even epoch uses
+// one, an odd epoch the other. A rank starts epoch e + 2 only after every peer has sent it data or a flag of
+// epoch e + 1. Each peer sends these after all its work of epoch e, because kernels of a stream run one after
+// another. So a fast rank never overwrites data that a slow rank still has to read. Every card counts epochs
+// in its own memory, so that replays of a graph continue the count.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -34,20 +34,20 @@
 namespace {
 
 constexpr int kMaxRanks = 8;
-constexpr int kThreads = 512;  // of a block; at least kMaxRanks
+constexpr int kThreads = 512;  // per block; at least kMaxRanks
 constexpr int kMaxBlocks = 128;
 constexpr int kFlagStride = 32;                          // flags of two blocks are 128 bytes apart
 constexpr uint64_t kMaxBytes = uint64_t{64} << 20;       // largest message: 2,048 rows of 8,192 floats
-constexpr uint64_t kMaxInlineBytes = uint64_t{1} << 20;  // largest payload with flags inside
+constexpr uint64_t kMaxInlineBytes = uint64_t{1} << 20;  // largest payload for the inline algorithm
 constexpr uint64_t kMaxPairs = kMaxInlineBytes / 8;
 constexpr uint64_t kTimeoutNs = 2'000'000'000;
 
-// Memory of one card that its peers write to.
+// Memory of one card that its peers write.
 struct Inbox {
   uint8_t* out;       // [parity][kMaxBytes] result of a collective
-  uint8_t* slots;     // [parity][rank][kMaxBytes] partial vectors
-  ulonglong2* pairs;  // [parity][rank][kMaxPairs] two words of payload, each with its epoch above it
-  uint32_t* flags;    // [phase][block][kFlagStride], a flag per rank: the last epoch that it sent
+  uint8_t* slots;     // [parity][rank][kMaxBytes] partial vectors of the peers
+  ulonglong2* pairs;  // [parity][rank][kMaxPairs] two words, each with its epoch in the upper half
+  uint32_t* flags;    // [phase][block][kFlagStride] the last epoch that each rank has sent
 };
 
 struct Peers {
@@ -56,13 +56,13 @@ struct Peers {
 
 // Arguments of one collective on one card.
 struct Task {
-  const uint8_t* in;      // a gather: rows of the own shard; a reduce: the whole partial vector
-  const uint32_t* epoch;  // of the first collective of the graph
-  uint32_t offset;        // epochs from there to this collective
-  uint32_t rounds;        // collectives to run in this kernel
+  const uint8_t* in;      // all-gather: this rank's columns of all rows; all-reduce: the whole partial vector
+  const uint32_t* epoch;  // epoch of the graph's first collective
+  uint32_t offset;        // number of epochs from there to this collective
+  uint32_t rounds;        // number of collectives that this kernel runs
   uint32_t rank;
   uint32_t rows;
-  uint32_t row_bytes;  // of a whole row
+  uint32_t row_bytes;  // bytes of a row of the result
   uint32_t* failed;    // host memory, set when a wait takes too long
 };
 
@@ -72,7 +72,7 @@ __device__ uint64_t now_ns() {
   return ns;
 }
 
-// Publishes everything that the block wrote before its last barrier, on all cards.
+// Stores a flag. All that the block wrote before its last barrier is visible on all cards before the flag.
 __device__ void store_release(uint32_t* flag, uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
@@ -98,7 +98,7 @@ __device__ ulonglong2 load_pair(const ulonglong2* pair) {
   return make_ulonglong2(x, y);
 }
 
-// Time limit of a wait. The clock, and whether another wait failed, are checked once in 1,024 tries.
+// Time limit of a wait. Once in 1,024 tries it checks the clock and whether another wait has failed.
 struct Deadline {
   uint32_t* failed;
   uint32_t tries = 0;
@@ -115,7 +115,7 @@ struct Deadline {
   }
 };
 
-// Waits until a peer has sent an epoch. A fast peer may have sent the next one too; both are complete then.
+// Waits until a peer has sent an epoch. A fast peer may have sent the next epoch too; both are then complete.
 __device__ void wait_flag(const uint32_t* flag, uint32_t epoch, uint32_t* failed) {
   Deadline deadline{failed};
   while (static_cast<int32_t>(load_acquire(flag) - epoch) < 0 && !deadline.is_over()) {
@@ -144,7 +144,8 @@ __device__ void exchange_flags(const Peers& peers, const Task& task, uint32_t ep
   __syncthreads();
 }
 
-// Sums of 32-bit words of payload: one float or two halves. Halves are added as floats and rounded once.
+// Arithmetic on 32-bit words of payload: one float or two halves. Halves are added as floats and rounded
+// once.
 template <typename T>
 struct Word;
 template <>
@@ -204,7 +205,7 @@ template <typename Vector>
 __device__ Vector load(const uint8_t* base, uint64_t byte) {
   return *reinterpret_cast<const Vector*>(base + byte);
 }
-// Reads what peers wrote: from the L2, never from a line that the L1 kept.
+// Reads data that peers wrote. Bypasses the L1 cache, which may hold an old line.
 __device__ uint4 load_slot(const uint8_t* base, uint64_t byte) {
   return __ldcg(reinterpret_cast<const uint4*>(base + byte));
 }
@@ -213,7 +214,7 @@ __device__ uint64_t part(uint32_t epoch) {
   return epoch & 1;
 }
 
-// Gathers shards: writes the own one into the result of every card, then sends flags.
+// Runs an all-gather: writes this rank's columns into the result of every card, then exchanges flags.
 template <int N>
 __global__ void __launch_bounds__(kThreads)
     gather_fence(const __grid_constant__ Peers peers, const __grid_constant__ Task task) {
@@ -240,8 +241,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Gathers shards of a small message: every 4 bytes carry their epoch, and the receiver copies them to the
-// result.
+// Runs an all-gather of a small message: every 4 bytes carry their epoch, and the receiver copies them to
+// the result.
 template <int N>
 __global__ void __launch_bounds__(kThreads)
     gather_inline(const __grid_constant__ Peers peers, const __grid_constant__ Task task) {
@@ -269,7 +270,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Loads the vectors of all ranks: the own one from `in`, the others from the slots of an epoch.
+// Loads the vectors of all ranks for one epoch: this rank's from `in`, the others from the slots.
 template <int N>
 __device__ void load_partials(const Peers& peers, const Task& task, uint32_t epoch, uint64_t in_byte,
                               uint64_t slot_byte, uint4 (&vectors)[N]) {
@@ -279,7 +280,7 @@ __device__ void load_partials(const Peers& peers, const Task& task, uint32_t epo
     vectors[r] = r == task.rank ? load<uint4>(task.in, in_byte) : load_slot(slots, r * kMaxBytes + slot_byte);
 }
 
-// Sends bytes of `in` to the slot that a peer has for this rank.
+// Sends bytes of `in` to this rank's slot at a peer.
 template <int N>
 __device__ void send_partials(const Peers& peers, const Task& task, uint32_t epoch, int peer,
                               uint64_t in_byte, uint32_t num_items) {
@@ -297,7 +298,8 @@ __device__ void send_partials(const Peers& peers, const Task& task, uint32_t epo
   }
 }
 
-// Reduces in one step: sends the whole partial vector to every peer, then adds those of all ranks.
+// Runs an all-reduce in one step: sends the whole partial vector to every peer, then adds the vectors of
+// all ranks.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     reduce_fence(const __grid_constant__ Peers peers, const __grid_constant__ Task task) {
@@ -315,7 +317,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Reduces a small message in one step, with epochs in the payload.
+// Runs an all-reduce of a small message in one step; every 4 bytes of payload carry their epoch.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     reduce_inline(const __grid_constant__ Peers peers, const __grid_constant__ Task task) {
@@ -341,7 +343,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Reduces in two steps: adds the own slice of the vectors of all ranks, then writes the sums to every card.
+// Runs an all-reduce in two steps: adds this rank's slice of the vectors of all ranks, then writes the sums
+// to every card.
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     reduce_two_step(const __grid_constant__ Peers peers, const __grid_constant__ Task task) {
@@ -377,7 +380,7 @@ __host__ __device__ uint32_t mixed(uint32_t x) {
   return x ^ (x >> 16);
 }
 
-// Returns the pseudo-random input of a rank, from -1 to 1. `salt` differs from one collective to the next.
+// Returns the pseudo-random input of a rank, from -1 to 1. `salt` is different for each collective.
 template <typename T>
 __device__ T input(uint32_t rank, uint32_t salt, uint32_t i) {
   const uint32_t bits = mixed(i ^ mixed(salt * 8 + rank + 1));
@@ -403,7 +406,7 @@ __device__ uint32_t bits(__half x) {
   return __half_as_ushort(x);
 }
 
-// Arguments of `check`: the epoch selects the buffer, the salt the inputs.
+// Arguments of `check`. The epoch selects the buffer, the salt selects the inputs.
 struct Expected {
   uint32_t rows, cols, num_ranks;
   bool is_gather;
@@ -411,7 +414,7 @@ struct Expected {
   uint32_t epoch_offset, salt_offset;
 };
 
-// Counts elements of the result that are not what the inputs give, bit for bit.
+// Counts the elements of the result that differ in any bit from the result that the inputs give.
 template <typename T>
 __global__ void check(const uint8_t* out, Expected expected, uint32_t* num_wrong) {
   const T* result =
@@ -472,8 +475,8 @@ struct Message {
   }
 };
 
-// Algorithm and number of blocks of a message, with its microseconds as a kernel of a graph and as part of a
-// longer kernel.
+// Algorithm and number of blocks for a message, and its microseconds: as a kernel of a graph, and as part of
+// a longer kernel.
 struct Choice {
   Algorithm algorithm = kFence;
   int blocks = 0;
@@ -522,7 +525,8 @@ class Bench {
   int num_ranks() const { return num_ranks_; }
   int max_blocks() const { return max_blocks_; }
 
-  // Copies from the first card to the second and returns the bytes per second. It also brings the clocks up.
+  // Copies from the first card to the second and returns the bytes per second. This also raises the clock
+  // rates.
   double copy_bandwidth() {
     constexpr int kCopies = 200;
     const Card& card = cards_[0];
@@ -538,7 +542,7 @@ class Bench {
     return double{kCopies} * kMaxBytes / (ms * 1e-3);
   }
 
-  // Returns the microseconds of an empty kernel in a chain of a graph.
+  // Returns the microseconds of an empty kernel in a graph of many.
   double empty_us(int blocks) {
     constexpr int kCount = 64;
     return median_us(0, 9,
@@ -548,11 +552,11 @@ class Bench {
            kCount;
   }
 
-  // Returns the microseconds of one pass over the steps, which are recorded `passes` times in a graph. Each
-  // kernel runs `rounds` collectives.
+  // Returns the microseconds of one pass over the steps. The graph contains `passes` passes, and each kernel
+  // runs `rounds` collectives.
   double timed_us(const std::vector<Step>& steps, int passes, int rounds, int repeats) {
     const uint32_t epochs = static_cast<uint32_t>(steps.size() * passes * rounds);
-    // Steps share one input, so only `verify` checks the results of a chain.
+    // In a chain the steps share one input, so its results are checked only by `verify`.
     if (steps.size() == 1)
       each_card([&](const Card& card) { fill_input(card, steps[0].message, card.zero, 0); });
     const double us = median_us(epochs, repeats, [&](const Card& card) {
@@ -573,7 +577,7 @@ class Bench {
     return us / passes;
   }
 
-  // Runs the steps with new inputs and random delays for each, and checks every result.
+  // Runs the steps, each with new inputs and random delays, and checks every result.
   void verify(const std::vector<Step>& steps, int passes) {
     const uint32_t epochs = static_cast<uint32_t>(steps.size() * passes);
     median_us(epochs, 3, [&](const Card& card) {
@@ -607,7 +611,7 @@ class Bench {
     int num_sms = 0;
     CHECK(cudaSetDevice(card->device));
     CHECK(cudaDeviceGetAttribute(&num_sms, cudaDevAttrMultiProcessorCount, card->device));
-    // All blocks of a kernel have to run at once: they wait for their peers.
+    // All blocks of a kernel must run at the same time, because they wait for their peers.
     max_blocks_ = std::min(max_blocks_, is_same_card ? num_sms / num_ranks_ : num_sms);
     for (int peer = 0; peer < num_ranks_ && !is_same_card; ++peer) {
       if (peer != card->device) CHECK(cudaDeviceEnablePeerAccess(peer, 0));
@@ -619,7 +623,7 @@ class Bench {
     allocate(&card->epoch, 4);
     allocate(&card->zero, 4);
     allocate(&card->num_wrong, 4);
-    const uint32_t first_epoch = 1;  // flags begin with 0
+    const uint32_t first_epoch = 1;  // flags start at 0
     CHECK(cudaMemcpy(card->epoch, &first_epoch, 4, cudaMemcpyHostToDevice));
     Inbox& inbox = peers_.of[card->rank];
     allocate(&inbox.out, 2 * kMaxBytes);
@@ -659,7 +663,7 @@ class Bench {
       graphs.push_back(executable);
     });
     synchronize();
-    // The first replay is not measured: cards start it one after another.
+    // The first replay is not measured, because the cards do not start it at the same time.
     for (int i = 0; i <= repeats; ++i) {
       each_card([&](const Card& card) {
         CHECK(cudaGraphLaunch(graphs[card.rank], card.stream));
@@ -743,7 +747,7 @@ class Bench {
   uint32_t* failed_ = nullptr;
 };
 
-// The best number of blocks of each algorithm for each message, measured once.
+// Measures and caches the best number of blocks of each algorithm for each message.
 class Tuner {
  public:
   explicit Tuner(Bench* bench) : bench_(bench) {}
@@ -803,7 +807,7 @@ constexpr Model kModels[] = {{"70B", 8192, 64 * 128, 28672, 80}, {"8B", 4096, 32
 constexpr uint32_t kRows[] = {1, 8, 32, 64, 256, 2048};
 constexpr uint32_t kLayerRows[] = {1, 8, 32, 64, 256};
 
-// Lines for programs, printed after the tables.
+// Tab-separated lines for programs, printed after the tables.
 std::string tsv_lines;
 
 template <typename... Values>
@@ -846,7 +850,7 @@ void print_collectives(Tuner* tuner, int num_ranks) {
   }
 }
 
-// Collectives of a layer that is cut in one way, in their order.
+// Collectives of a layer for one way to cut it, in order.
 struct Cut {
   const char* name;
   std::vector<Message> messages;
@@ -935,7 +939,8 @@ Arguments parse(int argc, char** argv) {
   return arguments;
 }
 
-// Returns the number of ranks: that of --cards, otherwise the largest power of two of visible cards.
+// Returns the number of ranks: the value of --cards, otherwise the largest power of two of visible cards up
+// to 8.
 int choose_ranks(const Arguments& arguments) {
   int num_visible = 0;
   const cudaError_t error = cudaGetDeviceCount(&num_visible);
@@ -969,7 +974,7 @@ int choose_ranks(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A kernel loaded at its first launch could wait for a card that waits for that kernel.
+  // Load all kernels now: loading one at its first launch could wait for a card that waits for that kernel.
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   seconds_since_start();
