@@ -196,7 +196,7 @@ void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, c
   multiply_rows_onto(pass, output, difference, pass.workspace.hidden, pass.num_tokens(), outputs);
 }
 
-// Computes queries and outputs with the experts. The attention block itself computes only attention.
+// Computes the queries with the experts, then attention, then the outputs with the experts.
 void AttentionLayer::run_head_experts(const ForwardPass& pass, const LayerCache& cache,
                                       const Block& block) const {
   head_experts->make_qkv(pass, *this, qkv, block.input_rows(pass));

@@ -15,8 +15,8 @@ struct Block {
   int32_t hidden() const { return norm.columns; }
   // Returns the rows that the part reads: `input`, or norm(hidden), which it writes to workspace.normed.
   const void* input_rows(const ForwardPass& pass) const;
-  // Adds the result of the part, [tokens, hidden], to the residual stream. Applies post_norm before, if there
-  // is one.
+  // Applies post_norm, if there is one, to the result of the part, [tokens, hidden]. Then adds it to the
+  // residual stream.
   void add_result(const ForwardPass& pass, const float* result) const;
 };
 

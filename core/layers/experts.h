@@ -27,8 +27,7 @@ struct ExpertsLayer {
   void write_to(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
 
  private:
-  // True if nothing is added after the sum over the experts, so the sum can go directly to the residual
-  // stream.
+  // True if nothing is added to the sum over the experts, so that it can go directly to the residual stream.
   bool can_add() const { return !shared && output_bias.bytes() == 0 && !outputs.is_split(); }
   void add_to(const ForwardPass& pass, const ExpertInput& input, float* target, int32_t hidden) const;
   // Runs the router, the experts and the weighted sum. `sum` holds the target and its columns.

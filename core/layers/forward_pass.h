@@ -19,7 +19,7 @@ struct RopeTables {
 struct LayerCache {
   kernels::KvShape shape;
   kernels::KvLayer pages;
-  int32_t table = 0;  // index of its page table in the batch
+  int32_t table = 0;  // index of the layer's page table in the batch
 };
 
 // Borrowed for the duration of one forward pass. All arrays are in device memory.

@@ -47,7 +47,7 @@ void build(const MlpPart& part, LayerBuilder& builder, MlpLayer& layer) {
   builder.request(layer.down, down.source(), part.down.key);
 }
 
-// An activation that depends on the whole row needs all inner columns on every shard.
+// Cuts the part for one shard. An activation that depends on the whole row needs all inner columns.
 void cut(MlpPart& part, const ShardCut& shard) {
   if (!part.is_sparse) cut_inner(part, shard);
   part.outputs = shard.hidden();

@@ -1,4 +1,4 @@
-// Sizes that determine the memory of a transformer, and their collection from the parts of its layers.
+// Sizes that determine the memory of a transformer. The parts of its layers report them to Needs.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct WorkspaceColumns {
   int32_t logits = 0;      // 0 except on the first shard
   int32_t own_logits = 0;  // columns of a shard's own logits, in Scratch::slice
   std::array<int32_t, kernels::kNumScratch> scratch = {};  // columns of f32
-  bool selects_keys = false;                               // true: one bit per token and key is needed
+  bool selects_keys = false;                               // true: Scratch::selected is needed
 
   int32_t& at(kernels::Scratch kind) { return scratch[static_cast<size_t>(kind)]; }
 };

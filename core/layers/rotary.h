@@ -6,9 +6,8 @@
 namespace quire {
 
 struct RotaryLayer {
-  DeviceBuffer inv_freq;  // [rotary_dim / 2] f32
-  DeviceBuffer
-      short_inv_freq;  // LongRoPE: frequencies for contexts up to short_context tokens; otherwise empty
+  DeviceBuffer inv_freq;        // [rotary_dim / 2] f32
+  DeviceBuffer short_inv_freq;  // LongRoPE: for contexts up to short_context tokens; otherwise empty
   int32_t short_context = 0;
   int32_t rotary_dim = 0;
   float magnitude = 1.0f;

@@ -13,7 +13,7 @@ struct StreamsLayer {
   NormLayer router_norm;
   PreparedWeight prediction;
   PreparedWeight correction;
-  DeviceBuffer output_scale;  // scale of the first stream as input of LayerInputLayer; empty: none
+  DeviceBuffer output_scale;  // scales the first stream for LayerInputLayer; empty: none
   int32_t num_streams = 0;
 
   // Writes the predicted streams to Scratch::more_streams, and the first of them to workspace.hidden.
@@ -34,8 +34,7 @@ float* stream_at(const ForwardPass& pass, kernels::Scratch place, int32_t index,
 void match_size(const ForwardPass& pass, float* target, int32_t hidden);
 
 void build(const StreamsPart& part, LayerBuilder& builder, StreamsLayer& layer);
-// Requires the scratch memory of several residual streams, in the layers, the embedding and the
-// head.
+// Requires the scratch memory of several residual streams, in the layers, the embedding and the head.
 void need_streams(int32_t num_streams, Needs& all);
 void each_weight(const StreamsLayer& layer, WeightVisitor& visitor);
 uint64_t mechanisms(const StreamsPart& part);

@@ -60,7 +60,7 @@ void needs(const LayerSpec& spec, Needs& all);
 void each_weight(const TransformerLayer& layer, WeightVisitor& visitor);
 uint64_t mechanisms(const LayerSpec& spec);
 
-// Same as the functions of attention.h, for any mixer.
+// Like the functions of the same names in attention.h, but for any mixer.
 bool can_cut_heads(const MixerSpec& mixer, const ShardCut& shard);
 int32_t source_of_pages(const MixerSpec& mixer);
 int32_t first_source(const MixerSpec& mixer, int32_t layer);

@@ -1,4 +1,4 @@
-// Sums of the bytes of weights.
+// Memory of weights in bytes.
 #pragma once
 
 #include <vector>
