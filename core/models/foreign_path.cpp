@@ -45,7 +45,8 @@ bool looks_like_safetensors(std::string_view bytes) {
   return bytes.size() > 8 && bytes[8] == '{' && bytes[7] == '\0';
 }
 
-// True if the path has the form "owner/name" and contains nothing that only a path contains.
+// True if the path has the form "owner/name": one slash between names of letters, digits, '-', '_' and '.',
+// and no dot at the beginning.
 bool looks_like_hub_name(std::string_view path) {
   const auto is_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

@@ -11,8 +11,8 @@
 
 namespace quire {
 
-// Bytes on one device, by kind. The functions that lay out the allocations compute them, so a planned and a
-// prepared transformer have the same bytes.
+// Bytes on one device, by kind. They are computed by the functions that lay out the allocations, so they are
+// the same for a planned and a prepared transformer.
 struct MemoryBytes {
   uint64_t embedding = 0;
   uint64_t layers = 0;     // weights
@@ -35,9 +35,9 @@ MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
 // Returns the device memory that each shard needs for pages, activations and contexts, over all stages.
 std::vector<uint64_t> plan_shards(const Transformer& transformer, const TransformerExecutorOptions& options);
 
-// Pages of a cache group: of the layers that share a page table.
+// Pages of a cache group, whose layers share a page table.
 struct CacheGroupPlan {
-  int32_t window = 0;  // tokens that its layers attend to, at most; 0: all
+  int32_t window = 0;  // largest number of tokens that its layers attend to; 0: unlimited
   int32_t num_pages = 0;
   int32_t num_layers = 0;  // layers with their own pages
   uint64_t bytes = 0;      // all pages of these layers, over all devices and shards

@@ -30,8 +30,8 @@ struct ModelOptions {
   std::shared_ptr<ModelSource> source;  // used only during the load
   ModelScope scope = ModelScope::full;
   bool without_weights = false;  // full scope only: skip the weights; acquire_weights loads them later
-  std::vector<std::shared_ptr<Device>>
-      devices;             // devices for the weights; may be empty unless the scope is full
+  // Devices for the weights. May be empty unless the scope is full.
+  std::vector<std::shared_ptr<Device>> devices;
   Placement placement;     // empty: all layers on the first device
   int32_t num_shards = 1;  // of each stage, 1 to kMaxShards
   const ThreadFactory* threads = &system_threads();
@@ -47,8 +47,8 @@ std::shared_ptr<const Transformer> outline_model(
     ModelSource& source, const std::vector<std::shared_ptr<Device>>& devices, const Placement& placement,
     int32_t num_shards = 1, kernels::ActivationDtype activations = kernels::ActivationDtype::full);
 
-// A model, immutable once loaded. Only its weights may leave their devices and come back. May be used from
-// any thread. Caches keep it alive.
+// A model that is immutable once loaded, except that its weights may be offloaded or dropped and come back.
+// May be used from any thread. Caches keep it alive.
 class Model {
  public:
   // Reads the configuration, the tokenizer and the weights of the source, as far as the scope requires.
@@ -66,8 +66,8 @@ class Model {
   void copy_weights(ParkedBytes& bytes);
   void park_weights(ParkedBytes& bytes) noexcept;
   void bring_weights(const std::atomic<bool>& stop);
-  // Releases the weights, also offloaded ones. They are freed when no computation uses them any more. Throws
-  // the errors of reading the layout of the files, and then keeps the weights.
+  // Releases the weights, including offloaded ones. Their memory is freed once no computation uses them. If
+  // the layout of the files cannot be read, throws the error and keeps the weights.
   void release_weights(ModelSource& source);
 
   const std::string& path() const { return path_; }
@@ -90,8 +90,8 @@ class Model {
   std::vector<uint64_t> shard_bytes() const;
   // True if the scope includes weights, even if they are not on their devices at present.
   bool is_loaded() const { return scope_ == ModelScope::full; }
-  // Returns the transformer for its sizes, layers and devices, even if it has no weights at present. Only the
-  // result of weights() can compute. Throws ErrorCode::unsupported if the scope has no weights.
+  // Returns the transformer with its sizes, layers and devices, even if it has no weights at present. Only
+  // the result of weights() can compute. Throws ErrorCode::unsupported if the scope has no weights.
   std::shared_ptr<const Transformer> transformer() const;
   // Returns the transformer if its weights are on their devices, otherwise nullptr.
   std::shared_ptr<const Transformer> weights() const;
@@ -114,10 +114,10 @@ class Model {
   kernels::ActivationDtype activations_ = kernels::ActivationDtype::full;
   mutable Mutex mutex_;
   std::shared_ptr<const Transformer> weights_ QUIRE_GUARDED_BY(mutex_);
-  std::shared_ptr<const Transformer> outline_
-      QUIRE_GUARDED_BY(mutex_);  // set once the weights were dropped or left out
-  std::shared_ptr<const Transformer> parked_
-      QUIRE_GUARDED_BY(mutex_);  // set while the weights are in host memory
+  // Set once the weights were dropped or not loaded.
+  std::shared_ptr<const Transformer> outline_ QUIRE_GUARDED_BY(mutex_);
+  // Set while the weights are in host memory.
+  std::shared_ptr<const Transformer> parked_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire

@@ -32,7 +32,7 @@ struct TokenizerTexts {
   }
 };
 
-// Tensors in the files, from the headers of the files.
+// Tensors of the weight files, according to the headers of the files.
 struct StoredTensors {
   std::vector<TensorDescription> list;
   double bits_per_weight = 0.0;  // average over all tensors

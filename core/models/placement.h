@@ -24,7 +24,7 @@ struct LayerRun {
   bool operator==(const LayerRun&) const = default;
 };
 
-// Throws ErrorCode::invalid_argument unless each of the layers has an existing device.
+// Throws ErrorCode::invalid_argument unless each of num_layers layers has one of num_devices devices.
 void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices);
 
 std::vector<LayerRun> layer_runs(const Placement& placement);

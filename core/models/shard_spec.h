@@ -10,9 +10,9 @@ namespace quire {
 // same sums as without shards. Attention is cut by KV heads together with their query heads, the feed-forward
 // part and each expert by inner columns, the results of blocks by columns of the residual stream, and the
 // head by tokens of the vocabulary.
-// Every shard has the whole of routers, norms, low-rank matrices, and residual streams after the first. The
-// same holds for parts that cannot be cut: attention with fewer KV heads than shards, heads that are
-// normalized together, head experts, and activations that depend on the whole row.
+// Routers, norms, low-rank matrices and residual streams after the first are not cut: every shard has them
+// completely. The same holds for parts that cannot be cut: attention with fewer KV heads than shards, heads
+// that are normalized together, head experts, and activations that depend on the whole row.
 ModelSpec shard_of(const ModelSpec& model, Shard shard);
 
 }  // namespace quire

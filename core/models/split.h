@@ -28,10 +28,10 @@ struct DeviceDemand {
 struct DeviceRoom {
   std::string name;  // for error messages
   uint64_t free_bytes = 0;
-  uint64_t reserve_bytes = 0;                           // part of the free memory that is not used
-  std::optional<uint64_t> budget_bytes = std::nullopt;  // limit for the rest of the free memory
-  bool is_host = false;                                 // takes only layers that do not fit on the others
-  DeviceDemand demand;                                  // for the same layers on each device
+  uint64_t reserve_bytes = 0;                           // must stay free
+  std::optional<uint64_t> budget_bytes = std::nullopt;  // limit for the rest
+  bool is_host = false;                                 // takes only layers that fit nowhere else
+  DeviceDemand demand;                                  // demand of the model's layers
 
   uint64_t usable_bytes() const {
     const uint64_t left = free_bytes > reserve_bytes ? free_bytes - reserve_bytes : 0;

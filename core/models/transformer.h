@@ -35,9 +35,9 @@ struct Transformer {
   std::vector<Transformer> peers;     // first shard only: the other shards, from rank 1 on
 
   // Enqueues the part of a step that one stage computes, and does not wait for the device. `caches` has one
-  // entry per layer of the stage. Input and output of a stage is the residual stream in workspace.hidden.
-  // Every stage but the first needs it there before the call, on the first shard only. The last stage writes
-  // the requested rows of logits to workspace.logits of the first shard.
+  // entry per layer of the stage. The residual stream is in workspace.hidden before and after the call; a
+  // stage after the first needs it there only on the first shard. The last stage writes the requested rows of
+  // logits to workspace.logits of the first shard.
   void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const LayerCache> caches) const;
 
   bool is_last(size_t stage_idx) const { return stage_idx + 1 == stages.size(); }
@@ -62,8 +62,8 @@ struct Transformer {
   uint64_t embedding_taken_bytes() const;
   uint64_t head_taken_bytes() const;
   uint64_t rope_bytes(size_t stage_idx) const;
-  uint64_t layer_taken_bytes(size_t stage_idx,
-                             size_t layer) const;  // `layer` counts from the first of the stage
+  // Returns the device memory of a layer. `layer` counts from the first layer of the stage.
+  uint64_t layer_taken_bytes(size_t stage_idx, size_t layer) const;
   // Returns the bytes of weights that a step of `num_tokens` tokens reads. The embedding table is not
   // counted, because a step reads only a few of its rows. Experts count by the expected number of chosen
   // experts, if each token chooses independently and uniformly.

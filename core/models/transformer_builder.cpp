@@ -25,8 +25,8 @@ PipelineStage& stage_of(Transformer& transformer, int32_t layer) {
   return transformer.stages[i];
 }
 
-// Builds the pieces of all shards. It builds one piece for all shards in turn, so the pages of the file are
-// still in memory for the next shard.
+// Builder of the pieces of all shards. It builds each piece for all shards in turn, so that the pages of the
+// file are still in memory for the next shard.
 class ShardsBuilder {
  public:
   ShardsBuilder(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,

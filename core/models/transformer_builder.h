@@ -17,8 +17,8 @@ struct BuildOptions {
   const ThreadFactory* threads = &system_threads();
   int32_t num_helpers = 0;  // threads in addition to the caller
   int32_t num_shards = 1;   // of each stage
-  kernels::ActivationDtype activations =
-      kernels::ActivationDtype::full;  // of the inputs of the layers' matrices
+  // Type of the activations that the layers' matrices read.
+  kernels::ActivationDtype activations = kernels::ActivationDtype::full;
 };
 
 // Builds a transformer. Each thread reads, checks and prepares one layer at a time, so host memory holds at

@@ -20,7 +20,8 @@ int32_t last_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
   return any ? page_tokens : 0;
 }
 
-// Connects the contexts of the shards after they have reached their final addresses.
+// Allocates the memory and the contexts of all stages. Contexts of shards are connected last, because their
+// addresses must not change afterwards.
 std::vector<StageShards> take_stages(const Transformer& transformer,
                                      const TransformerExecutorOptions& options) {
   std::vector<StageShards> stages(transformer.stages.size());
@@ -145,7 +146,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
   if (source_ != nullptr) transformer_ = nullptr;
 }
 
-// Discards recorded steps if the weights are others than before, because the steps hold addresses of weights.
+// Discards recorded steps if the weights have changed, because the steps contain addresses of weights.
 void TransformerExecutor::acquire_weights() {
   if (source_ == nullptr) return;
   std::shared_ptr<const Transformer> weights = source_();
@@ -287,7 +288,7 @@ void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_r
   read(next, static_cast<int32_t>(num_rows));
 }
 
-// Writes to workspace.normed, the input of the head, which the head has read already.
+// Writes the hidden states of all rows to workspace.normed, which the head no longer needs.
 void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
   const StageSpace& last = stages_.back().first();
   kernels::NormParams params = transformer_->head.norm.params();

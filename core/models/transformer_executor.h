@@ -32,8 +32,8 @@ struct StageSpace {
   int32_t last_page_tokens = 0;  // BatchView::page_tokens of its batches
 };
 
-// Returns the weights of a model that are on their devices at present. Must not return nullptr when the
-// executor takes weights.
+// Returns the weights of a model that are on their devices at present; never nullptr when the executor takes
+// weights.
 using WeightsSource = std::function<std::shared_ptr<const Transformer>()>;
 
 struct StageShards {
@@ -98,10 +98,10 @@ class TransformerExecutor final : public Executor {
   std::vector<StageShards> stages_;  // in the order of the transformer's stages
   int32_t num_pages_;                // pages that have memory
   const uint64_t page_bytes_;
-  std::vector<float>
-      handed_;  // [max_tokens, hidden] rows in transit between backends; empty if there is only one
-  std::unique_ptr<float[]>
-      host_logits_;  // [max_logit_rows, vocab]; rows sampled on the device are not written
+  // Rows in transit between backends, [max_tokens, hidden]. Empty if there is only one backend.
+  std::vector<float> handed_;
+  // Logits on the host, [max_logit_rows, vocab]. Rows that are sampled on the device are not written.
+  std::unique_ptr<float[]> host_logits_;
   StepBreaks* breaks_ = nullptr;
   Ticket last_;
   std::array<Pass, 2> passes_;  // the last pass and the one before it

@@ -8,12 +8,12 @@
 namespace quire {
 
 // Returns the window groups of a transformer's layers, by ascending window. `options.kv.windows` is ignored.
-// A group has slots for num_sequences whole windows and for the tokens that one step writes beyond them. So
-// many sequences can run at the same time, at any length. 0 sequences means options.max_sequences, so that
-// windows are never the limit.
+// A group has slots for num_sequences whole windows and for the tokens that one step writes beyond them. With
+// these slots num_sequences sequences of any length can run at the same time. If num_sequences is 0, it is
+// options.max_sequences, so that windows are never the limit.
 // A group that would need a slot for every page is omitted, and its layers keep their pages like layers
-// without a window. If there are more than kMaxWindowGroups windows, the smallest ones use the next larger
-// group.
+// without a window. If there are more than kMaxWindowGroups windows, the layers of the smallest ones use the
+// next larger group.
 std::vector<WindowGroup> window_groups(const TransformerShape& shape,
                                        const TransformerExecutorOptions& options, int32_t num_sequences);
 
