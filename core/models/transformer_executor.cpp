@@ -203,7 +203,7 @@ void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
   team_->run([&](int32_t rank) { run_shard(stage_idx, rank, batch); }, [&] { communicator.interrupt(); });
 }
 
-// Only the first shard receives the residual stream and takes breaks. The others wait for it at the next
+// Only the first shard receives the residual stream and pauses at breaks. The others wait for it at the next
 // all-gather.
 void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch& batch) {
   const StageSpace& stage = stages_[stage_idx].shards[static_cast<size_t>(rank)];

@@ -47,8 +47,8 @@ struct StageShards {
 class TransformerExecutor final : public Executor {
  public:
   // Without `source` the executor always computes with `transformer`. With it, `transformer` only provides
-  // sizes and devices, so an outline is enough. The executor then computes with the weights that take_weights
-  // last got from `source`.
+  // sizes and devices, so an outline is enough. The executor then computes with the weights that the last
+  // call to acquire_weights got from `source`.
   TransformerExecutor(std::shared_ptr<const Transformer> transformer,
                       const TransformerExecutorOptions& options, WeightsSource source = nullptr);
 
