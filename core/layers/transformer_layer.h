@@ -59,7 +59,7 @@ void needs(const LayerSpec& spec, Needs& all);
 void each_weight(const TransformerLayer& layer, WeightVisitor& visitor);
 uint64_t mechanisms(const LayerSpec& spec);
 
-// The questions of attention.h, for any mixer.
+// The functions of attention.h about pages and heads, for any mixer.
 bool can_cut_heads(const MixerSpec& mixer, const ShardCut& shard);
 int32_t source_of_pages(const MixerSpec& mixer);
 int32_t first_source(const MixerSpec& mixer, int32_t layer);
