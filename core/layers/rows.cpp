@@ -33,7 +33,7 @@ void multiply_rows(const ForwardPass& pass, const PreparedWeight& weight, const 
 void multiply_rows_onto(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
                         float* target, int32_t rows, const ShardColumns& columns) {
   pass.context.check(
-      kernels::finish_block(pass.context.handle(), {kernels::product_of(weight.get(), input, rows)},
+      kernels::finish_block(pass.context.handle(), {.params = kernels::product_of(weight.get(), input, rows)},
                             {nullptr, target, columns.split()},
                             {.slice = pass.workspace.at(kernels::Scratch::slice)}),
       "a product");

@@ -207,7 +207,7 @@ Status composed_attention_block(Context* context, const AttentionBlockParams* pa
   QUIRE_RETURN_IF_FAILED(gather_results(context, *params));
   if (params->output == nullptr) return Status::ok;
   QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.attention, tokens));
-  return finish_block(context, {product_of(params->output, space.attention, tokens)},
+  return finish_block(context, {.params = product_of(params->output, space.attention, tokens)},
                       {params->post_norm, space.hidden, params->outputs}, end_space(space));
 }
 
@@ -222,7 +222,7 @@ Status composed_mlp_block(Context* context, const MlpBlockParams* params) {
   QUIRE_RETURN_IF_FAILED(table.activation(context, &activation));
   QUIRE_RETURN_IF_FAILED(gather_activated(context, *params));
   QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.activated, tokens));
-  return finish_block(context, {product_of(params->down, space.activated, tokens)},
+  return finish_block(context, {.params = product_of(params->down, space.activated, tokens)},
                       {params->post_norm, space.hidden, params->outputs}, end_space(space));
 }
 

@@ -54,10 +54,11 @@ Status multiply_in_form(Context* context, const LinearParams& params, const void
   return multiply(*context, params, *static_cast<const ProductForm*>(form));
 }
 
-// Ends a block. `form` tells how the input of the product lies.
+// Ends a block. `form` describes how the input of the product lies.
 Status end_block(Context& c, const LinearParams& product, const ProductForm& form, const BlockEnd& end,
                  const Workspace& space) {
-  return finish_block(&c, {product, multiply_in_form, &form}, end, end_space(space));
+  return finish_block(&c, {.params = product, .multiply = multiply_in_form, .form = &form}, end,
+                      end_space(space));
 }
 
 // Normalises the input of a block's last matrix in place.
