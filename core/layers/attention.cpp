@@ -93,7 +93,7 @@ void cut(AttentionPart& part, bool cuts_heads, ShardCut& shard) {
   part.kv_idx = shard.kv_index(kv);
   if (part.head_experts) return;
   part.outputs = shard.hidden();
-  take_own_outputs(part.output, part.outputs);
+  keep_own_outputs(part.output, part.outputs);
 }
 
 void needs(const AttentionPart& part, Needs& all) {

@@ -61,7 +61,7 @@ void build_tied(const HeadPart& part, const HostTensor& table, LayerBuilder& bui
 
 void cut(HeadPart& part, const ShardCut& shard) {
   part.vocabulary = shard.columns(shard.whole().vocab_size);
-  take_own_outputs(part.projection, part.vocabulary);
+  keep_own_outputs(part.projection, part.vocabulary);
 }
 
 void needs(const HeadPart& part, Needs& all) {

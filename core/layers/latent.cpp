@@ -18,9 +18,9 @@ void build(const LatentPart& part, LayerBuilder& builder, LatentLayer& layer) {
 }
 
 void cut(LatentPart& part, const kernels::AttentionSpec& attention, const std::vector<int32_t>& heads) {
-  take_outputs(part.query, columns_of_heads(heads, attention.heads.head_dim));
+  keep_outputs(part.query, columns_of_heads(heads, attention.heads.head_dim));
   const int32_t width = attention.heads.head_dim - attention.rotary_dim + value_dim(attention.heads);
-  take_outputs(part.expand, columns_of_heads(heads, width));
+  keep_outputs(part.expand, columns_of_heads(heads, width));
 }
 
 void needs(const LatentPart& part, Needs& all) {

@@ -51,7 +51,7 @@ void build(const MlpPart& part, LayerBuilder& builder, MlpLayer& layer) {
 void cut(MlpPart& part, const ShardCut& shard) {
   if (!part.is_sparse) cut_inner(part, shard);
   part.outputs = shard.hidden();
-  take_own_outputs(part.down, part.outputs);
+  keep_own_outputs(part.down, part.outputs);
 }
 
 void needs(const MlpPart& part, Needs& all) {

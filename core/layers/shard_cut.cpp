@@ -40,7 +40,7 @@ std::vector<int32_t> own_columns(const ShardColumns& columns) {
   return out;
 }
 
-void take_outputs(MatrixPart& part, const std::vector<int32_t>& outputs) {
+void keep_outputs(MatrixPart& part, const std::vector<int32_t>& outputs) {
   std::vector<int32_t> order = outputs;
   if (part.order) {
     for (int32_t& output : order) output = (*part.order)[static_cast<size_t>(output)];
@@ -48,8 +48,8 @@ void take_outputs(MatrixPart& part, const std::vector<int32_t>& outputs) {
   part.order = std::make_shared<const std::vector<int32_t>>(std::move(order));
 }
 
-void take_own_outputs(MatrixPart& part, const ShardColumns& columns) {
-  if (columns.is_split()) take_outputs(part, own_columns(columns));
+void keep_own_outputs(MatrixPart& part, const ShardColumns& columns) {
+  if (columns.is_split()) keep_outputs(part, own_columns(columns));
 }
 
 MatrixParts selected_outputs(const MatrixParts& parts, const std::vector<int32_t>& outputs) {
@@ -63,7 +63,7 @@ MatrixParts selected_outputs(const MatrixParts& parts, const std::vector<int32_t
     first = end;
     if (of_part.empty()) continue;
     out.push_back(part);
-    take_outputs(out.back(), of_part);
+    keep_outputs(out.back(), of_part);
   }
   return out;
 }

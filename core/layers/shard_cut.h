@@ -44,9 +44,9 @@ class ShardCut {
 // Returns the columns of this shard in ascending order.
 std::vector<int32_t> own_columns(const ShardColumns& columns);
 // Keeps only the given outputs of a matrix.
-void take_outputs(MatrixPart& part, const std::vector<int32_t>& outputs);
+void keep_outputs(MatrixPart& part, const std::vector<int32_t>& outputs);
 // Keeps only the outputs of this shard. Does nothing if the columns are not split.
-void take_own_outputs(MatrixPart& part, const ShardColumns& columns);
+void keep_own_outputs(MatrixPart& part, const ShardColumns& columns);
 // Returns the matrices with only the given outputs. The outputs are in ascending order and numbered across
 // all matrices. A matrix without any of them is omitted.
 MatrixParts selected_outputs(const MatrixParts& parts, const std::vector<int32_t>& outputs);

@@ -46,13 +46,13 @@ float* stream_at(const ForwardPass& pass, Scratch place, int32_t index, int32_t 
 }
 
 void match_size(const ForwardPass& pass, float* target, int32_t hidden) {
-  constexpr float kLeastSquare = 1e-5f;  // lower bound of the mean square of a row
+  constexpr float kMinMeanSquare = 1e-5f;  // lower bound of the mean square of a row
   kernels::RowOpParams match;
   match.op = kernels::RowOp::match_size;
   match.target = target;
   match.a = pass.workspace.hidden;
   match.columns = hidden;
-  match.factor = std::sqrt(kLeastSquare);
+  match.factor = std::sqrt(kMinMeanSquare);
   run_row_op(pass, match);
 }
 

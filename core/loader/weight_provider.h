@@ -19,12 +19,12 @@ class WeightProvider {
   virtual bool has_linear(const std::string& key) const = 0;
   virtual bool has_tensor(const std::string& name) const = 0;
   virtual LinearWeight linear(const LinearRequest& request) = 0;
-  // A float tensor of so many elements, whatever its shape.
+  // Returns a float tensor of `count` elements, whatever its shape.
   virtual std::vector<float> vector(const std::string& name, int32_t count) = 0;
-  // A float tensor of the shape [rows, columns], as stored; it may be left to the device to read. It and the
-  // codes, scales and values of matrices have no data where only the layout is read.
+  // Returns a float tensor of the shape [rows, columns], as stored; the device may read it later. It and the
+  // codes, scales and values of matrices have no data if only the layout is read.
   virtual HostTensor table(const std::string& name, int32_t rows, int32_t columns) = 0;
-  // Tells the progress once more, after everything was asked for.
+  // Reports the final progress, after all tensors were requested.
   virtual void finish() {}
 };
 

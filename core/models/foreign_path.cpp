@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-constexpr std::string_view kWhatLoads =
+constexpr std::string_view kLoadableModels =
     "a model is a directory with config.json, tokenizer.json and *.safetensors, as the client of a model hub "
     "downloads it";
 
@@ -76,7 +76,7 @@ void refuse_foreign_file(const FileSystem& files, const std::string& path) {
   if (files.is_file(path)) {
     const std::string bytes = first_bytes(files, path);
     if (const Kind* kind = find_kind(bytes)) {
-      throw Error(ErrorCode::unsupported, "{}: this is {}; {}", path, kind->name, kWhatLoads);
+      throw Error(ErrorCode::unsupported, "{}: this is {}; {}", path, kind->name, kLoadableModels);
     }
     if (looks_like_safetensors(bytes)) {
       throw Error(ErrorCode::unsupported,
@@ -84,7 +84,7 @@ void refuse_foreign_file(const FileSystem& files, const std::string& path) {
                   path);
     }
     throw Error(ErrorCode::unsupported, "{}: a single file can only be loaded with the tokenizer scope; {}",
-                path, kWhatLoads);
+                path, kLoadableModels);
   }
   if (looks_like_hub_name(path)) {
     throw Error(ErrorCode::not_found,
@@ -92,7 +92,7 @@ void refuse_foreign_file(const FileSystem& files, const std::string& path) {
                 "of the hub and name the directory",
                 path);
   }
-  throw Error(ErrorCode::not_found, "{}: no such model directory; {}", path, kWhatLoads);
+  throw Error(ErrorCode::not_found, "{}: no such model directory; {}", path, kLoadableModels);
 }
 
 void refuse_foreign_directory(const FileSystem& files, const std::string& path) {
@@ -100,9 +100,9 @@ void refuse_foreign_directory(const FileSystem& files, const std::string& path) 
   for (const std::string& name : files.list(path)) {
     if (!ends_with_any(name, kForeign)) continue;
     throw Error(ErrorCode::unsupported, "{}: holds {} but no config.json; {}", path, printable(name),
-                kWhatLoads);
+                kLoadableModels);
   }
-  throw Error(ErrorCode::not_found, "{}/config.json: no such file; {}", path, kWhatLoads);
+  throw Error(ErrorCode::not_found, "{}/config.json: no such file; {}", path, kLoadableModels);
 }
 
 }  // namespace quire

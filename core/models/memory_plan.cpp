@@ -36,7 +36,7 @@ namespace {
 MemoryBytes plan_stage_of_shard(const Transformer& of, size_t stage_idx,
                                 const TransformerExecutorOptions& options) {
   return plan_stage(*of.stages[stage_idx].device,
-                    stage_sizes(place_of_stage(of, stage_idx), of.shape, options));
+                    stage_sizes(position_of_stage(of, stage_idx), of.shape, options));
 }
 
 }  // namespace
@@ -66,10 +66,10 @@ uint64_t kv_bytes_of(const Transformer& transformer, const Device& device, size_
 }
 
 // Plans a stage of one layer on all shards.
-MemoryBytes plan_place(const Transformer& transformer, const StagePlace& place,
+MemoryBytes plan_place(const Transformer& transformer, const StagePosition& place,
                        const TransformerExecutorOptions& options) {
   return transformer.sum_over_shards([&](const Transformer& of) {
-    StagePlace of_shard = place;
+    StagePosition of_shard = place;
     of_shard.draws = place.draws && of.shard.rank == 0;
     return plan_stage(*of.stages.front().device, stage_sizes(of_shard, of.shape, options));
   });
@@ -89,7 +89,7 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   plan.placement = placement;
   plan.devices.resize(num_devices);
   plan.cache_groups = cache_groups_of(options.kv);
-  const std::vector<LayerRun> runs = layer_runs(placement);
+  const std::vector<LayerRange> runs = layer_ranges(placement);
   for (size_t i = 0; i < transformer.stages.size(); ++i) {
     const PipelineStage& stage = transformer.stages[i];
     MemoryBytes bytes = plan_stage(transformer, i, options);

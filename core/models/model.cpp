@@ -33,7 +33,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
       model->devices_ = options.devices;
       model->placement_ = placement_or_default(options.placement, *model->config_);
       model->activations_ = options.activations;
-      auto made = options.without_weights ? outline_model(source, model->devices_, model->placement_,
+      auto made = options.without_weights ? build_outline(source, model->devices_, model->placement_,
                                                           model->num_shards_, model->activations_)
                                           : model->read_weights(options);
       const MutexLock lock(model->mutex_);
@@ -76,36 +76,36 @@ void Model::acquire_weights(const ModelOptions& options) {
   weights_ = std::move(weights);
 }
 
-bool Model::can_park() const {
+bool Model::can_offload() const {
   const std::shared_ptr<const Transformer> here = weights();
-  return here != nullptr && quire::can_park(*here);
+  return here != nullptr && quire::can_offload(*here);
 }
 
-bool Model::is_parked() const {
+bool Model::is_offloaded() const {
   const MutexLock lock(mutex_);
-  return parked_ != nullptr;
+  return offloaded_ != nullptr;
 }
 
 // Only one thread at a time moves the weights. The lock protects threads that read the state.
-void Model::copy_weights(ParkedBytes& bytes) {
+void Model::copy_weights(OffloadedBytes& bytes) {
   quire::copy_weights(*weights(), bytes);
 }
 
-void Model::park_weights(ParkedBytes& bytes) noexcept {
-  quire::park_weights(*weights(), bytes);
+void Model::offload_weights(OffloadedBytes& bytes) noexcept {
+  quire::offload_weights(*weights(), bytes);
   const MutexLock lock(mutex_);
-  parked_ = std::move(weights_);
+  offloaded_ = std::move(weights_);
 }
 
-void Model::bring_weights(const std::atomic<bool>& stop) {
+void Model::reload_weights(const std::atomic<bool>& stop) {
   std::shared_ptr<const Transformer> away;
   {
     const MutexLock lock(mutex_);
-    away = parked_;
+    away = offloaded_;
   }
-  quire::bring_weights(*away, stop);
+  quire::reload_weights(*away, stop);
   const MutexLock lock(mutex_);
-  weights_ = std::move(parked_);
+  weights_ = std::move(offloaded_);
 }
 
 void Model::release_weights(ModelSource& source) {
@@ -115,14 +115,14 @@ void Model::release_weights(ModelSource& source) {
     has_outline = outline_ != nullptr;
   }
   std::shared_ptr<const Transformer> outline;
-  if (!has_outline) outline = outline_model(source, devices_, placement_, num_shards_, activations_);
+  if (!has_outline) outline = build_outline(source, devices_, placement_, num_shards_, activations_);
   std::shared_ptr<const Transformer> gone;  // destroyed after the lock is released
   const MutexLock lock(mutex_);
   if (outline != nullptr) outline_ = std::move(outline);
-  gone = std::move(weights_ != nullptr ? weights_ : parked_);
+  gone = std::move(weights_ != nullptr ? weights_ : offloaded_);
 }
 
-std::shared_ptr<const Transformer> outline_model(ModelSource& source,
+std::shared_ptr<const Transformer> build_outline(ModelSource& source,
                                                  const std::vector<std::shared_ptr<Device>>& devices,
                                                  const Placement& placement, int32_t num_shards,
                                                  kernels::ActivationDtype activations) {
@@ -179,7 +179,7 @@ std::shared_ptr<const Transformer> Model::transformer() const {
   if (!is_loaded()) not_loaded(path_, "the weights are");
   const MutexLock lock(mutex_);
   if (weights_ != nullptr) return weights_;
-  return parked_ != nullptr ? parked_ : outline_;
+  return offloaded_ != nullptr ? offloaded_ : outline_;
 }
 
 std::shared_ptr<const Transformer> Model::weights() const {

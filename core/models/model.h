@@ -43,7 +43,7 @@ struct ModelOptions {
 // Returns a transformer without weights, which reports the sizes it would have on these devices. Reads the
 // configuration, the headers, and the tensors that determine the layout of matrices. Throws the same errors
 // as a load.
-std::shared_ptr<const Transformer> outline_model(
+std::shared_ptr<const Transformer> build_outline(
     ModelSource& source, const std::vector<std::shared_ptr<Device>>& devices, const Placement& placement,
     int32_t num_shards = 1, kernels::ActivationDtype activations = kernels::ActivationDtype::full);
 
@@ -61,11 +61,11 @@ class Model {
   void acquire_weights(const ModelOptions& options);
   // Offload of the matrices to host memory; see parked_weights.h. From park_weights until bring_weights
   // returns, the model has no weights on its devices.
-  bool can_park() const;
-  bool is_parked() const;
-  void copy_weights(ParkedBytes& bytes);
-  void park_weights(ParkedBytes& bytes) noexcept;
-  void bring_weights(const std::atomic<bool>& stop);
+  bool can_offload() const;
+  bool is_offloaded() const;
+  void copy_weights(OffloadedBytes& bytes);
+  void offload_weights(OffloadedBytes& bytes) noexcept;
+  void reload_weights(const std::atomic<bool>& stop);
   // Releases the weights, including offloaded ones. Their memory is freed once no computation uses them. If
   // the layout of the files cannot be read, throws the error and keeps the weights.
   void release_weights(ModelSource& source);
@@ -117,7 +117,7 @@ class Model {
   // Set once the weights were dropped or not loaded.
   std::shared_ptr<const Transformer> outline_ QUIRE_GUARDED_BY(mutex_);
   // Set while the weights are in host memory.
-  std::shared_ptr<const Transformer> parked_ QUIRE_GUARDED_BY(mutex_);
+  std::shared_ptr<const Transformer> offloaded_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire

@@ -29,7 +29,8 @@ class DirectorySource final : public ModelSource {
   DirectorySource(const FileSystem& files, const std::string& path) : ModelSource(path), files_(files) {}
 
   const std::string& generation_config() override {
-    if (!generation_config_) generation_config_ = read_if_there("generation_config.json", kMaxConfigBytes);
+    if (!generation_config_)
+      generation_config_ = read_optional_file("generation_config.json", kMaxConfigBytes);
     return *generation_config_;
   }
 
@@ -50,13 +51,15 @@ class DirectorySource final : public ModelSource {
       texts.model = files_.read_text(path_of(model), kMaxTokenizerBytes);
       texts.model_name = model;
     }
-    texts.tokenizer_config_json = read_if_there("tokenizer_config.json", kMaxTokenizerBytes);
-    texts.special_tokens_map_json = read_if_there("special_tokens_map.json", kMaxTokenizerBytes);
-    texts.added_tokens_json = read_if_there("added_tokens.json", kMaxTokenizerBytes);
+    texts.tokenizer_config_json = read_optional_file("tokenizer_config.json", kMaxTokenizerBytes);
+    texts.special_tokens_map_json = read_optional_file("special_tokens_map.json", kMaxTokenizerBytes);
+    texts.added_tokens_json = read_optional_file("added_tokens.json", kMaxTokenizerBytes);
     return texts;
   }
 
-  std::string chat_template() override { return read_if_there("chat_template.jinja", kMaxTemplateBytes); }
+  std::string chat_template() override {
+    return read_optional_file("chat_template.jinja", kMaxTemplateBytes);
+  }
 
   std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) override {
     return std::make_unique<StoredWeights>(directory(), config().quantization, monitor, scope);
@@ -82,7 +85,7 @@ class DirectorySource final : public ModelSource {
 
   // Returns the text of a file; empty if it does not exist. An entry that is not a regular file, such as a
   // FIFO or a directory, causes an error of the file system.
-  std::string read_if_there(std::string_view name, uint64_t max_bytes) {
+  std::string read_optional_file(std::string_view name, uint64_t max_bytes) {
     return holds(name) ? files_.read_text(path_of(name), max_bytes) : std::string();
   }
 

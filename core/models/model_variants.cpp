@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMostVariants = 64;
+constexpr size_t kMaxVariants = 64;
 
 // Returns the properties that all variants of a model must have in common.
 auto shape_of(const ModelConfig& config) {
@@ -26,10 +26,10 @@ std::vector<std::string> directories_of_models(const FileSystem& files, const st
     inner.append("/").append(name);
     if (files.is_directory(inner) && files.is_file(inner + "/config.json")) found.push_back(std::move(inner));
   }
-  if (found.size() > kMostVariants)
+  if (found.size() > kMaxVariants)
     throw Error(ErrorCode::unsupported,
                 "{}: holds {} models, but one model has at most {} precisions; name the directory of one",
-                path, found.size(), kMostVariants);
+                path, found.size(), kMaxVariants);
   return found;
 }
 

@@ -10,19 +10,19 @@
 namespace quire {
 
 // Bytes that were freed on each device, and that the weights need there when they come back.
-using ParkedBytes = std::map<const Device*, uint64_t>;
+using OffloadedBytes = std::map<const Device*, uint64_t>;
 
 // True if all devices of the transformer support the offload of weights.
-bool can_park(const Transformer& transformer);
+bool can_offload(const Transformer& transformer);
 // Copies the weights to host memory, and adds an entry to `bytes` for each device. The copies exist as long
 // as the transformer. Throws ErrorCode::out_of_memory if host memory runs out; copies that were made stay.
-void copy_weights(const Transformer& transformer, ParkedBytes& bytes);
+void copy_weights(const Transformer& transformer, OffloadedBytes& bytes);
 // Frees the device memory of the weights and sets `bytes`. Small blocks stay on the device. Called after
 // copy_weights, while nothing computes with the weights.
-void park_weights(const Transformer& transformer, ParkedBytes& bytes) noexcept;
+void offload_weights(const Transformer& transformer, OffloadedBytes& bytes) noexcept;
 // Starts the copies back to the devices, in the order in which a step reads the weights. A step waits for
 // each weight when it needs it. Throws ErrorCode::out_of_memory, or ErrorCode::cancelled if `stop` is set;
 // all weights are then offloaded again.
-void bring_weights(const Transformer& transformer, const std::atomic<bool>& stop);
+void reload_weights(const Transformer& transformer, const std::atomic<bool>& stop);
 
 }  // namespace quire

@@ -20,8 +20,8 @@ void require_placement(const Placement& placement, int32_t num_layers, int32_t n
   }
 }
 
-std::vector<LayerRun> layer_runs(const Placement& placement) {
-  std::vector<LayerRun> runs;
+std::vector<LayerRange> layer_ranges(const Placement& placement) {
+  std::vector<LayerRange> runs;
   for (const int32_t device : placement.device_of_layer) {
     const int32_t layer = runs.empty() ? 0 : runs.back().end;
     if (runs.empty() || runs.back().device != device) runs.push_back({device, layer, layer});

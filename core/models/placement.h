@@ -17,17 +17,17 @@ struct Placement {
 };
 
 // Consecutive layers on one device.
-struct LayerRun {
+struct LayerRange {
   int32_t device = 0;
   int32_t first = 0;
   int32_t end = 0;
-  bool operator==(const LayerRun&) const = default;
+  bool operator==(const LayerRange&) const = default;
 };
 
 // Throws ErrorCode::invalid_argument unless each of num_layers layers has one of num_devices devices.
 void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices);
 
-std::vector<LayerRun> layer_runs(const Placement& placement);
+std::vector<LayerRange> layer_ranges(const Placement& placement);
 
 // Places all layers on the first device.
 Placement place_on_one_device(int32_t num_layers);

@@ -9,21 +9,21 @@
 namespace quire {
 namespace {
 
-using Rooms = gsl::span<const DeviceRoom>;
+using DeviceCapacities = gsl::span<const DeviceCapacity>;
 
-int32_t num_layers(Rooms devices) {
+int32_t num_layers(DeviceCapacities devices) {
   return gsl::narrow<int32_t>(devices.front().demand.layer_bytes.size());
 }
 
-bool holds(const DeviceRoom& device, int32_t first, int32_t end) {
+bool holds(const DeviceCapacity& device, int32_t first, int32_t end) {
   return device.demand.bytes_of(first, end) <= device.usable_bytes();
 }
 
 // Returns the number of layers that each device takes if the devices are filled in order, from layer `first`
 // on.
-std::vector<int32_t> fill_forwards(Rooms devices, int32_t first) {
+std::vector<int32_t> fill_forwards(DeviceCapacities devices, int32_t first) {
   std::vector<int32_t> counts;
-  for (const DeviceRoom& device : devices) {
+  for (const DeviceCapacity& device : devices) {
     int32_t end = first;
     while (end < num_layers(devices) && holds(device, first, end + 1)) ++end;
     counts.push_back(end - first);
@@ -34,7 +34,7 @@ std::vector<int32_t> fill_forwards(Rooms devices, int32_t first) {
 
 // Returns the number of layers that each device takes if the devices are filled in reverse order, from the
 // last layer down to layer `first`.
-std::vector<int32_t> fill_backwards(Rooms devices, int32_t first) {
+std::vector<int32_t> fill_backwards(DeviceCapacities devices, int32_t first) {
   std::vector<int32_t> counts(devices.size(), 0);
   int32_t end = devices.empty() ? first : num_layers(devices);
   for (size_t i = devices.size(); i-- > 0;) {
@@ -55,8 +55,8 @@ Placement place(const std::vector<int32_t>& counts) {
 }
 
 // Places all layers on devices that are not the host; nullopt if they do not fit.
-std::optional<Placement> split_without_host(Rooms devices) {
-  std::vector<DeviceRoom> others;
+std::optional<Placement> split_without_host(DeviceCapacities devices) {
+  std::vector<DeviceCapacity> others;
   std::vector<size_t> places;
   for (size_t i = 0; i < devices.size(); ++i) {
     if (devices[i].is_host) continue;
@@ -71,7 +71,7 @@ std::optional<Placement> split_without_host(Rooms devices) {
   return place(counts);
 }
 
-std::optional<Placement> split_around_host(Rooms devices, size_t host) {
+std::optional<Placement> split_around_host(DeviceCapacities devices, size_t host) {
   std::vector<int32_t> counts = fill_forwards(devices.first(host), 0);
   if (host == 0) counts.clear();
   const int32_t first = sum(counts);
@@ -83,10 +83,10 @@ std::optional<Placement> split_around_host(Rooms devices, size_t host) {
   return place(counts);
 }
 
-[[noreturn]] void refuse(Rooms devices) {
+[[noreturn]] void refuse(DeviceCapacities devices) {
   std::string rooms;
   uint64_t usable = 0;
-  for (const DeviceRoom& device : devices) {
+  for (const DeviceCapacity& device : devices) {
     usable += device.usable_bytes();
     rooms += fmt::format("{}{} has {} bytes free, of which {} are reserved", rooms.empty() ? "" : ", ",
                          device.name, device.free_bytes, device.reserve_bytes);
@@ -110,15 +110,15 @@ uint64_t DeviceDemand::bytes_of(int32_t first, int32_t end) const {
   return bytes;
 }
 
-Placement split_automatically(Rooms devices) {
+Placement split_automatically(DeviceCapacities devices) {
   if (devices.empty())
     throw Error(ErrorCode::invalid_argument, "split: no device is given; name at least one").at("device");
   if (std::optional<Placement> split = split_without_host(devices)) return std::move(*split);
-  const auto is_host = [](const DeviceRoom& device) { return device.is_host; };
+  const auto is_host = [](const DeviceCapacity& device) { return device.is_host; };
   const auto host = std::find_if(devices.begin(), devices.end(), is_host);
   if (host == devices.end()) refuse(devices);
-  const auto place_of_host = static_cast<size_t>(host - devices.begin());
-  std::optional<Placement> split = split_around_host(devices, place_of_host);
+  const auto index_of_host = static_cast<size_t>(host - devices.begin());
+  std::optional<Placement> split = split_around_host(devices, index_of_host);
   if (!split) refuse(devices);
   return std::move(*split);
 }

@@ -25,7 +25,7 @@ struct DeviceDemand {
 };
 
 // Memory of one device, and the demand of the model on it.
-struct DeviceRoom {
+struct DeviceCapacity {
   std::string name;  // for error messages
   uint64_t free_bytes = 0;
   uint64_t reserve_bytes = 0;                           // must stay free
@@ -44,6 +44,6 @@ struct DeviceRoom {
 // first layer on, the devices after it from the last layer back, and the host takes the layers between. No
 // other split gives the host fewer layers. At most one device is the host. Throws ErrorCode::out_of_memory,
 // with the needed and the usable bytes, if no split fits.
-Placement split_automatically(gsl::span<const DeviceRoom> devices);
+Placement split_automatically(gsl::span<const DeviceCapacity> devices);
 
 }  // namespace quire

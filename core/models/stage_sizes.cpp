@@ -35,12 +35,12 @@ bool follows_on_device(const Transformer& transformer) {
          transformer.stages.front().device->has(kernels::kCapabilityFollowingSteps);
 }
 
-StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx) {
+StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx) {
   const std::vector<PipelineStage>& stages = transformer.stages;
   const auto differs = [&](size_t neighbour) {
     return !stages[neighbour].device->shares_backend(*stages[stage_idx].device);
   };
-  StagePlace place;
+  StagePosition place;
   place.num_layers = gsl::narrow<int32_t>(stages[stage_idx].layers.size());
   place.first_layer = stages[stage_idx].first_layer;
   place.is_last = transformer.is_last(stage_idx);
@@ -50,7 +50,7 @@ StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx) {
   return place;
 }
 
-StageSizes stage_sizes(const StagePlace& place, const TransformerShape& shape,
+StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape,
                        const TransformerExecutorOptions& options) {
   StageSizes sizes;
   sizes.shape = shape;

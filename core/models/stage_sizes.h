@@ -7,7 +7,7 @@
 namespace quire {
 
 // Position of a stage in the transformer.
-struct StagePlace {
+struct StagePosition {
   int32_t num_layers = 0;
   bool is_last = true;
   bool crosses_backends = false;  // a neighbouring stage runs on another backend
@@ -29,8 +29,8 @@ bool draws_on_device(const Transformer& transformer);
 // True if a step can be issued before the tokens sampled in the previous step are known. One device must then
 // sample the tokens and compute their embeddings.
 bool follows_on_device(const Transformer& transformer);
-StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx);
-StageSizes stage_sizes(const StagePlace& place, const TransformerShape& shape,
+StagePosition position_of_stage(const Transformer& transformer, size_t stage_idx);
+StageSizes stage_sizes(const StagePosition& place, const TransformerShape& shape,
                        const TransformerExecutorOptions& options);
 
 }  // namespace quire

@@ -9,10 +9,10 @@ namespace quire {
 namespace {
 
 // Visitor that calls a function for the matrices and tables of a transformer, with their device.
-class MatricesOn final : public WeightVisitor {
+class DeviceMatrixVisitor final : public WeightVisitor {
  public:
   using Visit = std::function<void(const Device&, const PreparedWeight&)>;
-  MatricesOn(const Device& device, const Visit& visit) : device_(device), visit_(visit) {}
+  DeviceMatrixVisitor(const Device& device, const Visit& visit) : device_(device), visit_(visit) {}
   void matrix(const PreparedWeight& weight, double) override { table(weight); }
   void table(const PreparedWeight& weight) override {
     if (weight.get() != nullptr) visit_(device_, weight);
@@ -85,13 +85,13 @@ uint64_t PipelineStage::rope_bytes() const {
 }
 
 void Transformer::each_weight(const std::function<void(const Device&, const PreparedWeight&)>& visit) const {
-  MatricesOn first(*stages.front().device, visit);
+  DeviceMatrixVisitor first(*stages.front().device, visit);
   quire::each_weight(embedding, first);
   for (const PipelineStage& stage : stages) {
-    MatricesOn here(*stage.device, visit);
+    DeviceMatrixVisitor here(*stage.device, visit);
     for (const TransformerLayer& layer : stage.layers) quire::each_weight(layer, here);
   }
-  MatricesOn last(*stages.back().device, visit);
+  DeviceMatrixVisitor last(*stages.back().device, visit);
   quire::each_weight(head, last);
   for (const Transformer& peer : peers) peer.each_weight(visit);
 }

@@ -9,7 +9,7 @@ namespace {
 
 Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const Placement& placement) {
   Transformer transformer;
-  for (const LayerRun& run : layer_runs(placement)) {
+  for (const LayerRange& run : layer_ranges(placement)) {
     PipelineStage stage;
     stage.device = devices[static_cast<size_t>(run.device)];
     stage.first_layer = run.first;

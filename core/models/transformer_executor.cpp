@@ -11,7 +11,7 @@ namespace {
 
 // Returns page_tokens if any layer stores keys and values as f16, otherwise 0. Kernels need it to read pages
 // once for several sequences, which they do only for f16.
-int32_t last_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
+int32_t batch_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
   const gsl::span<const LayerCache> caches = memory.caches();
   const bool any = std::any_of(caches.begin(), caches.end(), [](const LayerCache& cache) {
     return cache.shape.key_format == kernels::KvFormat::f16 &&
@@ -22,23 +22,23 @@ int32_t last_page_tokens(const TransformerMemory& memory, int32_t page_tokens) {
 
 // Allocates the memory and the contexts of all stages. Contexts of shards are connected last, because their
 // addresses must not change afterwards.
-std::vector<StageShards> take_stages(const Transformer& transformer,
-                                     const TransformerExecutorOptions& options) {
+std::vector<StageShards> allocate_stages(const Transformer& transformer,
+                                         const TransformerExecutorOptions& options) {
   std::vector<StageShards> stages(transformer.stages.size());
   for (size_t i = 0; i < stages.size(); ++i) {
-    std::vector<StageSpace>& shards = stages[i].shards;
+    std::vector<StageShardState>& shards = stages[i].shards;
     for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
       const Transformer& of = transformer.at_rank(rank);
       const std::shared_ptr<Device>& device = of.stages[i].device;
-      const StageSizes sizes = stage_sizes(place_of_stage(of, i), of.shape, options);
+      const StageSizes sizes = stage_sizes(position_of_stage(of, i), of.shape, options);
       shards.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
                         DeviceContext(device, sizes.context)});
-      shards.back().last_page_tokens = last_page_tokens(shards.back().memory, options.kv.page_tokens);
+      shards.back().batch_page_tokens = batch_page_tokens(shards.back().memory, options.kv.page_tokens);
     }
     if (shards.size() == 1) continue;
     std::vector<const DeviceContext*> contexts;
     contexts.reserve(shards.size());
-    for (const StageSpace& shard : shards) contexts.push_back(&shard.context);
+    for (const StageShardState& shard : shards) contexts.push_back(&shard.context);
     stages[i].communicator.emplace(contexts);
   }
   return stages;
@@ -80,7 +80,7 @@ size_t product(int32_t rows, int32_t columns, std::string_view what) {
   return checked_mul<size_t>(static_cast<size_t>(rows), static_cast<size_t>(columns), what);
 }
 
-void copy_pages(const StageSpace& stage, const Batch& batch) {
+void copy_pages(const StageShardState& stage, const Batch& batch) {
   for (const PageCopy& copy : batch.copies) {
     for (size_t layer = 0; layer < stage.memory.caches().size(); ++layer) {
       const LayerCache& cache = stage.memory.caches()[layer];
@@ -97,7 +97,7 @@ void copy_pages(const StageSpace& stage, const Batch& batch) {
 }
 
 // Places a batch on the device of a stage. Only the last stage computes logits.
-kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last) {
+kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool is_last) {
   kernels::BatchView host;
   host.num_tokens = batch.num_tokens();
   host.num_sequences = batch.num_sequences();
@@ -110,7 +110,7 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
   }
   host.page_table_stride = batch.page_table_stride;
   host.num_page_tables = batch.num_page_tables;
-  host.page_tokens = stage.last_page_tokens;
+  host.page_tokens = stage.batch_page_tokens;
   host.token_ids = batch.token_ids.data();
   host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();
@@ -133,12 +133,12 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       source_(std::move(source)),
       max_context_(max_context(options)),
       limits_(limits_of(*transformer_, options)),
-      stages_(take_stages(*transformer_, options)),
+      stages_(allocate_stages(*transformer_, options)),
       num_pages_(limits_.guaranteed_pages()),
       page_bytes_(limits_.windows.empty() ? count_page_bytes() : 0),
-      handed_(crosses_backends(*transformer_)
-                  ? product(options.max_tokens, limits_.hidden_size, "the residual stream")
-                  : size_t{0}),
+      transfer_buffer_(crosses_backends(*transformer_)
+                           ? product(options.max_tokens, limits_.hidden_size, "the residual stream")
+                           : size_t{0}),
       host_logits_(std::make_unique_for_overwrite<float[]>(
           product(options.max_logit_rows, limits_.vocab_size, "logits"))) {
   for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(options.max_logit_rows));
@@ -176,7 +176,7 @@ void TransformerExecutor::set_num_pages(int32_t num_pages) {
   if (num_pages < num_pages_) wait_for_all("waiting for pages");
   const auto set_all = [this](int32_t count) {
     for (StageShards& stage : stages_)
-      for (StageSpace& shard : stage.shards) shard.memory.set_num_pages(count);
+      for (StageShardState& shard : stage.shards) shard.memory.set_num_pages(count);
   };
   try {
     set_all(num_pages);
@@ -206,7 +206,7 @@ void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
 // Only the first shard receives the residual stream and pauses at breaks. The others wait for it at the next
 // all-gather.
 void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch& batch) {
-  const StageSpace& stage = stages_[stage_idx].shards[static_cast<size_t>(rank)];
+  const StageShardState& stage = stages_[stage_idx].shards[static_cast<size_t>(rank)];
   const DeviceContext& context = stage.context;
   const bool is_first = rank == 0;
   copy_pages(stage, batch);
@@ -225,24 +225,25 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
 
 // Copies the residual stream of all tokens to the next stage, because each layer stores keys and values of
 // every token.
-void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens) {
-  const DeviceContext& reclaimer = from.context;
-  const DeviceContext& taker = to.context;
+void TransformerExecutor::hand_over(const StageShardState& from, const StageShardState& to,
+                                    int32_t num_tokens) {
+  const DeviceContext& sender = from.context;
+  const DeviceContext& receiver = to.context;
   const float* source = from.memory.workspace().hidden;
   float* target = to.memory.workspace().hidden;
-  if (reclaimer.device()->shares_backend(*taker.device())) {
-    taker.check(taker.table().receive_rows(taker.handle(), target, reclaimer.handle(), source, num_tokens,
-                                           limits_.hidden_size),
-                "handing the residual stream over");
+  if (sender.device()->shares_backend(*receiver.device())) {
+    receiver.check(receiver.table().receive_rows(receiver.handle(), target, sender.handle(), source,
+                                                 num_tokens, limits_.hidden_size),
+                   "handing the residual stream over");
     return;
   }
-  reclaimer.check(reclaimer.table().read_rows(reclaimer.handle(), source, num_tokens, limits_.hidden_size,
-                                              handed_.data()),
-                  "reading the residual stream");
-  reclaimer.check(reclaimer.table().synchronize(reclaimer.handle()), "reading the residual stream");
-  taker.check(
-      taker.table().write_rows(taker.handle(), handed_.data(), num_tokens, limits_.hidden_size, target),
-      "writing the residual stream");
+  sender.check(sender.table().read_rows(sender.handle(), source, num_tokens, limits_.hidden_size,
+                                        transfer_buffer_.data()),
+               "reading the residual stream");
+  sender.check(sender.table().synchronize(sender.handle()), "reading the residual stream");
+  receiver.check(receiver.table().write_rows(receiver.handle(), transfer_buffer_.data(), num_tokens,
+                                             limits_.hidden_size, target),
+                 "writing the residual stream");
 }
 
 // Issues the copies of rows to the host first, so that they are complete when the draws are.
@@ -256,7 +257,7 @@ void TransformerExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
 void TransformerExecutor::sample(const DeviceDraws& draws, Pass& pass) {
   pass.num_drawn = draws.rows.size();
   if (draws.rows.empty()) return;
-  const StageSpace& last = stages_.back().first();
+  const StageShardState& last = stages_.back().first();
   kernels::SampleParams params;
   params.logits = last.memory.workspace().logits;
   params.stride = limits_.vocab_size;
@@ -271,7 +272,7 @@ void TransformerExecutor::sample(const DeviceDraws& draws, Pass& pass) {
 
 // Reads the runs of rows between the rows that are sampled on the device.
 void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_rows) {
-  const StageSpace& last = stages_.back().first();
+  const StageShardState& last = stages_.back().first();
   const auto read = [&](int32_t begin, int32_t end) {
     if (begin == end) return;
     const size_t offset = static_cast<size_t>(begin) * static_cast<size_t>(limits_.vocab_size);
@@ -290,7 +291,7 @@ void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_r
 
 // Writes the hidden states of all rows to workspace.normed, which the head no longer needs.
 void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
-  const StageSpace& last = stages_.back().first();
+  const StageShardState& last = stages_.back().first();
   kernels::NormParams params = transformer_->head.norm.params();
   params.input = last.memory.workspace().hidden;
   params.rows = num_tokens;
@@ -299,7 +300,7 @@ void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
 }
 
 void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
-  const StageSpace& last = stages_.back().first();
+  const StageShardState& last = stages_.back().first();
   const kernels::DType dtype = last.context.table().activation_dtype;
   const size_t start = static_cast<size_t>(first_row) * static_cast<size_t>(limits_.hidden_size);
   const auto* const states =
@@ -322,7 +323,7 @@ template <typename Visit>
 void TransformerExecutor::for_each_piece(PageId page, Visit visit) const {
   uint64_t place = 0;
   for (const StageShards& stage : stages_) {
-    for (const StageSpace& shard : stage.shards) {
+    for (const StageShardState& shard : stage.shards) {
       for (const PagePiece& piece : shard.memory.pieces_of(page)) {
         visit(*shard.context.device(), piece, static_cast<size_t>(place));
         place += piece.bytes;

@@ -26,10 +26,10 @@ struct TransformerExecutorOptions {
 };
 
 // Memory and stream of one shard of a stage: the pages of its layers, and activations.
-struct StageSpace {
+struct StageShardState {
   TransformerMemory memory;
   DeviceContext context;
-  int32_t last_page_tokens = 0;  // BatchView::page_tokens of its batches
+  int32_t batch_page_tokens = 0;  // BatchView::page_tokens of its batches
 };
 
 // Returns the weights of a model that are on their devices at present; never nullptr when the executor takes
@@ -37,10 +37,10 @@ struct StageSpace {
 using WeightsSource = std::function<std::shared_ptr<const Transformer>()>;
 
 struct StageShards {
-  std::vector<StageSpace> shards;
+  std::vector<StageShardState> shards;
   std::optional<ShardCommunicator> communicator;  // only if there are several shards
 
-  const StageSpace& first() const { return shards.front(); }
+  const StageShardState& first() const { return shards.front(); }
 };
 
 // Executor for a transformer. For one thread at a time.
@@ -76,12 +76,12 @@ class TransformerExecutor final : public Executor {
   template <typename Visit>
   void for_each_shard(Visit visit) const {
     for (const StageShards& stage : stages_)
-      for (const StageSpace& shard : stage.shards) visit(shard.context);
+      for (const StageShardState& shard : stage.shards) visit(shard.context);
   }
   void wait_for_all(std::string_view what);
   void run_stage(size_t stage_idx, const Batch& batch);
   void run_shard(size_t stage_idx, int32_t rank, const Batch& batch);
-  void hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens);
+  void hand_over(const StageShardState& from, const StageShardState& to, int32_t num_tokens);
   void norm_all_rows(int32_t num_tokens);
   template <typename Visit>
   void for_each_piece(PageId page, Visit visit) const;
@@ -99,7 +99,7 @@ class TransformerExecutor final : public Executor {
   int32_t num_pages_;                // pages that have memory
   const uint64_t page_bytes_;
   // Rows in transit between backends, [max_tokens, hidden]. Empty if there is only one backend.
-  std::vector<float> handed_;
+  std::vector<float> transfer_buffer_;
   // Logits on the host, [max_logit_rows, vocab]. Rows that are sampled on the device are not written.
   std::unique_ptr<float[]> host_logits_;
   StepBreaks* breaks_ = nullptr;

@@ -97,7 +97,7 @@ bool grows(const LayerCacheSize& size, const CachePages& kv) {
   return kv.least_pages > 0 && page_table_of(kv, size) == 0;
 }
 
-uint64_t of_one_page(uint64_t bytes, const CachePages& kv) {
+uint64_t bytes_of_one_page(uint64_t bytes, const CachePages& kv) {
   return bytes / static_cast<uint64_t>(kv.num_pages);
 }
 
@@ -109,8 +109,8 @@ uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, co
   for (const uint64_t bytes : page_bytes(shape_of(size, kv))) {
     if (bytes == 0) continue;
     const uint64_t taken = grows(size, kv)
-                               ? ElasticBuffer::taken_bytes(
-                                     table, of_one_page(bytes, kv) * static_cast<uint64_t>(kv.least_pages))
+                               ? ElasticBuffer::taken_bytes(table, bytes_of_one_page(bytes, kv) *
+                                                                       static_cast<uint64_t>(kv.least_pages))
                                : table.taken_bytes(bytes);
     total = checked_add<uint64_t>(total, taken, "KV cache");
   }
@@ -141,7 +141,7 @@ LayerCache TransformerMemory::take_pages(const std::shared_ptr<Device>& device, 
   const std::array<uint64_t, 5> bytes = page_bytes(cache.shape);
   const auto take_part = [&](size_t part, std::string_view what) -> void* {
     if (!grows(size, kv) || bytes[part] == 0) return take<void>(device, bytes[part], what);
-    growing_.push_back({ElasticBuffer(device, bytes[part], what), of_one_page(bytes[part], kv)});
+    growing_.push_back({ElasticBuffer(device, bytes[part], what), bytes_of_one_page(bytes[part], kv)});
     return growing_.back().buffer.as<void>();
   };
   cache.pages.keys = take_part(0, "the KV cache");
@@ -178,16 +178,16 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
 }
 
 void TransformerMemory::set_num_pages(int32_t num_pages) {
-  const auto bytes_of = [](const Growing& of, int32_t pages) {
+  const auto bytes_of = [](const GrowingPages& of, int32_t pages) {
     return of.page_bytes * static_cast<uint64_t>(pages);
   };
   try {
-    for (Growing& of : growing_) of.buffer.grow(bytes_of(of, num_pages));
+    for (GrowingPages& of : growing_) of.buffer.grow(bytes_of(of, num_pages));
   } catch (...) {
-    for (Growing& of : growing_) of.buffer.shrink(bytes_of(of, num_pages_));
+    for (GrowingPages& of : growing_) of.buffer.shrink(bytes_of(of, num_pages_));
     throw;
   }
-  for (Growing& of : growing_) of.buffer.shrink(bytes_of(of, num_pages));
+  for (GrowingPages& of : growing_) of.buffer.shrink(bytes_of(of, num_pages));
   num_pages_ = num_pages;
 }
 

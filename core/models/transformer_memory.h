@@ -71,7 +71,7 @@ class TransformerMemory {
 
  private:
   // Buffer with one part of a layer's pages, which grows and shrinks.
-  struct Growing {
+  struct GrowingPages {
     ElasticBuffer buffer;
     uint64_t page_bytes = 0;
   };
@@ -86,7 +86,7 @@ class TransformerMemory {
   std::vector<bool> owns_pages_;
   std::vector<RopeTables> ropes_;
   std::vector<DeviceBuffer> buffers_;
-  std::vector<Growing> growing_;
+  std::vector<GrowingPages> growing_;
   int32_t num_pages_ = 0;  // pages that have memory in growing_
 };
 

@@ -26,7 +26,7 @@ struct Communicator {
  private:
   alignas(64) std::atomic<uint32_t> barriers_passed_{0};  // counts barriers passed and interruptions; shards
                                                           // wait on it
-  std::atomic<size_t> arrived_{0};  // shards that have arrived at the current barrier
+  std::atomic<size_t> arrived_{0};                        // shards that have arrived at the current barrier
   std::atomic<bool> interrupted_{false};
 };
 

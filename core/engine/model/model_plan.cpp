@@ -11,8 +11,8 @@ namespace quire {
 namespace {
 
 // Returns the memory of a device before the model is loaded.
-DeviceRoom capacity_of(const ModelDevice& device) {
-  DeviceRoom room;
+DeviceCapacity capacity_of(const ModelDevice& device) {
+  DeviceCapacity room;
   room.name = device.name;
   room.free_bytes = device.device->info().free_bytes + device.idle_bytes;
   room.reserve_bytes = device.reserve_bytes;
@@ -53,14 +53,15 @@ ModelCacheOptions cache_of(const ModelPlanOptions& options) {
 
 // Returns the free memory of each device and the model's demand on it. Devices of one backend lay out
 // matrices alike, so they share one outline of the model.
-std::vector<DeviceRoom> device_capacities(const ModelPlanOptions& options, const ModelCacheOptions& cache) {
+std::vector<DeviceCapacity> device_capacities(const ModelPlanOptions& options,
+                                              const ModelCacheOptions& cache) {
   const ModelConfig& config = options.source->config();
   const Device& first = *options.devices.front().device;
   const bool crosses = std::any_of(options.devices.begin(), options.devices.end(),
                                    [&](const ModelDevice& d) { return !d.device->shares_backend(first); });
-  std::vector<DeviceRoom> rooms;
+  std::vector<DeviceCapacity> rooms;
   for (const ModelDevice& device : options.devices) {
-    DeviceRoom room = capacity_of(device);
+    DeviceCapacity room = capacity_of(device);
     const auto twin =
         std::find_if(options.devices.begin(), options.devices.begin() + static_cast<ptrdiff_t>(rooms.size()),
                      [&](const ModelDevice& other) { return other.device->shares_backend(*device.device); });
@@ -69,7 +70,7 @@ std::vector<DeviceRoom> device_capacities(const ModelPlanOptions& options, const
       room.demand = rooms[twin_idx].demand;
     } else {
       const auto outline =
-          outline_model(*options.source, {device.device}, {}, options.num_shards, options.activations);
+          build_outline(*options.source, {device.device}, {}, options.num_shards, options.activations);
       room.demand = demand_of(*outline, crosses, executor_options(config, cache));
     }
     rooms.push_back(std::move(room));
@@ -98,7 +99,7 @@ ModelPlan plan_with(const ModelPlanOptions& options, const ModelCacheOptions& ca
   const ModelConfig& config = options.source->config();
   const Placement placement = choose_placement(options, cache);
   const auto outline =
-      outline_model(*options.source, devices_of(options), placement, options.num_shards, options.activations);
+      build_outline(*options.source, devices_of(options), placement, options.num_shards, options.activations);
   ModelPlan plan;
   plan.cache = cache;
   plan.memory = plan_memory(*outline, placement, options.devices.size(), executor_options(config, cache));

@@ -84,7 +84,7 @@ class ManagedWeights final : public EvictableWeights {
   std::vector<MemoryLease> leases_;
   std::vector<MemoryLease> returned_;
   std::optional<MemoryLease> pinned_;
-  ParkedBytes parked_;  // empty until the first offload
+  OffloadedBytes offloaded_;  // empty until the first offload
   std::shared_ptr<Model> model_;
   // Constant once loaded.
   BytesByDevice bytes_;
@@ -162,7 +162,7 @@ std::function<uint64_t()> pinnable_bytes(const Runtime& runtime) {
 // Offloads the weights to host memory. Returns false, with the weights still on the devices, if a device does
 // not support it or host memory is short.
 bool ManagedWeights::park() {
-  if (!model_->can_park()) return false;
+  if (!model_->can_offload()) return false;
   if (!pinned_) {
     MemoryRequest memory_request{kPinnedMemory, 0, "the weights of " + path_};
     for (const auto& [device, bytes] : bytes_) memory_request.bytes += bytes;
@@ -171,14 +171,14 @@ bool ManagedWeights::park() {
     if (!pinned_) return false;
   }
   try {
-    model_->copy_weights(parked_);
+    model_->copy_weights(offloaded_);
   } catch (const std::bad_alloc&) {
     return false;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::out_of_memory) return false;
     throw;
   }
-  model_->park_weights(parked_);
+  model_->offload_weights(offloaded_);
   returned_.clear();
   shrink_leases();
   return true;
@@ -190,8 +190,8 @@ void ManagedWeights::shrink_leases() noexcept {
   uint64_t parked = 0;
   auto lease = leases_.begin();
   for (const auto& [device, taken] : bytes_) {
-    parked += parked_.at(device.get());
-    lease++->shrink(taken - parked_.at(device.get()));
+    parked += offloaded_.at(device.get());
+    lease++->shrink(taken - offloaded_.at(device.get()));
   }
   pinned_->shrink(parked);
   pinned_->settle();
@@ -199,15 +199,15 @@ void ManagedWeights::shrink_leases() noexcept {
 
 void ManagedWeights::load_parked_weights(const std::atomic<bool>& stop) {
   BytesByDevice away;
-  for (const auto& [device, taken] : bytes_) away[device] = parked_.at(device.get());
+  for (const auto& [device, taken] : bytes_) away[device] = offloaded_.at(device.get());
   std::vector<MemoryLease> leases = lease(away, {});
-  in_memory([&] { model_->bring_weights(stop); });
+  in_memory([&] { model_->reload_weights(stop); });
   for (MemoryLease& lease : leases) lease.settle();
   returned_ = std::move(leases);
 }
 
 void ManagedWeights::bring(const std::atomic<bool>& stop) {
-  if (model_->is_parked()) return load_parked_weights(stop);
+  if (model_->is_offloaded()) return load_parked_weights(stop);
   const auto back = gsl::finally([this, had_source = plan_.source != nullptr] {
     if (!had_source && leases_.empty()) plan_.source = nullptr;
   });

@@ -35,7 +35,7 @@ struct Built {
 
 void build_layer(const ModelSpec& model, const std::shared_ptr<Device>& device, BuildMode mode,
                  Built& built) {
-  MadeUpWeights weights;
+  SyntheticTestWeights weights;
   LayerBuilder builder(model, weights, device, mode);
   build(model.layers.front(), 0, builder, built.layer);
   built.num_requests = builder.num_requests();
@@ -48,7 +48,7 @@ WeightBytes bytes_of(const TransformerLayer& layer) {
   return bytes;
 }
 
-TEST(LayerBuilder, PlansWhatItTakes) {
+TEST(LayerBuilder, PlannedBytesMatchAllocatedBytes) {
   const std::shared_ptr<Device> device = open_cpu();
   for (const PartCase& part : part_cases()) {
     SCOPED_TRACE(part.name);
@@ -73,7 +73,7 @@ TEST(LayerBuilder, EachPreparedMatrixIsVisitedOnce) {
   }
 }
 
-TEST(LayerBuilder, ExpertsAreFoundOnceTheyArePrepared) {
+TEST(LayerBuilder, HandlesOfExpertsAreSetByPrepare) {
   const std::shared_ptr<Device> device = open_cpu();
   for (const PartCase& part : part_cases()) {
     if (part.model.layers.front().experts() == nullptr) continue;

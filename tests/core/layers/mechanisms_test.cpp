@@ -7,12 +7,12 @@
 namespace quire::testing {
 namespace {
 
-TEST(Mechanisms, EachPartNamesItsOwn) {
+TEST(Mechanisms, EachPartReportsItsMechanisms) {
   for (const PartCase& part : part_cases())
     EXPECT_EQ(mechanism_names(mechanisms(part.model.layers.front())), part.mechanisms) << part.name;
 }
 
-TEST(Mechanisms, LayersAddThoseAroundTheirBlocks) {
+TEST(Mechanisms, LayersAddTheMechanismsAroundTheirBlocks) {
   LayerSpec layer = part_cases().front().model.layers.front();
   layer.parallel = true;
   layer.attention_norm.kind = kernels::NormKind::layer;

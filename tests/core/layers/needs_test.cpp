@@ -25,7 +25,7 @@ TEST(Needs, EachLayerHasOneCache) {
   }
 }
 
-TEST(Needs, TheLargestOfEachSizeCounts) {
+TEST(Needs, EachSizeIsTheMaximumOverLayers) {
   ModelSpec model = part_cases().front().model;
   model.layers.push_back(model.layers.front());
   MlpPart& wide = *model.layers.back().dense();
@@ -36,7 +36,7 @@ TEST(Needs, TheLargestOfEachSizeCounts) {
   EXPECT_EQ(shape.max_columns, 512);
 }
 
-TEST(Needs, LayersThatReadAnothersPagesWidenItsWindow) {
+TEST(Needs, LayersThatSharePagesWidenTheWindow) {
   ModelSpec model = part_cases().front().model;
   model.layers.push_back(model.layers.front());
   model.layers.front().attention().sliding_window = 8;
@@ -47,7 +47,7 @@ TEST(Needs, LayersThatReadAnothersPagesWidenItsWindow) {
   EXPECT_EQ(shape_of(model).caches.front().window, 0);
 }
 
-TEST(Needs, ShardsNeedASliceForTheColumnsThatTheyGather) {
+TEST(Needs, ShardsNeedScratchForGatheredColumns) {
   const ModelSpec model = part_cases().front().model;
   EXPECT_EQ(shape_of(model).columns.at(Scratch::slice), 0);
   ShardCut shard(model, {0, 2});

@@ -170,17 +170,17 @@ std::vector<PartCase> part_cases() {
   };
 }
 
-LinearWeight MadeUpWeights::linear(const LinearRequest& request) {
+LinearWeight SyntheticTestWeights::linear(const LinearRequest& request) {
   requests_.push_back(request);
   SyntheticValues values(1, request.key, true);
   return find_format_named("dense")->synthesize({request.key, request.num_in, request.num_out, 16.0}, values);
 }
 
-std::vector<float> MadeUpWeights::vector(const std::string&, int32_t count) {
+std::vector<float> SyntheticTestWeights::vector(const std::string&, int32_t count) {
   return std::vector<float>(static_cast<size_t>(count), 1.0f);
 }
 
-HostTensor MadeUpWeights::table(const std::string& name, int32_t rows, int32_t columns) {
+HostTensor SyntheticTestWeights::table(const std::string& name, int32_t rows, int32_t columns) {
   return SyntheticValues(1, name, true).normal_halves(rows, columns, 1.0f, name);
 }
 

@@ -23,7 +23,7 @@ void PrintTo(const PartCase& part, std::ostream* out);
 std::vector<PartCase> part_cases();
 
 // Provider of random f16 matrices. All elements of vectors are 1.
-class MadeUpWeights final : public WeightProvider {
+class SyntheticTestWeights final : public WeightProvider {
  public:
   bool is_concurrent() const override { return true; }
   bool has_linear(const std::string&) const override { return true; }

@@ -55,7 +55,7 @@ LayerSpec shard_of_layer(const ModelSpec& model, Shard of) {
   return layer;
 }
 
-TEST(ShardCut, GatheredColumnsAreThoseOfTheWhole) {
+TEST(ShardCut, GatheredColumnsMatchTheUncutPart) {
   for (const PartCase& part : part_cases()) {
     const Outputs whole = cut_outputs(part.model.layers.front());
     for (const int32_t num_shards : {2, 3, 4}) {
@@ -70,7 +70,7 @@ TEST(ShardCut, GatheredColumnsAreThoseOfTheWhole) {
   }
 }
 
-TEST(ShardCut, SplitsSayWhereTheColumnsOfAShardBegin) {
+TEST(ShardCut, SplitsHoldTheFirstColumnOfEachShard) {
   const ModelSpec model = part_cases().front().model;
   const LayerSpec second = shard_of_layer(model, {1, 3});
   const MlpPart& mlp = *second.dense();
@@ -90,7 +90,7 @@ TEST(ShardCut, FewerColumnsThanShardsAreNotSplit) {
   EXPECT_EQ(shard.columns(4).starts, (std::vector<int32_t>{0, 1, 2, 3, 4}));
 }
 
-TEST(ShardCut, ExpertsOfHeadsStayWhole) {
+TEST(ShardCut, HeadExpertsAreNotCut) {
   for (const PartCase& part : part_cases()) {
     const LayerSpec shard = shard_of_layer(part.model, {1, 2});
     const auto* const mixer = std::get_if<AttentionPart>(&shard.mixer);
@@ -102,7 +102,7 @@ TEST(ShardCut, ExpertsOfHeadsStayWhole) {
   }
 }
 
-TEST(ShardCut, AnActivationOfTheWholeRowKeepsItsColumns) {
+TEST(ShardCut, ActivationsOfWholeRowsAreNotSplit) {
   ModelSpec model = part_cases().front().model;
   model.layers.front().dense()->is_sparse = true;
   const LayerSpec shard = shard_of_layer(model, {0, 2});

@@ -12,7 +12,7 @@
 namespace quire::testing {
 namespace {
 
-bool fits(const std::vector<int32_t>& counts, const std::vector<DeviceRoom>& devices) {
+bool fits(const std::vector<int32_t>& counts, const std::vector<DeviceCapacity>& devices) {
   int32_t first = 0;
   for (size_t i = 0; i < devices.size(); ++i) {
     const DeviceDemand& demand = devices[i].demand;
@@ -29,7 +29,7 @@ std::vector<int32_t> counts_of(const Placement& placement, size_t num_devices) {
 }
 
 // Returns the number of layers that the best of all splits leaves to the host; nothing if no split fits.
-std::optional<int32_t> fewest_on_host(const std::vector<DeviceRoom>& devices) {
+std::optional<int32_t> fewest_on_host(const std::vector<DeviceCapacity>& devices) {
   const auto num_layers = static_cast<int32_t>(devices.front().demand.layer_bytes.size());
   std::optional<int32_t> fewest;
   std::vector<int32_t> counts;
@@ -64,15 +64,15 @@ DeviceDemand random_demand(std::mt19937& random, size_t num_layers) {
   return demand;
 }
 
-std::vector<DeviceRoom> random_devices(std::mt19937& random) {
+std::vector<DeviceCapacity> random_devices(std::mt19937& random) {
   const size_t num_layers = 1 + random() % 7;
   const size_t num_devices = 1 + random() % 4;
   const size_t host = random() % 5;  // an index beyond the last device: no host
   const DeviceDemand on_cards = random_demand(random, num_layers);
   const DeviceDemand on_host = random_demand(random, num_layers);
-  std::vector<DeviceRoom> devices;
+  std::vector<DeviceCapacity> devices;
   for (size_t i = 0; i < num_devices; ++i) {
-    DeviceRoom device;
+    DeviceCapacity device;
     device.name = "device " + std::to_string(i);
     device.free_bytes = random() % 60;
     device.reserve_bytes = random() % 10;
@@ -90,7 +90,7 @@ TEST(AutomaticSplit, IsTheOneWithTheFewestLayersOnTheHost) {
   for (uint32_t seed = 0; seed < 4000; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    const std::vector<DeviceRoom> devices = random_devices(random);
+    const std::vector<DeviceCapacity> devices = random_devices(random);
     const std::optional<int32_t> fewest = fewest_on_host(devices);
     try {
       const Placement placement = split_automatically(devices);
@@ -114,8 +114,8 @@ TEST(AutomaticSplit, IsTheOneWithTheFewestLayersOnTheHost) {
   EXPECT_GT(num_refused, 500);
 }
 
-DeviceRoom room(std::string name, uint64_t free_bytes, bool is_host = false) {
-  DeviceRoom device;
+DeviceCapacity room(std::string name, uint64_t free_bytes, bool is_host = false) {
+  DeviceCapacity device;
   device.name = std::move(name);
   device.free_bytes = free_bytes;
   device.is_host = is_host;
@@ -124,18 +124,18 @@ DeviceRoom room(std::string name, uint64_t free_bytes, bool is_host = false) {
 }
 
 TEST(AutomaticSplit, UsesOnlyTheFirstDeviceIfThatIsEnough) {
-  const std::vector<DeviceRoom> devices = {room("a", 75), room("b", 1000)};
+  const std::vector<DeviceCapacity> devices = {room("a", 75), room("b", 1000)};
   EXPECT_EQ(split_automatically(devices), (Placement{{0, 0, 0, 0}}));
 }
 
 TEST(AutomaticSplit, KeepsTheReserveFree) {
-  std::vector<DeviceRoom> devices = {room("a", 75), room("b", 1000)};
+  std::vector<DeviceCapacity> devices = {room("a", 75), room("b", 1000)};
   devices[0].reserve_bytes = 1;
   EXPECT_EQ(split_automatically(devices), (Placement{{0, 0, 0, 1}}));
 }
 
 TEST(AutomaticSplit, RespectsTheBudgets) {
-  std::vector<DeviceRoom> devices = {room("a", 1000), room("b", 1000), room("cpu", 1000, true)};
+  std::vector<DeviceCapacity> devices = {room("a", 1000), room("b", 1000), room("cpu", 1000, true)};
   devices[0].budget_bytes = 25;
   devices[1].budget_bytes = 24;
   EXPECT_EQ(split_automatically(devices), (Placement{{0, 1, 2, 2}}));
@@ -145,14 +145,14 @@ TEST(AutomaticSplit, RespectsTheBudgets) {
 }
 
 TEST(AutomaticSplit, PutsLayersOnTheHostThatDoNotFitOnTheCard) {
-  const std::vector<DeviceRoom> host_first = {room("cpu", 1000, true), room("a", 45)};
+  const std::vector<DeviceCapacity> host_first = {room("cpu", 1000, true), room("a", 45)};
   EXPECT_EQ(split_automatically(host_first), (Placement{{0, 0, 1, 1}}));
-  const std::vector<DeviceRoom> host_last = {room("a", 45), room("cpu", 1000, true)};
+  const std::vector<DeviceCapacity> host_last = {room("a", 45), room("cpu", 1000, true)};
   EXPECT_EQ(split_automatically(host_last), (Placement{{0, 0, 0, 1}}));
 }
 
 TEST(AutomaticSplit, ReportsTheNeededAndTheFreeBytes) {
-  std::vector<DeviceRoom> devices = {room("a", 30), room("b", 99)};
+  std::vector<DeviceCapacity> devices = {room("a", 30), room("b", 99)};
   devices[1].budget_bytes = 21;
   try {
     (void)split_automatically(devices);

@@ -407,7 +407,7 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
     EXPECT_EQ(described, pair.num_matrices());
     const auto device = open_test_device();
     const auto outline =
-        outline_model(*open_model_source(posix_file_system(), pair.path("coded")), {device}, {});
+        build_outline(*open_model_source(posix_file_system(), pair.path("coded")), {device}, {});
     EXPECT_EQ(outline->taken_bytes(), model->weight_bytes());
   }
 }

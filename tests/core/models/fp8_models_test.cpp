@@ -145,7 +145,7 @@ void expect_same_logits(const Fp8Pair& pair, const TokenIds& ids, std::vector<fl
 void expect_as_planned(const std::string& path) {
   const auto device = open_test_device();
   const auto source = open_model_source(posix_file_system(), path);
-  EXPECT_EQ(outline_model(*source, {device}, {})->taken_bytes(), load_model(path)->weight_bytes());
+  EXPECT_EQ(build_outline(*source, {device}, {})->taken_bytes(), load_model(path)->weight_bytes());
 }
 
 class Fp8Architecture : public ::testing::TestWithParam<const char*> {
@@ -238,7 +238,7 @@ TEST(Fp8Story, FloatActivationsCostLittleAndDependOnNothing) {
     expect_independence(rounded, TokenIds(ids.begin(), ids.begin() + 90));
     const auto device = open_test_device();
     const auto source = open_model_source(posix_file_system(), pair.fp8_path());
-    EXPECT_EQ(outline_model(*source, {device}, {}, 1, ActivationDtype::f8)->taken_bytes(),
+    EXPECT_EQ(build_outline(*source, {device}, {}, 1, ActivationDtype::f8)->taken_bytes(),
               rounded->weight_bytes());
   }
 }

@@ -194,7 +194,7 @@ TEST(MemoryPlan, AnAutomaticSplitFitsOnEachDevice) {
   ModelPlanOptions options =
       plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(limit), device_with_limit(limit)});
   const ModelPlan plan = plan_model(options);
-  EXPECT_EQ(layer_runs(plan.memory.placement).size(), 2U);
+  EXPECT_EQ(layer_ranges(plan.memory.placement).size(), 2U);
   expect_as_planned(options, plan);
 }
 
@@ -206,7 +206,7 @@ TEST(MemoryPlan, ASplitByBytesRespectsThem) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0), device_with_limit(0)});
   for (ModelDevice& device : options.devices) device.budget_bytes = budget;
   const ModelPlan plan = plan_model(options);
-  EXPECT_EQ(layer_runs(plan.memory.placement).size(), 2U);
+  EXPECT_EQ(layer_ranges(plan.memory.placement).size(), 2U);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(plan.usable_bytes[i], budget);
     EXPECT_LE(plan.memory.devices[i].total(), budget);

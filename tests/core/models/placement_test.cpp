@@ -8,9 +8,9 @@ namespace quire::testing {
 namespace {
 
 TEST(Placement, RunsAreConsecutiveLayers) {
-  EXPECT_EQ(layer_runs({{0, 0, 2, 2, 2, 0}}), (std::vector<LayerRun>{{0, 0, 2}, {2, 2, 5}, {0, 5, 6}}));
-  EXPECT_EQ(layer_runs(place_on_one_device(3)), (std::vector<LayerRun>{{0, 0, 3}}));
-  EXPECT_TRUE(layer_runs({}).empty());
+  EXPECT_EQ(layer_ranges({{0, 0, 2, 2, 2, 0}}), (std::vector<LayerRange>{{0, 0, 2}, {2, 2, 5}, {0, 5, 6}}));
+  EXPECT_EQ(layer_ranges(place_on_one_device(3)), (std::vector<LayerRange>{{0, 0, 3}}));
+  EXPECT_TRUE(layer_ranges({}).empty());
 }
 
 TEST(Placement, CountsAreAssignedInOrder) {

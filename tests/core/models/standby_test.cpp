@@ -173,9 +173,9 @@ TEST_F(ModelEvictionTest, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
     const DeviceBuffer taken(device, options.memory_limit_bytes - away - (whole - away) / 2, "a test");
     const uint64_t held = device->memory_use().held_bytes;
     auto& model = const_cast<Model&>(*home->model());
-    EXPECT_THROW(model.bring_weights(std::atomic<bool>(false)), Error);
+    EXPECT_THROW(model.reload_weights(std::atomic<bool>(false)), Error);
     EXPECT_EQ(device->memory_use().held_bytes, held);
-    EXPECT_TRUE(model.is_parked());
+    EXPECT_TRUE(model.is_offloaded());
     EXPECT_THROW(home->residency().wake(kPatient), Error);
     EXPECT_EQ(device->memory_use().held_bytes, held);
     EXPECT_EQ(home->residency().state(), ResidencyState::standing_by);
@@ -190,9 +190,9 @@ TEST_F(ModelEvictionTest, ACancelledWakeLeavesItEvicted) {
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
   const uint64_t away = use().held_bytes;
   auto& model = const_cast<Model&>(*home->model());
-  EXPECT_THROW(model.bring_weights(std::atomic<bool>(true)), Error);
+  EXPECT_THROW(model.reload_weights(std::atomic<bool>(true)), Error);
   EXPECT_EQ(use().held_bytes, away);
-  EXPECT_TRUE(model.is_parked());
+  EXPECT_TRUE(model.is_offloaded());
   ASSERT_EQ(home->residency().wake(kPatient), WaitEnd::ready);
 }
 
@@ -211,7 +211,7 @@ TEST_F(ModelEvictionTest, WithoutPinnedMemoryItIsReloadedFromItsFiles) {
     refuse_pinned(nth);
     ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
     refuse_pinned(0);
-    parked = home->model()->is_parked();
+    parked = home->model()->is_offloaded();
     EXPECT_EQ(use().pinned_bytes - staging, pinned());
     EXPECT_EQ(pinned() > 0, parked);
     ASSERT_EQ(home->residency().wake(kPatient), WaitEnd::ready);
