@@ -19,7 +19,7 @@ Handle* create_options(quire_error** error) noexcept {
 template <typename Handle, typename Change>
 int32_t set(Handle* options, std::string_view setting, quire_error** error, Change&& apply) noexcept {
   return set_option(options, "options", error,
-                    [&](auto& settings) { replace_parameter(setting, [&] { apply(settings); }); });
+                    [&](auto& settings) { quire::replace_parameter(setting, [&] { apply(settings); }); });
 }
 
 size_t quota_argument(int32_t quota) {
