@@ -382,7 +382,9 @@ TEST(ErrorParameter, OfAFailedJobComesWithItsLastEvent) {
     const char* const text = quire_event_error_parameter(event.get(), &length, nullptr);
     ASSERT_NE(text, nullptr);
     parameter.assign(text, length);
-    if (quire_event_type(event.get(), nullptr) != QUIRE_EVENT_ERROR) EXPECT_EQ(parameter, "");
+    if (quire_event_type(event.get(), nullptr) != QUIRE_EVENT_ERROR) {
+      EXPECT_EQ(parameter, "");
+    }
   }
   EXPECT_EQ(parameter, "constraint");
 }
