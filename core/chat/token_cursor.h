@@ -16,7 +16,8 @@ using Words = std::initializer_list<std::string_view>;
 
 class TokenCursor {
  public:
-  // Throws TemplateError (syntax) if the source cannot be split into tokens. The limits must outlive the cursor.
+  // Throws TemplateError (syntax) if the source cannot be split into tokens. The limits must outlive the
+  // cursor.
   TokenCursor(std::string_view source, const TemplateLimits& limits)
       : limits_(limits), tokens_(read_tokens(source)) {}
 
