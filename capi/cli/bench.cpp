@@ -169,7 +169,7 @@ class Bench {
     batch.run(interrupt_, [](size_t, quire_event*, const std::string&) {});
     if (interrupt_.requested()) throw Failure(interrupt_.exit_code(), "interrupted");
     for (const JobOutcome& outcome : batch.outcomes()) {
-      if (!outcome.error.empty()) throw Failure(kExitFailed, "bench: " + outcome.error);
+      if (!outcome.finish.error.empty()) throw Failure(kExitFailed, "bench: " + outcome.finish.error);
     }
     return batch;
   }

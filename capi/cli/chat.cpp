@@ -53,13 +53,25 @@ Cache open_cache(quire_model* model, const GenerateOptions& options) {
 }
 
 std::string stats_line(const JobOutcome& last, size_t num_turns) {
-  return std::to_string(num_turns) + " messages; prompt: " + std::to_string(last.prompt_tokens) +
-         " tokens, " + std::to_string(last.cached_tokens) + " of them cached, " +
-         format_token_rate(last.prompt_tokens - last.cached_tokens, last.prefill_ns) +
-         "; answer: " + std::to_string(last.new_tokens) + " tokens, " +
-         format_token_rate(last.new_tokens - 1, last.generate_ns) + ", " +
-         finish_reason_name(last.finish_reason);
+  return std::to_string(num_turns) + " messages; prompt: " + std::to_string(last.usage.prompt_tokens) +
+         " tokens, " + std::to_string(last.usage.cached_tokens) + " of them cached, " +
+         format_token_rate(last.usage.prompt_tokens - last.usage.cached_tokens, last.usage.prefill_ns) +
+         "; answer: " + std::to_string(last.usage.new_tokens) + " tokens, " +
+         format_token_rate(last.usage.new_tokens - 1, last.usage.generate_ns) + ", " +
+         finish_reason_name(last.finish.reason);
 }
+
+// The model of the chat with its cache.
+struct LoadedModel {
+  LoadedModel(const GenerateOptions& options, Interrupt& interrupt)
+      : runtime(open_runtime(options.model)),
+        model(load_model(runtime.get(), options.model, QUIRE_MODEL_SCOPE_FULL, interrupt)),
+        cache(open_cache(model.get(), options)) {}
+
+  const Runtime runtime;
+  const Model model;
+  const Cache cache;
+};
 
 class Chat {
  public:
@@ -67,9 +79,7 @@ class Chat {
       : options_(options),
         interrupt_(interrupt),
         is_typed_(isatty(STDIN_FILENO) == 1 && stdout_is_terminal()),
-        runtime_(open_runtime(options.generate.model)),
-        model_(load_model(runtime_.get(), options.generate.model, QUIRE_MODEL_SCOPE_FULL, interrupt)),
-        cache_(open_cache(model_.get(), options.generate)) {
+        loaded_(options.generate, interrupt) {
     conversation_.set_system(options.system);
     if (!options.tools_file.empty()) read_tools(options.tools_file);
     if (!options.template_file.empty()) {
@@ -78,7 +88,7 @@ class Chat {
     }
     if (!options.schema_file.empty()) schema_ = read_input(options.schema_file, interrupt_);
     if (options.tool_choice.empty() && !schema_.empty()) {
-      constraint_ = Constraint(call(quire_constraint_create, model_.get(),
+      constraint_ = Constraint(call(quire_constraint_create, loaded_.model.get(),
                                     int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema_.data(), schema_.size()));
     }
   }
@@ -160,7 +170,7 @@ class Chat {
          options_.dialect.size());
     const Constraint rules = constraint_of_rules();
     call(quire_job_request_set_constraint, request.get(), rules ? rules.get() : constraint_.get());
-    set_recommended_sampling(request.get(), model_.get());
+    set_recommended_sampling(request.get(), loaded_.model.get());
     apply_settings(request.get(), options_.generate);
     return request;
   }
@@ -169,7 +179,7 @@ class Chat {
   // model's own.
   std::string dialect() const {
     if (options_.dialect != "auto" || !template_) return options_.dialect;
-    return text_of(quire_response_detect, template_.get(), model_.get());
+    return text_of(quire_response_detect, template_.get(), loaded_.model.get());
   }
 
   // Creates the constraint for --tool-choice, or none if there is no choice or no tool.
@@ -186,13 +196,13 @@ class Chat {
           {"json_schema", {{"name", "answer"}, {"schema", Json::parse(schema_, nullptr, false)}}}};
     }
     const std::string text = rules.dump(-1, ' ', false, Json::error_handler_t::replace);
-    return Constraint(call(quire_response_constraint_create, model_.get(), text.data(), text.size()));
+    return Constraint(call(quire_response_constraint_create, loaded_.model.get(), text.data(), text.size()));
   }
 
   void answer() {
     Answer shown(is_typed_);
     try {
-      JobBatch batch(runtime_.get(), cache_.get());
+      JobBatch batch(loaded_.runtime.get(), loaded_.cache.get());
       const Request request = request_of_conversation();
       batch.submit(request.get());
       batch.run(interrupt_, [&](size_t, quire_event* event, const std::string&) { shown.see(event); });
@@ -202,9 +212,9 @@ class Chat {
       conversation_.take_back();
       throw;
     }
-    if (last_->finish_reason == QUIRE_FINISH_ERROR) {
+    if (last_->finish.reason == QUIRE_FINISH_ERROR) {
       conversation_.take_back();
-      throw Failure(kExitFailed, last_->error);
+      throw Failure(kExitFailed, last_->finish.error);
     }
     conversation_.answer(shown.message());
     interrupt_.forgive();
@@ -213,9 +223,7 @@ class Chat {
   const ChatOptions& options_;
   Interrupt& interrupt_;
   const bool is_typed_;
-  const Runtime runtime_;
-  const Model model_;
-  const Cache cache_;
+  const LoadedModel loaded_;
   ChatTemplate template_;
   std::string schema_;
   Constraint constraint_;

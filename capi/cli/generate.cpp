@@ -74,9 +74,9 @@ class TextWriter {
 
   std::string progress_text() const {
     const JobOutcome& first = batch_.outcomes().front();
-    if (batch_.num_new_tokens() == 0 && first.prompt_tokens > 0) {
-      return "prompt: " + std::to_string(first.prefill_done) + " of " + std::to_string(first.prompt_tokens) +
-             " tokens";
+    if (batch_.num_new_tokens() == 0 && first.usage.prompt_tokens > 0) {
+      return "prompt: " + std::to_string(first.usage.prefill_done) + " of " +
+             std::to_string(first.usage.prompt_tokens) + " tokens";
     }
     return std::to_string(batch_.num_new_tokens()) + " new tokens";
   }
@@ -87,7 +87,7 @@ class TextWriter {
       progress_.clear();
       print_line((next_ > 0 ? "\n=== job " : "=== job ") + std::to_string(next_) + ", seed " +
                  std::to_string(options_.seed + next_) + ", " +
-                 finish_reason_name(outcomes[next_].finish_reason) + " ===");
+                 finish_reason_name(outcomes[next_].finish.reason) + " ===");
       print_line(outcomes[next_].text);
     }
   }
@@ -104,18 +104,19 @@ Json to_json(const JobOutcome& outcome, uint64_t seed, bool log_probs) {
   json["text"] = outcome.text;
   json["tokens"] = outcome.tokens;
   if (log_probs) json["log_probs"] = outcome.log_probs;
-  json["finish_reason"] = finish_reason_name(outcome.finish_reason);
-  if (outcome.stop_token >= 0) json["stop_token"] = outcome.stop_token;
-  if (!outcome.stop_text.empty()) json["stop_text"] = outcome.stop_text;
-  if (!outcome.error.empty()) {
-    json["error"] = {{"code", quire_error_code_name(outcome.error_code)}, {"message", outcome.error}};
+  json["finish_reason"] = finish_reason_name(outcome.finish.reason);
+  if (outcome.finish.stop_token >= 0) json["stop_token"] = outcome.finish.stop_token;
+  if (!outcome.finish.stop_text.empty()) json["stop_text"] = outcome.finish.stop_text;
+  if (!outcome.finish.error.empty()) {
+    json["error"] = {{"code", quire_error_code_name(outcome.finish.error_code)},
+                     {"message", outcome.finish.error}};
   }
-  json["prompt_tokens"] = outcome.prompt_tokens;
-  json["cached_tokens"] = outcome.cached_tokens;
-  json["new_tokens"] = outcome.new_tokens;
-  json["time_queued_ms"] = milliseconds(outcome.queued_ns);
-  json["time_prefill_ms"] = milliseconds(outcome.prefill_ns);
-  json["time_generate_ms"] = milliseconds(outcome.generate_ns);
+  json["prompt_tokens"] = outcome.usage.prompt_tokens;
+  json["cached_tokens"] = outcome.usage.cached_tokens;
+  json["new_tokens"] = outcome.usage.new_tokens;
+  json["time_queued_ms"] = milliseconds(outcome.usage.queued_ns);
+  json["time_prefill_ms"] = milliseconds(outcome.usage.prefill_ns);
+  json["time_generate_ms"] = milliseconds(outcome.usage.generate_ns);
   return json;
 }
 
@@ -141,12 +142,13 @@ void note_speed(const GenerateOptions& options, const JobBatch& batch) {
          format_number(static_cast<double>(batch.num_new_tokens()) / batch.seconds(), 1) + " tokens/s");
     return;
   }
-  const int64_t computed = first.prompt_tokens - first.cached_tokens;
-  note("prompt: " + std::to_string(first.prompt_tokens) + " tokens in " +
-       format_number(milliseconds(first.prefill_ns), 1) + " ms, " +
-       format_token_rate(computed, first.prefill_ns) + "; generated: " + std::to_string(first.new_tokens) +
-       " tokens in " + format_number(milliseconds(first.generate_ns), 1) + " ms, " +
-       format_token_rate(first.new_tokens - 1, first.generate_ns));
+  const int64_t computed = first.usage.prompt_tokens - first.usage.cached_tokens;
+  note("prompt: " + std::to_string(first.usage.prompt_tokens) + " tokens in " +
+       format_number(milliseconds(first.usage.prefill_ns), 1) + " ms, " +
+       format_token_rate(computed, first.usage.prefill_ns) +
+       "; generated: " + std::to_string(first.usage.new_tokens) + " tokens in " +
+       format_number(milliseconds(first.usage.generate_ns), 1) + " ms, " +
+       format_token_rate(first.usage.new_tokens - 1, first.usage.generate_ns));
 }
 
 // Reports every failed job on a line and returns the exit code.
@@ -154,8 +156,8 @@ int report_failures(const JobBatch& batch) {
   int exit_code = kExitOk;
   for (size_t idx = 0; idx < batch.outcomes().size(); ++idx) {
     const JobOutcome& outcome = batch.outcomes()[idx];
-    if (outcome.finish_reason != QUIRE_FINISH_ERROR) continue;
-    note("quire: job " + std::to_string(idx) + ": " + outcome.error);
+    if (outcome.finish.reason != QUIRE_FINISH_ERROR) continue;
+    note("quire: job " + std::to_string(idx) + ": " + outcome.finish.error);
     exit_code = kExitFailed;
   }
   return exit_code;

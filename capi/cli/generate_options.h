@@ -11,6 +11,7 @@
 namespace quire::cli {
 
 // Options; an empty one leaves the library's default.
+// Wide type: one member for each option of the command line.
 struct GenerateOptions {
   ModelChoice model;
   std::string prompt;

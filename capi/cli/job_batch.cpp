@@ -86,16 +86,16 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
   outcome.log_probs.insert(outcome.log_probs.end(), log_probs.begin(), log_probs.end());
   const int32_t type = call(quire_event_type, event);
   if (type == QUIRE_EVENT_PROGRESS) {
-    outcome.prefill_done = call(quire_event_progress_done, event);
-    outcome.prompt_tokens = call(quire_event_progress_total, event);
+    outcome.usage.prefill_done = call(quire_event_progress_done, event);
+    outcome.usage.prompt_tokens = call(quire_event_progress_total, event);
   }
   if (type == QUIRE_EVENT_FINISHED || type == QUIRE_EVENT_ERROR) {
     outcome.over = true;
-    outcome.finish_reason = call(quire_event_finish_reason, event);
-    outcome.error_code = call(quire_event_error_code, event);
+    outcome.finish.reason = call(quire_event_finish_reason, event);
+    outcome.finish.error_code = call(quire_event_error_code, event);
     if (type == QUIRE_EVENT_ERROR) {
-      outcome.finish_reason = QUIRE_FINISH_ERROR;
-      outcome.error = text_of_event(quire_event_error_message, event);
+      outcome.finish.reason = QUIRE_FINISH_ERROR;
+      outcome.finish.error = text_of_event(quire_event_error_message, event);
     }
     read_result(outcome, event);
     ++num_over_;
@@ -104,14 +104,14 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
 }
 
 void JobBatch::read_result(JobOutcome& outcome, quire_event* event) {
-  outcome.stop_token = call(quire_event_stop_token, event);
-  outcome.stop_text = text_of_event(quire_event_stop_text, event);
-  outcome.prompt_tokens = call(quire_event_prompt_tokens, event);
-  outcome.cached_tokens = call(quire_event_cached_tokens, event);
-  outcome.new_tokens = call(quire_event_new_tokens, event);
-  outcome.queued_ns = call(quire_event_time_queued_ns, event);
-  outcome.prefill_ns = call(quire_event_time_prompt_ns, event);
-  outcome.generate_ns = call(quire_event_time_generate_ns, event);
+  outcome.finish.stop_token = call(quire_event_stop_token, event);
+  outcome.finish.stop_text = text_of_event(quire_event_stop_text, event);
+  outcome.usage.prompt_tokens = call(quire_event_prompt_tokens, event);
+  outcome.usage.cached_tokens = call(quire_event_cached_tokens, event);
+  outcome.usage.new_tokens = call(quire_event_new_tokens, event);
+  outcome.usage.queued_ns = call(quire_event_time_queued_ns, event);
+  outcome.usage.prefill_ns = call(quire_event_time_prompt_ns, event);
+  outcome.usage.generate_ns = call(quire_event_time_generate_ns, event);
 }
 
 }  // namespace quire::cli

@@ -13,21 +13,28 @@ namespace quire::cli {
 
 // Result of one job.
 struct JobOutcome {
+  struct Finish {
+    int32_t reason = QUIRE_FINISH_NONE;
+    int32_t stop_token = -1;
+    std::string stop_text;
+    std::string error;  // with QUIRE_FINISH_ERROR
+    int32_t error_code = QUIRE_ERROR_OK;
+  };
+  // Numbers of tokens, and times.
+  struct Usage {
+    int64_t prefill_done = 0;  // prompt tokens computed so far, if the request enables progress events
+    int64_t prompt_tokens = 0;
+    int64_t cached_tokens = 0;
+    int64_t new_tokens = 0;
+    int64_t queued_ns = 0;
+    int64_t prefill_ns = 0;
+    int64_t generate_ns = 0;
+  };
   std::string text;
   std::vector<int32_t> tokens;
   std::vector<float> log_probs;  // if the request enables them
-  int32_t finish_reason = QUIRE_FINISH_NONE;
-  int32_t stop_token = -1;
-  std::string stop_text;
-  std::string error;  // with QUIRE_FINISH_ERROR
-  int32_t error_code = QUIRE_ERROR_OK;
-  int64_t prefill_done = 0;  // prompt tokens computed so far, if the request enables progress events
-  int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;
-  int64_t new_tokens = 0;
-  int64_t queued_ns = 0;
-  int64_t prefill_ns = 0;
-  int64_t generate_ns = 0;
+  Finish finish;
+  Usage usage;
   bool over = false;
 };
 

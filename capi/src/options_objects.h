@@ -62,6 +62,8 @@ struct NamespaceSettings {
   double weight = 1.0;
 };
 
+// Settings of a cache as the caller gives them.
+// Wide type: one member for each setter of the C interface.
 struct CacheSettings {
   static constexpr size_t kMaxNamespaces = 1024;
   static constexpr size_t kMaxNameBytes = 256;

@@ -44,7 +44,7 @@ bool statement_reads(Statement& statement, std::string_view name) {
                    });
           },
           [&](ForStatement& s) {
-            return reads(s.items, name) || reads(s.test, name) || body_reads(s.body, name) ||
+            return reads(s.items, name) || reads(s.filter.test, name) || body_reads(s.body, name) ||
                    body_reads(s.otherwise, name);
           },
           [&](MacroStatement& s) { return reads(s.macro.defaults, name) || body_reads(s.macro.body, name); },
@@ -337,7 +337,9 @@ class NameResolver {
     if (loop.is_recursive) names.function().has_closures = true;
     ++num_loops_;
     loop_body(loop, ScopeNames(&names, function, depth, loop.scope));
-    if (loop.test != nullptr) loop_test(loop, ScopeNames(&names, function, depth, loop.test_scope));
+    if (loop.filter.test != nullptr) {
+      loop_filter(loop.filter, ScopeNames(&names, function, depth, loop.filter.scope));
+    }
     --num_loops_;
     ScopeNames otherwise(&names, function, depth, loop.otherwise_scope);
     NameCollector(otherwise).body(loop.otherwise);
@@ -345,8 +347,7 @@ class NameResolver {
   }
 
   void loop_body(ForStatement& loop, ScopeNames inside) {
-    loop.uses_loop = loop.is_recursive || body_reads(loop.body, "loop");
-    if (loop.uses_loop) loop.loop_idx = inside.declare("loop");
+    if (loop.is_recursive || body_reads(loop.body, "loop")) loop.loop_idx = inside.declare("loop");
     NameCollector collector(inside);
     collector.parameter(*loop.target);
     collector.body(loop.body);
@@ -354,12 +355,12 @@ class NameResolver {
     body(loop.body, inside, false);
   }
 
-  void loop_test(ForStatement& loop, ScopeNames inside) {
+  void loop_filter(ForStatement::Filter& filter, ScopeNames inside) {
     NameCollector collector(inside);
-    collector.parameter(*loop.test_target);
-    collector.expr(*loop.test);
-    target(*loop.test_target, inside);
-    expr(*loop.test, inside, false);
+    collector.parameter(*filter.target);
+    collector.expr(*filter.test);
+    target(*filter.target, inside);
+    expr(*filter.test, inside, false);
   }
 
   void macro(MacroFunction& macro, ScopeNames& names) {
@@ -379,16 +380,15 @@ class NameResolver {
   }
 
   static void special_parameters(MacroFunction& macro, ScopeNames& inside) {
-    const auto uses = [&](std::string_view name) {
+    const auto slot_of = [&](const std::string& name) -> std::optional<uint32_t> {
       const auto& given = macro.parameters;
-      return std::find(given.begin(), given.end(), name) == given.end() && body_reads(macro.body, name);
+      const bool is_parameter = std::find(given.begin(), given.end(), name) != given.end();
+      if (is_parameter || !body_reads(macro.body, name)) return std::nullopt;
+      return inside.declare(name);
     };
-    macro.uses_caller = uses("caller");
-    macro.uses_kwargs = uses("kwargs");
-    macro.uses_varargs = uses("varargs");
-    if (macro.uses_caller) macro.caller_idx = inside.declare("caller");
-    if (macro.uses_kwargs) macro.kwargs_idx = inside.declare("kwargs");
-    if (macro.uses_varargs) macro.varargs_idx = inside.declare("varargs");
+    macro.caller_idx = slot_of("caller");
+    macro.kwargs_idx = slot_of("kwargs");
+    macro.varargs_idx = slot_of("varargs");
   }
 
   uint32_t num_loops_ = 0;

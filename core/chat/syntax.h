@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -153,17 +154,20 @@ struct IfStatement {
   Body otherwise;
 };
 struct ForStatement {
+  // The condition of a loop over part of the items, and the scope of the condition.
+  struct Filter {
+    Expr* test = nullptr;    // null if the loop has no condition
+    Expr* target = nullptr;  // the target of the loop with the slots of this scope
+    Scope scope;
+  };
   Expr* target = nullptr;
   Expr* items = nullptr;
-  Expr* test = nullptr;         // may be null
-  Expr* test_target = nullptr;  // `target` with the slots of the test's scope
+  Filter filter;
   Body body;
   Body otherwise;
   Scope scope;
-  Scope test_scope;
   Scope otherwise_scope;
-  bool uses_loop = false;
-  uint32_t loop_idx = 0;  // slot of the variable `loop`, if it is used
+  std::optional<uint32_t> loop_idx;  // slot of the variable `loop`, if it is used
   bool is_recursive = false;
   FunctionFrame function;  // of a recursive loop
 };
@@ -176,12 +180,10 @@ struct MacroFunction {
   Body body;
   Scope scope;
   FunctionFrame function;
-  bool uses_caller = false;
-  bool uses_varargs = false;
-  bool uses_kwargs = false;
-  uint32_t caller_idx = 0;
-  uint32_t varargs_idx = 0;
-  uint32_t kwargs_idx = 0;
+  // Slots of the special variables that the body uses.
+  std::optional<uint32_t> caller_idx;
+  std::optional<uint32_t> varargs_idx;
+  std::optional<uint32_t> kwargs_idx;
 };
 struct MacroStatement {
   Expr* target = nullptr;

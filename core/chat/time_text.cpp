@@ -74,102 +74,87 @@ std::string number(int64_t value, int width, Padding padding) {
   return fmt::format("{}", value);
 }
 
-std::string expanded(const LocalTime& t, std::string_view format) {
-  return time_text(t, format);
+// Returns the padding of a directive whose default is not zeros.
+Padding padding_or(Padding given, Padding by_default) {
+  return given == Padding::zero ? by_default : given;
 }
 
 int32_t hour_of_12(const LocalTime& t) {
   return t.hour % 12 == 0 ? 12 : t.hour % 12;
 }
 
-// Returns the expansion of a directive of strftime ('%' and a letter); unknown directives stay unchanged.
-std::string directive(const LocalTime& t, char letter, Padding padding) {
-  const auto or_blank = [&](Padding wanted) { return padding == Padding::zero ? wanted : padding; };
-  const auto weekday = static_cast<size_t>(day_of_week(t));
-  const auto month = static_cast<size_t>(t.month - 1);
-  switch (letter) {
-    case 'a':
-      return std::string(kDays[weekday].substr(0, 3));
-    case 'A':
-      return std::string(kDays[weekday]);
-    case 'b':
-    case 'h':
-      return std::string(kMonths[month].substr(0, 3));
-    case 'B':
-      return std::string(kMonths[month]);
-    case 'c':
-      return expanded(t, "%a %b %e %H:%M:%S %Y");
-    case 'C':
-      return number(t.year / 100, 2, padding);
-    case 'd':
-      return number(t.day, 2, padding);
-    case 'D':
-      return expanded(t, "%m/%d/%y");
-    case 'e':
-      return number(t.day, 2, or_blank(Padding::blank));
-    case 'f':
-      return "000000";
-    case 'F':
-      return expanded(t, "%Y-%m-%d");
-    case 'g':
-      return number(iso_week(t).year % 100, 2, padding);
-    case 'G':
-      return number(iso_week(t).year, 4, padding);
-    case 'H':
-      return number(t.hour, 2, padding);
-    case 'I':
-      return number(hour_of_12(t), 2, padding);
-    case 'j':
-      return number(day_of_year(t) + 1, 3, padding);
-    case 'k':
-      return number(t.hour, 2, or_blank(Padding::blank));
-    case 'l':
-      return number(hour_of_12(t), 2, or_blank(Padding::blank));
-    case 'm':
-      return number(t.month, 2, padding);
-    case 'M':
-      return number(t.minute, 2, padding);
-    case 'n':
-      return "\n";
-    case 'p':
-      return t.hour < 12 ? "AM" : "PM";
-    case 'P':
-      return t.hour < 12 ? "am" : "pm";
-    case 'r':
-      return expanded(t, "%I:%M:%S %p");
-    case 'R':
-      return expanded(t, "%H:%M");
-    case 'S':
-      return number(t.second, 2, padding);
-    case 't':
-      return "\t";
-    case 'T':
-    case 'X':
-      return expanded(t, "%H:%M:%S");
-    case 'u':
-      return number(weekday == 0 ? 7 : static_cast<int64_t>(weekday), 1, Padding::none);
-    case 'U':
-      return number((day_of_year(t) + 7 - static_cast<int32_t>(weekday)) / 7, 2, padding);
-    case 'V':
-      return number(iso_week(t).week, 2, padding);
-    case 'w':
-      return number(static_cast<int64_t>(weekday), 1, Padding::none);
-    case 'W':
-      return number((day_of_year(t) + 7 - (static_cast<int32_t>(weekday) + 6) % 7) / 7, 2, padding);
-    case 'x':
-      return expanded(t, "%m/%d/%y");
-    case 'y':
-      return number(t.year % 100, 2, padding);
-    case 'Y':
-      return number(t.year, 4, padding == Padding::zero ? Padding::none : padding);
-    case 'z':
-    case 'Z':
-      return "";
-    case '%':
-      return "%";
-    default:
-      return std::string("%") + letter;
+// Returns the week of the year if weeks begin on Sunday (0) or Monday (1); days before the first such day are
+// in week 0.
+int32_t week_of_year(const LocalTime& t, int32_t first_weekday) {
+  return (day_of_year(t) + 7 - (day_of_week(t) + 7 - first_weekday) % 7) / 7;
+}
+
+std::string day_name(const LocalTime& t) {
+  return std::string(kDays[static_cast<size_t>(day_of_week(t))]);
+}
+
+std::string month_name(const LocalTime& t) {
+  return std::string(kMonths[static_cast<size_t>(t.month - 1)]);
+}
+
+// A directive of strftime: '%' and a letter.
+struct Directive {
+  char letter;
+  std::string (*text)(const LocalTime& t, Padding padding);
+};
+
+using T = const LocalTime&;  // short, for one line per directive
+
+constexpr Directive kDirectives[] = {
+    {'a', [](T t, Padding) { return day_name(t).substr(0, 3); }},
+    {'A', [](T t, Padding) { return day_name(t); }},
+    {'b', [](T t, Padding) { return month_name(t).substr(0, 3); }},
+    {'B', [](T t, Padding) { return month_name(t); }},
+    {'c', [](T t, Padding) { return time_text(t, "%a %b %e %H:%M:%S %Y"); }},
+    {'C', [](T t, Padding padding) { return number(t.year / 100, 2, padding); }},
+    {'d', [](T t, Padding padding) { return number(t.day, 2, padding); }},
+    {'D', [](T t, Padding) { return time_text(t, "%m/%d/%y"); }},
+    {'e', [](T t, Padding padding) { return number(t.day, 2, padding_or(padding, Padding::blank)); }},
+    {'f', [](T, Padding) { return std::string("000000"); }},
+    {'F', [](T t, Padding) { return time_text(t, "%Y-%m-%d"); }},
+    {'g', [](T t, Padding padding) { return number(iso_week(t).year % 100, 2, padding); }},
+    {'G', [](T t, Padding padding) { return number(iso_week(t).year, 4, padding); }},
+    {'h', [](T t, Padding) { return month_name(t).substr(0, 3); }},
+    {'H', [](T t, Padding padding) { return number(t.hour, 2, padding); }},
+    {'I', [](T t, Padding padding) { return number(hour_of_12(t), 2, padding); }},
+    {'j', [](T t, Padding padding) { return number(day_of_year(t) + 1, 3, padding); }},
+    {'k', [](T t, Padding padding) { return number(t.hour, 2, padding_or(padding, Padding::blank)); }},
+    {'l', [](T t, Padding padding) { return number(hour_of_12(t), 2, padding_or(padding, Padding::blank)); }},
+    {'m', [](T t, Padding padding) { return number(t.month, 2, padding); }},
+    {'M', [](T t, Padding padding) { return number(t.minute, 2, padding); }},
+    {'n', [](T, Padding) { return std::string("\n"); }},
+    {'p', [](T t, Padding) { return std::string(t.hour < 12 ? "AM" : "PM"); }},
+    {'P', [](T t, Padding) { return std::string(t.hour < 12 ? "am" : "pm"); }},
+    {'r', [](T t, Padding) { return time_text(t, "%I:%M:%S %p"); }},
+    {'R', [](T t, Padding) { return time_text(t, "%H:%M"); }},
+    {'S', [](T t, Padding padding) { return number(t.second, 2, padding); }},
+    {'t', [](T, Padding) { return std::string("\t"); }},
+    {'T', [](T t, Padding) { return time_text(t, "%H:%M:%S"); }},
+    {'u', [](T t, Padding) { return number((day_of_week(t) + 6) % 7 + 1, 1, Padding::none); }},
+    {'U', [](T t, Padding padding) { return number(week_of_year(t, 0), 2, padding); }},
+    {'V', [](T t, Padding padding) { return number(iso_week(t).week, 2, padding); }},
+    {'w', [](T t, Padding) { return number(day_of_week(t), 1, Padding::none); }},
+    {'W', [](T t, Padding padding) { return number(week_of_year(t, 1), 2, padding); }},
+    {'x', [](T t, Padding) { return time_text(t, "%m/%d/%y"); }},
+    {'X', [](T t, Padding) { return time_text(t, "%H:%M:%S"); }},
+    {'y', [](T t, Padding padding) { return number(t.year % 100, 2, padding); }},
+    {'Y', [](T t, Padding padding) { return number(t.year, 4, padding_or(padding, Padding::none)); }},
+    {'z', [](T, Padding) { return std::string(); }},
+    {'Z', [](T, Padding) { return std::string(); }},
+    {'%', [](T, Padding) { return std::string("%"); }},
+};
+
+// Returns the expansion of a directive; unknown directives stay unchanged.
+std::string expanded(const LocalTime& t, char letter, Padding padding) {
+  for (const Directive& directive : kDirectives) {
+    if (directive.letter == letter) return directive.text(t, padding);
   }
+  return std::string("%") + letter;
 }
 
 }  // namespace
@@ -187,7 +172,7 @@ std::string time_text(const LocalTime& time, std::string_view format) {
       if (letter != '0') padding = letter == '-' ? Padding::none : Padding::blank;
       letter = format[++pos];
     }
-    out += directive(time, letter, padding);
+    out += expanded(time, letter, padding);
   }
   return out;
 }

@@ -16,6 +16,7 @@ class ModelReader;
 
 // Tensor names of a family. Names of a layer follow "LAYERS<number>."; an empty name means that the family
 // has no such tensor.
+// Wide type: a table with a name for each tensor.
 struct TensorKeys {
   std::string_view embedding = "model.embed_tokens";
   std::string_view layers = "model.layers.";  // including the dot before the number
@@ -51,6 +52,8 @@ enum class WindowRule : uint8_t {
   by_layer_type,    // by layer_types; if absent, all except every n-th, n = sliding_window_pattern
 };
 
+// Properties of a model family.
+// Wide type: each family is one row of a table of differences.
 struct ArchitectureSpec {
   std::string_view name;        // an entry of `architectures` in config.json
   std::string_view model_type;  // used if `architectures` is absent

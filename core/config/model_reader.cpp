@@ -108,8 +108,9 @@ void require_rotary_dim(const ConfigFields& fields, const RopeSpec& rope, int32_
                 rope.rotary_dim);
   }
   const auto num = static_cast<size_t>(rope.rotary_dim) / 2;
-  const bool fits = rope.config.kind != RopeKind::longrope ||
-                    (rope.config.factors.size() == num && rope.config.short_factors.size() == num);
+  const bool fits =
+      rope.config.kind != RopeKind::longrope ||
+      (rope.config.longrope.factors.size() == num && rope.config.longrope.short_factors.size() == num);
   if (fits) return;
   throw Error(ErrorCode::format, "{}.rope_scaling: long_factor and short_factor must have {} entries each",
               fields.where(), num);

@@ -108,6 +108,8 @@ struct DifferentialPart {
   float epsilon = 1e-5f;
 };
 
+// Attention of one layer.
+// Wide type: the optional parts of attention in all families.
 struct AttentionPart : kernels::AttentionSpec {
   int32_t rope_idx = -1;   // index into ModelSpec::ropes; -1: no RoPE
   int32_t kv_idx = 0;      // index into ModelSpec::kvs

@@ -69,11 +69,11 @@ int32_t read_original_positions(const JsonView& settings, const RopeDefaults& de
 }
 
 void read_llama3(const JsonView& settings, RopeConfig& rope) {
-  rope.low_freq_factor = settings.at("low_freq_factor").as_number(1e-3, kMaxFactor);
-  rope.high_freq_factor = settings.at("high_freq_factor").as_number(1e-3, kMaxFactor);
+  rope.llama3.low_freq_factor = settings.at("low_freq_factor").as_number(1e-3, kMaxFactor);
+  rope.llama3.high_freq_factor = settings.at("high_freq_factor").as_number(1e-3, kMaxFactor);
   rope.original_max_positions =
       static_cast<int32_t>(settings.at("original_max_position_embeddings").as_int(1, INT32_MAX));
-  if (rope.low_freq_factor >= rope.high_freq_factor) {
+  if (rope.llama3.low_freq_factor >= rope.llama3.high_freq_factor) {
     throw Error(ErrorCode::format, "{}.low_freq_factor must be below high_freq_factor", settings.where());
   }
 }
@@ -87,15 +87,15 @@ void read_yarn(const JsonView& settings, const RopeDefaults& defaults, RopeConfi
   const auto factor = settings.find("factor");
   const double of_contexts = static_cast<double>(defaults.max_positions) / rope.original_max_positions;
   rope.factor = factor ? factor->as_number(1.0, kMaxFactor) : std::max(1.0, of_contexts);
-  rope.beta_fast = settings.number_or("beta_fast", 32.0, 1e-3, kMaxFactor);
-  rope.beta_slow = settings.number_or("beta_slow", 1.0, 1e-3, kMaxFactor);
+  rope.yarn.beta_fast = settings.number_or("beta_fast", 32.0, 1e-3, kMaxFactor);
+  rope.yarn.beta_slow = settings.number_or("beta_slow", 1.0, 1e-3, kMaxFactor);
   const auto truncate = settings.find("truncate");
-  rope.truncate = !truncate || truncate->as_bool();
+  rope.yarn.truncate = !truncate || truncate->as_bool();
   const double mscale = settings.number_or("mscale", 0.0, 0.0, kMaxFactor);
-  rope.mscale_all_dim = settings.number_or("mscale_all_dim", 0.0, 0.0, kMaxFactor);
-  const bool has_both = mscale != 0.0 && rope.mscale_all_dim != 0.0;
+  rope.yarn.mscale_all_dim = settings.number_or("mscale_all_dim", 0.0, 0.0, kMaxFactor);
+  const bool has_both = mscale != 0.0 && rope.yarn.mscale_all_dim != 0.0;
   rope.magnitude =
-      has_both ? yarn_magnitude(rope.factor, mscale) / yarn_magnitude(rope.factor, rope.mscale_all_dim)
+      has_both ? yarn_magnitude(rope.factor, mscale) / yarn_magnitude(rope.factor, rope.yarn.mscale_all_dim)
                : yarn_magnitude(rope.factor, 1.0);
   rope.magnitude = settings.number_or("attention_factor", rope.magnitude, 1e-6, kMaxFactor);
 }
@@ -113,8 +113,8 @@ std::vector<float> read_factors(const JsonView& settings, std::string_view name)
 
 void read_longrope(const JsonView& settings, const RopeDefaults& defaults, RopeConfig& rope) {
   rope.original_max_positions = read_original_positions(settings, defaults);
-  rope.factors = read_factors(settings, "long_factor");
-  rope.short_factors = read_factors(settings, "short_factor");
+  rope.longrope.factors = read_factors(settings, "long_factor");
+  rope.longrope.short_factors = read_factors(settings, "short_factor");
   const auto factor = settings.find("factor");
   const double ratio = factor ? factor->as_number(1e-3, kMaxFactor)
                               : static_cast<double>(defaults.max_positions) / rope.original_max_positions;
@@ -179,9 +179,9 @@ double correction_dim(const RopeConfig& rope, double turns, int32_t rotary_dim) 
 }
 
 float mix_yarn(const RopeConfig& rope, float frequency, int32_t index, int32_t rotary_dim) {
-  double low = correction_dim(rope, rope.beta_fast, rotary_dim);
-  double high = correction_dim(rope, rope.beta_slow, rotary_dim);
-  if (rope.truncate) {
+  double low = correction_dim(rope, rope.yarn.beta_fast, rotary_dim);
+  double high = correction_dim(rope, rope.yarn.beta_slow, rotary_dim);
+  if (rope.yarn.truncate) {
     low = std::floor(low);
     high = std::ceil(high);
   }
@@ -199,13 +199,13 @@ float mix_yarn(const RopeConfig& rope, float frequency, int32_t index, int32_t r
 float smooth_llama3(const RopeConfig& rope, float frequency) {
   const auto context = static_cast<float>(rope.original_max_positions);
   const auto factor = static_cast<float>(rope.factor);
-  const auto low_wavelength = static_cast<float>(rope.original_max_positions / rope.low_freq_factor);
-  const auto high_wavelength = static_cast<float>(rope.original_max_positions / rope.high_freq_factor);
+  const auto low_wavelength = static_cast<float>(rope.original_max_positions / rope.llama3.low_freq_factor);
+  const auto high_wavelength = static_cast<float>(rope.original_max_positions / rope.llama3.high_freq_factor);
   const float wavelength = static_cast<float>(2.0 * std::numbers::pi) / frequency;
   if (wavelength < high_wavelength) return frequency;
   if (wavelength > low_wavelength) return frequency / factor;
-  const float smooth = (context / wavelength - static_cast<float>(rope.low_freq_factor)) /
-                       static_cast<float>(rope.high_freq_factor - rope.low_freq_factor);
+  const float smooth = (context / wavelength - static_cast<float>(rope.llama3.low_freq_factor)) /
+                       static_cast<float>(rope.llama3.high_freq_factor - rope.llama3.low_freq_factor);
   return (1.0f - smooth) * frequency / factor + smooth * frequency;
 }
 
@@ -243,8 +243,8 @@ bool has_rope_by_layer_type(const ConfigFields& fields) {
 }
 
 double yarn_attention_factor(const RopeConfig& rope) {
-  if (rope.kind != RopeKind::yarn || rope.mscale_all_dim == 0.0) return 1.0;
-  const double magnitude = yarn_magnitude(rope.factor, rope.mscale_all_dim);
+  if (rope.kind != RopeKind::yarn || rope.yarn.mscale_all_dim == 0.0) return 1.0;
+  const double magnitude = yarn_magnitude(rope.factor, rope.yarn.mscale_all_dim);
   return magnitude * magnitude;
 }
 
@@ -262,7 +262,8 @@ std::vector<float> inverse_frequencies(const RopeConfig& rope, int32_t rotary_di
     if (rope.kind == RopeKind::llama3) frequency = smooth_llama3(rope, frequency);
     if (rope.kind == RopeKind::yarn) frequency = mix_yarn(rope, frequency, i / 2, rotary_dim);
     if (rope.kind == RopeKind::longrope)
-      frequency /= (is_short ? rope.short_factors : rope.factors)[static_cast<size_t>(i / 2)];
+      frequency /=
+          (is_short ? rope.longrope.short_factors : rope.longrope.factors)[static_cast<size_t>(i / 2)];
     if (rope.kind == RopeKind::proportional)
       frequency = i / 2 < turning ? frequency / static_cast<float>(rope.factor) : 0.0f;
     frequencies.push_back(frequency);

@@ -21,23 +21,35 @@ enum class RopeKind : uint8_t {
 };
 
 struct RopeConfig {
+  struct Llama3 {
+    double low_freq_factor = 1.0;
+    double high_freq_factor = 4.0;
+    bool operator==(const Llama3&) const = default;
+  };
+  struct Yarn {
+    double beta_fast = 32.0;
+    double beta_slow = 1.0;
+    bool truncate = true;
+    double mscale_all_dim = 0.0;  // scales attention in DeepSeek models
+    bool operator==(const Yarn&) const = default;
+  };
+  // A factor per frequency, for contexts longer than the original one and for shorter ones.
+  struct LongRope {
+    std::vector<float> factors;
+    std::vector<float> short_factors;
+    bool operator==(const LongRope&) const = default;
+  };
   RopeKind kind = RopeKind::plain;
   double theta = 10000.0;
   double factor = 1.0;
-  double low_freq_factor = 1.0;        // llama3
-  double high_freq_factor = 4.0;       // llama3
   int32_t original_max_positions = 0;  // llama3, yarn, longrope
   double partial_factor = 1.0;         // fraction of a head's dimensions that rotate
-  double beta_fast = 32.0;             // yarn
-  double beta_slow = 1.0;
-  bool truncate = true;
-  double alpha = 0.0;           // dynamic; 0: none
-  double mscale_all_dim = 0.0;  // yarn: scales attention in DeepSeek models
-  double magnitude = 1.0;       // multiplies cosines and sines
-  // longrope: a factor per frequency, for contexts longer than the original one and for shorter ones.
-  std::vector<float> factors;
-  std::vector<float> short_factors;
-  double short_magnitude = 1.0;
+  double alpha = 0.0;                  // dynamic; 0: none
+  double magnitude = 1.0;              // multiplies cosines and sines
+  double short_magnitude = 1.0;        // longrope: for contexts within the original one
+  Llama3 llama3;
+  Yarn yarn;
+  LongRope longrope;
 
   bool operator==(const RopeConfig&) const = default;
 };

@@ -82,28 +82,28 @@ JsonMachine::Marks JsonMachine::make_marks() const {
 }
 
 GoalId JsonMachine::add(const JsonValue& schema) {
-  compiler_ = std::make_unique<SchemaCompiler>(schema, languages_);
-  first_goal_ = static_cast<GoalId>(goals_.size());
+  schema_.compiler = std::make_unique<SchemaCompiler>(schema, languages_);
+  schema_.first_goal = static_cast<GoalId>(goals_.size());
   const size_t first_object = objects_.size();
-  const GoalId root = compiler_->root();
+  const GoalId root = schema_.compiler->root();
   // Making programs can add goals; the loop covers those as well.
-  for (GoalId goal = 0; goal < compiler_->num_goals(); ++goal) {
-    goals_.resize(global(static_cast<GoalId>(compiler_->num_goals())));
+  for (GoalId goal = 0; goal < schema_.compiler->num_goals(); ++goal) {
+    goals_.resize(global(static_cast<GoalId>(schema_.compiler->num_goals())));
     goals_[global(goal)] = make_program(goal);
     if (objects_.size() + arrays_.size() + goals_.size() > kMaxPrograms) {
       throw Error(ErrorCode::capacity, "a schema needs more than max_items = {} parts", kMaxPrograms);
     }
   }
-  goals_.resize(global(static_cast<GoalId>(compiler_->num_goals())));
-  compute_min_depths(first_goal_);
+  goals_.resize(global(static_cast<GoalId>(schema_.compiler->num_goals())));
+  compute_min_depths(schema_.first_goal);
   for (size_t i = first_object; i < objects_.size(); ++i) drop_unsatisfiable(objects_[i]);
-  for (GoalId goal = first_goal_; goal < goals_.size(); ++goal) add_openings(goals_[goal]);
-  compiler_.reset();
-  return first_goal_ + root;
+  for (GoalId goal = schema_.first_goal; goal < goals_.size(); ++goal) add_openings(goals_[goal]);
+  schema_.compiler.reset();
+  return schema_.first_goal + root;
 }
 
 JsonMachine::GoalProgram JsonMachine::make_program(GoalId goal) {
-  const Shape shape = compiler_->shape(goal);
+  const Shape shape = schema_.compiler->shape(goal);
   GoalProgram program;
   program.strings = shape.strings;
   std::vector<LanguageId> plain = {shape.numbers};
@@ -156,7 +156,7 @@ uint32_t JsonMachine::add_object(const ObjectTerm& term) {
 void JsonMachine::add_named_classes(const ObjectTerm& term, const std::vector<uint32_t>& names,
                                     ObjectProgram& program) {
   for (size_t i = 0; i < names.size(); ++i) {
-    const std::string& name = compiler_->name(names[i]);
+    const std::string& name = schema_.compiler->name(names[i]);
     GoalId goal = kAnyValue;
     for (const KeyRule& rule : term.rules) {
       const bool matches =
@@ -171,7 +171,7 @@ void JsonMachine::add_named_classes(const ObjectTerm& term, const std::vector<ui
       if (rule.name == kNoName) ++other_idx;
     }
     KeyClass key;
-    key.key = automaton_.start(compiler_->name_language(names[i]), Spelling::json_string);
+    key.key = automaton_.start(schema_.compiler->name_language(names[i]), Spelling::json_string);
     key.name = static_cast<uint32_t>(i);
     key.options = options_of(term, goal, open);
     program.classes.push_back(std::move(key));
@@ -188,7 +188,7 @@ void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<ui
   };
   std::vector<LanguageId> texts;
   texts.reserve(names.size());
-  for (const uint32_t name : names) texts.push_back(compiler_->name_language(name));
+  for (const uint32_t name : names) texts.push_back(schema_.compiler->name_language(name));
   std::vector<Part> parts = {{languages_.complement(languages_.any_of(std::move(texts))), kAnyValue, {}}};
   const auto split = [&](LanguageId keys, const auto& mark) {
     std::vector<Part> next;

@@ -113,6 +113,11 @@ class JsonMachine {
   // empty.
   using Alternatives = std::vector<uint32_t>;
 
+  // The schema that is being compiled.
+  struct SchemaInWork {
+    std::unique_ptr<SchemaCompiler> compiler;  // null if there is none
+    GoalId first_goal = 0;
+  };
   // States of brackets and separators, with the white space around them.
   struct Marks {
     ByteStateId colon, comma, open_object, open_array;
@@ -128,8 +133,8 @@ class JsonMachine {
   void add_other_classes(const ObjectTerm& term, const std::vector<uint32_t>& names, ObjectProgram& program);
   std::vector<MemberOption> options_of(const ObjectTerm& term, GoalId goal,
                                        const std::vector<size_t>& obligations);
-  GoalId both(GoalId a, GoalId b) { return compiler_->both(a, b); }
-  GoalId global(GoalId goal) const { return first_goal_ + goal; }
+  GoalId both(GoalId a, GoalId b) { return schema_.compiler->both(a, b); }
+  GoalId global(GoalId goal) const { return schema_.first_goal + goal; }
   uint32_t add_array(const ArrayTerm& term);
   void compute_min_depths(GoalId first);
   uint32_t rank_of(const GoalProgram& program) const;
@@ -170,8 +175,7 @@ class JsonMachine {
   LanguageStore& languages_;
   ByteAutomaton& automaton_;
   StackStore& stacks_;
-  std::unique_ptr<SchemaCompiler> compiler_;  // while compiling a schema; otherwise null
-  GoalId first_goal_ = 0;                     // of that schema
+  SchemaInWork schema_;
   std::vector<GoalProgram> goals_;
   std::vector<uint32_t> min_depths_;  // minimum nesting depth of a value
   std::vector<ObjectProgram> objects_;

@@ -1,3 +1,4 @@
+// Long file: the measures and the derivatives of each kind of language, which mirror each other.
 #include "core/constrained/language_store.h"
 
 #include <algorithm>
@@ -120,8 +121,12 @@ void LanguageStore::measure(Term& term) const {
       return measure_concat(term);
     case Kind::repeat:
       return measure_repeat(term);
-    default:
-      return measure_boolean(term);
+    case Kind::complement:
+      return measure_complement(term);
+    case Kind::any_of:
+      return measure_any_of(term);
+    case Kind::all_of:
+      return measure_all_of(term);
   }
 }
 
@@ -153,38 +158,46 @@ void LanguageStore::measure_repeat(Term& term) const {
   }
 }
 
-void LanguageStore::measure_boolean(Term& term) const {
-  const bool any = term.kind == Kind::any_of;
-  const Term& first = terms_[term.operands[0]];
-  if (term.kind == Kind::complement) {
-    term.nullable = !first.nullable;
-    term.may_be_empty = term.operands[0] != kNothing;
-    term.depth = static_cast<uint16_t>(1 + first.depth);
-    term.max_length = first.cofinite_from == kNoMaximum ? kNoMaximum : first.cofinite_from;
-    if (first.max_length != kNoMaximum)
-      term.cofinite_from = term.operands[0] == kNothing ? 0 : first.max_length + 1;
-    term.free_length = term.cofinite_from == kNoMaximum ? 0 : kNoMaximum;
-    if (term.cofinite_from != kNoMaximum) term.may_be_empty = false;
-    return;
-  }
-  term.nullable = !any;
+void LanguageStore::measure_complement(Term& term) const {
+  const Term& operand = terms_[term.operands[0]];
+  term.nullable = !operand.nullable;
+  term.may_be_empty = term.operands[0] != kNothing;
+  term.depth = static_cast<uint16_t>(1 + operand.depth);
+  term.max_length = operand.cofinite_from == kNoMaximum ? kNoMaximum : operand.cofinite_from;
+  if (operand.max_length != kNoMaximum)
+    term.cofinite_from = term.operands[0] == kNothing ? 0 : operand.max_length + 1;
+  term.free_length = term.cofinite_from == kNoMaximum ? 0 : kNoMaximum;
+  if (term.cofinite_from != kNoMaximum) term.may_be_empty = false;
+}
+
+void LanguageStore::measure_any_of(Term& term) const {
+  term.nullable = false;
   term.may_be_empty = true;
-  term.max_length = any ? 0 : kNoMaximum;
-  term.cofinite_from = any ? kNoMaximum : 0;
+  term.max_length = 0;
+  term.cofinite_from = kNoMaximum;
+  for (const LanguageId part : term.operands) {
+    const Term& operand = terms_[part];
+    term.depth = std::max(term.depth, static_cast<uint16_t>(1 + operand.depth));
+    term.most_counted = std::max(term.most_counted, operand.most_counted);
+    term.nullable = term.nullable || operand.nullable;
+    term.may_be_empty = term.may_be_empty && operand.may_be_empty;
+    term.max_length = std::max(term.max_length, operand.max_length);
+    term.cofinite_from = std::min(term.cofinite_from, operand.cofinite_from);
+    term.free_length = std::max(term.free_length, operand.free_length);
+  }
+}
+
+void LanguageStore::measure_all_of(Term& term) const {
+  term.nullable = true;
+  term.may_be_empty = true;
+  term.max_length = kNoMaximum;
+  term.cofinite_from = 0;
   uint32_t bounded_free = kNoMaximum;  // the minimum over the parts that are not cofinite
   size_t num_bounded = 0;
   for (const LanguageId part : term.operands) {
     const Term& operand = terms_[part];
     term.depth = std::max(term.depth, static_cast<uint16_t>(1 + operand.depth));
     term.most_counted = std::max(term.most_counted, operand.most_counted);
-    if (any) {
-      term.nullable = term.nullable || operand.nullable;
-      term.may_be_empty = term.may_be_empty && operand.may_be_empty;
-      term.max_length = std::max(term.max_length, operand.max_length);
-      term.cofinite_from = std::min(term.cofinite_from, operand.cofinite_from);
-      term.free_length = std::max(term.free_length, operand.free_length);
-      continue;
-    }
     term.nullable = term.nullable && operand.nullable;
     term.max_length = std::min(term.max_length, operand.max_length);
     term.cofinite_from = std::max(term.cofinite_from, operand.cofinite_from);
@@ -192,7 +205,6 @@ void LanguageStore::measure_boolean(Term& term) const {
     ++num_bounded;
     bounded_free = std::min(bounded_free, operand.free_length);
   }
-  if (any) return;
   if (term.cofinite_from != kNoMaximum) {
     term.free_length = kNoMaximum;
     term.may_be_empty = false;

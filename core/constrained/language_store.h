@@ -89,7 +89,9 @@ class LanguageStore {
   LanguageId intern(Kind kind, std::vector<uint32_t> operands);
   void measure(Term& term) const;
   void measure_concat(Term& term) const;
-  void measure_boolean(Term& term) const;
+  void measure_complement(Term& term) const;
+  void measure_any_of(Term& term) const;
+  void measure_all_of(Term& term) const;
   void measure_repeat(Term& term) const;
   LanguageId number_state(uint32_t test_idx, const NumberProgress& progress);
   LanguageEdges derive(LanguageId language);

@@ -1,3 +1,4 @@
+// Long file: one recursive-descent reader of a grammar, and the terminals that it can import.
 #include "core/constrained/lark.h"
 
 #include <algorithm>

@@ -24,70 +24,93 @@ void fill_lane(Lane& lane, TokenIds prompt, int32_t num_new_tokens) {
   lane.tokens.reserve(lane.tokens.size() + static_cast<size_t>(num_new_tokens) + 1);
 }
 
-// Creates everything that a job needs until its first step, on the caller's thread.
-std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
-  const EngineParts& parts = core.parts();
-  SamplerState sampler(request.sampling, parts.num_tokens);
+TextOutput make_text_output(const EngineParts& parts, const JobRequest& request) {
   const bool emit_special = request.emit_special_tokens || request.response != nullptr;
   std::unique_ptr<TextStream> stream = parts.codec->open(emit_special);
   if (request.healed_token >= 0) stream = without_text_of(std::move(stream), request.healed_token);
   TextOutput text(std::move(stream), request.stop_strings, request.banned_strings);
   if (request.response != nullptr) text.read_as(*request.response);
-  auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
-  JobRequest& own = record->request;
-  const bool generates = own.kind == JobKind::generate;
-  Lane& lane = record->lane;
-  lane.num_prompt_tokens = static_cast<int32_t>(own.prompt.size());
-  record->result.prompt_tokens = lane.num_prompt_tokens;
-  const JobSize size{lane.num_prompt_tokens, static_cast<int32_t>(own.negative_prompt.size()),
-                     generates ? own.max_new_tokens : 0};
+  return text;
+}
+
+// Moves the prompts into the lanes of the job and reserves memory for the new tokens.
+void fill_lanes(JobRecord& record, const EngineThread& core) {
+  JobRequest& request = record.request;
+  Lane& lane = record.lane;
+  lane.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  record.result.prompt_tokens = lane.num_prompt_tokens;
+  const bool generates = request.kind == JobKind::generate;
+  const JobSize size{lane.num_prompt_tokens, static_cast<int32_t>(request.negative_prompt.size()),
+                     generates ? request.max_new_tokens : 0};
   const int32_t num_new_tokens = new_tokens_within(core.max_seq_len(), size);
-  record->max_tokens = lane.num_prompt_tokens + num_new_tokens;
-  fill_lane(lane, std::move(own.prompt), num_new_tokens);
+  record.max_tokens = lane.num_prompt_tokens + num_new_tokens;
+  fill_lane(lane, std::move(request.prompt), num_new_tokens);
   if (size.guide_tokens > 0)
-    fill_lane(record->guide.emplace(record.get()), std::move(own.negative_prompt), num_new_tokens);
+    fill_lane(record.guide.emplace(&record), std::move(request.negative_prompt), num_new_tokens);
   if (generates) {
-    record->sampler.reserve(static_cast<size_t>(record->max_tokens) + 1);
-    record->sampler.append(lane.tokens);
-    if (own.constraint != nullptr) record->matcher = own.constraint->start();
+    record.sampler.reserve(static_cast<size_t>(record.max_tokens) + 1);
+    record.sampler.append(lane.tokens);
+    if (request.constraint != nullptr) record.matcher = request.constraint->start();
   }
-  record->stop_tokens = own.stop_tokens;
-  if (!own.ignore_end_tokens) {
-    record->stop_tokens.insert(record->stop_tokens.end(), parts.end_tokens.begin(), parts.end_tokens.end());
-  }
-  if (own.kind == JobKind::score) {
-    own.reuse_prefix = false;  // a log probability needs the logits after every token
-    record->output.scores.resize(lane.tokens.size() - 1);
-    if (own.want_raw_logits) {
-      record->output.raw_logits.resize(lane.tokens.size() * static_cast<size_t>(parts.num_tokens));
+}
+
+// Allocates the results of a score or embed job.
+void allocate_results(JobRecord& record, const EngineThread& core) {
+  JobRequest& request = record.request;
+  const TokenIds& tokens = record.lane.tokens;
+  if (request.kind == JobKind::score) {
+    request.reuse_prefix = false;  // a log probability needs the logits after every token
+    record.output.scores.resize(tokens.size() - 1);
+    if (request.want_raw_logits) {
+      record.output.raw_logits.resize(tokens.size() * static_cast<size_t>(core.parts().num_tokens));
     }
   }
-  if (own.kind == JobKind::embed) {
+  if (request.kind == JobKind::embed) {
     // Mean pooling needs the hidden states of all tokens; the prefix cache has only keys and values.
-    if (own.pooling == Pooling::mean) own.reuse_prefix = false;
+    if (request.pooling == Pooling::mean) request.reuse_prefix = false;
     const auto columns = static_cast<size_t>(core.limits().hidden_size);
-    record->pool.sum.resize(columns);
-    record->step.pool.sum.resize(columns);
-    record->step.embedding.resize(columns);
+    record.pool.sum.resize(columns);
+    record.step.pool.sum.resize(columns);
+    record.step.embedding.resize(columns);
   }
+}
+
+// Opens the channel to the caller, and starts the clock of the job.
+void open_channel(JobRecord& record, EngineThread& core) {
+  JobRequest& request = record.request;
   EventStreamOptions events;
   events.clock = &core.runtime().clock();
-  events.policy = own.slow_reader;
-  events.max_unread = own.max_unread_events;
-  events.queue = std::exchange(own.queue, nullptr);
+  events.policy = request.slow_reader;
+  events.max_unread = request.max_unread_events;
+  events.queue = std::exchange(request.queue, nullptr);
   events.engine = core.queue().signal();
-  const JobMark mark{own.tag, own.index, own.sampling.seed};
-  record->channel = std::make_shared<JobChannel>(own.kind, mark, own.name_space, events);
-  record->id = record->channel->id;
-  record->submitted = core.runtime().clock().now();
-  record->channel->progress.submitted = record->submitted;
-  record->channel->progress.prompt_tokens = lane.num_prompt_tokens;
+  const JobMark mark{request.tag, request.index, request.sampling.seed};
+  record.channel = std::make_shared<JobChannel>(request.kind, mark, request.name_space, events);
+  record.id = record.channel->id;
+  record.submitted = core.runtime().clock().now();
+  record.channel->progress.submitted = record.submitted;
+  record.channel->progress.prompt_tokens = record.lane.num_prompt_tokens;
   const auto deadline = [&](Duration timeout) {
-    return timeout == Duration{0} ? TimePoint::max() : deadline_after(record->submitted, timeout);
+    return timeout == Duration{0} ? TimePoint::max() : deadline_after(record.submitted, timeout);
   };
-  record->queue_deadline = deadline(own.queue_deadline);
-  record->first_token_deadline = deadline(own.first_token_deadline);
-  record->total_deadline = deadline(own.total_deadline);
+  record.queue_deadline = deadline(request.queue_deadline);
+  record.first_token_deadline = deadline(request.first_token_deadline);
+  record.total_deadline = deadline(request.total_deadline);
+}
+
+// Creates everything that a job needs until its first step, on the caller's thread.
+std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
+  const EngineParts& parts = core.parts();
+  SamplerState sampler(request.sampling, parts.num_tokens);
+  TextOutput text = make_text_output(parts, request);
+  auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
+  fill_lanes(*record, core);
+  record->stop_tokens = record->request.stop_tokens;
+  if (!record->request.ignore_end_tokens) {
+    record->stop_tokens.insert(record->stop_tokens.end(), parts.end_tokens.begin(), parts.end_tokens.end());
+  }
+  allocate_results(*record, core);
+  open_channel(*record, core);
   return record;
 }
 

@@ -14,6 +14,7 @@ namespace quire {
 
 // hidden += o(attention(rope(qkv(norm(hidden))))), with the variants that its spec and its optional parts
 // select.
+// Wide type: the optional parts of attention in all families.
 struct AttentionLayer : kernels::AttentionSpec {
   std::optional<NormLayer> sub_norm;
   PreparedWeight qkv;  // parts q, k, v

@@ -52,9 +52,9 @@ void read_zeros(WeightReader& reader, const LinearRequest& request, CodedMatrix&
   const int64_t words = request.num_stored() / kPerWord;
   const HostTensor tensor =
       read_typed_values(reader, request.key + ".qzeros", {matrix.num_groups, words}, DType::i32);
-  matrix.has_zeros = true;
+  matrix.zeros.stored = true;
   if (tensor.data() == nullptr) return;
-  matrix.zeros = pack_zeros(request, matrix, request.num_out, [&](int64_t g, int64_t n) {
+  matrix.zeros.words = pack_zeros(request, matrix, request.num_out, [&](int64_t g, int64_t n) {
     return code_at(tensor.elements<uint32_t>(), g, n, words);
   });
 }

@@ -109,7 +109,7 @@ LinearWeight load_bitnet(WeightReader& reader, const LinearRequest& request,
   }
   LinearWeight weight = empty_weight(request.num_in, request.num_out);
   CodedMatrix matrix;
-  matrix.zero_offset = kZero;
+  matrix.zeros.offset = kZero;
   matrix.num_groups = 1;
   matrix.group_of_row.assign(static_cast<size_t>(request.num_in), 0);
   matrix.scale_dtype = DType::f32;

@@ -30,7 +30,7 @@ LinearWeight empty_fp4(const LinearRequest& request, int32_t group_rows, CodedMa
   weight.prescale = kHalf;
   matrix.bits = 4;
   matrix.values = kDoubledE2m1.data();
-  matrix.zero_offset = kDoubledZero;
+  matrix.zeros.offset = kDoubledZero;
   matrix.num_groups = request.num_in / group_rows;
   for (int32_t k = 0; k < request.num_in; ++k) matrix.group_of_row.push_back(k / group_rows);
   return weight;
@@ -147,7 +147,7 @@ LinearWeight synthesize_mxfp4(const SyntheticRequest& request, SyntheticValues& 
   weight.prescale = kHalf;
   CodedMatrix matrix;
   matrix.values = kDoubledE2m1.data();
-  matrix.zero_offset = kDoubledZero;
+  matrix.zeros.offset = kDoubledZero;
   matrix.num_groups = request.num_in / kMxGroup;
   matrix.scale_dtype = DType::f8_e8m0;
   matrix.codes = values.random_words(request.num_out, request.num_in / 8, request.key);

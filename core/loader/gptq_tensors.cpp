@@ -44,15 +44,15 @@ void read_zeros(WeightReader& reader, const LinearRequest& request, int32_t colu
   const int64_t words = int64_t{columns} * matrix.bits / 32;
   const HostTensor tensor =
       read_typed_values(reader, request.key + ".qzeros", {matrix.num_groups, words}, DType::i32);
-  matrix.has_zeros = true;
+  matrix.zeros.stored = true;
   if (tensor.data() == nullptr) return;
   const auto stored = tensor.elements<uint32_t>();
   if (request.is_whole()) {
-    matrix.zeros.assign(stored.begin(), stored.end());
+    matrix.zeros.words.assign(stored.begin(), stored.end());
     return;
   }
   const int64_t per_word = 32 / matrix.bits;
-  matrix.zeros = pack_zeros(request, matrix, weight.padded_out, [&](int64_t g, int64_t n) {
+  matrix.zeros.words = pack_zeros(request, matrix, weight.padded_out, [&](int64_t g, int64_t n) {
     const uint32_t word = stored[static_cast<size_t>(g * words + n / per_word)];
     return (word >> (n % per_word * matrix.bits)) & ((1U << matrix.bits) - 1U);
   });
@@ -90,7 +90,7 @@ LinearWeight load_gptq(WeightReader& reader, const LinearRequest& request,
     throw Error(ErrorCode::format, "{}: {} groups for {} rows", describe(scales), num_groups, request.num_in);
   }
   matrix.num_groups = static_cast<int32_t>(num_groups);
-  matrix.zero_offset = quantization.gptq_v2 ? 0 : 1;
+  matrix.zeros.offset = quantization.gptq_v2 ? 0 : 1;
   matrix.group_of_row = read_group_of_row(reader, request, request.key + ".g_idx", matrix.num_groups,
                                           quantization.scheme_of(request.key).group_size, scales);
   read_gptq_scales(reader, request, columns, weight, matrix);
@@ -119,11 +119,11 @@ LinearWeight synthesize_gptq(const SyntheticRequest& request, SyntheticValues& v
   matrix.codes = values.random_words(request.num_in / 8, request.num_out, request.key);
   matrix.row_words = request.num_out;
   matrix.column_words = 1;
-  matrix.has_zeros = true;
-  matrix.zero_offset = 1;
+  matrix.zeros.stored = true;
+  matrix.zeros.offset = 1;
   const size_t num_scales = static_cast<size_t>(matrix.num_groups) * static_cast<size_t>(request.num_out);
   if (values.has_data()) {
-    matrix.zeros.assign(num_scales / 8, 0x77777777U);
+    matrix.zeros.words.assign(num_scales / 8, 0x77777777U);
     const float deviation = 1.0f / (std::sqrt(static_cast<float>(request.num_in)) * 4.6f);
     const uint16_t scale = kernels::float_to_half(deviation);
     for (size_t i = 0; i < num_scales; ++i) {

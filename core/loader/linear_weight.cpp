@@ -47,12 +47,12 @@ void describe_matrix(const CodedMatrix& matrix, WeightSource& source) {
   coded.row_words = matrix.row_words;
   coded.column_words = matrix.column_words;
   coded.values = matrix.values;
-  if (matrix.has_zeros) {
-    coded.zeros = data_or_null(matrix.zeros);
+  if (matrix.zeros.stored) {
+    coded.zeros = data_or_null(matrix.zeros.words);
     coded.zero_group_words = (int64_t{source.padded_out} * matrix.bits + 31) / 32;
     coded.zero_column_words = 1;
   }
-  coded.zero_offset = matrix.zero_offset;
+  coded.zero_offset = matrix.zeros.offset;
   coded.scales = data_or_null(matrix.scales);
   coded.scale_dtype = matrix.scale_dtype;
   coded.group_of_row = matrix.group_of_row.data();
@@ -76,7 +76,7 @@ uint64_t matrix_bytes(const Exl2Matrix& matrix) {
   return matrix.q_weight.size_bytes() + matrix.q_scale.size_bytes() + matrix.q_scale_max.size_bytes();
 }
 uint64_t matrix_bytes(const CodedMatrix& matrix) {
-  return matrix.codes.size_bytes() + matrix.zeros.size() * sizeof(uint32_t) + matrix.scales.size();
+  return matrix.codes.size_bytes() + matrix.zeros.words.size() * sizeof(uint32_t) + matrix.scales.size();
 }
 
 }  // namespace

@@ -29,15 +29,18 @@ struct Exl2Matrix {
 
 // Matrix of quantized codes. See kernels::CodedSource.
 struct CodedMatrix {
+  struct Zeros {
+    std::vector<uint32_t> words;  // [num_groups, words of padded_out zeros]
+    bool stored = false;          // true also if they were not read
+    int32_t offset = 0;
+  };
   int32_t bits = 4;
   HostTensor codes;        // words, or bytes of which four make a word
   int64_t first_word = 0;  // of the first row and output
   int64_t row_words = 0;
   int64_t column_words = 0;
   const uint8_t* values = nullptr;  // [16], in a table with static lifetime
-  std::vector<uint32_t> zeros;      // [num_groups, words of padded_out zeros]
-  bool has_zeros = false;           // true also if they were not read
-  int32_t zero_offset = 0;
+  Zeros zeros;
   DType scale_dtype = DType::f16;
   std::vector<uint8_t> scales;        // [num_groups, padded_out] of scale_dtype
   std::vector<int32_t> group_of_row;  // [num_in]

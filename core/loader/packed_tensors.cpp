@@ -57,7 +57,7 @@ void read_packed_zeros(WeightReader& reader, const LinearRequest& request, Coded
       reader.read_rows(name, stored_shape(request, {words, matrix.num_groups}), of_expert);
   if (tensor.data() == nullptr) return;
   const auto stored = tensor.elements<uint32_t>();
-  matrix.zeros = pack_zeros(request, matrix, request.num_out, [&](int64_t g, int64_t n) {
+  matrix.zeros.words = pack_zeros(request, matrix, request.num_out, [&](int64_t g, int64_t n) {
     const uint32_t word = stored[static_cast<size_t>(n / per_word * matrix.num_groups + g)];
     return (word >> (n % per_word * matrix.bits)) & ((1U << matrix.bits) - 1U);
   });
@@ -66,11 +66,11 @@ void read_packed_zeros(WeightReader& reader, const LinearRequest& request, Coded
 // Reads the zero points. Without them the zero is the middle of the code range.
 void read_zeros(WeightReader& reader, const LayerTensors& layer, const LinearRequest& request,
                 CodedMatrix& matrix) {
-  matrix.has_zeros = layer.has(".weight_zero_point");
-  if (matrix.has_zeros) {
+  matrix.zeros.stored = layer.has(".weight_zero_point");
+  if (matrix.zeros.stored) {
     read_packed_zeros(reader, request, matrix);
   } else {
-    matrix.zero_offset = 1 << (matrix.bits - 1);
+    matrix.zeros.offset = 1 << (matrix.bits - 1);
   }
 }
 

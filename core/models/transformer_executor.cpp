@@ -129,39 +129,39 @@ kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool i
 
 TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> transformer,
                                          const TransformerExecutorOptions& options, WeightsSource source)
-    : transformer_(std::move(transformer)),
-      source_(std::move(source)),
+    : weights_{std::move(transformer), std::move(source), {}},
       max_context_(max_context(options)),
-      limits_(limits_of(*transformer_, options)),
-      stages_(allocate_stages(*transformer_, options)),
+      limits_(limits_of(*weights_.current, options)),
+      stages_(allocate_stages(*weights_.current, options)),
       num_pages_(limits_.guaranteed_pages()),
       page_bytes_(limits_.windows.empty() ? count_page_bytes() : 0),
-      transfer_buffer_(crosses_backends(*transformer_)
+      transfer_buffer_(crosses_backends(*weights_.current)
                            ? product(options.max_tokens, limits_.hidden_size, "the residual stream")
                            : size_t{0}),
       host_logits_(std::make_unique_for_overwrite<float[]>(
           product(options.max_logit_rows, limits_.vocab_size, "logits"))) {
   for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(options.max_logit_rows));
-  if (transformer_->shard.num_shards > 1) team_.emplace(*options.threads, transformer_->shard.num_shards);
-  if (source_ != nullptr) transformer_ = nullptr;
+  if (weights_.current->shard.num_shards > 1)
+    team_.emplace(*options.threads, weights_.current->shard.num_shards);
+  if (weights_.source != nullptr) weights_.current = nullptr;
 }
 
 // Discards recorded steps if the weights have changed, because the steps contain addresses of weights.
 void TransformerExecutor::acquire_weights() {
-  if (source_ == nullptr) return;
-  std::shared_ptr<const Transformer> weights = source_();
-  if (last_weights_.lock() != weights) {
+  if (weights_.source == nullptr) return;
+  std::shared_ptr<const Transformer> weights = weights_.source();
+  if (weights_.recorded.lock() != weights) {
     for_each_shard([](const DeviceContext& context) {
       context.check(context.table().forget_steps(context.handle()), "forgetting recorded steps");
     });
   }
-  last_weights_ = weights;
-  transformer_ = std::move(weights);
+  weights_.recorded = weights;
+  weights_.current = std::move(weights);
 }
 
 void TransformerExecutor::release_weights() {
-  if (source_ == nullptr || transformer_ == nullptr) return;
-  const auto drop = gsl::finally([this] { transformer_ = nullptr; });
+  if (weights_.source == nullptr || weights_.current == nullptr) return;
+  const auto drop = gsl::finally([this] { weights_.current = nullptr; });
   wait_for_all("waiting for a step");
 }
 
@@ -210,15 +210,15 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
   const DeviceContext& context = stage.context;
   const bool is_first = rank == 0;
   copy_pages(stage, batch);
-  const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx));
+  const kernels::BatchView view = bind(stage, batch, weights_.current->is_last(stage_idx));
   if (stage_idx > 0 && is_first) hand_over(stages_[stage_idx - 1].first(), stage, batch.num_tokens());
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
     if (action == kernels::StepAction::replayed) return;
-    transformer_->at_rank(rank).forward(stage_idx,
-                                        {context, view, stage.memory.workspace(), stage.memory.ropes(),
-                                         max_context_, is_first ? breaks_ : nullptr},
-                                        stage.memory.caches());
+    weights_.current->at_rank(rank).forward(stage_idx,
+                                            {context, view, stage.memory.workspace(), stage.memory.ropes(),
+                                             max_context_, is_first ? breaks_ : nullptr},
+                                            stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }
 }
@@ -292,7 +292,7 @@ void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_r
 // Writes the hidden states of all rows to workspace.normed, which the head no longer needs.
 void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
   const StageShardState& last = stages_.back().first();
-  kernels::NormParams params = transformer_->head.norm.params();
+  kernels::NormParams params = weights_.current->head.norm.params();
   params.input = last.memory.workspace().hidden;
   params.rows = num_tokens;
   params.output = last.memory.workspace().normed;

@@ -67,6 +67,11 @@ class TransformerExecutor final : public Executor {
   void write_page(PageId page, gsl::span<const std::byte> bytes) override;
 
  private:
+  struct Weights {
+    std::shared_ptr<const Transformer> current;  // null after release_weights
+    const WeightsSource source;                  // may be null
+    std::weak_ptr<const Transformer> recorded;   // weights that steps were recorded with
+  };
   struct Pass {
     size_t num_rows = 0;
     size_t num_drawn = 0;
@@ -90,9 +95,7 @@ class TransformerExecutor final : public Executor {
   void sample(const DeviceDraws& draws, Pass& pass);
   void read_other_rows(const DeviceDraws& draws, size_t num_rows);
 
-  std::shared_ptr<const Transformer> transformer_;
-  const WeightsSource source_;
-  std::weak_ptr<const Transformer> last_weights_;  // weights that steps were recorded with
+  Weights weights_;
   int32_t max_context_;
   ExecutorLimits limits_;
   std::vector<StageShards> stages_;  // in the order of the transformer's stages

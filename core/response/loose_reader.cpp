@@ -7,17 +7,13 @@
 #include "core/base/hex.h"
 #include "core/base/utf8.h"
 #include "core/response/json_span.h"
+#include "core/response/white_space.h"
 
 namespace quire {
 namespace {
 
-constexpr std::string_view kSpace = " \n\t\r";
 constexpr size_t kMaxKeyBytes = 64;    // look-ahead after a quote
 constexpr size_t kMaxSpaceBytes = 64;  // look-ahead over white space
-
-bool is_space(char byte) {
-  return kSpace.find(byte) != std::string_view::npos;
-}
 
 bool is_digit(char byte) {
   return byte >= '0' && byte <= '9';

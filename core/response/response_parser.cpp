@@ -1,23 +1,13 @@
-// Parses text, reasoning, messages and call sections. The calls themselves are in read_calls.cpp.
+// Parses text, reasoning and messages. Sections of calls, calls and their values are in read_*.cpp.
 #include "core/response/response_parser.h"
 
 #include <algorithm>
 
 #include "core/base/utf8.h"
+#include "core/response/white_space.h"
 
 namespace quire {
 namespace {
-
-constexpr std::string_view kSpace = " \n\t\r";
-constexpr std::string_view kBetweenObjects = ",;[]";
-
-bool is_space(char byte) {
-  return kSpace.find(byte) != std::string_view::npos;
-}
-
-bool contains(const Marks& marks, std::string_view mark) {
-  return std::find(marks.begin(), marks.end(), mark) != marks.end();
-}
 
 size_t last_end(std::string_view text, const Marks& marks) {
   size_t end = 0;
@@ -404,133 +394,6 @@ bool ResponseParser::step_nothing() {
     message_.header.clear();
   }
   return true;
-}
-
-void ResponseParser::begin_section(const Set::Found& found) {
-  const std::string_view mark = pending().substr(0, found.size);
-  section_.candidates.clear();
-  for (const CallForm& form : dialect_->forms) {
-    const bool fits =
-        found.meaning == Meaning::section ? contains(form.opens, mark) : form.tagged.begin == mark;
-    if (fits) section_.candidates.push_back(&form);
-  }
-  section_.outer = mode_;
-  mode_ = Mode::section;
-  section_.has_call = false;
-  section_.of_message = false;
-  section_.form = nullptr;
-  build_section_marks();
-  if (found.meaning == Meaning::call) return;  // the mark also begins the call
-  const bool is_first_byte = section_.candidates[0]->bare && mark.back() == '{';
-  consume(found.size - (is_first_byte ? 1 : 0));
-}
-
-void ResponseParser::build_section_marks() {
-  marks_.section = {};
-  for (const CallForm* form : section_.candidates) {
-    marks_.section.add(form->tagged.begin, Meaning::call);
-    marks_.section.add_all(form->closes, Meaning::section_closes);
-    if (!form->bare) marks_.section.add_all(form->opens, Meaning::separator);
-    marks_.section.add_all(form->separators, Meaning::separator);
-    if (form->arguments != ArgumentSyntax::parameters) {
-      marks_.section.add_all(form->tagged.ends, Meaning::separator);
-    }
-  }
-}
-
-bool ResponseParser::step_section() {
-  const Set::Found found = find(marks_.section);
-  if (found.wait) return false;
-  if (found.size > 0) {
-    const std::string mark(pending().substr(0, found.size));
-    consume(found.size);
-    if (found.meaning == Meaning::call) {
-      for (const CallForm* form : section_.candidates) {
-        if (form->tagged.begin == mark) begin_name(*form);
-      }
-    } else if (found.meaning == Meaning::section_closes) {
-      emit_raw(Kind::markup);
-      mode_ = Mode::text;
-      message_.text_begun = false;
-    }
-    return true;
-  }
-  for (const CallForm* form : section_.candidates) {
-    if (begin_call_in(*form)) return true;
-  }
-  const bool brackets = std::any_of(section_.candidates.begin(), section_.candidates.end(),
-                                    [](const CallForm* form) { return form->body != CallBody::tagged; });
-  if (is_space(front()) || (brackets && kBetweenObjects.find(front()) != std::string_view::npos)) {
-    consume(1);
-  } else {
-    leave_section();
-  }
-  return true;
-}
-
-// Returns whether the next byte begins a call, and begins it.
-bool ResponseParser::begin_call_in(const CallForm& form) {
-  const char byte = front();
-  const bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
-  if (form.body == CallBody::object) {
-    if (byte != '{') return false;
-    section_.form = &form;
-    consume(1);
-    begin_object();
-    return true;
-  }
-  if (!letter || !form.tagged.begin.empty()) return false;
-  begin_name(form);
-  return true;
-}
-
-void ResponseParser::leave_section() {
-  if (!section_.has_call) {
-    fail();
-    return;
-  }
-  if (!input_.raw.empty()) emit_raw(Kind::markup);
-  mode_ = Mode::text;
-  message_.text_begun = false;
-}
-
-void ResponseParser::fail() {
-  if (section_.has_call) {
-    emit_raw(Kind::text);
-    mode_ = Mode::text;
-  } else {
-    mode_ = section_.outer;
-    if (!input_.raw.empty()) emit_raw(mode_ == Mode::reasoning ? Kind::reasoning : Kind::text);
-  }
-  (mode_ == Mode::reasoning ? message_.reasoning_begun : message_.text_begun) = true;
-}
-
-void ResponseParser::begin_call() {
-  ResponseEvent event;
-  event.kind = Kind::call_begin;
-  event.call_idx = call_.num_begun++;
-  event.name = call_.name;
-  event.id = call_.id;
-  event.raw = input_.raw;
-  input_.raw.clear();
-  events_.push_back(std::move(event));
-  call_.begun = true;
-  section_.has_call = true;
-  message_.announced.clear();
-}
-
-void ResponseParser::end_call() {
-  ResponseEvent event;
-  event.kind = Kind::call_end;
-  event.call_idx = call_.num_begun - 1;
-  event.name = call_.name;
-  event.id = call_.id;
-  event.raw = input_.raw;
-  input_.raw.clear();
-  events_.push_back(std::move(event));
-  call_.begun = false;
-  value_.reader.reset();
-  mode_ = section_.of_message ? Mode::nothing : Mode::section;
 }
 
 }  // namespace quire

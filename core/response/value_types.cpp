@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/response/json_span.h"
 #include "core/response/loose_reader.h"
+#include "core/response/white_space.h"
 
 namespace quire {
 namespace {
@@ -12,7 +13,6 @@ namespace {
 constexpr size_t kMaxToolBytes = size_t{4} << 20;
 constexpr size_t kMaxTools = 4096;
 constexpr size_t kMaxAlternativeDepth = 16;
-constexpr std::string_view kSpace = " \n\t\r";
 
 struct NamedType {
   std::string_view name;
@@ -73,12 +73,6 @@ ValueTypes types_within(const JsonValue& schema, size_t depth) {
     types.bits |= ValueTypes::kNull;
   }
   return types;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
 // Returns the type of a text that is valid JSON; 0 if it is not.

@@ -41,6 +41,7 @@ std::vector<SamplerStage> parse_sampler_order(std::string_view text);
 // Plain data; validate() checks it. Stages that depend on mass or probability use the candidates left by the
 // stages before them. Draws with plain settings (is_plain) are the same on every machine. The other stages
 // use the logarithm and power of the C library, whose last bit may differ between libraries.
+// Wide type: each sampling stage has its own settings.
 struct SamplingSettings {
   // Divides the logits. 0 to 100; below kGreedyTemperature the largest logit is chosen and all stages are
   // skipped.

@@ -16,6 +16,7 @@
 namespace quire {
 
 // Sizes that an executor was built for; no batch may exceed them.
+// Wide type: a table of independent limits.
 struct ExecutorLimits {
   int32_t max_tokens = 0;              // T of one step
   int32_t max_sequences = 0;           // S

@@ -13,6 +13,7 @@ namespace quire {
 
 // One lane that takes part in a step. Tokens missing in the cache are computed in order, at most max_tokens
 // of them.
+// Wide type: one lane passes through all stages, and each stage adds its fields.
 struct PlannedLane {
   // Set by the scheduler:
   Lane* lane = nullptr;

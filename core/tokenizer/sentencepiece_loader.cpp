@@ -156,9 +156,9 @@ PostProcessor make_post_processor(const TokenizerJson& json, const TokenizerPart
   const bool adds_bos = json.config ? json.config->bool_or("add_bos_token", !ends) : true;
   const bool adds_eos = json.config ? json.config->bool_or("add_eos_token", ends) : false;
   std::vector<PostProcessor::Piece> pieces;
-  if (adds_bos && parts.bos_id) pieces.push_back({false, {*parts.bos_id}});
+  if (adds_bos && parts.named.bos) pieces.push_back({false, {*parts.named.bos}});
   pieces.push_back({true, {}});
-  if (adds_eos && parts.eos_id) pieces.push_back({false, {*parts.eos_id}});
+  if (adds_eos && parts.named.eos) pieces.push_back({false, {*parts.named.eos}});
   return PostProcessor(std::move(pieces));
 }
 
@@ -187,7 +187,7 @@ std::unique_ptr<const TokenizerParts> load_sentencepiece_parts(const TokenizerFi
     const auto id = static_cast<TokenId>(idx);
     if (file.pieces[idx].type == PieceType::unknown) {
       parts->vocabulary.set_decoded_text(id, file.unknown_surface);
-      if (!parts->unk_id) parts->unk_id = id;
+      if (!parts->named.unk) parts->named.unk = id;
     }
     if (file.pieces[idx].type != PieceType::user_defined) continue;
     AddedToken token;
@@ -195,9 +195,9 @@ std::unique_ptr<const TokenizerParts> load_sentencepiece_parts(const TokenizerFi
     token.id = id;
     parts->normalized_tokens.add(token, token.text);
   }
-  if (!parts->bos_id) parts->bos_id = piece_id(file.bos_id, parts->vocabulary);
-  if (!parts->eos_id) parts->eos_id = piece_id(file.eos_id, parts->vocabulary);
-  if (!parts->pad_id) parts->pad_id = piece_id(file.pad_id, parts->vocabulary);
+  if (!parts->named.bos) parts->named.bos = piece_id(file.bos_id, parts->vocabulary);
+  if (!parts->named.eos) parts->named.eos = piece_id(file.eos_id, parts->vocabulary);
+  if (!parts->named.pad) parts->named.pad = piece_id(file.pad_id, parts->vocabulary);
   parts->decoder = make_decoder(file, parts->vocabulary);
   parts->post_processor = make_post_processor(json, *parts);
   return parts;

@@ -172,16 +172,16 @@ const TokenIds& Tokenizer::special_ids() const {
   return parts_->special_ids;
 }
 std::optional<TokenId> Tokenizer::bos_id() const {
-  return parts_->bos_id;
+  return parts_->named.bos;
 }
 std::optional<TokenId> Tokenizer::eos_id() const {
-  return parts_->eos_id;
+  return parts_->named.eos;
 }
 std::optional<TokenId> Tokenizer::pad_id() const {
-  return parts_->pad_id;
+  return parts_->named.pad;
 }
 std::optional<TokenId> Tokenizer::unk_id() const {
-  return parts_->unk_id;
+  return parts_->named.unk;
 }
 const Decoder& Tokenizer::decoder() const {
   return *parts_->decoder;

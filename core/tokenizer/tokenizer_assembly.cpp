@@ -60,10 +60,10 @@ void finish_parts(const TokenizerJson& json, const std::vector<AddedToken>& adde
     const auto id = static_cast<TokenId>(idx);
     if (parts.vocabulary.contains(id) && parts.vocabulary.is_special(id)) parts.special_ids.push_back(id);
   }
-  parts.bos_id = find_named(json, "bos_token", parts.vocabulary);
-  parts.eos_id = find_named(json, "eos_token", parts.vocabulary);
-  parts.pad_id = find_named(json, "pad_token", parts.vocabulary);
-  parts.unk_id = find_named(json, "unk_token", parts.vocabulary);
+  parts.named.bos = find_named(json, "bos_token", parts.vocabulary);
+  parts.named.eos = find_named(json, "eos_token", parts.vocabulary);
+  parts.named.pad = find_named(json, "pad_token", parts.vocabulary);
+  parts.named.unk = find_named(json, "unk_token", parts.vocabulary);
 }
 
 }  // namespace quire

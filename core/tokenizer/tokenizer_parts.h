@@ -18,6 +18,13 @@ namespace quire {
 
 // The order of members matters: model and decoder refer to the vocabulary.
 struct TokenizerParts {
+  // Tokens that the files name by their use.
+  struct NamedTokens {
+    std::optional<TokenId> bos;
+    std::optional<TokenId> eos;
+    std::optional<TokenId> pad;
+    std::optional<TokenId> unk;
+  };
   Vocabulary vocabulary;
   TokenIds special_ids;
   AddedTokenMatcher raw_tokens;                 // matched in the raw text
@@ -27,10 +34,7 @@ struct TokenizerParts {
   std::unique_ptr<SubwordModel> model;
   std::unique_ptr<Decoder> decoder;
   PostProcessor post_processor;
-  std::optional<TokenId> bos_id;
-  std::optional<TokenId> eos_id;
-  std::optional<TokenId> pad_id;
-  std::optional<TokenId> unk_id;
+  NamedTokens named;
 };
 
 std::unique_ptr<const TokenizerParts> load_tokenizer_parts(const TokenizerFiles& files);

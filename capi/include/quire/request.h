@@ -9,6 +9,8 @@
  * one request from several threads run one after another.
  *
  * Every default is neutral: an unchanged request samples from the model's own distribution.
+ *
+ * Long file: every setting of a request, with its meaning and range.
  */
 #ifndef QUIRE_REQUEST_H
 #define QUIRE_REQUEST_H

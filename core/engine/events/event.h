@@ -68,6 +68,7 @@ struct PageChange {
 
 // An event of a job. `kind` determines which fields are used. Text is always valid UTF-8, cut between code
 // points. Joined over all events it is the decoded output without the stop string.
+// Wide type: the fields of all kinds of events.
 struct Event {
   EventKind kind = EventKind::text;
   JobId job;          // unique in the process

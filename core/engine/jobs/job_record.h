@@ -57,6 +57,7 @@ struct JobStep {
 
 // Created on the caller's thread, then owned by the engine's. All memory for committing tokens is allocated
 // at creation.
+// Wide type: the state of a job, which every stage of a step reads and writes.
 struct JobRecord {
   JobRecord(JobRequest job_request, SamplerState sampler_state, TextOutput text_output)
       : request(std::move(job_request)),

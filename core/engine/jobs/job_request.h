@@ -27,6 +27,8 @@ enum class JobKind : int32_t {
 
 enum class Pooling : int32_t { mean = 0, last = 1 };
 
+// Request of one job.
+// Wide type: the settings of a request are independent of each other.
 struct JobRequest {
   JobKind kind = JobKind::generate;
   TokenIds prompt;        // at least one token id of the vocabulary

@@ -1,3 +1,4 @@
+// Long file: all changes of the list of live jobs, from submission to the end.
 #include "core/engine/loop/live_jobs.h"
 
 #include <algorithm>

@@ -32,6 +32,7 @@ struct EngineContext {
 };
 
 // Owns all live jobs. Not thread-safe.
+// Wide type: the lists of jobs and the state of their sweeps.
 class LiveJobs {
  public:
   using Jobs = std::vector<std::unique_ptr<JobRecord>>;

@@ -11,6 +11,7 @@
 namespace quire {
 
 // Not thread-safe.
+// Wide type: the views that a plan is made from, reused by every plan.
 class StepPlanning {
  public:
   StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& step_timing);

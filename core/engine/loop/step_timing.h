@@ -21,6 +21,7 @@ struct StepStart {
 };
 
 // Not thread-safe, except where noted.
+// Wide type: the measurements of one step and the turn that it takes.
 class StepTiming final : public StepBreaks {
  public:
   // `plan` is that of the running step and must outlive this.

@@ -2,36 +2,21 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <tuple>
 #include <utility>
 
 #include "core/engine/scheduler/job_lanes.h"
+#include "core/engine/scheduler/prompt_leaders.h"
+#include "core/engine/scheduler/step_budget.h"
 
 namespace quire {
 
 namespace {
 
-// A prompt waits for a page that another prompt computes if it can reuse at least this many tokens of it.
-constexpr int32_t kMinSharedTokens = 8;
-
-constexpr int32_t kNoQuota = std::numeric_limits<int32_t>::max() / 2;
-
 class StepPlanner {
  public:
   StepPlanner(const PolicyInput& input, PolicyOutput& output)
-      : input_(input),
-        output_(output),
-        tokens_left_(input.limits.max_step_tokens),
-        rows_left_(input.limits.max_logit_rows),
-        pages_left_(input.available_pages),
-        slots_free_(input.unused_slots) {
-    for (const RunningView& job : input.running) subtract(slots_free_, slots_reserved(lanes_of(job)));
-    slots_left_ = slots_free_;
-    for (const NamespaceView& space : input.name_spaces) {
-      quota_left_.push_back(space.max_pages > 0 ? space.max_pages - space.held_pages : kNoQuota);
-    }
-  }
+      : input_(input), output_(output), budget_(input), leaders_(input.limits.page_tokens) {}
 
   void run() {
     if (run_suspect()) return;
@@ -42,37 +27,10 @@ class StepPlanner {
   }
 
  private:
-  // A prompt in this step whose pages other prompts may wait for.
-  struct Leader {
-    ContentId tail;
-    gsl::span<const TokenId> tokens;
-    int32_t page_start;
-    int32_t end;  // of the tokens computed in this step
-  };
-
   // A waiting job that does not fit and was overtaken.
   struct Passed {
     int32_t index;
     int32_t overtaken;
-  };
-
-  // Resources for new jobs: available, needed or missing.
-  struct Room {
-    int32_t pages = 0;
-    SlotCounts slots{};
-    int32_t places = 0;
-
-    bool is_any() const {
-      return pages > 0 || places > 0 ||
-             std::any_of(slots.begin(), slots.end(), [](int32_t count) { return count > 0; });
-    }
-    Room minus(const Room& other) const {
-      Room rest = *this;
-      rest.pages -= other.pages;
-      subtract(rest.slots, other.slots);
-      rest.places -= other.places;
-      return rest;
-    }
   };
 
   // Returns the sort key of a running job. The job with the smallest key has the highest rank.
@@ -106,9 +64,9 @@ class StepPlanner {
     for (const int32_t index : order_) {
       const RunningView& job = running(index);
       if (!job.runnable || generates(job, input_.guides) != decoding) continue;
-      if (tokens_left_ <= 0 || rows_left_ <= 0) break;
+      if (budget_.is_spent()) break;
       const Lanes lanes = lanes_of(job);
-      if (!decoding && waits_for_leader(lanes)) continue;
+      if (!decoding && leaders_.are_awaited_by(lanes)) continue;
       if (!grant_one(index, job, lanes)) return false;
     }
     return true;
@@ -117,13 +75,13 @@ class StepPlanner {
   bool grant_one(int32_t index, const RunningView& job, const Lanes& lanes) {
     const Piece piece = fitting_piece(job, lanes);
     if (piece.total() == 0) return grant_none(index, job, lanes);
-    take(piece.total(), rows_of(job, lanes, piece), needed(lanes, piece));
-    take_slots(lanes, piece, slots_reserved(lanes));
-    quota_left(job.name_space) -= gained(lanes, piece);
+    budget_.take(piece.total(), budget_.rows_of(job, lanes, piece), budget_.needed(lanes, piece));
+    budget_.take_slots(lanes, piece, budget_.slots_reserved(lanes));
+    budget_.quota_left(job.name_space) -= budget_.gained(lanes, piece);
     const bool ends = piece.total() == lanes.sum(remaining);
     const int32_t rows = job.wants_all_rows ? piece.lane : ends ? lanes.num_last : 1;
     output_.grants.push_back({index, false, piece.lane, rows, piece.guide, job.priority});
-    lead(lanes, piece);
+    leaders_.add(lanes, piece);
     return true;
   }
 
@@ -131,60 +89,15 @@ class StepPlanner {
   // preempted. Returns false after a preemption.
   bool grant_none(int32_t index, const RunningView& job, const Lanes& lanes) {
     const Piece least = least_piece(lanes);
-    if (least.total() > tokens_left_ || rows_of(job, lanes, least) > rows_left_) return true;
-    if (gained(lanes, least) > quota_left(job.name_space)) return free_namespace_quota(index);
-    if (needed(lanes, least) <= pages_left_ &&
-        has_slots(lanes, least, sum(slots_free_, slots_reserved(lanes))))
+    if (least.total() > budget_.tokens_left() || budget_.rows_of(job, lanes, least) > budget_.rows_left())
       return true;
-    output_.lacks_pages = needed(lanes, least) > pages_left_;
+    if (budget_.gained(lanes, least) > budget_.quota_left(job.name_space)) return free_namespace_quota(index);
+    if (budget_.needed(lanes, least) <= budget_.pages_left() &&
+        budget_.has_slots(lanes, least, sum(budget_.slots_free(), budget_.slots_reserved(lanes))))
+      return true;
+    output_.lacks_pages = budget_.needed(lanes, least) > budget_.pages_left();
     preempt_one_for(index);
     return false;
-  }
-
-  // Return the pages that num_tokens more tokens of a lane take from the pool, or add to its page table.
-  int32_t needed(const LaneView& lane, int32_t num_tokens) const {
-    return pages_needed(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
-  }
-  int32_t gained(const LaneView& lane, int32_t num_tokens) const {
-    return pages_gained(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
-  }
-  int32_t needed(const Lanes& lanes, const Piece& piece) const {
-    return piece.sum(lanes, [&](const LaneView& lane, int32_t num) { return needed(lane, num); });
-  }
-  int32_t gained(const Lanes& lanes, const Piece& piece) const {
-    return piece.sum(lanes, [&](const LaneView& lane, int32_t num) { return gained(lane, num); });
-  }
-  // Returns the logit rows of a piece: those of the job's last tokens, and otherwise one per lane, to check
-  // the values.
-  static int32_t rows_of(const RunningView& job, const Lanes& lanes, const Piece& piece) {
-    if (job.wants_all_rows) return piece.lane;
-    return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
-      return num_tokens == remaining(lane) ? std::min(num_tokens, lanes.num_last) : 1;
-    });
-  }
-  int32_t& quota_left(int32_t name_space) { return quota_left_[static_cast<size_t>(name_space)]; }
-  bool fits(const RunningView& job, const Lanes& lanes, const Piece& piece) {
-    return rows_of(job, lanes, piece) <= rows_left_ && needed(lanes, piece) <= pages_left_ &&
-           gained(lanes, piece) <= quota_left(job.name_space) &&
-           has_slots(lanes, piece, sum(slots_left_, slots_reserved(lanes)));
-  }
-  // True if the piece's slots are available. A piece without new slots always fits, even if more slots are
-  // promised than exist, as a new pin can cause.
-  bool has_slots(const Lanes& lanes, const Piece& piece, const SlotCounts& unused) const {
-    for (size_t g = 0; g < num_groups(); ++g) {
-      const int32_t needed = needed_slots(lanes, piece, g);
-      if (needed > 0 && needed > unused[g]) return false;
-    }
-    return true;
-  }
-  int32_t needed_slots(const Lanes& lanes, const Piece& piece, size_t group) const {
-    return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
-      return slots_needed(lane.demand, group, num_tokens, input_.limits.page_tokens);
-    });
-  }
-  size_t num_groups() const {
-    const SlotCounts& windows = input_.limits.windows;
-    return static_cast<size_t>(std::find(windows.begin(), windows.end(), 0) - windows.begin());
   }
 
   // Returns the longest piece of at most num_tokens that fits.
@@ -204,10 +117,10 @@ class StepPlanner {
     return low;
   }
   Piece fitting_piece(const RunningView& job, const Lanes& lanes) {
-    int32_t num_tokens = std::min(lanes.sum(remaining), tokens_left_);
-    if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
+    int32_t num_tokens = std::min(lanes.sum(remaining), budget_.tokens_left());
+    if (job.wants_all_rows) num_tokens = std::min(num_tokens, budget_.rows_left());
     return piece_of(lanes, longest_piece(num_tokens, [&](int32_t piece) {
-                      return fits(job, lanes, piece_of(lanes, piece));
+                      return budget_.fits(job, lanes, piece_of(lanes, piece));
                     }));
   }
 
@@ -250,53 +163,6 @@ class StepPlanner {
     return true;
   }
 
-  void take(int32_t num_tokens, int32_t num_rows, int32_t num_pages) {
-    tokens_left_ -= num_tokens;
-    rows_left_ -= num_rows;
-    pages_left_ -= num_pages;
-  }
-
-  // Subtracts the slots of a piece. Those reserved for the job are used first.
-  void take_slots(const Lanes& lanes, const Piece& piece, const SlotCounts& reserved) {
-    for (size_t g = 0; g < num_groups(); ++g)
-      slots_left_[g] -= std::max(0, needed_slots(lanes, piece, g) - reserved[g]);
-  }
-
-  void lead(const Lanes& lanes, const Piece& piece) {
-    lead(lanes.lane->tokens, lanes.lane->demand, piece.lane);
-    if (lanes.guide != nullptr) lead(lanes.guide->tokens, lanes.guide->demand, piece.guide);
-  }
-  void lead(gsl::span<const TokenId> tokens, const PageDemand& demand, int32_t num_tokens) {
-    if (!demand.publishes || demand.tail.value == 0 || num_tokens <= 1) return;
-    const int32_t page_start = demand.start() / input_.limits.page_tokens * input_.limits.page_tokens;
-    leaders_.push_back({demand.tail, tokens, page_start, demand.start() + num_tokens});
-  }
-
-  // True if another prompt in this step computes tokens that this one can reuse in the next step.
-  bool waits_for_leader(const Lanes& lanes) const {
-    return waits_for_leader(lanes.lane->tokens, lanes.lane->demand) ||
-           (lanes.guide != nullptr && waits_for_leader(lanes.guide->tokens, lanes.guide->demand));
-  }
-  bool waits_for_leader(gsl::span<const TokenId> tokens, const PageDemand& demand) const {
-    const int32_t page_tokens = input_.limits.page_tokens;
-    if (demand.tail.value == 0 || demand.length % page_tokens != 0) return false;
-    for (const Leader& leader : leaders_) {
-      const int32_t page_start = demand.start() / page_tokens * page_tokens;
-      if (leader.tail != demand.tail || leader.page_start != page_start) continue;
-      const int32_t own_end = static_cast<int32_t>(tokens.size()) - 1;
-      const int32_t end = std::min({leader.end, page_start + page_tokens, own_end});
-      int32_t common = demand.start();
-      while (common < end &&
-             leader.tokens[static_cast<size_t>(common)] == tokens[static_cast<size_t>(common)]) {
-        ++common;
-      }
-      const int32_t gain = common - demand.start();
-      if (gain >= kMinSharedTokens || (gain > 0 && common == std::min(own_end, page_start + page_tokens)))
-        return true;
-    }
-    return false;
-  }
-
   int32_t aged_priority(const WaitingView& job) const {
     if (input_.limits.ageing_interval <= Duration{0}) return job.priority;
     return job.priority +
@@ -310,88 +176,17 @@ class StepPlanner {
     return {-aged_priority(job), job.deadline, space.served, job.order};
   }
 
-  // Returns the pages that running jobs need until their next token. New jobs must not take them, or they
-  // would cause preemptions at once.
-  int32_t guaranteed_pages() const {
-    int32_t promised = 0;
-    for (const RunningView& job : input_.running) {
-      promised += lanes_of(job).sum([&](const LaneView& lane) { return needed(lane, remaining(lane) + 1); });
-    }
-    return promised;
-  }
-
-  // Returns the unused slots reserved for a job with reserve_tokens: those it may still need until its end.
-  // No other job gets them.
-  SlotCounts slots_reserved(const Lanes& lanes) const {
-    return slots_of_rest(lanes, [](const LaneView& lane) {
-      return lane.reserve_tokens == 0 ? -1 : std::max(0, lane.reserve_tokens - lane.demand.start());
-    });
-  }
-
-  // Returns the slots that the lanes of a job need to compute count(lane) more tokens; -1 needs none.
-  template <typename Count>
-  SlotCounts slots_of_rest(const Lanes& lanes, Count count) const {
-    SlotCounts slots{};
-    for (size_t g = 0; g < num_groups(); ++g) {
-      slots[g] = lanes.sum([&](const LaneView& lane) {
-        const int32_t num_tokens = count(lane);
-        if (num_tokens < 0) return 0;
-        return slots_to_go_on(lane.demand, g, num_tokens, input_.limits.windows[g],
-                              input_.limits.page_tokens);
-      });
-    }
-    return slots;
-  }
-
-  // Returns the slots that a new job needs.
-  SlotCounts slots_to_end(const Lanes& lanes) const {
-    return slots_of_rest(lanes, [](const LaneView& lane) {
-      return std::max(remaining(lane), lane.reserve_tokens - lane.demand.start());
-    });
-  }
-
-  // Returns the slots left over once every running job can continue.
-  SlotCounts spare_slots() const {
-    SlotCounts spare = input_.unused_slots;
-    for (const RunningView& job : input_.running) {
-      subtract(spare, slots_of_rest(lanes_of(job), [](const LaneView& lane) {
-                 return std::max(remaining(lane) + 1, lane.reserve_tokens - lane.demand.start());
-               }));
-    }
-    return spare;
-  }
-  static void subtract(SlotCounts& from, const SlotCounts& slots) {
-    for (size_t g = 0; g < from.size(); ++g) from[g] -= slots[g];
-  }
-  static SlotCounts sum(SlotCounts slots, const SlotCounts& more) {
-    for (size_t g = 0; g < slots.size(); ++g) slots[g] += more[g];
-    return slots;
-  }
-
-  // Subtracts from each namespace's quota the pages that its running jobs need. From here on quota_left_ is
-  // for new jobs.
-  void reserve_quotas() {
-    for (size_t i = 0; i < quota_left_.size(); ++i) {
-      const NamespaceView& space = input_.name_spaces[i];
-      if (space.max_pages > 0) quota_left_[i] = space.max_pages - space.held_pages;
-    }
-    for (const RunningView& job : input_.running) {
-      quota_left(job.name_space) -=
-          lanes_of(job).sum([&](const LaneView& lane) { return gained(lane, remaining(lane) + 1); });
-    }
-  }
-
   void admit() {
-    if (input_.waiting.empty() || tokens_left_ <= 0 || rows_left_ <= 0) return;
-    room_.pages = input_.available_pages - guaranteed_pages();
-    room_.slots = spare_slots();
-    room_.places = input_.limits.max_running_lanes;
-    for (const RunningView& job : input_.running) room_.places -= lanes_of(job).count();
+    if (input_.waiting.empty() || budget_.is_spent()) return;
+    spare_.pages = input_.available_pages - budget_.guaranteed_pages();
+    spare_.slots = budget_.spare_slots();
+    spare_.places = input_.limits.max_running_lanes;
+    for (const RunningView& job : input_.running) spare_.places -= lanes_of(job).count();
     started_jobs_.assign(input_.name_spaces.size(), 0);
-    reserve_quotas();
+    budget_.reserve_quotas();
     rank_waiting();
     for (int32_t index = next_waiting(); index >= 0; index = next_waiting()) {
-      if (tokens_left_ <= 0 || rows_left_ <= 0 || gated() || !consider(index)) return;
+      if (budget_.is_spent() || gated() || !consider(index)) return;
     }
   }
 
@@ -400,7 +195,8 @@ class StepPlanner {
     const WaitingView& job = waiting(index);
     if (over_quota_of_jobs(index)) return wait_for_quota(index, BlockedJob::Cause::quota_jobs, 0);
     const bool has_guide = !job.guide_tokens.empty();
-    if (const int32_t lack = (has_guide ? 2 : 1) - room_.places; lack > 0) return wait_for_place(index, lack);
+    if (const int32_t lack = (has_guide ? 2 : 1) - spare_.places; lack > 0)
+      return wait_for_place(index, lack);
     const LaneView lane{job.tokens, 0, job.reserve_tokens, input_.demand_of(index)};
     LaneView guide{job.guide_tokens, 0, 0, {}};
     if (has_guide) guide.demand = input_.demand_of_guide(index);
@@ -409,20 +205,21 @@ class StepPlanner {
 
   bool consider(int32_t index, const Lanes& lanes) {
     const Piece whole = piece_of(lanes, lanes.sum(remaining));
-    const int32_t table = gained(lanes, whole);
-    int32_t& quota = quota_left(waiting(index).name_space);
+    const int32_t table = budget_.gained(lanes, whole);
+    int32_t& quota = budget_.quota_left(waiting(index).name_space);
     if (table > quota) return wait_for_quota(index, BlockedJob::Cause::quota_pages, table);
-    const Room need = {needed(lanes, whole), slots_to_end(lanes), lanes.count()};
-    if (waits_for_leader(lanes)) return defer(index, BlockedJob::Cause::shared_prefix, need.pages);
-    const Room lack = need.minus(room_);
+    const JobResources need = {budget_.needed(lanes, whole), budget_.slots_to_end(lanes), lanes.count()};
+    if (leaders_.are_awaited_by(lanes)) return defer(index, BlockedJob::Cause::shared_prefix, need.pages);
+    const JobResources lack = need.minus(spare_);
     output_.lacks_pages = output_.lacks_pages || lack.pages > 0;
     if (lack.is_any()) return wait_for_pages(index, need, lack);
     const Piece least = least_piece(lanes);
-    if (least.total() > tokens_left_ || lanes.count() > rows_left_)  // fits into a later step
+    if (least.total() > budget_.tokens_left() ||
+        lanes.count() > budget_.rows_left())  // fits into a later step
       return defer(index, BlockedJob::Cause::slots, 0);
-    if (!has_slots(lanes, least, slots_left_))  // available in the next step
+    if (!budget_.has_slots(lanes, least, budget_.slots_left()))  // available in the next step
       return defer(index, BlockedJob::Cause::pages, need.pages);
-    room_ = room_.minus(need);
+    spare_ = spare_.minus(need);
     quota -= table;
     start(index, lanes);
     return true;
@@ -439,7 +236,7 @@ class StepPlanner {
     return false;
   }
 
-  bool wait_for_pages(int32_t index, const Room& need, const Room& lack) {
+  bool wait_for_pages(int32_t index, const JobResources& need, const JobResources& lack) {
     if (preempt_paused() || preempt_below(index, lack)) return false;
     return !block_for_pages(index, need, lack);
   }
@@ -486,7 +283,7 @@ class StepPlanner {
 
   // Preempts the lowest-ranking job with a lower priority than the waiting one, if all such jobs together
   // have what it lacks.
-  bool preempt_below(int32_t index, Room lack) {
+  bool preempt_below(int32_t index, JobResources lack) {
     int32_t lowest = -1;
     for (const int32_t candidate : order_) {
       const RunningView& job = running(candidate);
@@ -494,7 +291,7 @@ class StepPlanner {
       const Lanes lanes = lanes_of(job);
       lack.places -= lanes.count();
       lack.pages -= held_pages(lanes);
-      for (size_t g = 0; g < num_groups(); ++g)
+      for (size_t g = 0; g < budget_.num_groups(); ++g)
         lack.slots[g] -= lanes.sum([&](const LaneView& lane) { return lane.demand.slots[g].num_used; });
       lowest = candidate;
     }
@@ -516,9 +313,9 @@ class StepPlanner {
   }
 
   // Records a job that lacks pages or, if pages suffice, slots of the first window group with too few.
-  bool block_for_pages(int32_t index, const Room& need, const Room& lack) {
+  bool block_for_pages(int32_t index, const JobResources& need, const JobResources& lack) {
     const bool gates = block(index, BlockedJob::Cause::pages, need.pages);
-    for (size_t g = 0; g < num_groups() && lack.pages <= 0; ++g) {
+    for (size_t g = 0; g < budget_.num_groups() && lack.pages <= 0; ++g) {
       if (lack.slots[g] <= 0) continue;
       const bool is_first = output_.blocked->waiting_idx == index;
       output_.deferred.back().group = static_cast<int32_t>(g);
@@ -531,36 +328,32 @@ class StepPlanner {
 
   void start(int32_t index, const Lanes& lanes) {
     const WaitingView& job = waiting(index);
-    int32_t num_tokens = std::min(lanes.sum(remaining), tokens_left_);
-    if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
-    const Piece piece = piece_of(lanes, longest_piece(num_tokens, [&](int32_t length) {
-                                   return has_slots(lanes, piece_of(lanes, length), slots_left_);
-                                 }));
+    int32_t num_tokens = std::min(lanes.sum(remaining), budget_.tokens_left());
+    if (job.wants_all_rows) num_tokens = std::min(num_tokens, budget_.rows_left());
+    const Piece piece =
+        piece_of(lanes, longest_piece(num_tokens, [&](int32_t length) {
+                   return budget_.has_slots(lanes, piece_of(lanes, length), budget_.slots_left());
+                 }));
     const int32_t rows = job.wants_all_rows ? piece.lane : 1;
-    take(piece.total(), job.wants_all_rows ? rows : lanes.count(), needed(lanes, piece));
-    take_slots(lanes, piece, {});
+    budget_.take(piece.total(), job.wants_all_rows ? rows : lanes.count(), budget_.needed(lanes, piece));
+    budget_.take_slots(lanes, piece, {});
     output_.grants.push_back({index, true, piece.lane, rows, piece.guide, aged_priority(job)});
     ++started_jobs_[static_cast<size_t>(job.name_space)];
     for (Passed& passed : passed_) {
       output_.overtaken.push_back(passed.index);
       ++passed.overtaken;
     }
-    lead(lanes, piece);
+    leaders_.add(lanes, piece);
   }
 
   const PolicyInput& input_;
   PolicyOutput& output_;
-  int32_t tokens_left_;
-  int32_t rows_left_;
-  int32_t pages_left_;
-  SlotCounts slots_free_;  // at the start of the step: unused and not reserved
-  SlotCounts slots_left_;
-  std::vector<int32_t> order_;  // running jobs, the highest rank first
-  std::vector<Leader> leaders_;
+  StepBudget budget_;
+  PromptLeaders leaders_;
+  std::vector<int32_t> order_;                           // running jobs, the highest rank first
   std::vector<std::pair<WaitingRank, int32_t>> ranked_;  // heap of waiting jobs that were not considered yet
-  std::vector<int32_t> quota_left_;                      // pages, by namespace
   std::vector<int32_t> started_jobs_;                    // by namespace
-  Room room_;                                            // left for new jobs
+  JobResources spare_;                                   // left for new jobs
   std::vector<Passed> passed_;
 };
 

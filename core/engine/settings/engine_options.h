@@ -31,6 +31,7 @@ struct NamespaceOptions {
 inline constexpr double kDefaultStepStretch = 2.5;
 
 // Scheduling policy. Sizes that cost memory (pages, tokens of a step, sequences) belong to the executor.
+// Wide type: the settings of a cache are independent of each other.
 struct EngineOptions {
   int32_t max_running_jobs = 0;  // 0: as many as the executor can run
   int32_t max_chunk_tokens = 0;  // decode tokens and prompt chunks of one step; 0: the executor's limit
