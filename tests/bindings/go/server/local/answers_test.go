@@ -210,10 +210,9 @@ func TestRefusalsOfTheLibraryNameTheField(t *testing.T) {
 	for body, param := range map[string]string{
 		`"messages":[null]`:            "messages",
 		`"messages":[{"content":"a"}]`: "messages",
-		`"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{"continue_final_message":true}`: "messages",
-		`"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":3`:                               "chat_template_kwargs",
-		`"messages":[{"role":"user","content":"a"}],"top_k":-5`:                                             "top_k",
-		`"messages":[{"role":"user","content":"a"}],"logprobs":true,"top_logprobs":99`:                      "top_logprobs",
+		`"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":3`:          "chat_template_kwargs",
+		`"messages":[{"role":"user","content":"a"}],"top_k":-5`:                        "top_k",
+		`"messages":[{"role":"user","content":"a"}],"logprobs":true,"top_logprobs":99`: "top_logprobs",
 	} {
 		if got, _ := f.refused("/v1/chat/completions", `{"model":"story",`+body+`}`, http.StatusBadRequest); got != param {
 			t.Errorf("%s: %q, not %q", body, got, param)
