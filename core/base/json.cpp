@@ -1,7 +1,10 @@
 #include "core/base/json.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <limits>
 #include <unordered_set>
 
 #include <nlohmann/json.hpp>
@@ -10,12 +13,89 @@
 #include "core/base/utf8.h"
 
 namespace quire {
+namespace {
+
+// Spelling that replaces numbers the parser would refuse; as short as the shortest of them.
+constexpr std::string_view kOddNumber = "0e0";
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct NumberWord {
+  std::string_view word;
+  double value;
+};
+constexpr std::array<NumberWord, 3> kNumberWords = {
+    {{"NaN", std::numeric_limits<double>::quiet_NaN()}, {"Infinity", kInfinity}, {"-Infinity", -kInfinity}}};
+
+// Returns whether `c` may be part of a number or of a word such as Infinity.
+bool is_token_char(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '+' ||
+         c == '.';
+}
+
+// Returns whether `token` is a number that is too large for a double.
+bool is_too_large(std::string_view token) {
+  const size_t exponent = token.find_first_of("eE");
+  const bool can_be_large = exponent != std::string_view::npos
+                                ? token.substr(exponent + 1, 1) != "-"
+                                : token.front() != '0' && !token.starts_with("-0");
+  double value = 0.0;
+  const auto read = std::from_chars(token.data(), token.data() + token.size(), value);
+  return can_be_large && read.ec == std::errc::result_out_of_range && read.ptr == token.data() + token.size();
+}
+
+// Returns the length of the string literal that begins at `at`, or of the rest of the text.
+size_t string_length(std::string_view text, size_t at) {
+  size_t end = at + 1;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  return std::min(end + 1, text.size()) - at;
+}
+
+// The numbers of a text that JSON does not allow.
+struct OddNumbers {
+  std::string text;  // with them spelled kOddNumber, everything else at its place
+  std::vector<double> values;
+};
+
+// Finds the numbers that Python's json module reads and JSON does not allow.
+OddNumbers replace_odd_numbers(std::string_view text) {
+  OddNumbers out{std::string(text), {}};
+  const auto replace = [&](size_t at, size_t length, double value) {
+    out.text.replace(at, length, length, ' ');
+    out.text.replace(at, kOddNumber.size(), kOddNumber);
+    out.values.push_back(value);
+  };
+  for (size_t at = 0; at < text.size();) {
+    if (text[at] == '"') {
+      at += string_length(text, at);
+      continue;
+    }
+    size_t end = at;
+    while (end < text.size() && is_token_char(text[end])) ++end;
+    const std::string_view token = text.substr(at, end - at);
+    const auto* const word = std::find_if(kNumberWords.begin(), kNumberWords.end(),
+                                          [&](const NumberWord& row) { return row.word == token; });
+    if (word != kNumberWords.end()) {
+      replace(at, token.size(), word->value);
+    } else if (token == kOddNumber) {
+      out.values.push_back(0.0);
+    } else if (!token.empty() && is_too_large(token)) {
+      replace(at, token.size(), token.front() == '-' ? -kInfinity : kInfinity);
+    }
+    at = std::max(end, at + 1);
+  }
+  return out;
+}
+
+}  // namespace
 
 // Builder of a value from parser events. It rejects too deep nesting and duplicate keys, which nlohmann's own
 // DOM parser does not.
 class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  JsonBuilder(std::string_view source, size_t max_depth) : source_(source), max_depth_(max_depth) {}
+  // `odd_numbers` holds the values of the numbers that the text spells kOddNumber, in their order.
+  JsonBuilder(std::string_view source, size_t max_depth, std::vector<double> odd_numbers)
+      : source_(source), max_depth_(max_depth), odd_numbers_(std::move(odd_numbers)) {}
 
   JsonValue take() { return std::move(root_); }
 
@@ -27,6 +107,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     return place(JsonValue(static_cast<int64_t>(value)));
   }
   bool number_float(number_float_t value, const string_t& text) override {
+    if (text == kOddNumber && next_odd_ < odd_numbers_.size())
+      return place(JsonValue(odd_numbers_[next_odd_++]));
     if (!std::isfinite(value))
       throw Error(ErrorCode::format, "{}: the number {} is out of range", source_, printable(text, 32));
     return place(JsonValue(value));
@@ -89,6 +171,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
   std::string_view source_;
   size_t max_depth_;
+  std::vector<double> odd_numbers_;
+  size_t next_odd_ = 0;
   JsonValue root_;
   std::vector<Open> open_;
   std::string pending_key_;
@@ -114,7 +198,12 @@ JsonValue parse_json(std::string_view text, std::string_view source, const JsonL
   if (const size_t offset = text.find('\0'); offset != std::string_view::npos) {
     throw Error(ErrorCode::format, "{}: not valid JSON at byte {}", source, offset);
   }
-  JsonBuilder builder(source, limits.max_depth);
+  OddNumbers odd;
+  if (limits.python_numbers) {
+    odd = replace_odd_numbers(text);
+    text = odd.text;
+  }
+  JsonBuilder builder(source, limits.max_depth, std::move(odd.values));
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     throw Error(ErrorCode::format, "{}: not valid JSON", source);
   }

@@ -64,6 +64,9 @@ inline JsonValue::JsonValue(Object value) : value_(std::move(value)) {}
 struct JsonLimits {
   size_t max_bytes = 64U << 20;
   size_t max_depth = 64;
+  // Accept what Python's json module writes and JSON does not allow: NaN, Infinity, -Infinity, and numbers
+  // beyond a double, which become infinities.
+  bool python_numbers = false;
 };
 
 // Parses `text`. Throws ErrorCode::format with `source` (a file name) and the byte offset.

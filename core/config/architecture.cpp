@@ -23,7 +23,8 @@ const ArchitectureSpec* const kRows[] = {
     &kMiniCpm,    &kErnie45,     &kErnie45Moe, &kHunYuanDense, &kHunYuanMoe,  &kExaone4,   &kExaoneMoe,
     &kApertus,    &kBitNet,      &kNanoChat,   &kDiffLlama,    &kJetMoe,      &kDbrx,      &kDeepseekV2,
     &kDeepseekV3, &kDeepseekV32, &kDots1,      &kSolarOpen,    &kMiMoV2Flash, &kMiniMaxM2, &kLlama4,
-    &kYi,         &kIndex,       &kCwm,        &kHelium,       &kArcee,       &kSeedOss,   &kSmolLm3,
+    &kChatGlm,    &kQwen1,       &kYi,         &kIndex,        &kCwm,         &kHelium,    &kArcee,
+    &kSeedOss,    &kSmolLm3,
 };
 
 // Families with recurrent state in their layers; recognized, but not supported yet.
@@ -50,11 +51,72 @@ constexpr std::array<std::string_view, 20> kRecurrent = {
     "RecurrentGemmaForCausalLM",
 };
 
-const ArchitectureSpec* find_row(std::string_view ArchitectureSpec::*column, std::string_view value) {
-  for (const ArchitectureSpec* spec : kRows) {
-    if (spec->*column == value) return spec;
+// Other names of a row. Their text parts have the fields and the tensors of the row.
+struct Alias {
+  std::string_view name;
+  std::string_view model_type;
+  const ArchitectureSpec* spec;
+};
+const Alias kAliases[] = {
+    {"Qwen2VLForConditionalGeneration", "qwen2_vl", &kQwen2},
+    {"", "qwen2_vl_text", &kQwen2},
+    {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", &kQwen2},
+    {"", "qwen2_5_vl_text", &kQwen2},
+    {"", "qwen3_vl_text", &kQwen3},
+    {"", "kimi_k2", &kDeepseekV3},
+    {"ChatGLMForConditionalGeneration", "", &kChatGlm},
+};
+
+// Kinds of models that are no generators of text, by the end of the class name.
+struct KindByEnding {
+  std::string_view ending;
+  std::string_view kind;
+};
+constexpr std::array<KindByEnding, 9> kKinds = {{
+    {"ForSequenceClassification", "a classifier"},
+    {"ForTokenClassification", "a classifier"},
+    {"RewardModel", "a reward model"},
+    {"ForQuestionAnswering", "a model that marks answers"},
+    {"ForMaskedLM", "an encoder"},
+    {"ForImageClassification", "an image classifier"},
+    {"ForSpeechSeq2Seq", "a speech model"},
+    {"ForConditionalGeneration", "a model with an encoder or with several kinds of input"},
+    {"ForCTC", "a speech model"},
+}};
+
+// Ends of class names that do not belong to the name of the family; longer ones first.
+constexpr std::array<std::string_view, 13> kEndings = {"ForSequenceClassification",
+                                                       "ForConditionalGeneration",
+                                                       "ForTokenClassification",
+                                                       "ForQuestionAnswering",
+                                                       "ForProcessRewardModel",
+                                                       "ForRewardModel",
+                                                       "ForMaskedLM",
+                                                       "ForCausalLM",
+                                                       "DecoderModel",
+                                                       "LMHeadModel",
+                                                       "TextModel",
+                                                       "Model",
+                                                       "Decoder"};
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+// Returns the name of the family in lower case: "qwen3" for "Qwen3ForCausalLM".
+std::string family_of(std::string_view name) {
+  const std::string lower = lower_case(name);
+  for (const std::string_view ending : kEndings) {
+    if (lower.size() > ending.size() && lower.ends_with(lower_case(ending)))
+      return lower.substr(0, lower.size() - ending.size());
   }
-  return nullptr;
+  return lower;
+}
+
+size_t common_start(std::string_view a, std::string_view b) {
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
 // Returns the edit distance of two names (Levenshtein).
@@ -73,6 +135,26 @@ size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Returns the row whose family name begins like this one for at least four characters, or is spelled like it
+// but for one or two characters; nullptr if there is none. Of several, the last one of least edit distance.
+const ArchitectureSpec* nearest_row(std::string_view name) {
+  constexpr size_t kLeastStart = 4;
+  constexpr size_t kTypos = 2;
+  const std::string family = family_of(name.substr(0, 128));
+  const ArchitectureSpec* nearest = nullptr;
+  size_t least = SIZE_MAX;
+  for (const ArchitectureSpec* row : kRows) {
+    const std::string other = family_of(row->name);
+    const size_t apart = distance(family, other);
+    const size_t needed = std::min({kLeastStart, family.size(), other.size()});
+    const bool is_near = common_start(family, other) >= needed || (apart <= kTypos && family.size() > kTypos);
+    if (!is_near || apart > least) continue;
+    nearest = row;
+    least = apart;
+  }
+  return nearest;
+}
+
 }  // namespace
 
 gsl::span<const ArchitectureSpec* const> supported_architectures() {
@@ -80,31 +162,46 @@ gsl::span<const ArchitectureSpec* const> supported_architectures() {
 }
 
 const ArchitectureSpec* find_architecture(std::string_view name) {
-  return find_row(&ArchitectureSpec::name, name);
+  if (name.empty()) return nullptr;
+  for (const ArchitectureSpec* spec : kRows)
+    if (spec->name == name) return spec;
+  for (const Alias& alias : kAliases)
+    if (alias.name == name) return alias.spec;
+  return nullptr;
 }
 
 const ArchitectureSpec* find_architecture_by_model_type(std::string_view model_type) {
-  return find_row(&ArchitectureSpec::model_type, model_type);
+  if (model_type.empty()) return nullptr;
+  for (const ArchitectureSpec* spec : kRows)
+    if (spec->model_type == model_type) return spec;
+  for (const Alias& alias : kAliases)
+    if (alias.model_type == model_type) return alias.spec;
+  return nullptr;
 }
 
-std::string supported_architecture_names() {
-  std::string names;
-  for (const ArchitectureSpec* spec : kRows) {
-    if (!names.empty()) names += ", ";
-    names += spec->name;
-  }
-  return names;
+bool is_class_without_head(const ArchitectureSpec& spec, std::string_view name) {
+  if (name == spec.name) return false;
+  const std::string family = family_of(spec.name);
+  return lower_case(name) == family + "model" || lower_case(name) == family + "textmodel";
 }
 
-std::string unknown_architecture_hint(std::string_view name) {
+bool is_class_of(const ArchitectureSpec& spec, std::string_view name) {
+  return is_class_without_head(spec, name) || lower_case(name) == lower_case(spec.name);
+}
+
+std::string describe_unsupported(std::string_view name) {
+  std::string text;
   if (std::find(kRecurrent.begin(), kRecurrent.end(), name) != kRecurrent.end()) {
-    return "its layers have a recurrent state, which this version does not support";
+    text = "its layers have a recurrent state, which this version does not support";
+  } else {
+    const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                   [&](const KindByEnding& row) { return name.ends_with(row.ending); });
+    if (kind != kKinds.end()) text = kind->kind;
   }
-  const std::string_view start = name.substr(0, 128);
-  const auto nearest = std::min_element(
-      std::begin(kRows), std::end(kRows),
-      [&](const auto* a, const auto* b) { return distance(start, a->name) < distance(start, b->name); });
-  return fmt::format("the most similar name is {}", (*nearest)->name);
+  if (const ArchitectureSpec* nearest = nearest_row(name))
+    text +=
+        fmt::format("{}the nearest supported architecture is {}", text.empty() ? "" : "; ", nearest->name);
+  return text;
 }
 
 std::string layer_key(const ArchitectureSpec& spec, int32_t layer, std::string_view part) {

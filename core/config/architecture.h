@@ -89,14 +89,19 @@ struct ArchitectureSpec {
 
 gsl::span<const ArchitectureSpec* const> supported_architectures();
 
-// Return nullptr if there is no such row. Rows live as long as the process.
+// Return nullptr if there is no such row. Rows live as long as the process. Both also find the names of
+// models with several kinds of input whose text part is the row, and of models published under another name.
 const ArchitectureSpec* find_architecture(std::string_view name);
 const ArchitectureSpec* find_architecture_by_model_type(std::string_view model_type);
 
-// Returns "LlamaForCausalLM, MistralForCausalLM, ...".
-std::string supported_architecture_names();
-// Returns a hint for the error about an unknown name: why it is not supported, or the most similar name.
-std::string unknown_architecture_hint(std::string_view name);
+// Returns whether `name` is the class of a row without its head: Qwen3Model for Qwen3ForCausalLM.
+bool is_class_without_head(const ArchitectureSpec& spec, std::string_view name);
+// Returns whether `name` is the row's class, in any case of letters, or that class without its head.
+bool is_class_of(const ArchitectureSpec& spec, std::string_view name);
+
+// Describes an unsupported class for an error: its kind, if the name shows it, and the nearest supported
+// class, if one is near: "a classifier; the nearest supported architecture is Qwen3ForCausalLM".
+std::string describe_unsupported(std::string_view name);
 
 // Returns the full tensor name of a part of a layer: layer_key(spec, 3, spec.keys.query).
 std::string layer_key(const ArchitectureSpec& spec, int32_t layer, std::string_view part);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/config/class_defaults.h"
 
 namespace quire {
 namespace {
@@ -30,6 +31,8 @@ ConfigFields::ConfigFields(JsonView root) : root_(std::move(root)) {
     auto inner = root_.find(name);
     if (!inner) continue;
     if (!inner->is_object()) throw Error(ErrorCode::format, "{} must be an object", inner->where());
+    if (const auto type = inner->find("model_type"); type && text_type_.empty())
+      text_type_ = type->as_string();
     nested_.push_back(*std::move(inner));
   }
 }
@@ -59,13 +62,21 @@ bool ConfigFields::is_null(std::string_view name) const {
 
 int32_t ConfigFields::require_int(const IntField& field) const {
   if (const auto value = find(field.names)) return static_cast<int32_t>(value->as_int(field.min, field.max));
+  if (const auto value = find_class_default(field)) return *value;
   throw Error(ErrorCode::format, "{}.{} is missing{}", where(), field.names.front(),
               other_names(field.names));
 }
 
 int32_t ConfigFields::int_or(const IntField& field, int64_t fallback) const {
-  const auto value = find(field.names);
-  return static_cast<int32_t>(value ? value->as_int(field.min, field.max) : fallback);
+  if (const auto value = find(field.names)) return static_cast<int32_t>(value->as_int(field.min, field.max));
+  return find_class_default(field).value_or(static_cast<int32_t>(fallback));
+}
+
+std::optional<int32_t> ConfigFields::find_class_default(const IntField& field) const {
+  const auto is_set_to_null = [this](std::string_view name) { return !name.empty() && is_null(name); };
+  if (text_type_.empty() || std::any_of(field.names.begin(), field.names.end(), is_set_to_null))
+    return std::nullopt;
+  return class_default(text_type_, field.names.front());
 }
 
 double ConfigFields::number_or(const FieldNames& names, double fallback, double min, double max) const {
@@ -84,15 +95,19 @@ std::string ConfigFields::string_or(const FieldNames& names, std::string_view fa
 }
 
 TokenIds read_token_ids(const JsonView& value, int32_t vocab_size) {
-  const auto read_one = [vocab_size](const JsonView& id) {
-    return static_cast<TokenId>(id.as_int(0, vocab_size - 1));
+  TokenIds ids;
+  const auto read_one = [&](const JsonView& view) {
+    const int64_t id = view.as_int(-1, vocab_size - 1);
+    if (id >= 0) ids.push_back(static_cast<TokenId>(id));
   };
-  if (!value.is_array()) return {read_one(value)};
+  if (!value.is_array()) {
+    read_one(value);
+    return ids;
+  }
   if (value.elements().size() > kMaxTokenIds) {
     throw Error(ErrorCode::format, "{} has more than {} entries", value.where(), kMaxTokenIds);
   }
-  TokenIds ids;
-  for (const JsonView& item : value.items()) ids.push_back(read_one(item));
+  for (const JsonView& item : value.items()) read_one(item);
   return ids;
 }
 

@@ -15,7 +15,7 @@
 namespace quire {
 
 // The names of one field; the first one present is used. Unused entries are empty.
-using FieldNames = std::array<std::string_view, 5>;
+using FieldNames = std::array<std::string_view, 6>;
 
 // The names of an integer field and its range.
 struct IntField {
@@ -37,6 +37,7 @@ class ConfigFields {
   // True if the field is present and null.
   bool is_null(std::string_view name) const;
 
+  // An absent field of a text part has the default of its configuration class (class_defaults.h).
   int32_t require_int(const IntField& field) const;
   int32_t int_or(const IntField& field, int64_t fallback) const;
   double number_or(const FieldNames& names, double fallback, double min, double max) const;
@@ -44,11 +45,15 @@ class ConfigFields {
   std::string string_or(const FieldNames& names, std::string_view fallback) const;
 
  private:
+  std::optional<int32_t> find_class_default(const IntField& field) const;
+
   JsonView root_;
   std::vector<JsonView> nested_;
+  std::string text_type_;  // model_type of the text part; empty if there is none
 };
 
-// Reads one token id or a list of them, each within the vocabulary.
+// Reads one token id or a list of them, each within the vocabulary. -1, which some exporters write, means
+// none.
 TokenIds read_token_ids(const JsonView& value, int32_t vocab_size);
 
 }  // namespace quire

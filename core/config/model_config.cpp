@@ -8,40 +8,48 @@
 namespace quire {
 namespace {
 
-constexpr JsonLimits kConfigLimits = {.max_bytes = 4U << 20, .max_depth = 32};
+constexpr JsonLimits kConfigLimits = {.max_bytes = 4U << 20, .max_depth = 32, .python_numbers = true};
+
 // Returns the row for the text part of a multimodal checkpoint, found by its model_type; null if there is
 // none.
 const ArchitectureSpec* find_text_part(const ConfigFields& fields) {
-  const auto text = fields.find("text_config");
-  const auto type = text ? text->find("model_type") : std::nullopt;
-  return type ? find_architecture_by_model_type(type->as_string()) : nullptr;
+  for (const std::string_view part : {"text_config", "llm_config"}) {
+    const auto text = fields.find(part);
+    const auto type = text ? text->find("model_type") : std::nullopt;
+    if (type) return find_architecture_by_model_type(type->as_string());
+  }
+  return nullptr;
 }
 
-const ArchitectureSpec& read_architecture(const ConfigFields& fields) {
+// Returns the entry of `architectures`; nothing if the list is absent or empty.
+std::optional<JsonView> find_listed_class(const ConfigFields& fields) {
   const auto listed = fields.find("architectures");
+  if (!listed) return std::nullopt;
+  if (!listed->is_array() || listed->elements().size() > 1)
+    throw Error(ErrorCode::format, "{} must be a list of at most one entry", listed->where());
+  if (listed->elements().empty()) return std::nullopt;
+  return listed->items().front();
+}
+
+// Decides the family: by the class, or by model_type if there is no class or it is the family's class without
+// a head, or by the model_type of the text part.
+const ArchitectureSpec& read_architecture(const ConfigFields& fields) {
+  const auto listed = find_listed_class(fields);
   const auto model_type = fields.find("model_type");
-  std::string name;
-  std::string where;
-  const ArchitectureSpec* spec = nullptr;
-  if (listed) {
-    if (!listed->is_array() || listed->elements().size() != 1) {
-      throw Error(ErrorCode::format, "{} must be a list of exactly one entry", listed->where());
-    }
-    const JsonView only = listed->items().front();
-    name = only.as_string();
-    where = only.where();
-    spec = find_architecture(name);
-  } else if (model_type) {
-    name = model_type->as_string();
-    where = model_type->where();
-    spec = find_architecture_by_model_type(name);
-  } else {
-    throw Error(ErrorCode::format, "{}.architectures is missing", fields.where());
+  if (!listed && !model_type) throw Error(ErrorCode::format, "{}.architectures is missing", fields.where());
+  const JsonView& named = listed ? *listed : *model_type;
+  const std::string name = named.as_string();
+  const ArchitectureSpec* spec = listed ? find_architecture(name) : nullptr;
+  if (!spec && model_type) {
+    const ArchitectureSpec* by_type = find_architecture_by_model_type(model_type->as_string());
+    if (by_type && (!listed || is_class_of(*by_type, name))) spec = by_type;
   }
   if (!spec) spec = find_text_part(fields);
   if (spec) return *spec;
-  throw Error(ErrorCode::unsupported, "{}: the architecture \"{}\" is not supported: {}; supported are {}",
-              where, printable(name), unknown_architecture_hint(name), supported_architecture_names());
+  const std::string description = describe_unsupported(name);
+  throw Error(ErrorCode::unsupported,
+              "{}: the architecture \"{}\" is not supported{}{}; docs/formats.md lists all", named.where(),
+              printable(name), description.empty() ? "" : ": ", description);
 }
 
 ModelSpec read_model(const ConfigFields& fields, const ArchitectureSpec& row, ModelConfig& config) {
@@ -98,12 +106,20 @@ ModelConfig parse_model_config(std::string_view config_text, std::string_view ge
   config.architecture = &read_architecture(fields);
   config.quantization = read_quantization_config(fields);
   config.spec = read_model(fields, *config.architecture, config);
+  const auto listed = find_listed_class(fields);
+  config.spec.head.may_be_absent = listed && is_class_without_head(*config.architecture, listed->as_string());
   config.num_layers = static_cast<int32_t>(config.spec.layers.size());
   config.hidden_size = config.spec.hidden_size;
   config.vocab_size = config.spec.vocab_size;
   config.heads = config.spec.layers.front().attention().heads;
   read_special_tokens(fields, generation, config);
+  if (generation) config.generation = read_generation_rules(*generation, config.vocab_size);
   return config;
+}
+
+void add_embedding_config(const FileSystem& file_system, const std::string& directory, ModelConfig& config) {
+  config.embedding = read_embedding_config(file_system, directory);
+  if (config.embedding.is_declared) config.spec.head.may_be_absent = true;
 }
 
 ModelConfig read_model_config(const FileSystem& file_system, const std::string& directory) {
@@ -114,7 +130,9 @@ ModelConfig read_model_config(const FileSystem& file_system, const std::string& 
   if (file_system.is_file(generation_path)) {
     generation_text = file_system.read_text(generation_path, kConfigLimits.max_bytes);
   }
-  return parse_model_config(config_text, generation_text, directory);
+  ModelConfig config = parse_model_config(config_text, generation_text, directory);
+  add_embedding_config(file_system, directory, config);
+  return config;
 }
 
 }  // namespace quire

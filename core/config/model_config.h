@@ -10,6 +10,8 @@
 #include "core/base/file_system.h"
 #include "core/base/ids.h"
 #include "core/config/architecture.h"
+#include "core/config/embedding_config.h"
+#include "core/config/generation_rules.h"
 #include "core/config/model_spec.h"
 #include "core/config/quantization_config.h"
 
@@ -31,6 +33,9 @@ struct ModelConfig {
   std::optional<TokenId> bos_id;
   std::optional<TokenId> pad_id;
 
+  GenerationRules generation;
+  EmbeddingConfig embedding;  // set by add_embedding_config
+
   QuantizationConfig quantization;
 };
 
@@ -41,7 +46,10 @@ struct ModelConfig {
 ModelConfig parse_model_config(std::string_view config_text, std::string_view generation_text = {},
                                const std::string& directory = {});
 
-// Reads both files of a model directory. Throws ErrorCode::not_found if config.json is missing.
+// Reads what sentence-transformers adds to a model directory.
+void add_embedding_config(const FileSystem& file_system, const std::string& directory, ModelConfig& config);
+
+// Reads all these files of a model directory. Throws ErrorCode::not_found if config.json is missing.
 ModelConfig read_model_config(const FileSystem& file_system, const std::string& directory);
 
 }  // namespace quire

@@ -12,17 +12,17 @@ namespace {
 
 constexpr int64_t kMaxPositions = 1 << 30;
 
-constexpr IntField kNumLayers = {{"num_hidden_layers", "n_layers", "n_layer"}, 1, 1024};
+constexpr IntField kNumLayers = {{"num_hidden_layers", "n_layers", "n_layer", "num_layers"}, 1, 1024};
 constexpr IntField kHiddenSize = {{"hidden_size", "d_model", "n_embd"}, 1, 65536};
 constexpr IntField kIntermediateSize = {{"intermediate_size", "n_inner", "ffn_hidden_size"}, 1, 1 << 20};
 constexpr IntField kNumHeads = {{"num_attention_heads", "n_heads", "n_head"}, 1, 1024};
-constexpr IntField kNumKvHeads = {{"num_key_value_heads", "kv_n_heads"}, 1, 1024};
-constexpr IntField kHeadDim = {{"head_dim"}, 1, 1024};
-constexpr IntField kVocabSize = {{"vocab_size"}, 1, 1 << 22};
-constexpr IntField kMaxPositionsField = {
-    {"max_position_embeddings", "max_sequence_length", "model_max_length", "max_seq_len", "n_positions"},
-    1,
-    kMaxPositions};
+constexpr IntField kNumKvHeads = {{"num_key_value_heads", "kv_n_heads", "multi_query_group_num"}, 1, 1024};
+constexpr IntField kHeadDim = {{"head_dim", "kv_channels"}, 1, 1024};
+constexpr IntField kVocabSize = {{"vocab_size", "padded_vocab_size"}, 1, 1 << 22};
+constexpr IntField kMaxPositionsField = {{"max_position_embeddings", "max_sequence_length",
+                                          "model_max_length", "max_seq_len", "n_positions", "seq_length"},
+                                         1,
+                                         kMaxPositions};
 constexpr IntField kSlidingWindow = {{"sliding_window", "sliding_window_size"}, 1, kMaxPositions};
 constexpr IntField kWindowPattern = {{"sliding_window_pattern", "_sliding_window_pattern"}, 1, 1024};
 constexpr IntField kMaxWindowLayers = {{"max_window_layers"}, 0, 1024};
@@ -150,9 +150,9 @@ void ModelReader::read_sizes() {
   model_.vocab_size = fields_.require_int(kVocabSize);
   max_positions_ = fields_.int_or(kMaxPositionsField, row_.default_max_positions);
   heads_ = read_heads(fields_, row_, model_.hidden_size);
-  epsilon_ = static_cast<float>(
-      fields_.number_or({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon"},
-                        row_.default_norm_epsilon, 1e-12, 0.1));
+  epsilon_ = static_cast<float>(fields_.number_or({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+                                                   "norm_eps", "norm_epsilon", "layernorm_epsilon"},
+                                                  row_.default_norm_epsilon, 1e-12, 0.1));
   activation_ = read_activation();
 }
 

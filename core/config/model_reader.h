@@ -2,6 +2,7 @@
 // several families share.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -73,6 +74,8 @@ class ModelReader {
   void each_layer(const std::function<void(LayerSpec&, int32_t)>& change);
   // Adds q and k norms with the weights named by the row.
   void norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm what);
+  // Limits the context to fewer tokens than the configuration allows.
+  void limit_positions(int32_t tokens) { max_positions_ = std::min(max_positions_, tokens); }
   // Sets or removes the RoPE of a layer.
   void set_rope(LayerSpec& layer, const RopeSpec& rope);
   static void drop_rope(LayerSpec& layer);

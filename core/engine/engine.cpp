@@ -51,6 +51,7 @@ void fill_lanes(JobRecord& record, const EngineThread& core) {
     record.sampler.reserve(static_cast<size_t>(record.max_tokens) + 1);
     record.sampler.append(lane.tokens);
     if (request.constraint != nullptr) record.matcher = request.constraint->start();
+    record.first_banned_tokens = core.parts().first_banned_tokens;
   }
 }
 
@@ -114,6 +115,28 @@ std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
   return record;
 }
 
+// Applies the rules of the model: refuses jobs that need logits of a model without a head, bans its tokens,
+// and replaces Pooling::model by the pooling that it declares.
+void apply_model(const EngineParts& parts, JobRequest& request) {
+  if (!parts.has_head && (request.kind == JobKind::generate || request.kind == JobKind::score)) {
+    throw Error(ErrorCode::unsupported,
+                "kind: the files of the model have no vocabulary matrix, so it computes embeddings alone")
+        .at("kind");
+  }
+  if (request.kind == JobKind::generate) {
+    TokenIds& banned = request.sampling.banned_tokens;
+    banned.insert(banned.end(), parts.banned_tokens.begin(), parts.banned_tokens.end());
+  }
+  if (request.pooling != Pooling::model) return;
+  if (request.kind == JobKind::embed && !parts.unsupported_pooling.empty()) {
+    throw Error(ErrorCode::unsupported,
+                "pooling: the model declares one that is not supported ({}); set mean or last",
+                parts.unsupported_pooling)
+        .at("pooling");
+  }
+  request.pooling = parts.pooling;
+}
+
 RequestLimits request_limits(const EngineThread& core) {
   return {core.limits(),  core.parts().num_tokens, core.max_seq_len(),
           core.options(), core.parts().end_tokens, core.fastest_steps()};
@@ -153,6 +176,7 @@ uint64_t random_seed() {
 
 std::shared_ptr<Job> Engine::submit(JobRequest request) {
   if (request.random_seed) request.sampling.seed = random_seed();
+  apply_model(thread_->parts(), request);
   check_request(request, request_limits(*thread_));
   auto record = make_record(*thread_, std::move(request));
   auto job = std::make_shared<Job>(shared_from_this(), record->channel);
@@ -166,12 +190,14 @@ std::vector<std::shared_ptr<Job>> Engine::submit_many(const JobRequest& request,
                 thread_->options().max_queued_jobs)
         .at("num_jobs");
   }
-  check_request(request, request_limits(*thread_));
+  JobRequest resolved = request;
+  apply_model(thread_->parts(), resolved);
+  check_request(resolved, request_limits(*thread_));
   const uint64_t first_seed = request.random_seed ? random_seed() : request.sampling.seed;
   std::vector<std::unique_ptr<JobRecord>> records;
   std::vector<std::shared_ptr<Job>> jobs;
   for (int32_t i = 0; i < num_jobs; ++i) {
-    JobRequest one = request;
+    JobRequest one = resolved;
     one.sampling.seed = first_seed + static_cast<uint64_t>(i);
     one.tag += one.tag_step * static_cast<uint64_t>(i);
     one.index = i;

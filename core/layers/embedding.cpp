@@ -33,7 +33,7 @@ void embed(const ForwardPass& pass, const PreparedWeight& table, const int32_t* 
 }  // namespace
 
 std::string embedding_name(const EmbeddingPart& part, const LayerBuilder& builder) {
-  return builder.tensor_name(part.key + ".weight");
+  return builder.stored_name(part.key + ".weight");
 }
 
 HostTensor read_table(const EmbeddingPart& part, const LayerBuilder& builder) {

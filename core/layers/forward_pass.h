@@ -28,7 +28,8 @@ struct ForwardPass {
   const kernels::BatchView& batch;
   const kernels::Workspace& workspace;
   gsl::span<const RopeTables> ropes;
-  int32_t max_context = 0;  // largest number of tokens of a sequence
+  int32_t max_context = 0;  // tokens that the pages of a sequence hold
+  int32_t max_seq_len = 0;  // tokens of the longest sequence allowed, at most max_context
   StepBreaks* breaks = nullptr;
 
   int32_t num_tokens() const { return batch.num_tokens; }

@@ -40,11 +40,11 @@ void build_around(const HeadPart& part, const WeightSource& projection, const st
 }  // namespace
 
 bool is_tied(const HeadPart& part, const LayerBuilder& builder) {
-  return part.tied && !builder.has_linear(builder.matrix_name(part.projection.key));
+  return (part.tied || part.may_be_absent) && !builder.has_linear(builder.stored_name(part.projection.key));
 }
 
 void build(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer) {
-  const std::string key = builder.matrix_name(part.projection.key);
+  const std::string key = builder.stored_name(part.projection.key);
   if (!builder.has_linear(key)) {
     throw Error(ErrorCode::format,
                 "the tensor {}.weight is missing, and config.json does not tie the embeddings", key);
@@ -53,6 +53,7 @@ void build(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer) {
 }
 
 void build_tied(const HeadPart& part, const HostTensor& table, LayerBuilder& builder, HeadLayer& layer) {
+  layer.is_absent = !part.tied;
   builder.add_unread(table.unread());
   const ModelSpec& model = builder.model();
   build_around(part, tied_source(part, table, model), embedding_name(model.embedding, builder), builder,

@@ -18,6 +18,7 @@ struct HeadLayer {
   float softcap = 0.0f;
   std::vector<PreparedWeight> stream_projections;  // of the residual streams after the first
   ShardColumns vocabulary;
+  bool is_absent = false;  // the files have none; the embedding takes its place, and its logits mean nothing
 
   // Writes the logits, [num_logit_rows, vocab_size] f32, to workspace.logits; with several shards, to that of
   // the first.
@@ -29,7 +30,7 @@ struct HeadLayer {
   void join_streams(const ForwardPass& pass) const;
 };
 
-// True if the head uses the embedding table as its matrix.
+// True if the head uses the embedding table as its matrix, or if the files have no head.
 bool is_tied(const HeadPart& part, const LayerBuilder& builder);
 void build(const HeadPart& part, LayerBuilder& builder, HeadLayer& layer);
 // Builds a head that uses the embedding table. `table` must live until the builder has prepared the matrices.

@@ -8,10 +8,6 @@
 namespace quire {
 namespace {
 
-// Prefixes of the text part in multimodal checkpoints.
-constexpr std::array<std::string_view, 3> kTextPrefixes = {"language_model.", "model.language_model.",
-                                                           "language_model.model."};
-
 std::string with_number(const std::string& key, int32_t expert) {
   const size_t at = key.find("{}");
   return at == std::string::npos ? key : key.substr(0, at) + std::to_string(expert) + key.substr(at + 2);
@@ -33,31 +29,27 @@ bool is_run(const std::vector<int32_t>& order) {
 
 }  // namespace
 
-std::string LayerBuilder::spelled(const std::string& name, bool is_matrix) const {
-  const auto is_there = [&](const std::string& at) {
-    return weights_.has_tensor(at) || (is_matrix && weights_.has_linear(at));
-  };
-  if (is_there(name)) return name;
-  const std::string inner = name.starts_with("model.") ? name.substr(6) : name;
-  for (const std::string_view prefix : kTextPrefixes) {
-    for (const std::string& rest : {name, inner}) {
-      std::string at = std::string(prefix) + rest;
-      if (is_there(at)) return at;
+std::string LayerBuilder::stored_name(const std::string& name) const {
+  return weights_.stored_name(name);
+}
+
+MatrixParts LayerBuilder::as_stored(const MatrixParts& parts) const {
+  MatrixParts stored;
+  for (const MatrixPart& part : parts) {
+    const std::vector<MatrixSlice> slices =
+        part.order || part.num_slabs > 0 ? std::vector<MatrixSlice>() : weights_.slices_of(part.key);
+    if (slices.empty()) stored.push_back(part);
+    for (const MatrixSlice& slice : slices) {
+      MatrixPart& own = stored.emplace_back(part);
+      own.key = slice.key;
+      own.num_out = slice.num_out;
     }
   }
-  return name;
-}
-
-std::string LayerBuilder::tensor_name(const std::string& name) const {
-  return spelled(name, false);
-}
-
-std::string LayerBuilder::matrix_name(const std::string& key) const {
-  return spelled(key, true);
+  return stored;
 }
 
 std::vector<float> LayerBuilder::host_vector(const VectorPart& part) const {
-  std::vector<float> values = weights_.vector(tensor_name(part.name), part.count);
+  std::vector<float> values = weights_.vector(stored_name(part.name), part.count);
   if (part.offset != 0.0f || part.scale != 1.0f) {
     for (float& value : values) value = (value + part.offset) * part.scale;
   }
@@ -81,7 +73,7 @@ HostTensor LayerBuilder::read_table(const std::string& name, int32_t rows, int32
 }
 
 PreparedWeight LayerBuilder::table(const std::string& key, int32_t rows, int32_t columns) const {
-  const std::string name = tensor_name(key + ".weight");
+  const std::string name = stored_name(key + ".weight");
   return prepare_table(read_table(name, rows, columns), name);
 }
 
@@ -98,7 +90,7 @@ PreparedWeight LayerBuilder::prepare_table(const HostTensor& stored, const std::
 
 LinearWeight& LayerBuilder::linear(const MatrixPart& part, int32_t expert) {
   LinearRequest request;
-  request.key = matrix_name(with_number(part.key, expert));
+  request.key = stored_name(with_number(part.key, expert));
   request.num_in = part.num_in;
   request.num_out = part.num_out;
   request.needs_bias = part.bias == BiasRule::required;
@@ -116,7 +108,7 @@ LinearWeight& LayerBuilder::linear(const MatrixPart& part, int32_t expert) {
 
 void LayerBuilder::request(PreparedWeight& target, const MatrixParts& parts, int32_t expert) {
   PrepareRequest made;
-  for (const MatrixPart& part : parts) made.parts.push_back(linear(part, expert).source());
+  for (const MatrixPart& part : as_stored(parts)) made.parts.push_back(linear(part, expert).source());
   made.target = &target;
   requests_.push_back(std::move(made));
   if (expert == 0) name_request(parts.front().key);
@@ -127,9 +119,10 @@ void LayerBuilder::request(PreparedWeight& target, const WeightSource& source, c
   if (!key.empty()) name_request(key);
 }
 
-void LayerBuilder::request_folded(PreparedWeight& target, const MatrixParts& parts, LinearWeight& consumer,
+void LayerBuilder::request_folded(PreparedWeight& target, const MatrixParts& fused, LinearWeight& consumer,
                                   int32_t expert) {
   std::vector<LinearWeight*> producers;
+  const MatrixParts parts = as_stored(fused);
   for (const MatrixPart& part : parts) producers.push_back(&linear(part, expert));
   const bool can_fold = std::all_of(parts.begin(), parts.end(), [&](const MatrixPart& part) {
     return part.num_out == consumer.num_in && (!part.order || is_run(*part.order));

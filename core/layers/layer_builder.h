@@ -31,10 +31,8 @@ class LayerBuilder {
   const ModelSpec& model() const { return model_; }
   int32_t num_layers() const { return gsl::narrow<int32_t>(model_.layers.size()); }
 
-  // Return the name under which the files store a tensor or matrix: the given name, or the name with a prefix
-  // for the text part of a multimodal checkpoint.
-  std::string tensor_name(const std::string& name) const;
-  std::string matrix_name(const std::string& key) const;
+  // Returns the name of a tensor or a matrix as the files have it (tensor_names.h).
+  std::string stored_name(const std::string& name) const;
   bool has_tensor(const std::string& name) const { return weights_.has_tensor(name); }
   bool has_linear(const std::string& name) const { return weights_.has_linear(name); }
 
@@ -74,7 +72,8 @@ class LayerBuilder {
   void prepare();
 
  private:
-  std::string spelled(const std::string& name, bool is_matrix) const;
+  // Replaces fused matrices that the files have in parts by these parts.
+  MatrixParts as_stored(const MatrixParts& parts) const;
   void name_request(const std::string& key);
 
   const ModelSpec& model_;

@@ -27,7 +27,7 @@ void each_weight(const RotaryLayer& layer, WeightVisitor& visitor) {
 }
 
 void RotaryLayer::forward(const ForwardPass& pass, const RopeTables& tables) const {
-  const bool is_short = short_inv_freq.bytes() != 0 && pass.max_context <= short_context;
+  const bool is_short = short_inv_freq.bytes() != 0 && pass.max_seq_len <= short_context;
   kernels::RopeAnglesParams params;
   params.inv_freq = (is_short ? short_inv_freq : inv_freq).as<float>();
   params.rotary_dim = rotary_dim;

@@ -1,6 +1,8 @@
 // Tensors of a model directory and the files that contain them.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,8 +13,14 @@
 
 namespace quire {
 
-// All *.safetensors files of one directory, by their own headers. The index file is never read, because
-// copies of it may be older than the shards. Immutable after construction; any thread may read.
+// Tensors of the weight files of one directory, by the headers of the files. The files are, in this order:
+// - those that model.safetensors.index.json names, if all of them exist; a tensor that several of them have
+//   counts in the one that the index names for it. Otherwise the index is left over from other files;
+// - model.safetensors;
+// - all *.safetensors, except consolidated*.safetensors, adapter_model.safetensors, and shards
+//   NAME-0000n-of-0000N.safetensors of incomplete sets beside a complete one.
+// Other *.safetensors files of the directory are neither opened nor counted. Immutable after construction;
+// any thread may read.
 class WeightDirectory {
  public:
   struct Entry {
@@ -20,8 +28,8 @@ class WeightDirectory {
     const SafetensorsFile* file = nullptr;
   };
 
-  // Opens and checks every file. Throws ErrorCode::not_found if there is none, ErrorCode::format if a file is
-  // malformed or two files have the same tensor, ErrorCode::io if one is not a regular file.
+  // Opens and checks the files. Throws ErrorCode::not_found if there is none, ErrorCode::format if a file or
+  // the index is malformed or two files have the same tensor, ErrorCode::io if one is not a regular file.
   static WeightDirectory open(const FileSystem& file_system, const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -38,7 +46,13 @@ class WeightDirectory {
   const Entry& at(std::string_view name) const;
 
  private:
+  void open_file(const FileSystem& file_system, const std::string& name);
+  // Leaves one entry for each tensor. `files_of` maps tensors to names of files.
+  void choose_copies(const std::map<std::string, std::string, std::less<>>& files_of);
+
   std::string path_;
+  // Files that the index names and that do not exist, for messages.
+  std::string missing_files_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::vector<Entry> entries_;
   uint64_t total_bytes_ = 0;

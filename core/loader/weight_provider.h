@@ -6,6 +6,7 @@
 
 #include "core/loader/linear_weight.h"
 #include "core/loader/load_linear.h"
+#include "core/loader/tensor_names.h"
 #include "core/loader/weight_reader.h"
 
 namespace quire {
@@ -16,6 +17,10 @@ class WeightProvider {
   virtual ~WeightProvider() = default;
   // Whether several threads may ask at the same time, in any order.
   virtual bool is_concurrent() const = 0;
+  // Returns the name under which the other functions find a tensor or a matrix of the model.
+  virtual std::string stored_name(const std::string& name) const { return name; }
+  // Returns the parts of a fused matrix, if they are there in its place; empty if the matrix itself is.
+  virtual std::vector<MatrixSlice> slices_of(const std::string& /*key*/) const { return {}; }
   virtual bool has_linear(const std::string& key) const = 0;
   virtual bool has_tensor(const std::string& name) const = 0;
   virtual LinearWeight linear(const LinearRequest& request) = 0;
@@ -31,16 +36,18 @@ class WeightProvider {
 // The files of a model directory, which is borrowed.
 class StoredWeights final : public WeightProvider {
  public:
-  StoredWeights(const WeightDirectory& directory, const QuantizationConfig& quantization,
-                const LoadMonitor& monitor, ReadScope scope)
-      : reader_(directory, monitor, scope), quantization_(quantization) {}
+  StoredWeights(const WeightDirectory& directory, const TensorKeys& keys,
+                const QuantizationConfig& quantization, const LoadMonitor& monitor, ReadScope scope)
+      : reader_(directory, monitor, scope), names_(directory, keys), quantization_(quantization) {}
 
   bool is_concurrent() const override { return true; }
+  std::string stored_name(const std::string& name) const override { return names_.stored(name); }
+  std::vector<MatrixSlice> slices_of(const std::string& key) const override { return names_.slices_of(key); }
   bool has_linear(const std::string& key) const override {
     return quire::has_linear(reader_.directory(), key);
   }
   LinearWeight linear(const LinearRequest& request) override {
-    return load_linear(reader_, request, quantization_);
+    return load_linear(reader_, names_.with_fused_source(request), quantization_);
   }
   bool has_tensor(const std::string& name) const override { return reader_.directory().has(name); }
   std::vector<float> vector(const std::string& name, int32_t count) override {
@@ -57,6 +64,7 @@ class StoredWeights final : public WeightProvider {
 
  private:
   WeightReader reader_;
+  const TensorNames names_;
   const QuantizationConfig quantization_;
 };
 

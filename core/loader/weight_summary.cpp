@@ -13,8 +13,8 @@ namespace quire {
 namespace {
 
 // Suffixes of tensors that describe activations and caches.
-constexpr std::array<std::string_view, 5> kOtherSuffixes = {"input_scale", "input_scale_ub",
-                                                            "input_global_scale", "k_scale", "v_scale"};
+constexpr std::array<std::string_view, 6> kOtherSuffixes = {
+    "input_scale", "input_scale_ub", "input_global_scale", "activation_scale", "k_scale", "v_scale"};
 
 struct SplitName {
   std::string_view key;

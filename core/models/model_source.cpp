@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/loader/tensor_names.h"
 #include "core/loader/weight_directory.h"
 #include "core/loader/weight_summary.h"
 #include "core/models/foreign_path.h"
@@ -62,11 +63,12 @@ class DirectorySource final : public ModelSource {
   }
 
   std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) override {
-    return std::make_unique<StoredWeights>(directory(), config().quantization, monitor, scope);
+    return std::make_unique<StoredWeights>(directory(), config().architecture->keys, config().quantization,
+                                           monitor, scope);
   }
 
   StoredTensors tensors() override {
-    const std::string_view layers = config().architecture->keys.layers;
+    const std::string layers = TensorNames(directory(), config().architecture->keys).layers();
     StoredTensors out;
     out.list = describe_tensors(directory(), layers);
     out.bits_per_weight = summarize_weights(directory(), layers).total.bits_per_weight();
@@ -78,7 +80,9 @@ class DirectorySource final : public ModelSource {
   ModelConfig read_config() override {
     if (!holds("config.json")) refuse_foreign_directory(files_, path());
     const std::string text = files_.read_text(path_of("config.json"), kMaxConfigBytes);
-    return parse_model_config(text, generation_config(), path());
+    ModelConfig config = parse_model_config(text, generation_config(), path());
+    add_embedding_config(files_, path(), config);
+    return config;
   }
 
   std::string path_of(std::string_view name) const { return path() + "/" + std::string(name); }

@@ -26,6 +26,10 @@ int32_t max_context(const TransformerExecutorOptions& options) {
   return static_cast<int32_t>(std::min<int64_t>(tokens, INT32_MAX));
 }
 
+int32_t longest_sequence(const TransformerExecutorOptions& options) {
+  return options.max_seq_len > 0 ? std::min(options.max_seq_len, max_context(options)) : max_context(options);
+}
+
 bool draws_on_device(const Transformer& transformer) {
   return transformer.stages.back().device->has(kernels::kCapabilityDeviceSampling);
 }

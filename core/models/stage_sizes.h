@@ -22,8 +22,10 @@ struct StageSizes {
   kernels::ContextLimits context;
 };
 
-// Returns the largest number of tokens of a sequence.
+// Returns the tokens that the pages of a sequence hold.
 int32_t max_context(const TransformerExecutorOptions& options);
+// Returns the tokens of the longest sequence allowed, by which long rope chooses its factors.
+int32_t longest_sequence(const TransformerExecutorOptions& options);
 // True if tokens are sampled on the device that computes the logits.
 bool draws_on_device(const Transformer& transformer);
 // True if a step can be issued before the tokens sampled in the previous step are known. One device must then

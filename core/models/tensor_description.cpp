@@ -50,7 +50,7 @@ TensorDescription describe_plain(const std::string& key, const std::string& suff
 // the matrix.
 bool is_extra_of_matrix(const WeightDirectory& directory, const std::string& key, std::string_view suffix) {
   if (suffix != "bias" && suffix != "input_scale" && suffix != "input_scale_ub" &&
-      suffix != "input_global_scale")
+      suffix != "input_global_scale" && suffix != "activation_scale")
     return false;
   const FormatRow* format = find_format(LayerTensors(directory, key));
   return format != nullptr && format->name != "dense";

@@ -131,6 +131,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
                                          const TransformerExecutorOptions& options, WeightsSource source)
     : weights_{std::move(transformer), std::move(source), {}},
       max_context_(max_context(options)),
+      max_seq_len_(longest_sequence(options)),
       limits_(limits_of(*weights_.current, options)),
       stages_(allocate_stages(*weights_.current, options)),
       num_pages_(limits_.guaranteed_pages()),
@@ -217,7 +218,7 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
     if (action == kernels::StepAction::replayed) return;
     weights_.current->at_rank(rank).forward(stage_idx,
                                             {context, view, stage.memory.workspace(), stage.memory.ropes(),
-                                             max_context_, is_first ? breaks_ : nullptr},
+                                             max_context_, max_seq_len_, is_first ? breaks_ : nullptr},
                                             stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }

@@ -20,6 +20,7 @@ struct TransformerExecutorOptions {
   int32_t max_logit_rows = 64;
   int32_t max_draw_edits = 0;  // of all draws of a step
   int32_t max_pages_per_sequence = 0;
+  int32_t max_seq_len = 0;  // of the longest sequence, in tokens; 0: as many as its pages hold
   CachePages kv;
   int32_t chunk_pages = 0;                           // pages by which a cache grows or shrinks
   const ThreadFactory* threads = &system_threads();  // for the shards
@@ -97,6 +98,7 @@ class TransformerExecutor final : public Executor {
 
   Weights weights_;
   int32_t max_context_;
+  int32_t max_seq_len_;
   ExecutorLimits limits_;
   std::vector<StageShards> stages_;  // in the order of the transformer's stages
   int32_t num_pages_;                // pages that have memory

@@ -66,7 +66,7 @@ SamplingSettings sampling_preset(std::string_view name) {
 }
 
 SamplingSettings sampling_from_generation_config(std::string_view text, const std::string& source) {
-  const JsonValue parsed = parse_json(text, source);
+  const JsonValue parsed = parse_json(text, source, {.python_numbers = true});
   const JsonView config(parsed, source);
   SamplingSettings settings;
   if (!config.bool_or("do_sample", false)) {

@@ -84,6 +84,7 @@ struct FakeEngineOptions {
   EngineOptions cache = audited_cache();
   int32_t max_seq_len = 200;
   TokenIds end_tokens;
+  std::function<void(EngineParts&)> change_parts;  // before the engine is created; may be empty
   const Clock* clock = &steady_clock();
   const ThreadFactory* threads = &system_threads();
   Log log;
@@ -123,6 +124,7 @@ struct FakeEngine {
     parts.end_tokens = options.end_tokens;
     parts.num_tokens = options.limits.vocab_size;
     parts.max_seq_len = options.max_seq_len;
+    if (options.change_parts) options.change_parts(parts);
     cache = Engine::create(options.runtime != nullptr ? options.runtime : make_runtime(options),
                            std::move(parts), options.cache);
   }

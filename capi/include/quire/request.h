@@ -504,8 +504,8 @@ QUIRE_API int32_t quire_job_request_set_raw_logits(quire_job_request* request, i
                                                    quire_error** error);
 
 /**
- * Sets how a QUIRE_JOB_KIND_EMBED job computes its vector, one of QUIRE_POOLING_*. Default:
- * QUIRE_POOLING_MEAN.
+ * Sets how a QUIRE_JOB_KIND_EMBED job computes its vector, one of QUIRE_POOLING_*. Default: as the model's
+ * modules.json declares it, otherwise QUIRE_POOLING_MEAN.
  */
 QUIRE_API int32_t quire_job_request_set_pooling(quire_job_request* request, int32_t pooling,
                                                 quire_error** error);

@@ -23,12 +23,12 @@ constexpr ArchitectureSpec renamed(ArchitectureSpec row, std::string_view name, 
 
 extern const ArchitectureSpec kLlama, kYi, kIndex, kCwm, kHelium, kArcee, kSeedOss, kSmolLm3;
 extern const ArchitectureSpec kMistral, kMinistral, kMinistral3, kMixtral;
-extern const ArchitectureSpec kQwen2, kQwen3, kQwen2Moe, kQwen3Moe;
+extern const ArchitectureSpec kQwen1, kQwen2, kQwen3, kQwen2Moe, kQwen3Moe;
 extern const ArchitectureSpec kGemma, kGemma2, kGemma3, kVaultGemma, kGemmoe, kGemma3n, kGemma4;
 extern const ArchitectureSpec kPhi, kPhi3, kPhiMoe;
 extern const ArchitectureSpec kOlmo, kOlmo2, kOlmo3, kOlmoe, kFlexOlmo;
 extern const ArchitectureSpec kCohere, kCohere2;
-extern const ArchitectureSpec kGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kGlmMoeDsa;
+extern const ArchitectureSpec kGlm, kChatGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kGlmMoeDsa;
 extern const ArchitectureSpec kGranite, kGraniteMoe;
 extern const ArchitectureSpec kGpt2, kGptBigCode, kGptNeoX, kGptOss, kStarcoder2;
 extern const ArchitectureSpec kStableLm, kNemotron, kOrion, kInternLm2, kMiniCpm;

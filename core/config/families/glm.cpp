@@ -68,6 +68,49 @@ constexpr ArchitectureSpec kGlmRow = {.name = "GlmForCausalLM",
                                       .default_max_positions = 131072,
                                       .default_head_dim = 128};
 
+// The code that GLM-4-9B and ChatGLM 2 and 3 are published with: GLM under other names.
+constexpr TensorKeys chat_glm_keys() {
+  TensorKeys keys;
+  keys.embedding = "transformer.embedding.word_embeddings";
+  keys.layers = "transformer.encoder.layers.";
+  keys.qkv = "self_attention.query_key_value";
+  keys.attention_output = "self_attention.dense";
+  keys.gate_up = "mlp.dense_h_to_4h";
+  keys.down = "mlp.dense_4h_to_h";
+  keys.final_norm = "transformer.encoder.final_layernorm";
+  keys.head = "transformer.output_layer";
+  return keys;
+}
+
+// Refuses variants that no published model uses, and multiplies the base of the rotary embedding by
+// rope_ratio.
+void chat_glm(ModelReader& reader) {
+  for (const char* field : {"rmsnorm", "post_layer_norm", "multi_query_attention"}) {
+    if (!reader.flag(field, true))
+      throw Error(ErrorCode::unsupported, "{}.{}: false is not supported", reader.fields().where(), field);
+  }
+  if (reader.flag("apply_residual_connection_post_layernorm")) {
+    throw Error(ErrorCode::unsupported, "{}.apply_residual_connection_post_layernorm is not supported",
+                reader.fields().where());
+  }
+  reader.model().ropes.clear();
+  RopeSpec rope;
+  rope.config.theta = 10000.0 * reader.number_or("rope_ratio", 1.0, 1e-3, 1e6);
+  rope.config.partial_factor = 0.5;
+  reader.each_layer([&](LayerSpec& layer, int32_t) { reader.set_rope(layer, rope); });
+}
+
+constexpr ArchitectureSpec chat_glm_row() {
+  ArchitectureSpec row = renamed(kGlmRow, "ChatGLMModel", "chatglm");
+  row.keys = chat_glm_keys();
+  row.qkv_bias = by_flag("add_qkv_bias");
+  row.attention_output_bias = by_flag("add_bias_linear");
+  row.mlp_bias = by_flag("add_bias_linear");
+  row.default_norm_epsilon = 1e-5;
+  row.refine = chat_glm;
+  return row;
+}
+
 constexpr ArchitectureSpec glm4_row() {
   ArchitectureSpec row = renamed(kGlmRow, "Glm4ForCausalLM", "glm4");
   row.refine = glm4;
@@ -77,6 +120,7 @@ constexpr ArchitectureSpec glm4_row() {
 }  // namespace
 
 const ArchitectureSpec kGlm = kGlmRow;
+const ArchitectureSpec kChatGlm = chat_glm_row();
 const ArchitectureSpec kGlm4 = glm4_row();
 
 const ArchitectureSpec kGlm4Moe = {.name = "Glm4MoeForCausalLM",

@@ -44,6 +44,41 @@ void qwen3_moe(ModelReader& reader) {
   add_experts(reader);
 }
 
+constexpr TensorKeys qwen1_keys() {
+  TensorKeys keys;
+  keys.embedding = "transformer.wte";
+  keys.layers = "transformer.h.";
+  keys.attention_norm = "ln_1";
+  keys.qkv = "attn.c_attn";
+  keys.attention_output = "attn.c_proj";
+  keys.mlp_norm = "ln_2";
+  keys.gate = "mlp.w2";
+  keys.up = "mlp.w1";
+  keys.down = "mlp.c_proj";
+  keys.final_norm = "transformer.ln_f";
+  return keys;
+}
+
+// intermediate_size counts gate and up together. Beyond seq_length the model's code scales queries and the
+// base of the rotary embedding, which is not supported.
+void qwen1(ModelReader& reader) {
+  const TensorKeys& keys = reader.row().keys;
+  const int32_t width = reader.require("intermediate_size", 2, 1 << 20) / 2;
+  const MlpKeys names = {"", std::string(keys.gate), std::string(keys.up), std::string(keys.down)};
+  reader.each_layer([&](LayerSpec& layer, int32_t i) { layer.feed_forward = reader.mlp(i, names, width); });
+  reader.limit_positions(reader.int_or("seq_length", 8192, 1, 1 << 30));
+}
+
+constexpr ArchitectureSpec qwen1_row() {
+  ArchitectureSpec row = renamed(kQwen2Row, "QWenLMHeadModel", "qwen");
+  row.keys = qwen1_keys();
+  row.has_dense_mlp = false;
+  row.window = WindowRule::no_layer;
+  row.default_max_positions = 8192;
+  row.refine = qwen1;
+  return row;
+}
+
 constexpr ArchitectureSpec qwen3_row() {
   ArchitectureSpec row = renamed(kQwen2Row, "Qwen3ForCausalLM", "qwen3");
   row.qkv_bias = row.attention_output_bias = by_flag("attention_bias");
@@ -68,6 +103,7 @@ constexpr ArchitectureSpec qwen3_moe_row() {
 
 }  // namespace
 
+const ArchitectureSpec kQwen1 = qwen1_row();
 const ArchitectureSpec kQwen2 = kQwen2Row;
 const ArchitectureSpec kQwen3 = qwen3_row();
 const ArchitectureSpec kQwen2Moe = qwen2_moe_row();

@@ -78,7 +78,8 @@ struct JobRecord {
   std::optional<Lane> guide;  // negative prompt with the same new tokens, for guidance
   int32_t max_tokens = 0;     // limit for lane: prompt and new tokens
   std::vector<TokenId> stop_tokens;
-  Exclusions exclusions;  // tokens excluded by banned strings
+  Exclusions exclusions;         // tokens excluded by banned strings
+  TokenIds first_banned_tokens;  // not sampled as the first new token
 
   // Scheduling. Deadlines are points in time; max(): none.
   TimePoint submitted;

@@ -25,7 +25,8 @@ enum class JobKind : int32_t {
   embed = 3,  // one embedding vector for the prompt; no new tokens
 };
 
-enum class Pooling : int32_t { mean = 0, last = 1 };
+// The computation of an embedding from hidden states. `model`: as the model declares it.
+enum class Pooling : int32_t { model = -1, mean = 0, last = 1 };
 
 // Request of one job.
 // Wide type: the settings of a request are independent of each other.
@@ -68,7 +69,7 @@ struct JobRequest {
   bool want_raw_logits = false;
 
   // Embedding.
-  Pooling pooling = Pooling::mean;
+  Pooling pooling = Pooling::model;
   bool normalise = true;
 
   // Scheduling. The highest priority is first; among equal ones the earliest deadline.

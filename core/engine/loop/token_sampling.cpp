@@ -98,8 +98,10 @@ SampleRequest TokenSampling::request_of(const JobRecord& job) {
 gsl::span<const TokenId> TokenSampling::banned_for(const JobRecord& job) {
   gsl::span<const TokenId> stops;
   if (job.num_drawn_tokens() < job.request.min_new_tokens) stops = job.stop_tokens;
-  if (job.exclusions.empty()) return stops;
+  const bool is_first = job.num_drawn_tokens() == 0 && !job.first_banned_tokens.empty();
+  if (job.exclusions.empty() && !is_first) return stops;
   banned_.assign(stops.begin(), stops.end());
+  if (is_first) banned_.insert(banned_.end(), job.first_banned_tokens.begin(), job.first_banned_tokens.end());
   job.exclusions.append_of(job.num_drawn_tokens(), banned_);
   return banned_;
 }

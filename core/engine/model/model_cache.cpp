@@ -87,6 +87,7 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.max_draw_edits = kMaxDrawEdits;
   out.max_pages_per_sequence = static_cast<int32_t>(
       ceil_div(static_cast<uint64_t>(sizes.max_seq_len), static_cast<uint64_t>(sizes.page_tokens)));
+  out.max_seq_len = sizes.max_seq_len;
   out.kv.key_format = options.key_format;
   out.kv.value_format = options.value_format;
   out.kv.page_tokens = sizes.page_tokens;
@@ -103,6 +104,12 @@ int32_t num_tokens(const Model& model) {
   const int32_t vocab = model.shape().vocab_size;
   if (!model.shared_tokenizer()) return vocab;
   return static_cast<int32_t>(std::min<size_t>(static_cast<size_t>(vocab), model.tokenizer().vocab_size()));
+}
+
+TokenIds ids_below(int32_t end, const TokenIds& ids) {
+  TokenIds below;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(below), [end](TokenId id) { return id < end; });
+  return below;
 }
 
 bool is_quantized(kernels::KvFormat format) {
@@ -234,6 +241,13 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;
   parts.num_tokens = num_tokens(*model);
+  const GenerationRules& rules = model->config().generation;
+  parts.banned_tokens = ids_below(parts.num_tokens, rules.banned_ids);
+  parts.first_banned_tokens = ids_below(parts.num_tokens, rules.first_banned_ids);
+  const EmbeddingConfig& embedding = model->config().embedding;
+  parts.has_head = !transformer->head.is_absent;
+  parts.pooling = embedding.pooling == DeclaredPooling::last ? Pooling::last : Pooling::mean;
+  parts.unsupported_pooling = embedding.unsupported;
   parts.max_seq_len = sizes.max_seq_len;
   parts.shard_bytes = plan_shards(*transformer, executor);
   if (sizes.least_pages > 0) parts.page_memory = page_memory(*model, executor);

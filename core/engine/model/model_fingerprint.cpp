@@ -33,7 +33,7 @@ std::string files_of(const FileSystem& files, const std::string& path) {
   if (is_synthetic(path)) return path;
   std::string text;
   for (const std::string& name : files.list(path)) {
-    if (name.ends_with(".safetensors") || name == "config.json")
+    if (name.ends_with(".safetensors") || name == "model.safetensors.index.json" || name == "config.json")
       text += fmt::format("{} {}\n", name, sums_of(*files.open(path + "/" + name)));
   }
   return text;
@@ -52,7 +52,7 @@ std::string model_fingerprint(const FileSystem& files, const Model& model,
     text += fmt::format("from layer {} on {}\n", stage.first_layer, stage.device->table().name);
     // A cache for long contexts uses long rope scaling, which changes the keys.
     for (const RotaryLayer& rope : stage.ropes)
-      text += max_context(options) <= rope.short_context ? "s" : "l";
+      text += longest_sequence(options) <= rope.short_context ? "s" : "l";
   }
   return text + files_of(files, model.path());
 }

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/base/clock.h"
 #include "core/base/deadline.h"
 #include "core/base/error.h"
@@ -68,6 +70,13 @@ LoadedModel load_path(const Load& load, const std::string& path) {
   LoadedModel loaded;
   loaded.resident = ResidentModel::load(load.runtime, options);
   loaded.model = loaded.resident->model();
+  if (options.scope != ModelScope::tokenizer) {
+    const auto& unused = loaded.model->config().generation.unused;
+    if (!unused.empty()) {
+      load.runtime->log()(LogLevel::warning, "{}/generation_config.json: these fields are not followed: {}",
+                          path, fmt::join(unused, ", "));
+    }
+  }
   loaded.generation_config = options.plan.source->generation_config();
   if (files.is_directory(path)) loaded.chat = std::make_shared<ModelChat>(files, path);
   return loaded;

@@ -108,6 +108,33 @@ TEST(Json, ErrorOfMalformedTextIsOneLineWithAnOffset) {
   }
 }
 
+TEST(Json, NumbersOfPythonAreReadOnRequest) {
+  const JsonLimits limits = {.python_numbers = true};
+  const std::string beyond(400, '9');
+  const JsonValue value = parse_json(
+      R"({"list": [NaN, Infinity, -Infinity, 1e999, -1e999, 0e0, 1e-999, 2.5], "NaN": "Infinity \" NaN", "n": )" +
+          beyond + "}",
+      "f", limits);
+  const JsonValue::Array& list = *value.find("list")->as_array();
+  EXPECT_TRUE(std::isnan(*list[0].as_double()));
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> expected = {infinity, -infinity, infinity, -infinity, 0.0, 0.0, 2.5};
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(*list[i + 1].as_double(), expected[i]) << i;
+  EXPECT_EQ(*value.find("NaN")->as_string(), "Infinity \" NaN");
+  EXPECT_EQ(*value.find("n")->as_double(), infinity);
+  EXPECT_THROW(JsonView(list[1], "f").as_int(0, 10), Error);
+  EXPECT_THROW(JsonView(list[1], "f").as_number(0.0, 10.0), Error);
+  EXPECT_THROW(JsonView(list[0], "f").as_number(-infinity, infinity), Error);
+  EXPECT_EQ(JsonView(list[1], "f").as_number(0.0, infinity), infinity);
+}
+
+TEST(Json, NumbersOfPythonMustBeWholeTokens) {
+  for (const char* text : {"[1NaN]", "[NaN5]", "[-NaN]", "[+Infinity]", "[Infinityx]", "[Inf]", "[nan]",
+                           "{NaN: 1}", "[NaN", "[\"NaN]", "[1e999e1]"}) {
+    EXPECT_THROW(parse_json(text, "f", {.python_numbers = true}), Error) << text;
+  }
+}
+
 TEST(Json, TextAfterANulIsRefused) {
   EXPECT_NE(failure_of(std::string("{}\0", 3)).find("at byte 2"), std::string::npos);
   EXPECT_NE(failure_of(std::string("{}\0{\"a\": 1}", 11)), "");

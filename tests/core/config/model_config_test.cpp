@@ -175,19 +175,82 @@ TEST(ModelConfig, ReadsTheFilesOfADirectory) {
 
 TEST(ModelConfig, NeverLoadsAnUnknownFamilyAsAnother) {
   for (const char* name : {"FrobnicateForCausalLM", "llama", "", "LlamaForCausalLM ", "LlamaModel"}) {
-    expect_error(ErrorCode::unsupported,
-                 {"config.json", "nearest", "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM"},
+    expect_error(ErrorCode::unsupported, {"config.json.architectures[0]", "docs/formats.md"},
                  [&] { parse(small_config(name)); });
   }
   Json json = small_config();
   json.erase("architectures");
   expect_error(ErrorCode::format, {"config.json.architectures is missing"}, [&] { parse(json); });
-  expect_error(ErrorCode::unsupported, {"\"LlamaForCausalLm\"", "the most similar name is LlamaForCausalLM;"},
+  expect_error(ErrorCode::unsupported,
+               {"\"LlamaForCausalLm\" is not supported: the nearest supported architecture is "
+                "LlamaForCausalLM; docs/formats.md lists all"},
                [&] { parse(small_config("LlamaForCausalLm")); });
   expect_error(ErrorCode::unsupported, {"\"Lfm2ForCausalLM\"", "recurrent state"},
                [&] { parse(small_config("Lfm2ForCausalLM")); });
   json["model_type"] = "t5";
   expect_error(ErrorCode::unsupported, {"\"t5\""}, [&] { parse(json); });
+  for (const char* name : {"Qwen3ForSequenceClassification", "Qwen3ForProcessRewardModel", "Qwen2Model"}) {
+    json["architectures"] = {name};
+    json["model_type"] = "qwen3";
+    expect_error(ErrorCode::unsupported, {name}, [&] { parse(json); });
+  }
+}
+
+TEST(ModelConfig, ModelTypeDecidesWithoutAClassOrForOneWithoutAHead) {
+  Json json = small_config();
+  json["model_type"] = "qwen3";
+  for (const Json& classes : {Json(), Json::array(), Json{"Qwen3Model"}}) {
+    json["architectures"] = classes;
+    EXPECT_EQ(parse(json).architecture->name, "Qwen3ForCausalLM") << classes;
+  }
+  json["architectures"] = {"Qwen2_5_VLForConditionalGeneration"};
+  json["model_type"] = "qwen2_5_vl";
+  EXPECT_EQ(parse(json).architecture->name, "Qwen2ForCausalLM");
+}
+
+TEST(ModelConfig, NumbersThatNobodyReadsMayBeAnything) {
+  const std::string text = small_config().dump();
+  for (const char* odd : {"Infinity", "-Infinity", "NaN", "1e999", "[0.0, Infinity]"}) {
+    const std::string fields = std::string("{\"time_step_limit\": ") + odd + ", ";
+    const ModelConfig config = parse_model_config(fields + text.substr(1), fields + "\"eos_token_id\": 7}");
+    EXPECT_EQ(config.eos_ids, TokenIds{7});
+  }
+  expect_error(ErrorCode::format, {"config.json.rope_theta must be"},
+               [&] { parse_model_config("{\"rope_theta\": Infinity, " + text.substr(1)); });
+}
+
+ModelConfig with_generation(const Json& generation) {
+  return parse_model_config(small_config().dump(), generation.dump());
+}
+
+TEST(ModelConfig, ReadsTheTokensThatAreNeverSampled) {
+  const ModelConfig config = with_generation({{"suppress_tokens", {71, -1, 500, 3}},
+                                              {"begin_suppress_tokens", {4, 5}},
+                                              {"bad_words_ids", {{6}, {7, 8}, {500}}},
+                                              {"eos_token_id", {2, -1, 9}}});
+  EXPECT_EQ(config.generation.banned_ids, (TokenIds{71, 3, 6}));
+  EXPECT_EQ(config.generation.first_banned_ids, (TokenIds{4, 5}));
+  EXPECT_EQ(config.eos_ids, (TokenIds{2, 9}));
+  EXPECT_EQ(config.generation.unused, std::vector<std::string>{"bad_words_ids (1 of several tokens)"});
+  EXPECT_TRUE(with_generation({{"eos_token_id", -1}}).eos_ids.empty());
+  for (const char* field : {"suppress_tokens", "begin_suppress_tokens", "bad_words_ids"}) {
+    expect_error(ErrorCode::format, {"generation_config.json", field}, [&] {
+      with_generation({{field, {"a"}}});
+    });
+    EXPECT_TRUE(with_generation({{field, nullptr}}).generation.banned_ids.empty());
+  }
+}
+
+TEST(ModelConfig, NamesTheFieldsOfGenerationThatAreNotFollowed) {
+  EXPECT_EQ(with_generation({{"num_beams", 4}, {"no_repeat_ngram_size", 3}, {"forced_eos_token_id", 2}})
+                .generation.unused,
+            (std::vector<std::string>{"num_beams 4", "no_repeat_ngram_size 3", "forced_eos_token_id"}));
+  EXPECT_TRUE(with_generation({{"num_beams", 1},
+                               {"guidance_scale", 1.0},
+                               {"forced_bos_token_id", nullptr},
+                               {"do_sample", true},
+                               {"transformers_version", "5"}})
+                  .generation.unused.empty());
 }
 
 TEST(ModelConfig, ReadsTheTextPartOfAMultimodalCheckpoint) {
@@ -200,6 +263,29 @@ TEST(ModelConfig, ReadsTheTextPartOfAMultimodalCheckpoint) {
   EXPECT_EQ(config.architecture->name, "Gemma3ForCausalLM");
   EXPECT_EQ(windows_of(config), (std::vector<int32_t>{4096, 0}));
   EXPECT_EQ(config.spec.ropes.size(), 2U);
+}
+
+TEST(ModelConfig, ATextPartMayLeaveOutTheDefaultsOfItsClass) {
+  const ModelConfig gemma = parse({{"architectures", {"Gemma3ForConditionalGeneration"}},
+                                   {"text_config", {{"model_type", "gemma3_text"}, {"hidden_size", 32}}}});
+  EXPECT_EQ(gemma.vocab_size, 262208);
+  EXPECT_EQ(gemma.num_layers, 26);
+  EXPECT_EQ(gemma.hidden_size, 32);
+  EXPECT_EQ(gemma.heads.num_heads, 8);
+  EXPECT_EQ(gemma.heads.num_kv_heads, 4);
+  EXPECT_EQ(gemma.heads.head_dim, 256);
+  EXPECT_EQ(mlp_of(gemma).intermediate, 9216);
+  const ModelConfig llava =
+      parse({{"architectures", {"LlavaForConditionalGeneration"}},
+             {"text_config", {{"model_type", "llama"}, {"num_hidden_layers", 2}, {"vocab_size", 32064}}}});
+  EXPECT_EQ(llava.hidden_size, 4096);
+  EXPECT_EQ(llava.vocab_size, 32064);
+  EXPECT_EQ(llava.heads.num_kv_heads, 32);
+  EXPECT_EQ(mlp_of(llava).intermediate, 11008);
+  Json flat = small_config();
+  flat["model_type"] = "llama";
+  flat.erase("vocab_size");
+  expect_error(ErrorCode::format, {"vocab_size is missing"}, [&] { parse(flat); });
 }
 
 Json small_latent_config(const std::string& architecture) {

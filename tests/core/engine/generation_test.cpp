@@ -1,9 +1,11 @@
 // Jobs on the fake device, stepped by hand: every token is compared with the oracle.
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_fakes.h"
+#include "tests/support/expect_error.h"
 
 namespace quire::testing {
 namespace {
@@ -148,6 +150,36 @@ TEST(GenerationTest, StopTokensEndAJobAndEndTokensAreImplied) {
   EXPECT_EQ(transcript.terminal.reason, FinishReason::stop_token);
   EXPECT_EQ(job->result().stop_token, expected[4]);
   EXPECT_EQ(read_all(*other).terminal.reason, FinishReason::max_new_tokens);
+}
+
+TEST(GenerationTest, TokensThatTheModelBansAreNeverSampled) {
+  const TokenIds prompt = counting(9, 12);
+  const TokenIds plain = fake_greedy(prompt, 10, kVocab);
+  for (const bool only_first : {false, true}) {
+    FakeEngineOptions options = threadless();
+    options.change_parts = [&](EngineParts& parts) {
+      (only_first ? parts.first_banned_tokens : parts.banned_tokens) = {plain[0]};
+    };
+    FakeEngine engine(options);
+    const auto job = engine.cache->submit(greedy(prompt, 10));
+    engine.run_to_idle();
+    const TokenIds tokens = read_all(*job).tokens;
+    ASSERT_EQ(tokens.size(), 10U);
+    EXPECT_NE(tokens[0], plain[0]);
+    if (!only_first) EXPECT_EQ(std::count(tokens.begin(), tokens.end(), plain[0]), 0);
+  }
+}
+
+TEST(GenerationTest, AModelWithoutAHeadOnlyEmbeds) {
+  FakeEngineOptions options = threadless();
+  options.change_parts = [](EngineParts& parts) { parts.has_head = false; };
+  FakeEngine engine(options);
+  JobRequest request = greedy(counting(9, 12), 10);
+  for (const JobKind kind : {JobKind::generate, JobKind::score}) {
+    request.kind = kind;
+    expect_error(ErrorCode::unsupported, {"vocabulary"}, [&] { engine.cache->submit(request); });
+    expect_error(ErrorCode::unsupported, {"vocabulary"}, [&] { engine.cache->submit_many(request, 1); });
+  }
 }
 
 TEST(GenerationTest, AStopStringIsFoundBeforeTheLastTokenAndNeverShown) {

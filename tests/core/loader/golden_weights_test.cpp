@@ -7,6 +7,7 @@
 #include "core/loader/load_linear.h"
 #include "kernels/interface/half.h"
 #include "tests/support/dequantize_reference.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/weight_source_check.h"
 
 namespace quire {
@@ -21,11 +22,15 @@ class GoldenWeights : public ::testing::TestWithParam<const char*> {
     if (!posix_file_system().is_directory(path)) GTEST_SKIP() << path << " is absent";
     directory_.emplace(WeightDirectory::open(posix_file_system(), path));
     reader_.emplace(*directory_);
+    golden_files_.write("golden/golden.safetensors",
+                        posix_file_system().read_text(path + "/golden_exl2.safetensors", 256 << 20));
+    golden_directory_.emplace(WeightDirectory::open(golden_files_, "golden"));
+    golden_.emplace(*golden_directory_);
   }
 
-  // Loads the layer whose dequantized form is also in the directory, as [num_in, num_out].
+  // Loads the layer whose dequantized form is in golden_exl2.safetensors, as [num_in, num_out].
   LinearWeight load(const std::string& key) {
-    const TensorInfo& golden = *directory_->at("dequant." + key).tensor;
+    const TensorInfo& golden = *golden_directory_->at("dequant." + key).tensor;
     LinearRequest request;
     request.key = key;
     request.num_in = gsl::narrow<int32_t>(golden.shape.at(0));
@@ -35,7 +40,7 @@ class GoldenWeights : public ::testing::TestWithParam<const char*> {
 
   // Returns how many elements differ after rounding to half.
   size_t count_differences(const std::string& key, const std::vector<float>& matrix) {
-    const HostTensor golden = reader_->read("dequant." + key);
+    const HostTensor golden = golden_->read("dequant." + key);
     const auto expected = golden.elements<uint16_t>();
     EXPECT_EQ(matrix.size(), expected.size());
     size_t differences = 0;
@@ -46,6 +51,9 @@ class GoldenWeights : public ::testing::TestWithParam<const char*> {
 
   std::optional<WeightDirectory> directory_;
   std::optional<WeightReader> reader_;
+  testing::MemoryFileSystem golden_files_;
+  std::optional<WeightDirectory> golden_directory_;
+  std::optional<WeightReader> golden_;
 };
 
 TEST_P(GoldenWeights, FirstQueryProjection) {

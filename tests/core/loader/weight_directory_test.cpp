@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/json_text.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/temp_directory.h"
@@ -40,13 +41,88 @@ TEST(WeightDirectory, JoinsAllShards) {
   expect_error(ErrorCode::format, {"m:", "\"e\""}, [&] { directory.at("e"); });
 }
 
-TEST(WeightDirectory, NeverReadsAnIndex) {
+std::string index_of(const std::vector<std::pair<std::string, std::string>>& files_of_tensors) {
+  testing::Json map = testing::Json::object();
+  for (const auto& [tensor, file] : files_of_tensors) map[tensor] = file;
+  return testing::Json{{"metadata", {{"total_size", 1}}}, {"weight_map", map}}.dump();
+}
+
+std::vector<std::string> names_of(const WeightDirectory& directory) {
+  std::vector<std::string> names;
+  for (const WeightDirectory::Entry& entry : directory.entries()) names.push_back(entry.tensor->name);
+  return names;
+}
+
+TEST(WeightDirectory, TheIndexDecidesWhichCopyCounts) {
+  for (const char* chosen : {"1.safetensors", "2.safetensors"}) {
+    MemoryFileSystem files;
+    files.write("m/1.safetensors", shard({"a", "b"}));
+    files.write("m/2.safetensors", shard({"b", "c"}));
+    files.write("m/model.safetensors.index.json",
+                index_of({{"a", "1.safetensors"}, {"b", chosen}, {"c", "2.safetensors"}}));
+    const WeightDirectory directory = WeightDirectory::open(files, "m");
+    EXPECT_EQ(directory.find("b")->file->path(), std::string("m/") + chosen);
+    EXPECT_EQ(names_of(directory), (std::vector<std::string>{"a", "b", "c"}));
+    EXPECT_EQ(directory.total_bytes(), 24U);
+  }
+}
+
+TEST(WeightDirectory, FilesThatTheIndexDoesNotNameAreNotOpened) {
+  MemoryFileSystem files;
+  files.write("m/model-00001-of-00001.safetensors", shard({"a", "b"}));
+  files.write("m/model-00001-of-00002.safetensors", "broken");
+  files.write("m/model.safetensors", "broken");
+  files.write("m/model.safetensors.index.json", index_of({{"a", "model-00001-of-00001.safetensors"}}));
+  const WeightDirectory directory = WeightDirectory::open(files, "m");
+  EXPECT_EQ(directory.num_files(), 1U);
+  EXPECT_EQ(names_of(directory), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(WeightDirectory, AnIndexOfFilesThatAreNotThereIsIgnored) {
   MemoryFileSystem files;
   files.write("m/model.safetensors", shard({"a"}));
   files.write("m/model.safetensors.index.json",
               R"({"weight_map":{"a":"../../etc/passwd","b":"missing.safetensors"}})");
-  files.break_reads("m/model.safetensors.index.json");
-  EXPECT_EQ(WeightDirectory::open(files, "m").entries().size(), 1U);
+  const WeightDirectory directory = WeightDirectory::open(files, "m");
+  EXPECT_EQ(names_of(directory), std::vector<std::string>{"a"});
+  expect_error(ErrorCode::format, {"m:", "\"b\"", "model.safetensors.index.json", "missing.safetensors"},
+               [&] { directory.at("b"); });
+}
+
+TEST(WeightDirectory, AMalformedIndexIsRefused) {
+  for (const char* text : {"", "[]", "{}", R"({"weight_map":[]})", R"({"weight_map":{"a":1}})"}) {
+    MemoryFileSystem files;
+    files.write("m/model.safetensors", shard({"a"}));
+    files.write("m/model.safetensors.index.json", text);
+    expect_error(ErrorCode::format, {"m/model.safetensors.index.json"},
+                 [&] { WeightDirectory::open(files, "m"); });
+  }
+}
+
+TEST(WeightDirectory, LeftoversBesideTheWholeFileDoNotCount) {
+  MemoryFileSystem files;
+  files.write("m/model.safetensors", shard({"a"}));
+  files.write("m/consolidated.safetensors", shard({"tok_embeddings"}));
+  files.write("m/model-00001-of-00002.safetensors", shard({"a"}));
+  EXPECT_EQ(names_of(WeightDirectory::open(files, "m")), std::vector<std::string>{"a"});
+}
+
+TEST(WeightDirectory, TheCompleteSetOfShardsCounts) {
+  MemoryFileSystem files;
+  files.write("m/model-00001-of-00002.safetensors", shard({"a"}));
+  files.write("m/model-00002-of-00002.safetensors", shard({"b"}));
+  files.write("m/model-00003-of-00003.safetensors", shard({"b"}));
+  files.write("m/consolidated-00001-of-00001.safetensors", shard({"c"}));
+  EXPECT_EQ(names_of(WeightDirectory::open(files, "m")), (std::vector<std::string>{"a", "b"}));
+  files.write("m/model-00001-of-00003.safetensors", shard({"a"}));
+  files.write("m/model-00002-of-00003.safetensors", shard({"c"}));
+  expect_error(ErrorCode::format, {"\"a\" is also in"}, [&] { WeightDirectory::open(files, "m"); });
+}
+
+TEST(WeightDirectory, ADirectoryOfOtherNamesAloneIsRead) {
+  MemoryFileSystem files;
+  files.write("m/consolidated.safetensors", shard({"c"}));
+  EXPECT_EQ(names_of(WeightDirectory::open(files, "m")), std::vector<std::string>{"c"});
 }
 
 TEST(WeightDirectory, RefusesTheSameTensorInTwoShards) {

@@ -30,6 +30,7 @@ TransformerExecutorOptions executor_options(const TransformerShape& shape, const
   out.max_sequences = options.max_sequences;
   out.max_logit_rows = options.max_tokens;
   out.max_pages_per_sequence = options.num_pages / options.max_sequences;
+  out.max_seq_len = options.max_seq_len;
   out.kv.page_tokens = options.page_tokens;
   out.kv.num_pages = options.num_pages;
   out.kv.key_format = out.kv.value_format = options.kv_format;

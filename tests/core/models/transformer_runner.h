@@ -44,6 +44,7 @@ struct RunnerOptions {
   // Pages of a sequence in layers with a window, used in turn: as many as the window and a step need. 0: such
   // layers keep all pages, like other layers.
   int32_t window_pages = 0;
+  int32_t max_seq_len = 0;  // 0: as many tokens as the pages of a sequence hold
 };
 
 // Tokens of one sequence in a step.

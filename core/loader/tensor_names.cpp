@@ -1,0 +1,115 @@
+#include "core/loader/tensor_names.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/checked_math.h"
+#include "core/loader/weight_formats.h"
+
+namespace quire {
+namespace {
+
+// Prefixes of a text model within a model of several kinds of input, and of a model without its base.
+constexpr std::array<std::string_view, 7> kWrappers = {
+    "", "language_model.", "model.language_model.", "model.text_model.", "text_model.", "llm.", "model."};
+
+struct FusedMatrix {
+  std::string_view name;
+  std::array<std::string_view, 3> slices;  // from the first output on; unused entries are empty
+};
+constexpr std::array<FusedMatrix, 3> kFused = {{
+    {"self_attn.qkv_proj", {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}},
+    {"mlp.gate_up_proj", {"mlp.gate_proj", "mlp.up_proj", ""}},
+    {"mlp.shared_experts.gate_up_proj", {"mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj", ""}},
+}};
+
+std::string with_ending(const std::string& key, std::string_view old_ending, std::string_view ending) {
+  return key.substr(0, key.size() - old_ending.size()) + std::string(ending);
+}
+
+bool has_ending(std::string_view key, std::string_view ending) {
+  return !ending.empty() && key.ends_with(ending) && key.size() > ending.size() &&
+         key[key.size() - ending.size() - 1] == '.';
+}
+
+}  // namespace
+
+TensorNames::TensorNames(const WeightDirectory& directory, const TensorKeys& keys)
+    : directory_(directory),
+      base_(keys.embedding.substr(0, keys.embedding.rfind('.') + 1)),
+      layers_(keys.layers.starts_with(base_) ? keys.layers.substr(base_.size()) : keys.layers),
+      stored_prefix_(base_) {
+  const std::string embedding = std::string(keys.embedding.substr(base_.size())) + ".weight";
+  for (const std::string_view wrapper : kWrappers) {
+    for (const std::string& base : {base_, std::string()}) {
+      const std::string prefix = std::string(wrapper) + base;
+      if (!directory_.has(prefix + embedding)) continue;
+      stored_prefix_ = prefix;
+      wrapper_ = wrapper;
+      return;
+    }
+  }
+}
+
+std::string TensorNames::stored(const std::string& name) const {
+  const bool is_in_base = name.starts_with(base_);
+  const std::string inner = is_in_base ? name.substr(base_.size()) : name;
+  for (const std::string& prefix : {is_in_base ? stored_prefix_ : std::string(), wrapper_, base_}) {
+    std::string candidate = prefix + inner;
+    if (holds(candidate)) return candidate;
+  }
+  return name;
+}
+
+bool TensorNames::holds(const std::string& name) const {
+  return directory_.has(name) || has_linear(directory_, name);
+}
+
+std::optional<int32_t> TensorNames::outputs_of(const std::string& key) const {
+  const LayerTensors layer(directory_, key);
+  const FormatRow* format = find_format(layer);
+  if (format == nullptr) return std::nullopt;
+  const std::vector<int64_t> shape = format->describe(layer);
+  if (shape.size() != 2) return std::nullopt;
+  return checked_cast<int32_t>(shape.front(), key);
+}
+
+LinearRequest TensorNames::with_fused_source(LinearRequest request) const {
+  if (request.part.num_experts > 0 || !request.is_whole() || holds(request.key)) return request;
+  for (const FusedMatrix& fused : kFused) {
+    const auto* const slice =
+        std::find_if(fused.slices.begin(), fused.slices.end(),
+                     [&](std::string_view name) { return has_ending(request.key, name); });
+    if (slice == fused.slices.end()) continue;
+    const std::string key = stored(with_ending(request.key, *slice, fused.name));
+    const auto outputs = outputs_of(key);
+    const bool is_first = slice == fused.slices.begin();
+    const bool is_key = fused.slices.back() != "" && slice == fused.slices.begin() + 1;
+    const int64_t after = is_key ? 2 * int64_t{request.num_out} : request.num_out;
+    if (!outputs || *outputs < after) return request;
+    request.key = key;
+    request.part.num_stored = *outputs;
+    request.part.first = is_first ? 0 : static_cast<int32_t>(*outputs - after);
+    return request;
+  }
+  return request;
+}
+
+std::vector<MatrixSlice> TensorNames::slices_of(const std::string& key) const {
+  if (holds(stored(key))) return {};
+  for (const FusedMatrix& fused : kFused) {
+    if (!has_ending(key, fused.name)) continue;
+    std::vector<MatrixSlice> slices;
+    for (const std::string_view name : fused.slices) {
+      if (name.empty()) continue;
+      const std::string slice = with_ending(key, fused.name, name);
+      const auto outputs = outputs_of(stored(slice));
+      if (!outputs) return {};
+      slices.push_back({slice, *outputs});
+    }
+    return slices;
+  }
+  return {};
+}
+
+}  // namespace quire

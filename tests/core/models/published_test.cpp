@@ -1,0 +1,212 @@
+// Directories as model hubs have them, with names, fields and layouts that transformers would not write
+// today.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/stored_model.h"
+#include "tests/core/models/transformer_runner.h"
+#include "tests/support/expect_error.h"
+
+namespace quire::testing {
+namespace {
+
+struct Published {
+  const char* name;
+  int32_t greedy_context = 512;  // long rope depends on it
+};
+
+class PublishedTest : public ::testing::TestWithParam<Published> {
+ protected:
+  void SetUp() override {
+    directory_ = std::string(QUIRE_SHARED_DIR) + "/golden/published/" + GetParam().name;
+    if (!std::filesystem::is_directory(directory_)) GTEST_SKIP() << directory_ << " is absent";
+    const std::string refusal = refusal_of(directory_);
+    if (!refusal.empty()) GTEST_SKIP() << refusal;
+  }
+
+  std::string golden() const { return directory_ + "/golden.safetensors"; }
+  std::string directory_;
+};
+
+TEST_P(PublishedTest, LogitsAgree) {
+  TransformerRunner runner(load_model(directory_), {});
+  const std::vector<float> logits = runner.logits(read_ids(golden(), "input_ids"), 512);
+  EXPECT_LE(relative_rms(logits, read_floats(golden(), "logits")), tolerance(2e-3, 1e-2));
+}
+
+TEST_P(PublishedTest, GreedyTokensAgreeUpToTheFirstNearTie) {
+  constexpr int32_t kPromptTokens = 24;
+  TokenIds ids = read_ids(golden(), "input_ids");
+  ids.resize(kPromptTokens);
+  const TokenIds expected = read_ids(golden(), "greedy24");
+  const std::vector<float> gap = read_floats(golden(), "greedy24_gap");
+  RunnerOptions options;
+  options.max_seq_len = GetParam().greedy_context;
+  TransformerRunner runner(load_model(directory_), options);
+  const int32_t vocab = runner.vocab_size();
+  std::vector<float> rows = runner.logits(ids, 512);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const TokenId token = arg_max(rows.data() + rows.size() - static_cast<size_t>(vocab), vocab);
+    if (gap[i] < tolerance(0.01, 0.05) && token != expected[i]) return;
+    ASSERT_EQ(token, expected[i]) << "token " << i << ", gap " << gap[i];
+    rows = runner.step({{0, kPromptTokens + static_cast<int32_t>(i), {token}}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, PublishedTest,
+                         ::testing::Values(Published{"gpt2"}, Published{"pythia"},
+                                           Published{"qwen3_embedding"}, Published{"llama_2023"},
+                                           Published{"phi3_128k", 64}, Published{"gemma3_4b"},
+                                           Published{"qwen2_5_vl"}, Published{"mistral_small_3_1"},
+                                           Published{"ministral_3_fp8"}, Published{"deepseek_v3_fp8"},
+                                           Published{"chatglm_glm4_9b"}, Published{"qwen1"},
+                                           Published{"kimi_k2_5_int4"}, Published{"gemma4_31b_nvfp4"}),
+                         [](const auto& published) { return std::string(published.param.name); });
+
+std::string committed(const std::string& name) {
+  return std::string(QUIRE_TEST_DATA) + "/architectures/" + name;
+}
+
+const TokenIds kIds = {5, 17, 99, 3, 42, 42, 7, 120, 64, 31, 8, 2};
+
+std::vector<float> logits_of(const StoredModel& model, const RunnerOptions& options = {}) {
+  return TransformerRunner(load_stored_model(model), options).logits(kIds, 512);
+}
+
+void expect_same(const StoredModel& respelled, const StoredModel& original) {
+  EXPECT_LE(relative_rms(logits_of(respelled), logits_of(original)), 1e-6);
+}
+
+struct Spelling {
+  const char* base;  // in place of "model."
+  const char* head;  // in place of "lm_head"
+};
+
+class TensorNamesTest : public ::testing::TestWithParam<Spelling> {};
+
+TEST_P(TensorNamesTest, AnyPrefixOfTheBaseIsFound) {
+  const StoredModel original = read_stored_model(committed("llama3"));
+  StoredModel respelled = original;
+  for (StoredTensor& tensor : respelled.tensors) {
+    if (tensor.name.starts_with("model.")) tensor.name = GetParam().base + tensor.name.substr(6);
+    if (tensor.name == "lm_head.weight") tensor.name = GetParam().head + std::string(".weight");
+  }
+  expect_same(respelled, original);
+  const auto model = load_stored_model(respelled);
+  for (const TensorDescription& tensor : model->tensors())
+    EXPECT_EQ(tensor.layer >= 0, tensor.name.find("layers.") != std::string::npos) << tensor.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Spellings, TensorNamesTest,
+                         ::testing::Values(Spelling{"", "lm_head"}, Spelling{"language_model.", "lm_head"},
+                                           Spelling{"language_model.model.", "language_model.lm_head"},
+                                           Spelling{"model.language_model.", "lm_head"},
+                                           Spelling{"model.text_model.", "lm_head"},
+                                           Spelling{"model.text_model.", "model.lm_head"}));
+
+// Concatenates matrices of each layer, one below the other.
+void fuse(StoredModel& model, const std::vector<std::string>& parts, const std::string& fused) {
+  for (int layer = 0; layer < model.config["num_hidden_layers"].get<int>(); ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    StoredTensor whole = model.tensor(prefix + parts.front() + ".weight");
+    whole.name = prefix + fused + ".weight";
+    for (size_t i = 1; i < parts.size(); ++i) {
+      const StoredTensor& part = model.tensor(prefix + parts[i] + ".weight");
+      whole.shape[0] += part.shape[0];
+      whole.bytes += part.bytes;
+    }
+    std::erase_if(model.tensors, [&](const StoredTensor& tensor) {
+      return std::any_of(parts.begin(), parts.end(),
+                         [&](const std::string& part) { return tensor.name == prefix + part + ".weight"; });
+    });
+    model.tensors.push_back(std::move(whole));
+  }
+}
+
+void fuse_all(StoredModel& model) {
+  fuse(model, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, "self_attn.qkv_proj");
+  fuse(model, {"mlp.gate_proj", "mlp.up_proj"}, "mlp.gate_up_proj");
+}
+
+TEST(PublishedLayouts, FusedMatricesOfASplitFamilyAreSliced) {
+  const StoredModel original = read_stored_model(committed("llama3"));
+  StoredModel fused = original;
+  fuse_all(fused);
+  expect_same(fused, original);
+}
+
+TEST(PublishedLayouts, SplitMatricesOfAFusedFamilyAreJoined) {
+  StoredModel split = read_stored_model(committed("llama_tied"));
+  split.config["architectures"] = {"Phi3ForCausalLM"};
+  split.config.erase("model_type");
+  StoredModel fused = split;
+  fuse_all(fused);
+  expect_same(split, fused);
+}
+
+TEST(PublishedLayouts, AClassWithoutAHeadLoadsByModelType) {
+  const StoredModel original = read_stored_model(committed("llama3"));
+  StoredModel respelled = original;
+  respelled.config["architectures"] = {"LlamaModel"};
+  expect_same(respelled, original);
+}
+
+TEST(PublishedLayouts, AHeadMayBeAbsentIfTheClassHasNone) {
+  const StoredModel original = read_stored_model(committed("llama3"));
+  StoredModel headless = original;
+  std::erase_if(headless.tensors, [](const StoredTensor& tensor) { return tensor.name == "lm_head.weight"; });
+  expect_error(ErrorCode::format, {"lm_head"}, [&] { load_stored_model(headless); });
+  headless.config["architectures"] = {"LlamaModel"};
+  const auto model = load_stored_model(headless);
+  EXPECT_TRUE(model->transformer()->head.is_absent);
+  EXPECT_FALSE(load_stored_model(original)->transformer()->head.is_absent);
+  RunnerOptions options;
+  options.wants_hidden = true;
+  const auto states_of = [&](const std::shared_ptr<const Model>& loaded) {
+    TransformerRunner runner(loaded, options);
+    runner.logits(kIds, 512);
+    return runner.hidden(static_cast<int32_t>(kIds.size()));
+  };
+  EXPECT_EQ(states_of(model), states_of(load_stored_model(original)));
+}
+
+TEST(PublishedLayouts, TensorsOfOtherPartsAreIgnored) {
+  const StoredModel original = read_stored_model(committed("llama3"));
+  StoredModel respelled = original;
+  StoredTensor extra = original.tensor("model.norm.weight");
+  for (const char* name : {"model.layers.0.self_attn.rotary_emb.inv_freq", "visual.blocks.0.norm1.weight",
+                           "model.layers.0.self_attn.bias", "model.layers.99.input_layernorm.weight"}) {
+    extra.name = name;
+    respelled.tensors.push_back(extra);
+  }
+  expect_same(respelled, original);
+}
+
+TEST(LongRope, FactorsAreChosenByTheLongestSequenceAllowed) {
+  StoredModel model = read_stored_model(committed("llama3"));
+  const int head_dim =
+      model.config["hidden_size"].get<int>() / model.config["num_attention_heads"].get<int>();
+  const size_t num_factors = static_cast<size_t>(head_dim) / 2;
+  model.config.erase("rope_parameters");
+  model.config["original_max_position_embeddings"] = 64;
+  model.config["rope_scaling"] = {{"rope_type", "longrope"},
+                                  {"short_factor", std::vector<double>(num_factors, 1.0)},
+                                  {"long_factor", std::vector<double>(num_factors, 3.0)}};
+  RunnerOptions options;
+  options.page_tokens = 64;
+  options.num_pages = options.max_sequences;
+  const std::vector<float> brief = logits_of(model, options);
+  options.num_pages = 4 * options.max_sequences;
+  const std::vector<float> roomy = logits_of(model, options);
+  EXPECT_GT(relative_rms(roomy, brief), 1e-3);
+  options.max_seq_len = 48;
+  EXPECT_EQ(logits_of(model, options), brief);
+  options.max_seq_len = 65;
+  EXPECT_EQ(logits_of(model, options), roomy);
+}
+
+}  // namespace
+}  // namespace quire::testing
