@@ -17,6 +17,12 @@
 
 namespace quire {
 
+// What a model directory declares beside config.json.
+struct PublishedDefaults {
+  GenerationRules generation;
+  EmbeddingConfig embedding;  // set by add_embedding_config
+};
+
 // The configuration of a model, expanded layer by layer. All numbers are within their documented ranges and
 // consistent: head counts divide evenly and rotary dimensions are even. The loader checks the tensors against
 // it.
@@ -33,8 +39,7 @@ struct ModelConfig {
   std::optional<TokenId> bos_id;
   std::optional<TokenId> pad_id;
 
-  GenerationRules generation;
-  EmbeddingConfig embedding;  // set by add_embedding_config
+  PublishedDefaults published;
 
   QuantizationConfig quantization;
 };

@@ -239,7 +239,7 @@ struct EmbeddingPart {
 struct HeadPart {
   NormPart norm;
   MatrixPart projection;
-  bool tied = false;  // the head uses the embedding table, unless the files have a separate head
+  bool tied = false;           // the head uses the embedding table, unless the files have a separate head
   bool may_be_absent = false;  // the files may have no head: an embedding model
   float scale = 1.0f;
   float softcap = 0.0f;

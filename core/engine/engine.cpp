@@ -51,7 +51,7 @@ void fill_lanes(JobRecord& record, const EngineThread& core) {
     record.sampler.reserve(static_cast<size_t>(record.max_tokens) + 1);
     record.sampler.append(lane.tokens);
     if (request.constraint != nullptr) record.matcher = request.constraint->start();
-    record.first_banned_tokens = core.parts().first_banned_tokens;
+    record.first_banned_tokens = core.parts().rules.first_banned_tokens;
   }
 }
 
@@ -118,23 +118,23 @@ std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
 // Applies the rules of the model: refuses jobs that need logits of a model without a head, bans its tokens,
 // and replaces Pooling::model by the pooling that it declares.
 void apply_model(const EngineParts& parts, JobRequest& request) {
-  if (!parts.has_head && (request.kind == JobKind::generate || request.kind == JobKind::score)) {
+  if (!parts.rules.has_head && (request.kind == JobKind::generate || request.kind == JobKind::score)) {
     throw Error(ErrorCode::unsupported,
                 "kind: the files of the model have no vocabulary matrix, so it computes embeddings alone")
         .at("kind");
   }
   if (request.kind == JobKind::generate) {
     TokenIds& banned = request.sampling.banned_tokens;
-    banned.insert(banned.end(), parts.banned_tokens.begin(), parts.banned_tokens.end());
+    banned.insert(banned.end(), parts.rules.banned_tokens.begin(), parts.rules.banned_tokens.end());
   }
   if (request.pooling != Pooling::model) return;
-  if (request.kind == JobKind::embed && !parts.unsupported_pooling.empty()) {
+  if (request.kind == JobKind::embed && !parts.rules.unsupported_pooling.empty()) {
     throw Error(ErrorCode::unsupported,
                 "pooling: the model declares one that is not supported ({}); set mean or last",
-                parts.unsupported_pooling)
+                parts.rules.unsupported_pooling)
         .at("pooling");
   }
-  request.pooling = parts.pooling;
+  request.pooling = parts.rules.pooling;
 }
 
 RequestLimits request_limits(const EngineThread& core) {

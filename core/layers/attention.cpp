@@ -69,8 +69,8 @@ void cut_heads(AttentionPart& part, const ShardCut& shard) {
 void build(const AttentionPart& part, LayerBuilder& builder, AttentionLayer& layer) {
   static_cast<kernels::AttentionSpec&>(layer) = static_cast<const kernels::AttentionSpec&>(part);
   layer.rope_idx = part.rope_idx;
-  layer.results = part.results;
-  layer.outputs = part.outputs;
+  layer.columns.results = part.results;
+  layer.columns.outputs = part.outputs;
   if (part.sub_norm) build(*part.sub_norm, builder, layer.sub_norm.emplace());
   layer.q_norm = builder.vector(part.q_norm);
   layer.k_norm = builder.vector(part.k_norm);
@@ -152,8 +152,8 @@ kernels::AttentionBlockParams AttentionLayer::params(const ForwardPass& pass, co
   out.q_norm = q_norm.as<float>();
   out.k_norm = k_norm.as<float>();
   out.sinks = sinks.as<float>();
-  out.results = results.split();
-  out.outputs = outputs.split();
+  out.results = columns.results.split();
+  out.outputs = columns.outputs.split();
   out.batch = kernels::with_page_table(pass.batch, cache.table);
   out.kv_shape = cache.shape;
   out.kv = cache.pages;
@@ -192,8 +192,8 @@ void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, c
   if (!differential) all.output = output.get();
   run(pass, all);
   if (!differential) return;
-  const void* difference = differential->forward(pass, results.total(result_columns(*this)));
-  multiply_rows_onto(pass, output, difference, pass.workspace.hidden, pass.num_tokens(), outputs);
+  const void* difference = differential->forward(pass, columns.results.total(result_columns(*this)));
+  multiply_rows_onto(pass, output, difference, pass.workspace.hidden, pass.num_tokens(), columns.outputs);
 }
 
 // Computes the queries with the experts, then attention, then the outputs with the experts.

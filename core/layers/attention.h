@@ -12,9 +12,14 @@
 
 namespace quire {
 
+// Columns of a shard.
+struct AttentionColumns {
+  ShardColumns results;  // columns of attention's result, which the output matrix reads
+  ShardColumns outputs;  // columns that the output matrix computes
+};
+
 // hidden += o(attention(rope(qkv(norm(hidden))))), with the variants that its spec and its optional parts
 // select.
-// Wide type: the optional parts of attention in all families.
 struct AttentionLayer : kernels::AttentionSpec {
   std::optional<NormLayer> sub_norm;
   PreparedWeight qkv;  // parts q, k, v
@@ -27,8 +32,7 @@ struct AttentionLayer : kernels::AttentionSpec {
   std::optional<IndexerLayer> indexer;
   std::optional<HeadExpertsLayer> head_experts;
   std::optional<DifferentialLayer> differential;
-  ShardColumns results;  // columns of attention's result, which the output matrix reads
-  ShardColumns outputs;  // columns that the output matrix computes
+  AttentionColumns columns;
 
   // Adds the result to the residual stream.
   void forward(const ForwardPass& pass, const LayerCache& cache, const Block& block) const;

@@ -97,8 +97,11 @@ class TransformerExecutor final : public Executor {
   void read_other_rows(const DeviceDraws& draws, size_t num_rows);
 
   Weights weights_;
-  int32_t max_context_;
-  int32_t max_seq_len_;
+  struct Lengths {
+    int32_t max_context = 0;  // tokens that the pages of a sequence hold
+    int32_t max_seq_len = 0;  // longest sequence, by which long RoPE chooses its factors
+  };
+  const Lengths lengths_;
   ExecutorLimits limits_;
   std::vector<StageShards> stages_;  // in the order of the transformer's stages
   int32_t num_pages_;                // pages that have memory

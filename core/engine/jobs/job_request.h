@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/engine/events/event.h"
+#include "core/engine/settings/pooling.h"
 #include "core/response/response_parser.h"
 #include "core/sampling/repetition.h"
 #include "core/sampling/settings.h"
@@ -24,9 +25,6 @@ enum class JobKind : int32_t {
   warm = 2,   // computes the prompt, so that later jobs find it in the prefix cache; no new tokens
   embed = 3,  // one embedding vector for the prompt; no new tokens
 };
-
-// The computation of an embedding from hidden states. `model`: as the model declares it.
-enum class Pooling : int32_t { model = -1, mean = 0, last = 1 };
 
 // Request of one job.
 // Wide type: the settings of a request are independent of each other.

@@ -144,7 +144,7 @@ void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
     measure_reuse(job);
     job.channel->set_output(std::move(job.output));
   }
-  any_ended_ = true;
+  sweeps_.any_ended = true;
 }
 
 void LiveJobs::announce_end(JobRecord& job) noexcept {
@@ -167,7 +167,7 @@ void LiveJobs::close_lanes(JobRecord& job) noexcept {
 
 void LiveJobs::sweep() noexcept {
   publish_stats();
-  if (!std::exchange(any_ended_, false)) return;
+  if (!std::exchange(sweeps_.any_ended, false)) return;
   for (Jobs* jobs : {&running_, &waiting_}) {
     for (const auto& job : *jobs) {
       if (job->ended) announce_end(*job);
@@ -438,7 +438,7 @@ void LiveJobs::reload_prefixes() {
 }
 
 void LiveJobs::write_prefix_files(Duration longest) noexcept {
-  if (!context_.pages.has_prefix_files() || std::exchange(prefixes_filed_, true)) return;
+  if (!context_.pages.has_prefix_files() || std::exchange(sweeps_.prefixes_filed, true)) return;
   const TimePoint end = deadline_after(context_.runtime.clock().now(), longest);
   context_.pages.write_prefix_files([&] { return context_.runtime.clock().now() >= end; });
   publish_stats();

@@ -32,7 +32,6 @@ struct EngineContext {
 };
 
 // Owns all live jobs. Not thread-safe.
-// Wide type: the lists of jobs and the state of their sweeps.
 class LiveJobs {
  public:
   using Jobs = std::vector<std::unique_ptr<JobRecord>>;
@@ -132,8 +131,11 @@ class LiveJobs {
   Jobs waiting_;
   std::vector<JobRecord*> admitted_;
   EventBatch pending_wakeups_;  // streams with new events whose queues were not notified yet
-  bool prefixes_filed_ = false;
-  bool any_ended_ = false;  // a job waits for the next sweep
+  struct Sweeps {
+    bool any_ended = false;  // a job waits for the next sweep
+    bool prefixes_filed = false;
+  };
+  Sweeps sweeps_;
   uint64_t num_changes_ = 0;
   TimePoint now_;
   TimePoint next_deadline_ = TimePoint::max();

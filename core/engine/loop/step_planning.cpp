@@ -29,19 +29,20 @@ StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limi
 // the engine.
 bool StepPlanning::plan(StepPlan& plan) {
   plan.lanes.clear();
-  next_plan_time_ = TimePoint::max();
+  retry_.next_plan_time = TimePoint::max();
   if (jobs_.empty()) return false;
   try {
     decide();
     carry_out(plan);
     slots_are_full_ = policy_.blocked.has_value() && policy_.blocked->cause == BlockedJob::Cause::slots;
     changes_seen_ = jobs_.num_changes();
-    num_failures_ = 0;
+    retry_.num_failures = 0;
   } catch (const std::bad_alloc&) {
     jobs_.move_admitted();
     plan.lanes.clear();
-    if (++num_failures_ > kMaxPlanFailures) throw Error(ErrorCode::out_of_memory, "no memory to plan a step");
-    next_plan_time_ = jobs_.now() + pause_after_failure(num_failures_);
+    if (++retry_.num_failures > kMaxPlanFailures)
+      throw Error(ErrorCode::out_of_memory, "no memory to plan a step");
+    retry_.next_plan_time = jobs_.now() + pause_after_failure(retry_.num_failures);
   }
   return !plan.empty();
 }

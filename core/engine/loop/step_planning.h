@@ -11,7 +11,6 @@
 namespace quire {
 
 // Not thread-safe.
-// Wide type: the views that a plan is made from, reused by every plan.
 class StepPlanning {
  public:
   StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, StepTiming& step_timing);
@@ -27,7 +26,7 @@ class StepPlanning {
   // waiting job may start, or pages run out. Leaves out jobs whose next token the host samples.
   bool plan_after(const StepPlan& plan, StepPlan& next);
   // When to plan again after a failure for lack of memory; otherwise max().
-  TimePoint next_plan_time() const { return next_plan_time_; }
+  TimePoint next_plan_time() const { return retry_.next_plan_time; }
 
  private:
   void decide();
@@ -60,8 +59,11 @@ class StepPlanning {
   std::vector<WaitReason> wait_reasons_;  // same order as the waiting jobs
   bool slots_are_full_ = false;           // in the last plan; no waiting job can start before a change
   uint64_t changes_seen_ = 0;
-  int32_t num_failures_ = 0;  // consecutive plans that failed for lack of memory
-  TimePoint next_plan_time_ = TimePoint::max();
+  struct Retry {
+    int32_t num_failures = 0;  // consecutive plans that failed for lack of memory
+    TimePoint next_plan_time = TimePoint::max();
+  };
+  Retry retry_;
 };
 
 }  // namespace quire

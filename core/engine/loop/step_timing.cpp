@@ -55,13 +55,13 @@ void StepTiming::begin(TimePoint now, const StepStart& start) noexcept {
   was_aborted_ = turn_continues_ = false;
   start_ = start;
   began_ = now;
-  num_breaks_ = 0;
+  breaks_.num_reached = 0;
   watch_.begin(now);
 }
 
 bool StepTiming::may_follow() noexcept {
-  may_pause_ = start_.waits_for_weights || !device_turn_.would_be_next();
-  return !may_pause_;
+  breaks_.may_pause = start_.waits_for_weights || !device_turn_.would_be_next();
+  return !breaks_.may_pause;
 }
 
 // A device that computes within the call has finished by now, except for sampling.
@@ -89,7 +89,7 @@ void StepTiming::end_turn(int32_t num_tokens, int32_t num_sequences, bool is_nex
 
 void StepTiming::end() noexcept {
   if (!turn_continues_) device_turn_.end();
-  may_pause_ = true;
+  breaks_.may_pause = true;
   watch_.end();
 }
 
@@ -104,15 +104,15 @@ bool StepTiming::is_obsolete() const noexcept {
 
 bool StepTiming::is_due(bool computes_within_call) {
   if (computes_within_call) return true;
-  if (!may_pause_) return false;
-  if (num_breaks_ == 0) size_pieces();
-  return ++num_breaks_ % breaks_of_a_piece_ == 0 && device_turn_.neighbours().any;
+  if (!breaks_.may_pause) return false;
+  if (breaks_.num_reached == 0) size_pieces();
+  return ++breaks_.num_reached % breaks_.num_per_piece == 0 && device_turn_.neighbours().any;
 }
 
 void StepTiming::size_pieces() noexcept {
   int32_t num_tokens = 0;
   for (const PlannedLane& planned : plan_.lanes) num_tokens += planned.num_tokens;
-  breaks_of_a_piece_ = sizing_.breaks_of_a_piece(num_tokens, context_.executor.num_breaks);
+  breaks_.num_per_piece = sizing_.breaks_of_a_piece(num_tokens, context_.executor.num_breaks);
 }
 
 void StepTiming::pause_or_cancel() {
@@ -138,7 +138,7 @@ int32_t StepTiming::step_tokens(int32_t num_streams, int32_t num_prompts) noexce
   StepDemand demand;
   demand.num_streams = num_streams;
   demand.num_prompts = num_prompts;
-  demand.num_breaks = may_pause_ ? context_.executor.num_breaks : 0;
+  demand.num_breaks = breaks_.may_pause ? context_.executor.num_breaks : 0;
   demand.has_neighbours = neighbours.any;
   demand.neighbours_turn = neighbours.shortest_turn;
   return sizing_.tokens(demand);

@@ -21,7 +21,6 @@ struct StepStart {
 };
 
 // Not thread-safe, except where noted.
-// Wide type: the measurements of one step and the turn that it takes.
 class StepTiming final : public StepBreaks {
  public:
   // `plan` is that of the running step and must outlive this.
@@ -73,9 +72,13 @@ class StepTiming final : public StepBreaks {
   TurnUrgency urgency_;
   bool was_aborted_ = false;
   bool turn_continues_ = false;  // the turn continues with the issued pass
-  bool may_pause_ = true;  // false while a pass is issued ahead, because the one before must be waited for
-  int32_t breaks_of_a_piece_ = 1;
-  int32_t num_breaks_ = 0;   // number of breaks that the step has reached
+  // Breaks of the running step, at which it may let another cache go first.
+  struct Breaks {
+    bool may_pause = true;  // false while a pass is issued ahead, because the one before must be waited for
+    int32_t num_per_piece = 1;
+    int32_t num_reached = 0;
+  };
+  Breaks breaks_;
   StepStart start_;          // of the running step
   TimePoint began_;          // start of the running step
   TimePoint last_computed_;  // when the device finished the previous step

@@ -8,24 +8,29 @@
 
 #include "core/base/ids.h"
 #include "core/engine/events/text_codec.h"
-#include "core/engine/jobs/job_request.h"
 #include "core/engine/residency/runtime.h"
+#include "core/engine/settings/pooling.h"
 #include "core/step/executor.h"
 
 namespace quire {
+
+// Rules of a model for all its jobs, as its directory declares them.
+struct ModelRules {
+  TokenIds banned_tokens;           // never sampled by any job
+  TokenIds first_banned_tokens;     // never sampled as the first new token
+  Pooling pooling = Pooling::mean;  // of embedding jobs that do not set one; never Pooling::model
+  bool has_head = true;             // false: embedding and warm-up jobs only
+  std::string unsupported_pooling;  // description of one that the model declares; such jobs must set one
+};
 
 struct EngineParts {
   std::unique_ptr<Executor> executor;
   std::vector<std::string> devices;  // names of the devices that the executor computes on
   std::shared_ptr<const TextCodec> codec;
   std::vector<TokenId> end_tokens;  // end-of-sequence tokens, which every job stops at
-  TokenIds banned_tokens;           // never sampled by any job
-  TokenIds first_banned_tokens;     // never sampled as the first new token
-  Pooling pooling = Pooling::mean;  // of embedding jobs that do not set one; never Pooling::model
-  bool has_head = true;             // false: embedding and warm-up jobs only
-  std::string unsupported_pooling;  // description of one that the model declares; such jobs must set one
-  int32_t num_tokens = 0;           // valid token ids are [0, num_tokens); at most the executor's vocabulary
-  int32_t max_seq_len = 0;          // the model's own limit
+  ModelRules rules;
+  int32_t num_tokens = 0;   // valid token ids are [0, num_tokens); at most the executor's vocabulary
+  int32_t max_seq_len = 0;  // the model's own limit
   std::shared_ptr<WeightResidency> residency;  // null: the weights always stay on their devices
   PageMemory page_memory;             // of an elastic cache; null: its pages count in no memory budget
   std::vector<uint64_t> shard_bytes;  // device memory on each shard; for an elastic cache its initial memory

@@ -228,10 +228,11 @@ TEST(ModelConfig, ReadsTheTokensThatAreNeverSampled) {
                                               {"begin_suppress_tokens", {4, 5}},
                                               {"bad_words_ids", {{6}, {7, 8}, {500}}},
                                               {"eos_token_id", {2, -1, 9}}});
-  EXPECT_EQ(config.generation.banned_ids, (TokenIds{71, 3, 6}));
-  EXPECT_EQ(config.generation.first_banned_ids, (TokenIds{4, 5}));
+  EXPECT_EQ(config.published.generation.banned_ids, (TokenIds{71, 3, 6}));
+  EXPECT_EQ(config.published.generation.first_banned_ids, (TokenIds{4, 5}));
   EXPECT_EQ(config.eos_ids, (TokenIds{2, 9}));
-  EXPECT_EQ(config.generation.unused, std::vector<std::string>{"bad_words_ids (1 of several tokens)"});
+  EXPECT_EQ(config.published.generation.unused,
+            std::vector<std::string>{"bad_words_ids (1 of several tokens)"});
   EXPECT_TRUE(with_generation({{"eos_token_id", -1}}).eos_ids.empty());
   for (const char* field : {"suppress_tokens", "begin_suppress_tokens", "bad_words_ids"}) {
     expect_error(ErrorCode::format, {"generation_config.json", field}, [&] {

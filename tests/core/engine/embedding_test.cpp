@@ -74,14 +74,14 @@ TEST(EmbeddingTest, IsTheMeanOrTheLastStateForAnyChunksOfThePrompt) {
 TEST(EmbeddingTest, TheModelDecidesThePoolingThatARequestLeavesOpen) {
   for (const Pooling declared : {Pooling::mean, Pooling::last}) {
     FakeEngineOptions options = options_with(8);
-    options.change_parts = [declared](EngineParts& parts) { parts.pooling = declared; };
+    options.change_parts = [declared](EngineParts& parts) { parts.rules.pooling = declared; };
     EXPECT_EQ(run_alone(embedding_of(1, 30, Pooling::model, true), options),
               plain_embedding(embedding_of(1, 30, declared, true)));
     EXPECT_EQ(run_alone(embedding_of(1, 30, Pooling::last, true), options),
               plain_embedding(embedding_of(1, 30, Pooling::last, true)));
   }
   FakeEngineOptions options = options_with(8);
-  options.change_parts = [](EngineParts& parts) { parts.unsupported_pooling = "cls"; };
+  options.change_parts = [](EngineParts& parts) { parts.rules.unsupported_pooling = "cls"; };
   FakeEngine engine(options);
   expect_error(ErrorCode::unsupported, {"pooling", "cls"},
                [&] { engine.cache->submit(embedding_of(1, 30, Pooling::model, true)); });

@@ -158,7 +158,7 @@ TEST(GenerationTest, TokensThatTheModelBansAreNeverSampled) {
   for (const bool only_first : {false, true}) {
     FakeEngineOptions options = threadless();
     options.change_parts = [&](EngineParts& parts) {
-      (only_first ? parts.first_banned_tokens : parts.banned_tokens) = {plain[0]};
+      (only_first ? parts.rules.first_banned_tokens : parts.rules.banned_tokens) = {plain[0]};
     };
     FakeEngine engine(options);
     const auto job = engine.cache->submit(greedy(prompt, 10));
@@ -172,7 +172,7 @@ TEST(GenerationTest, TokensThatTheModelBansAreNeverSampled) {
 
 TEST(GenerationTest, AModelWithoutAHeadOnlyEmbeds) {
   FakeEngineOptions options = threadless();
-  options.change_parts = [](EngineParts& parts) { parts.has_head = false; };
+  options.change_parts = [](EngineParts& parts) { parts.rules.has_head = false; };
   FakeEngine engine(options);
   JobRequest request = greedy(counting(9, 12), 10);
   for (const JobKind kind : {JobKind::generate, JobKind::score}) {
