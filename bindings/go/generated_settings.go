@@ -531,7 +531,8 @@ type Request struct {
 	// Whether a KindScore job keeps all logits, at most 1 GiB, for Job.RawLogits. Default: false.
 	RawLogits bool
 
-	// How a KindEmbed job computes its vector, one of Pooling. Default: PoolingMean.
+	// How a KindEmbed job computes its vector, one of Pooling. Default: as the model's modules.json declares it,
+	// otherwise PoolingMean.
 	Pooling Pooling
 
 	// Negation of this setting, which is true by default: Whether the vector of a KindEmbed job is scaled to length 1.

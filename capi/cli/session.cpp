@@ -20,6 +20,11 @@ std::filesystem::path embedded_model_path() {
   return program.parent_path().parent_path() / "share" / "quire" / "models" / kEmbeddedModel;
 }
 
+// Prints warnings and errors of the library's log.
+void show_log_line(void* /*user_data*/, int32_t /*level*/, const char* text, size_t text_len) {
+  note("quire: " + std::string(text, text_len));
+}
+
 struct LoadProgress {
   Progress line;
   std::string name;
@@ -133,6 +138,7 @@ Runtime open_runtime(const ModelChoice& choice) {
   if (!choice.device.empty()) {
     call(quire_runtime_options_set_device, options.get(), choice.device.data(), choice.device.size());
   }
+  call(quire_runtime_options_set_log_sink, options.get(), show_log_line, nullptr);
   return Runtime(call(quire_runtime_create, options.get()));
 }
 

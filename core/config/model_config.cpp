@@ -113,13 +113,13 @@ ModelConfig parse_model_config(std::string_view config_text, std::string_view ge
   config.vocab_size = config.spec.vocab_size;
   config.heads = config.spec.layers.front().attention().heads;
   read_special_tokens(fields, generation, config);
-  if (generation) config.published.generation = read_generation_rules(*generation, config.vocab_size);
+  if (generation) config.usage.generation = read_generation_rules(*generation, config.vocab_size);
   return config;
 }
 
 void add_embedding_config(const FileSystem& file_system, const std::string& directory, ModelConfig& config) {
-  config.published.embedding = read_embedding_config(file_system, directory);
-  if (config.published.embedding.is_declared) config.spec.head.may_be_absent = true;
+  config.usage.embedding = read_embedding_config(file_system, directory);
+  if (config.usage.embedding.is_declared) config.spec.head.may_be_absent = true;
 }
 
 ModelConfig read_model_config(const FileSystem& file_system, const std::string& directory) {

@@ -17,8 +17,8 @@
 
 namespace quire {
 
-// What a model directory declares beside config.json.
-struct PublishedDefaults {
+// Declarations about the use of a model.
+struct UsageRules {
   GenerationRules generation;
   EmbeddingConfig embedding;  // set by add_embedding_config
 };
@@ -39,7 +39,7 @@ struct ModelConfig {
   std::optional<TokenId> bos_id;
   std::optional<TokenId> pad_id;
 
-  PublishedDefaults published;
+  UsageRules usage;
 
   QuantizationConfig quantization;
 };

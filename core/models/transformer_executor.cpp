@@ -130,7 +130,7 @@ kernels::BatchView bind(const StageShardState& stage, const Batch& batch, bool i
 TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> transformer,
                                          const TransformerExecutorOptions& options, WeightsSource source)
     : weights_{std::move(transformer), std::move(source), {}},
-      lengths_{max_context(options), longest_sequence(options)},
+      sequence_{max_context(options), longest_sequence(options)},
       limits_(limits_of(*weights_.current, options)),
       stages_(allocate_stages(*weights_.current, options)),
       num_pages_(limits_.guaranteed_pages()),
@@ -217,8 +217,8 @@ void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch&
     if (action == kernels::StepAction::replayed) return;
     weights_.current->at_rank(rank).forward(
         stage_idx,
-        {context, view, stage.memory.workspace(), stage.memory.ropes(), lengths_.max_context,
-         lengths_.max_seq_len, is_first ? breaks_ : nullptr},
+        {context, view, stage.memory.workspace(), stage.memory.ropes(), sequence_.context, sequence_.longest,
+         is_first ? breaks_ : nullptr},
         stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }

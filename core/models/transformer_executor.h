@@ -37,6 +37,12 @@ struct StageShardState {
 // weights.
 using WeightsSource = std::function<std::shared_ptr<const Transformer>()>;
 
+// Limits of a sequence, in tokens.
+struct SequenceLimits {
+  int32_t context = 0;  // as many as its pages hold
+  int32_t longest = 0;  // of the longest sequence allowed
+};
+
 struct StageShards {
   std::vector<StageShardState> shards;
   std::optional<ShardCommunicator> communicator;  // only if there are several shards
@@ -97,11 +103,7 @@ class TransformerExecutor final : public Executor {
   void read_other_rows(const DeviceDraws& draws, size_t num_rows);
 
   Weights weights_;
-  struct Lengths {
-    int32_t max_context = 0;  // tokens that the pages of a sequence hold
-    int32_t max_seq_len = 0;  // longest sequence, by which long RoPE chooses its factors
-  };
-  const Lengths lengths_;
+  SequenceLimits sequence_;
   ExecutorLimits limits_;
   std::vector<StageShards> stages_;  // in the order of the transformer's stages
   int32_t num_pages_;                // pages that have memory

@@ -9,7 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/engine/events/event.h"
-#include "core/engine/settings/pooling.h"
+#include "core/engine/settings/model_rules.h"
 #include "core/response/response_parser.h"
 #include "core/sampling/repetition.h"
 #include "core/sampling/settings.h"

@@ -241,10 +241,10 @@ std::shared_ptr<Engine> create_model_cache(std::shared_ptr<Runtime> runtime,
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;
   parts.num_tokens = num_tokens(*model);
-  const GenerationRules& rules = model->config().published.generation;
+  const GenerationRules& rules = model->config().usage.generation;
   parts.rules.banned_tokens = ids_below(parts.num_tokens, rules.banned_ids);
   parts.rules.first_banned_tokens = ids_below(parts.num_tokens, rules.first_banned_ids);
-  const EmbeddingConfig& embedding = model->config().published.embedding;
+  const EmbeddingConfig& embedding = model->config().usage.embedding;
   parts.rules.has_head = !transformer->head.is_absent;
   parts.rules.pooling = embedding.pooling == DeclaredPooling::last ? Pooling::last : Pooling::mean;
   parts.rules.unsupported_pooling = embedding.unsupported;

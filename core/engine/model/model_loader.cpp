@@ -71,7 +71,7 @@ LoadedModel load_path(const Load& load, const std::string& path) {
   loaded.resident = ResidentModel::load(load.runtime, options);
   loaded.model = loaded.resident->model();
   if (options.scope != ModelScope::tokenizer) {
-    const auto& unused = loaded.model->config().published.generation.unused;
+    const auto& unused = loaded.model->config().usage.generation.unused;
     if (!unused.empty()) {
       load.runtime->log()(LogLevel::warning, "{}/generation_config.json: these fields are not followed: {}",
                           path, fmt::join(unused, ", "));

@@ -9,19 +9,10 @@
 #include "core/base/ids.h"
 #include "core/engine/events/text_codec.h"
 #include "core/engine/residency/runtime.h"
-#include "core/engine/settings/pooling.h"
+#include "core/engine/settings/model_rules.h"
 #include "core/step/executor.h"
 
 namespace quire {
-
-// Rules of a model for all its jobs, as its directory declares them.
-struct ModelRules {
-  TokenIds banned_tokens;           // never sampled by any job
-  TokenIds first_banned_tokens;     // never sampled as the first new token
-  Pooling pooling = Pooling::mean;  // of embedding jobs that do not set one; never Pooling::model
-  bool has_head = true;             // false: embedding and warm-up jobs only
-  std::string unsupported_pooling;  // description of one that the model declares; such jobs must set one
-};
 
 struct EngineParts {
   std::unique_ptr<Executor> executor;

@@ -228,30 +228,29 @@ TEST(ModelConfig, ReadsTheTokensThatAreNeverSampled) {
                                               {"begin_suppress_tokens", {4, 5}},
                                               {"bad_words_ids", {{6}, {7, 8}, {500}}},
                                               {"eos_token_id", {2, -1, 9}}});
-  EXPECT_EQ(config.published.generation.banned_ids, (TokenIds{71, 3, 6}));
-  EXPECT_EQ(config.published.generation.first_banned_ids, (TokenIds{4, 5}));
+  EXPECT_EQ(config.usage.generation.banned_ids, (TokenIds{71, 3, 6}));
+  EXPECT_EQ(config.usage.generation.first_banned_ids, (TokenIds{4, 5}));
   EXPECT_EQ(config.eos_ids, (TokenIds{2, 9}));
-  EXPECT_EQ(config.published.generation.unused,
-            std::vector<std::string>{"bad_words_ids (1 of several tokens)"});
+  EXPECT_EQ(config.usage.generation.unused, std::vector<std::string>{"bad_words_ids (1 of several tokens)"});
   EXPECT_TRUE(with_generation({{"eos_token_id", -1}}).eos_ids.empty());
   for (const char* field : {"suppress_tokens", "begin_suppress_tokens", "bad_words_ids"}) {
     expect_error(ErrorCode::format, {"generation_config.json", field}, [&] {
       with_generation({{field, {"a"}}});
     });
-    EXPECT_TRUE(with_generation({{field, nullptr}}).generation.banned_ids.empty());
+    EXPECT_TRUE(with_generation({{field, nullptr}}).usage.generation.banned_ids.empty());
   }
 }
 
 TEST(ModelConfig, NamesTheFieldsOfGenerationThatAreNotFollowed) {
   EXPECT_EQ(with_generation({{"num_beams", 4}, {"no_repeat_ngram_size", 3}, {"forced_eos_token_id", 2}})
-                .generation.unused,
+                .usage.generation.unused,
             (std::vector<std::string>{"num_beams 4", "no_repeat_ngram_size 3", "forced_eos_token_id"}));
   EXPECT_TRUE(with_generation({{"num_beams", 1},
                                {"guidance_scale", 1.0},
                                {"forced_bos_token_id", nullptr},
                                {"do_sample", true},
                                {"transformers_version", "5"}})
-                  .generation.unused.empty());
+                  .usage.generation.unused.empty());
 }
 
 TEST(ModelConfig, ReadsTheTextPartOfAMultimodalCheckpoint) {
