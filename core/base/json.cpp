@@ -178,6 +178,43 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   std::string pending_key_;
 };
 
+namespace {
+
+JsonValue::Object copies_of(const JsonValue::Object& members, size_t capacity) {
+  JsonValue::Object copies;
+  copies.reserve(capacity);
+  for (const JsonMember& member : members) {
+    JsonValue value = member.value.copy();
+    copies.push_back({member.key, std::move(value)});
+  }
+  return copies;
+}
+
+}  // namespace
+
+// Builds each alternative before a variant takes it over, which cannot fail.
+JsonValue JsonValue::copy() const {
+  if (const bool* const flag = as_bool()) return JsonValue(*flag);
+  if (const int64_t* const whole = as_int()) return JsonValue(*whole);
+  if (const double* const number = as_double()) return JsonValue(*number);
+  if (const std::string* const text = as_string()) return JsonValue(std::string(*text));
+  if (const Array* const items = as_array()) {
+    Array copies;
+    copies.reserve(items->size());
+    for (const JsonValue& item : *items) copies.push_back(item.copy());
+    return JsonValue(std::move(copies));
+  }
+  if (const Object* const members = as_object()) return JsonValue(copies_of(*members, members->size()));
+  return {};
+}
+
+JsonValue JsonValue::copy_with(std::string_view key, JsonValue value) const {
+  const Object& members = *as_object();
+  Object copies = copies_of(members, members.size() + 1);
+  copies.push_back({std::string(key), std::move(value)});
+  return JsonValue(std::move(copies));
+}
+
 const JsonValue* JsonValue::find(std::string_view key) const {
   const Object* const object = as_object();
   if (object == nullptr) return nullptr;

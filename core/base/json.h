@@ -14,8 +14,10 @@ namespace quire {
 
 struct JsonMember;
 
-// A value of a parsed file; immutable and never copied. Destroying a tree allocates no memory, unlike the
-// trees of the usual JSON libraries, so a load that runs out of memory can free it.
+// A value of a parsed file; immutable. Destroying a tree allocates no memory, unlike the trees of the usual
+// JSON libraries, so a load that runs out of memory can free it. Only copy() copies a value: if memory runs
+// out in the copy constructor of its variant, libstdc++ 12 destroys an alternative that was never
+// constructed.
 class JsonValue {
  public:
   using Array = std::vector<JsonValue>;
@@ -23,12 +25,21 @@ class JsonValue {
   using Object = std::vector<JsonMember>;
 
   JsonValue() = default;  // null
+  JsonValue(const JsonValue&) = delete;
+  JsonValue& operator=(const JsonValue&) = delete;
+  JsonValue(JsonValue&&) noexcept = default;
+  JsonValue& operator=(JsonValue&&) noexcept = default;
+  ~JsonValue() = default;
   explicit JsonValue(bool value);
   explicit JsonValue(int64_t value);
   explicit JsonValue(double value);
   explicit JsonValue(std::string value);
   explicit JsonValue(Array value);
   explicit JsonValue(Object value);
+
+  JsonValue copy() const;
+  // Returns a copy of an object with one more member.
+  JsonValue copy_with(std::string_view key, JsonValue value) const;
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   // Each returns the value if it has that type, otherwise null. Integers that fit in int64_t are int64_t; all

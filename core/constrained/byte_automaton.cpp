@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/constrained/reserve_one.h"
+#include "core/constrained/states_full.h"
 
 namespace quire {
 namespace {
+
+constexpr size_t kStateBytes = 200;  // of a state in all lists, without its edges and row
 
 // Returns the edges within [first, first + width), shifted so that `first` becomes 0.
 LanguageEdges part_of(const LanguageEdges& edges, uint32_t first, uint32_t width) {
@@ -61,18 +64,22 @@ ByteStateId ByteAutomaton::intern(State state) {
   std::vector<uint32_t> key = {static_cast<uint32_t>(state.kind) << 1 | static_cast<uint32_t>(state.spelling),
                                state.count, state.language};
   for (const LanguageEdge& edge : state.edges) key.insert(key.end(), {edge.first, edge.last, edge.rest});
-  const auto [it, is_new] = by_key_.emplace(std::move(key), static_cast<ByteStateId>(states_.size()));
-  if (!is_new) return it->second;
-  if (states_.size() >= max_states_) {
-    by_key_.erase(it);
-    throw Error(ErrorCode::capacity, "the constraint needs more than max_states = {} states", max_states_);
-  }
-  traits_.push_back(traits_of(state));
+  const auto known = by_key_.find(key);
+  if (known != by_key_.end()) return known->second;
+  if (states_.size() >= capacity_of(max_states_)) throw StatesFull("max_states", max_states_, "states");
+  const auto id = static_cast<ByteStateId>(states_.size());
+  const uint8_t traits = traits_of(state);
   const bool is_free = state.kind == Kind::body && languages_.free_length(state.language) >= kMaxPlainChars;
+  const size_t num_bytes = kStateBytes + 2 * sizeof(LanguageEdge) * state.edges.size();
+  reserve_one(traits_, free_classes_, states_, rows_);
+  by_key_.emplace(std::move(key), id);
+  // Nothing below can fail.
+  traits_.push_back(traits);
   free_classes_.push_back(is_free ? kAllBytes : 0);
   states_.push_back(std::move(state));
   rows_.emplace_back();
-  return it->second;
+  held_bytes_ += num_bytes;
+  return id;
 }
 
 uint8_t ByteAutomaton::traits_of(const State& state) const {
@@ -177,7 +184,7 @@ void ByteAutomaton::make_row(ByteStateId id) {
   }
   if (state.kind == Kind::body) free_classes_[id] |= looping_classes(id, *row);
   rows_[id] = std::move(row);
-  ++num_rows_;
+  held_bytes_ += sizeof(ByteRow);
 }
 
 // Returns the byte classes of which every character leads back to the state itself.

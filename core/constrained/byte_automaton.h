@@ -20,7 +20,8 @@ using ByteRow = std::array<ByteStateId, 256>;
 enum class Spelling : uint32_t { utf8, json_string };
 
 // Automata over bytes. Not thread-safe. An accepting state is reachable from every state except kDead. Throws
-// ErrorCode::capacity if more than max_states are needed.
+// StatesFull if more than max_states are needed. An exception leaves all states intact; some new ones may
+// have been added.
 class ByteAutomaton {
  public:
   static constexpr ByteStateId kDead = 0;
@@ -65,7 +66,7 @@ class ByteAutomaton {
   ByteStateId cut(ByteStateId state, uint32_t horizon);
 
   size_t num_states() const { return states_.size(); }
-  size_t num_rows() const { return num_rows_; }
+  size_t held_bytes() const { return held_bytes_; }
 
  private:
   enum class Kind : uint32_t {
@@ -110,7 +111,7 @@ class ByteAutomaton {
 
   LanguageStore& languages_;
   size_t max_states_;
-  size_t num_rows_ = 0;
+  size_t held_bytes_ = 0;
   std::vector<State> states_;
   std::vector<uint8_t> traits_;
   std::vector<ByteClasses> free_classes_;

@@ -4,18 +4,16 @@
 
 #include <bitset>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include <gsl/gsl>
 
 #include "core/base/ids.h"
-#include "core/base/mutex.h"
 #include "core/constrained/push_down.h"
+#include "core/constrained/state_pool.h"
 #include "core/constrained/token_trie.h"
 
 namespace quire {
@@ -23,8 +21,8 @@ namespace quire {
 enum class ConstraintKind { json_schema, json_object, regex, choice, gbnf, lark };
 
 // A compiled constraint. It depends only on its source and the vocabulary; safe to use from any thread.
-// Computed states and masks are cached, under a lock and within the limits.
-class Constraint : public std::enable_shared_from_this<Constraint> {
+// Computed states and masks are shared by its texts, but the limits hold for each text alone.
+class Constraint {
  public:
   // Throws ErrorCode::format for a malformed source, ErrorCode::unsupported naming the unsupported feature,
   // and ErrorCode::capacity naming the exceeded limit. The source of a choice is a JSON list of strings; the
@@ -34,93 +32,27 @@ class Constraint : public std::enable_shared_from_this<Constraint> {
                                                    const ConstraintLimits& limits = {});
 
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
-  size_t held_bytes() const;
-  // Returns the constraint for a new text: this one, or one compiled again from the same source if past texts
-  // have used half of the limits. Lists with uniqueItems, for example, use up items with every text.
-  std::shared_ptr<const Constraint> current() const;
+  size_t held_bytes() const { return pool_.held_bytes(); }
 
  private:
   friend class Matcher;
-  // The tokens that stay within the lexeme they begin in, and the trie nodes at which the lexeme may end.
-  struct Walk {
-    TokenBits mask;  // empty if `tokens` is used instead
-    TokenIds tokens;
-    std::vector<uint32_t> exits;  // trie nodes; kPlainNode is set for nodes of the plain trie
-  };
-  static constexpr uint32_t kPlainNode = 0x80000000U;
 
-  Constraint(std::shared_ptr<const TokenVocabulary> vocabulary, const ConstraintLimits& limits)
+  Constraint(ConstraintKind kind, std::string_view source, std::shared_ptr<const TokenVocabulary> vocabulary,
+             const ConstraintLimits& limits)
       : limits_(limits),
         vocabulary_(std::move(vocabulary)),
-        machine_(limits),
-        rows_by_depth_(vocabulary_->max_bytes() + size_t{2}) {}
+        kind_(kind),
+        source_(source),
+        pool_(2 * limits.max_bytes) {}
 
-  // The quantities that the limits apply to.
-  struct Held {
-    size_t items = 0;
-    size_t states = 0;
-  };
-  Held held() const QUIRE_REQUIRES(mutex_) { return {machine_.num_items(), machine_.num_states()}; }
-  bool is_half_used() const;
-  void fill_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
-      QUIRE_REQUIRES(mutex_);
-  // Fills an empty mask. Returns whether the mask is valid for the position regardless of the text.
-  bool make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
-      QUIRE_REQUIRES(mutex_);
-  // The time to allow a token that completes a lexeme: at once, or only after its stack is resolved with the
-  // text and found to continue.
-  enum class Marks { now, later };
-  Marks marks_for(StackId stack) const QUIRE_REQUIRES(mutex_) {
-    return machine_.depends_on_text(stack) || !machine_.goes_on(stack) ? Marks::later : Marks::now;
-  }
-  // The stacks that follow, by the trie node at which a lexeme may end.
-  using Exits = std::map<uint32_t, std::vector<StackId>>;
-  bool follow_exits(Exits todo, std::string_view text, gsl::span<uint32_t> mask) const QUIRE_REQUIRES(mutex_);
-  void settle(uint32_t node, std::string_view read, gsl::span<StackId> stacks, gsl::span<uint32_t> mask) const
-      QUIRE_REQUIRES(mutex_);
-  void follow(uint32_t node, gsl::span<const StackId> stacks, gsl::span<uint32_t> mask, Exits& todo) const
-      QUIRE_REQUIRES(mutex_);
-  void mark_tokens(const TokenSet& set, gsl::span<uint32_t> mask) const QUIRE_REQUIRES(mutex_);
-  ByteStateId cut(ByteStateId exact) const QUIRE_REQUIRES(mutex_);
-  const Walk& walk_from(ByteStateId state, Marks marks) const QUIRE_REQUIRES(mutex_);
-  void walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
-            std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
-  // Sibling nodes of a trie, with all nodes below them.
-  struct Subtree {
-    const TokenTrie& trie;
-    uint32_t begin;
-    uint32_t end;
-    uint32_t flag;  // added to exits: kPlainNode or 0
-  };
-  void walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, FoundTokens& found,
-                  std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
-  void spend(uint64_t steps) const QUIRE_REQUIRES(mutex_);
-  std::string path_to(uint32_t node) const;
-  bool is_cut_by_depth(const Position& position, std::string_view text) const QUIRE_REQUIRES(mutex_);
-
-  // State of the mask being computed.
-  struct Making {
-    uint64_t steps_left = 0;
-    bool reached_max_depth = false;  // a token would open another level, but the stack has its maximum depth
-  };
-  struct PositionHash {
-    size_t operator()(const Position& position) const;
-  };
+  // Compiles the source; the states are those before the first text.
+  std::shared_ptr<SharedStates> make_states() const;
 
   const ConstraintLimits limits_;
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
-  ConstraintKind kind_ = ConstraintKind::json_object;
-  std::string source_;
-  Held initially_held_;
-  mutable Mutex mutex_;
-  mutable std::shared_ptr<const Constraint> successor_ QUIRE_GUARDED_BY(mutex_);
-  mutable PushDown machine_ QUIRE_GUARDED_BY(mutex_);
-  mutable std::unordered_map<uint64_t, Walk> walks_ QUIRE_GUARDED_BY(mutex_);
-  mutable std::unordered_map<ByteStateId, ByteStateId> cuts_ QUIRE_GUARDED_BY(mutex_);
-  mutable std::unordered_map<Position, TokenBits, PositionHash> masks_ QUIRE_GUARDED_BY(mutex_);
-  mutable Making mask_progress_ QUIRE_GUARDED_BY(mutex_);
-  mutable FoundTokens found_ QUIRE_GUARDED_BY(mutex_);  // by the current walk
-  mutable std::vector<const ByteRow*> rows_by_depth_ QUIRE_GUARDED_BY(mutex_);
+  const ConstraintKind kind_;
+  const std::string source_;
+  mutable StatePool pool_;
 };
 
 // The state of one text under a constraint. Not thread-safe; a copy continues from the same position.
@@ -139,8 +71,6 @@ class Matcher {
   void rollback(size_t num_steps);
   bool may_end() const { return steps_.back().position.ends; }
   bool has_ended() const { return steps_.back().ended; }
-  // Returns whether the text can continue at all.
-  bool can_go_on() const { return !steps_.back().position.ways.empty(); }
   // If the mask is empty because of a limit, returns an error text with the limit and the way out; otherwise
   // an empty string.
   std::string exceeded_limit() const;
@@ -156,19 +86,27 @@ class Matcher {
   struct Step {
     Position position;
     size_t text_bytes = 0;
+    TokenId token = -1;  // read as a token and not as bytes; -1: bytes
     bool ended = false;
   };
   struct Forced {
     std::string bytes;
     std::bitset<256> next;  // the bytes that may come after them
   };
-  bool advance(std::string_view bytes, Position position) QUIRE_REQUIRES(constraint_->mutex_);
+  // Calls `act` with the states of the text, under their lock. If they are full or were dropped, moves the
+  // text to other states first. Throws ErrorCode::capacity if the text alone exceeds a limit in new states.
+  template <typename Act>
+  auto use_states(const Act& act) const;
+  void read_again(PushDown& machine, std::vector<Step>& steps) const;
+  bool advance(PushDown& machine, std::string_view bytes);
   Forced look_ahead(size_t max_bytes) const;
   std::string_view last_tokens(size_t num_bytes) const;
 
   std::shared_ptr<const Constraint> constraint_;
   std::string text_;
-  std::vector<Step> steps_;
+  // A move to other states gives the steps other positions, which mean the same.
+  mutable std::shared_ptr<SharedStates> states_;
+  mutable std::vector<Step> steps_;
 };
 
 }  // namespace quire

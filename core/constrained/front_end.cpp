@@ -73,17 +73,15 @@ Grammar parse_source(ConstraintKind kind, std::string_view source, LanguageStore
 std::shared_ptr<const Constraint> Constraint::compile(ConstraintKind kind, std::string_view source,
                                                       std::shared_ptr<const TokenVocabulary> vocabulary,
                                                       const ConstraintLimits& limits) {
-  const std::shared_ptr<Constraint> made(new Constraint(std::move(vocabulary), limits));
-  made->kind_ = kind;
-  made->source_ = source;
-  MutexLock lock(made->mutex_);
-  with_parameter(name_of(kind), [&]() QUIRE_NO_THREAD_ANALYSIS {
-    Grammar grammar = parse_source(kind, source, made->machine_.languages(), *made->vocabulary_);
-    made->machine_.build(std::move(grammar));
-    made->machine_.start();
-  });
-  made->initially_held_ = made->held();
+  std::shared_ptr<const Constraint> made(new Constraint(kind, source, std::move(vocabulary), limits));
+  with_parameter(name_of(kind), [&] { made->pool_.start_with(made->make_states()); });
   return made;
+}
+
+std::shared_ptr<SharedStates> Constraint::make_states() const {
+  auto maker = std::make_unique<MaskMaker>(vocabulary_, limits_);
+  maker->build(parse_source(kind_, source_, maker->machine().languages(), *vocabulary_));
+  return pool_.wrap(std::move(maker));
 }
 
 }  // namespace quire

@@ -666,7 +666,8 @@ void JsonMachine::add_items(const StackNode& node, Closure& closure) {
 LanguageId JsonMachine::unused(LanguageId language, const Facts& facts, bool strings) {
   if (strings && languages_.is_cofinite(language)) return language;
   std::vector<LanguageId> parts = {language};
-  for (const std::string& item : used_.of(static_cast<uint32_t>(facts.back()))) {
+  for (const uint32_t number : used_.of(static_cast<uint32_t>(facts.back()))) {
+    const std::string& item = used_.text(number);
     const bool is_string = item[0] == '"';
     if (is_string != strings || item[0] == '[' || item[0] == '{') continue;
     if (is_string) {
@@ -674,11 +675,11 @@ LanguageId JsonMachine::unused(LanguageId language, const Facts& facts, bool str
     } else if (item[0] == 'n' || item[0] == 't' || item[0] == 'f') {
       parts.push_back(languages_.complement(languages_.text(item)));
     } else {
-      const Decimal number = parse_decimal(item);
+      const Decimal value = parse_decimal(item);
       const LanguageId words =
           languages_.any_of({languages_.text("null"), languages_.text("true"), languages_.text("false")});
-      parts.push_back(languages_.any_of({words, languages_.number(NumberTest(Relation::less, number)),
-                                         languages_.number(NumberTest(Relation::more, number))}));
+      parts.push_back(languages_.any_of({words, languages_.number(NumberTest(Relation::less, value)),
+                                         languages_.number(NumberTest(Relation::more, value))}));
     }
   }
   return languages_.all_of(std::move(parts));

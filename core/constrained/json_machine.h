@@ -27,8 +27,6 @@ class JsonMachine {
 
   // Compiles a schema; returns the goal of its values.
   GoalId add(const JsonValue& schema);
-  // Returns whether any value satisfies the goal.
-  bool can_meet(GoalId goal) const { return min_depths_[goal] != kNoMaximum; }
 
   void expand(const StackNode& node, Closure& closure, std::vector<StackId>& more);
   // Resolves a stack that depends on the position in the text, after reading `text`. Returns kNoStack if the
@@ -45,6 +43,8 @@ class JsonMachine {
   // read only once.
   using EndedItems = std::unordered_map<uint32_t, std::string>;
   StackId settle(StackId stack, std::string_view text, EndedItems& items);
+  // Returns the memory of the facts that texts have added.
+  size_t held_bytes() const { return facts_.held_bytes() + alternatives_.held_bytes() + used_.held_bytes(); }
 
  private:
   struct MemberOption {

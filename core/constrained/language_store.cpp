@@ -6,11 +6,14 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
+#include "core/constrained/reserve_one.h"
+#include "core/constrained/states_full.h"
 
 namespace quire {
 namespace {
 
 constexpr uint16_t kMaxDepth = 1000;
+constexpr size_t kTermBytes = 240;  // of a term in all lists, without its operands and edges
 
 uint32_t saturating_add(uint32_t a, uint32_t b) {
   return a > kNoMaximum - b ? kNoMaximum : a + b;
@@ -76,27 +79,30 @@ LanguageStore::LanguageStore(size_t max_terms) : max_terms_(max_terms) {
 }
 
 LanguageId LanguageStore::intern(Kind kind, std::vector<uint32_t> operands) {
-  std::vector<uint32_t> key = operands;
+  std::vector<uint32_t> key;
+  key.reserve(operands.size() + 1);
+  key.assign(operands.begin(), operands.end());
   key.push_back(static_cast<uint32_t>(kind));
-  const auto [it, is_new] = by_key_.emplace(std::move(key), static_cast<LanguageId>(terms_.size()));
-  if (!is_new) return it->second;
-  if (terms_.size() >= max_terms_) {
-    by_key_.erase(it);
-    throw Error(ErrorCode::capacity, "the constraint needs more than max_states = {} states", max_terms_);
-  }
+  const auto known = by_key_.find(key);
+  if (known != by_key_.end()) return known->second;
+  if (terms_.size() >= capacity_of(max_terms_)) throw StatesFull("max_states", max_terms_, "states");
   Term term;
   term.kind = kind;
   term.operands = std::move(operands);
   measure(term);
-  if (term.depth > kMaxDepth) {
-    by_key_.erase(it);
+  if (term.depth > kMaxDepth)
     throw Error(ErrorCode::capacity, "a pattern is nested deeper than {} levels", kMaxDepth);
-  }
+  const auto id = static_cast<LanguageId>(terms_.size());
+  const size_t num_bytes = kTermBytes + 2 * sizeof(uint32_t) * term.operands.size();
+  reserve_one(terms_, edges_, has_edges_, emptiness_);
+  by_key_.emplace(std::move(key), id);
+  // Nothing below can fail.
   terms_.push_back(std::move(term));
   edges_.emplace_back();
   has_edges_.push_back(0);
   emptiness_.push_back(0);
-  return it->second;
+  held_bytes_ += num_bytes;
+  return id;
 }
 
 void LanguageStore::measure(Term& term) const {
@@ -228,6 +234,21 @@ void LanguageStore::measure_all_of(Term& term) const {
   }
 }
 
+// Returns the index of a value in `values`. Its key is one that no term has.
+template <typename Value>
+uint32_t LanguageStore::number_of(std::vector<uint32_t> key, const Value& value, std::vector<Value>& values) {
+  const auto known = by_key_.find(key);
+  if (known != by_key_.end()) return known->second;
+  Value copy = value;
+  reserve_one(values);
+  const auto number = static_cast<uint32_t>(values.size());
+  const size_t num_bytes = kTermBytes + 2 * sizeof(uint32_t) * key.size();
+  by_key_.emplace(std::move(key), number);
+  values.push_back(std::move(copy));
+  held_bytes_ += num_bytes;
+  return number;
+}
+
 LanguageId LanguageStore::chars(const CharSet& set) {
   if (set.empty()) return kNothing;
   std::vector<uint32_t> key;
@@ -236,10 +257,7 @@ LanguageId LanguageStore::chars(const CharSet& set) {
     key.push_back(range.last);
   }
   key.push_back(UINT32_MAX);
-  // Finds the number of the set by a key that no term has.
-  const auto [it, is_new] = by_key_.emplace(std::move(key), static_cast<uint32_t>(char_sets_.size()));
-  if (is_new) char_sets_.push_back(set);
-  return intern(Kind::chars, {it->second});
+  return intern(Kind::chars, {number_of(std::move(key), set, char_sets_)});
 }
 
 LanguageId LanguageStore::text(std::string_view utf8) {
@@ -379,14 +397,13 @@ LanguageId LanguageStore::number_state(uint32_t test_idx, const NumberProgress& 
       static_cast<uint32_t>(progress.remainder >> 32),
       static_cast<uint32_t>(progress.remainder),
       UINT32_MAX - 1};
-  const auto [it, is_new] = by_key_.emplace(std::move(key), static_cast<uint32_t>(number_states_.size()));
-  if (is_new) number_states_.push_back(progress);
-  return intern(Kind::number, {test_idx, it->second});
+  return intern(Kind::number, {test_idx, number_of(std::move(key), progress, number_states_)});
 }
 
 const LanguageEdges& LanguageStore::edges(LanguageId language) {
   if (has_edges_[language] == 0) {
     LanguageEdges found = derive(language);
+    held_bytes_ += found.capacity() * sizeof(LanguageEdge);
     edges_[language] = std::move(found);
     has_edges_[language] = 1;
   }

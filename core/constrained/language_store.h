@@ -27,8 +27,8 @@ struct LanguageEdge {
 };
 using LanguageEdges = std::vector<LanguageEdge>;  // sorted, disjoint, non-empty
 
-// The languages of a constraint. Not thread-safe. Throws ErrorCode::capacity if there are more than max_terms
-// terms.
+// The languages of a constraint. Not thread-safe. Throws StatesFull if there are more than max_terms terms.
+// An exception leaves all terms intact; some new ones may have been added.
 class LanguageStore {
  public:
   static constexpr LanguageId kNothing = 0;   // no text at all
@@ -68,6 +68,7 @@ class LanguageStore {
   LanguageId cut(LanguageId language, uint32_t horizon);
 
   size_t num_terms() const { return terms_.size(); }
+  size_t held_bytes() const { return held_bytes_; }
 
  private:
   enum class Kind : uint32_t { nothing, empty, chars, concat, any_of, all_of, complement, repeat, number };
@@ -87,6 +88,8 @@ class LanguageStore {
   };
 
   LanguageId intern(Kind kind, std::vector<uint32_t> operands);
+  template <typename Value>
+  uint32_t number_of(std::vector<uint32_t> key, const Value& value, std::vector<Value>& values);
   void measure(Term& term) const;
   void measure_concat(Term& term) const;
   void measure_complement(Term& term) const;
@@ -103,6 +106,7 @@ class LanguageStore {
   void join_char_sets(std::vector<LanguageId>& parts);
 
   size_t max_terms_;
+  size_t held_bytes_ = 0;
   std::vector<Term> terms_;
   std::unordered_map<std::vector<uint32_t>, LanguageId, KeyHash> by_key_;
   std::vector<CharSet> char_sets_;

@@ -8,6 +8,7 @@
 namespace quire {
 namespace {
 
+constexpr size_t kStackBytes = 48;          // of a stack item in the store and its index
 constexpr size_t kMaxExpansions = 200'000;  // stacks expanded for one closure
 using Kind = Expression::Kind;
 
@@ -54,6 +55,7 @@ void PushDown::finish(Position& position) const {
 }
 
 Position PushDown::after(const Position& from, uint8_t byte, std::string_view text) {
+  check_bytes();
   Position position;
   JsonMachine::EndedItems items;
   for (const Way& way : from.ways) {
@@ -112,6 +114,7 @@ const Closure& PushDown::closure(StackId stack) {
   if (closures_[stack] == nullptr) {
     auto made = std::make_unique<Closure>();
     expand(stack, *made);
+    closure_bytes_ += sizeof(Closure) + made->ways.capacity() * sizeof(Way);
     closures_[stack] = std::move(made);
   }
   return *closures_[stack];
@@ -208,9 +211,15 @@ void PushDown::expand_repetition(const StackNode& node, std::vector<StackId>& mo
   more.push_back(stacks_.push(StackOp::expression, expression.a, 0, again));
 }
 
+void PushDown::check_limits() const {
+  if (num_items() > limits_.max_items) throw StatesFull("max_items", limits_.max_items, "items");
+  if (num_states() > limits_.max_states) throw StatesFull("max_states", limits_.max_states, "states");
+  if (held_bytes() > limits_.max_bytes) throw StatesFull("max_bytes", limits_.max_bytes, "bytes");
+}
+
 size_t PushDown::held_bytes() const {
-  return languages_.num_terms() * 200 + automaton_.num_states() * 120 +
-         automaton_.num_rows() * sizeof(ByteRow) + stacks_.size() * 80;
+  return languages_.held_bytes() + automaton_.held_bytes() + json_.held_bytes() + closure_bytes_ +
+         stacks_.size() * kStackBytes;
 }
 
 }  // namespace quire

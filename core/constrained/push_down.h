@@ -14,14 +14,17 @@
 #include "core/constrained/json_machine.h"
 #include "core/constrained/language_store.h"
 #include "core/constrained/stack_store.h"
+#include "core/constrained/states_full.h"
 
 namespace quire {
 
+// Limits of one text. States that texts share do not count twice.
 struct ConstraintLimits {
   size_t max_items = size_t{1} << 20;    // stack items ever held, and the alternatives that they refer to
   size_t max_states = size_t{1} << 18;   // states of languages, and the same number for bytes
   size_t max_ways = 20'000;              // ways to read a text at once
   uint64_t max_mask_steps = 50'000'000;  // vocabulary nodes visited for one mask
+  size_t max_bytes = size_t{512} << 20;  // of all states
 };
 
 // If this bit is set in its state, a way expects a token, not bytes; the other bits are the number of the
@@ -74,6 +77,13 @@ class PushDown {
   bool depends_on_text(StackId stack) const { return JsonMachine::depends_on_text(stacks_.at(stack).op); }
   bool takes(const TokenSet& set, TokenId token) const;
   size_t held_bytes() const;
+  // Throws StatesFull if the memory of the states is used up. The stores check their counts themselves.
+  void check_bytes() const {
+    if (held_bytes() > capacity_of(limits_.max_bytes))
+      throw StatesFull("max_bytes", limits_.max_bytes, "bytes");
+  }
+  // Throws StatesFull if the states exceed a limit.
+  void check_limits() const;
 
  private:
   void expand(StackId stack, Closure& closure);
@@ -92,6 +102,7 @@ class PushDown {
   std::vector<GoalId> goals_;        // of the grammar's schemas
   std::vector<ByteStateId> starts_;  // of expressions that are languages
   Chunked<std::unique_ptr<Closure>> closures_;
+  size_t closure_bytes_ = 0;
   StackId root_ = 0;
 };
 

@@ -57,12 +57,17 @@ const JsonValue::Object& map_of(const JsonValue& value, std::string_view keyword
   return *value.as_object();
 }
 
-JsonValue object_of(std::vector<JsonMember> members) {
-  return JsonValue(JsonValue::Object(std::move(members)));
+// Takes an array, because a list of initializers would copy the members.
+template <size_t num_members>
+JsonValue object_of(JsonMember (&&members)[num_members]) {
+  JsonValue::Object object;
+  object.reserve(num_members);
+  for (JsonMember& member : members) object.push_back(std::move(member));
+  return JsonValue(std::move(object));
 }
 
 JsonValue const_schema(const JsonValue& value) {
-  return object_of({{"const", value}});
+  return object_of({{"const", value.copy()}});
 }
 
 // Returns a schema that accepts exactly the list or object `value`, expressed with other keywords.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/constrained/states_full.h"
 
 namespace quire {
 namespace {
@@ -31,15 +31,14 @@ StackId StackStore::push(StackOp op, uint32_t a, uint32_t b, StackId next) {
   if (2 * part.num_nodes >= part.places.size()) widen(part);
   const size_t place = find(part, node, hash);
   if (part.places[place] != kEnd) return part.places[place];
-  check_room();
+  check_space();
   nodes_.push_back(node);
   ++part.num_nodes;
   return part.places[place] = static_cast<StackId>(nodes_.size() - 1);
 }
 
-void StackStore::check_room() const {
-  if (size() >= max_nodes_)
-    throw Error(ErrorCode::capacity, "the constraint needs more than max_items = {} items", max_nodes_);
+void StackStore::check_space() const {
+  if (size() >= capacity_of(max_nodes_)) throw StatesFull("max_items", max_nodes_, "items");
 }
 
 // Returns the slot of the node, or the free slot for it. There is always a free slot.

@@ -60,7 +60,8 @@ struct Closure {
   bool is_cut = false;  // more would open, but the stack has its maximum depth
 };
 
-// The store of stack nodes, which are interned. Not thread-safe. Node 0 is the empty stack.
+// The store of stack nodes, which are interned. Not thread-safe. Node 0 is the empty stack. An exception
+// leaves all nodes as they were.
 class StackStore {
  public:
   static constexpr StackId kEnd = 0;
@@ -72,7 +73,7 @@ class StackStore {
   // Counts further items, held because of nodes, against the limit.
   void hold(size_t num) {
     num_more_ += num;
-    check_room();
+    check_space();
   }
   size_t size() const { return nodes_.size() + num_more_; }
 
@@ -85,7 +86,7 @@ class StackStore {
   size_t find(const Part& part, const StackNode& node, uint64_t hash) const;
   void widen(Part& part);
 
-  void check_room() const;
+  void check_space() const;
 
   size_t max_nodes_;
   size_t num_more_ = 0;

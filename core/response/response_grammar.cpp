@@ -35,7 +35,7 @@ std::vector<Property> properties_of(const ToolSet::Tool& tool) {
   const JsonValue* members = tool.parameters.find("properties");
   if (members != nullptr && members->as_object() != nullptr) {
     for (const JsonMember& member : *members->as_object()) {
-      properties.push_back({member.key, member.value, false});
+      properties.push_back({member.key, member.value.copy(), false});
     }
   }
   for (const char* key : {"$defs", "definitions"}) {
@@ -43,9 +43,7 @@ std::vector<Property> properties_of(const ToolSet::Tool& tool) {
     if (definitions == nullptr) continue;
     for (Property& property : properties) {
       if (property.schema.as_object() == nullptr || property.schema.find(key) != nullptr) continue;
-      JsonValue::Object schema = *property.schema.as_object();
-      schema.push_back({key, *definitions});
-      property.schema = JsonValue(std::move(schema));
+      property.schema = property.schema.copy_with(key, definitions->copy());
     }
   }
   const JsonValue* required = tool.parameters.find("required");
@@ -72,9 +70,7 @@ std::string object_schema(const ToolSet::Tool& tool) {
   const JsonValue& schema = tool.parameters;
   if (schema.as_object() == nullptr) return "%json {\"type\": \"object\"}";
   if (schema.find("type") != nullptr) return schema_text(schema);
-  JsonValue::Object typed = *schema.as_object();
-  typed.push_back({"type", JsonValue(std::string("object"))});
-  return schema_text(JsonValue(std::move(typed)));
+  return schema_text(schema.copy_with("type", JsonValue(std::string("object"))));
 }
 
 class GrammarWriter {

@@ -25,7 +25,9 @@ std::optional<ReasoningStart> reasoning_of(const JsonView& request) {
 void keep_tool(ToolSet& tools, const std::string& name) {
   const ToolSet::Tool* tool = tools.find(name);
   if (tool == nullptr) throw Error(ErrorCode::not_found, "tool_choice: there is no tool \"{}\"", name);
-  tools = ToolSet({*tool});
+  std::vector<ToolSet::Tool> kept;
+  kept.push_back({tool->name, tool->parameters.copy()});
+  tools = ToolSet(std::move(kept));
 }
 
 void read_choice(const JsonView& request, ResponseRules& rules) {

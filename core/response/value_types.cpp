@@ -133,7 +133,7 @@ ToolSet ToolSet::of(const JsonView& list) {
     Tool tool;
     tool.name = function.at("name").as_string();
     for (const char* key : {"parameters", "input_schema"}) {
-      if (const JsonValue* schema = function.raw().find(key)) tool.parameters = *schema;
+      if (const JsonValue* schema = function.raw().find(key)) tool.parameters = schema->copy();
     }
     if (tool.name.empty()) throw Error(ErrorCode::format, "{}: name is empty", function.where());
     if (has(tool.name)) {

@@ -79,6 +79,31 @@ TEST(Json, ParsingAndDestroyingSurviveFailedAllocations) {
   EXPECT_GT(num_points, 200);
 }
 
+TEST(Json, CopyingSurvivesFailedAllocations) {
+  const std::string text =
+      R"({"outer":{"a name that is long enough for memory of its own":[[1,2.5],{"a":{"b":["some text that is long"]}}]},)"
+      R"("list":[null,true,[],{},"another text that is long enough"]})";
+  const JsonValue value = parse_json(text, "t");
+  const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
+    SCOPED_TRACE(::testing::Message() << point);
+    const int64_t live_before = num_live_allocations();
+    bool failed = false;
+    {
+      const AllocationFault fault(point.nth, point.span);
+      try {
+        (void)value.copy();
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+      EXPECT_EQ(failed, fault.num_failed() > 0);
+    }
+    EXPECT_EQ(num_live_allocations(), live_before);
+    EXPECT_EQ(text_of(value.copy()), text);
+    return failed && !::testing::Test::HasFailure();
+  });
+  EXPECT_GT(num_points, 20);
+}
+
 TEST(Json, QuotesAnyText) {
   EXPECT_EQ(json_quoted("a\"\n\\"), R"("a\"\n\\")");
   EXPECT_EQ(json_quoted("\xff"), "\"\xef\xbf\xbd\"");
