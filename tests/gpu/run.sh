@@ -14,6 +14,22 @@ source tests/gpu/carried.sh
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$cuda_libraries"
 failed=0
 
+# Tests that fill the card, or that need a known amount of free memory.
+fills_card='*OutOfMemory*:*IfMemoryIsShort*:*FailTogether*'
+
+# test_side_by_side: all tests of kernels; processes share the card, and tests that fill it run alone afterwards.
+test_side_by_side() {
+  local result=0 processes
+  processes=$(($(nproc) < 12 ? $(nproc) : 12))
+  seq 0 $((processes - 1)) | GTEST_TOTAL_SHARDS=$processes xargs -P "$processes" -I{} bash -c \
+    "GTEST_SHARD_INDEX={} '$build/bin/kernels_cuda_test' --gtest_filter='-$fills_card' >'$out/test-{}.log' 2>&1" || result=1
+  "$build/bin/kernels_cuda_test" --gtest_filter="$fills_card" >"$out/test-alone.log" 2>&1 || result=1
+  cat "$out"/test-*.log >"$out/test.log"
+  echo "kernel tests: $(grep -c '^\[       OK' "$out/test.log") passed, $(grep -cE '^\[  FAILED.* ms\)$' "$out/test.log") failed"
+  grep -hE '^\[  FAILED.* ms\)$|Failure$' "$out/test.log" | head -n 60
+  return $result
+}
+
 # sanitize_one TOOL SHARD. The filter excludes tests that run out of memory on purpose and tests with
 # thousands of steps.
 sanitize_one() {
@@ -75,8 +91,7 @@ for stage in $stages; do
       ninja -C "$build" >"$out/build.log" 2>&1 || { grep -E "error|FAILED" "$out/build.log" | head -n 40; exit 1; }
       ;;
     test)
-      "$build/bin/kernels_cuda_test" --gtest_brief=1 >"$out/test.log" 2>&1 || failed=1
-      tail -n 60 "$out/test.log"
+      test_side_by_side || failed=1
       ;;
     older)
       [ -d "$build/lib80" ] || { echo "there is no library for compute capability 8.0"; continue; }
