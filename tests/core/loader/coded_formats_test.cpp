@@ -263,7 +263,7 @@ const std::vector<CodedMutation> kCodedBends = {
      bitnet,
      put("x.weight_scale", of_values<float>("F32", {1}, {0.0f})),
      kNumeric,
-     {"x.weight_scale", "beyond 65504"}},
+     {"x.weight_scale", "above the limit of 65504"}},
     {"bitnet_scale_nan",
      bitnet,
      put("x.weight_scale", of_values<uint16_t>("BF16", {1}, {0x7fc0})),

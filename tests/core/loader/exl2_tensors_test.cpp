@@ -212,7 +212,7 @@ const Exl2Mutation kExl2Mutations[] = {
      [](auto& f) { f["q_weight"].dtype = "U32"; }},
     {"weight_rank",
      ErrorCode::format,
-     {"layer.q_weight", "where 2 dimensions"},
+     {"layer.q_weight", "but 2 dimensions"},
      [](auto& f) {
        f["q_weight"].shape = {30, 64, 1};
      }},

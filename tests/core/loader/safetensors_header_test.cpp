@@ -69,7 +69,7 @@ const Refusal kRefusals[] = {
     {"second_value", "{}{}", 0, "not valid JSON"},
     {"comment", "{}/*x*/", 0, "not valid JSON"},
     {"nan", one(R"("dtype":"F32","shape":[NaN],"data_offsets":[0,16])"), 16, "not valid JSON"},
-    {"deep", R"({"w":)" + std::string(100000, '['), 0, "where an object is needed"},
+    {"deep", R"({"w":)" + std::string(100000, '['), 0, "but an object is needed"},
     {"deep_objects", "{\"a\":{\"shape\":{\"a\":{", 0, "an object as its shape"},
     // Tensor:
     {"tensor_null", R"({"w":null})", 0, "null, but an object is needed"},
