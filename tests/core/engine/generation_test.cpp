@@ -166,7 +166,9 @@ TEST(GenerationTest, TokensThatTheModelBansAreNeverSampled) {
     const TokenIds tokens = read_all(*job).tokens;
     ASSERT_EQ(tokens.size(), 10U);
     EXPECT_NE(tokens[0], plain[0]);
-    if (!only_first) EXPECT_EQ(std::count(tokens.begin(), tokens.end(), plain[0]), 0);
+    if (!only_first) {
+      EXPECT_EQ(std::count(tokens.begin(), tokens.end(), plain[0]), 0);
+    }
   }
 }
 
