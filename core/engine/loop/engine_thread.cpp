@@ -75,6 +75,7 @@ EngineParts without_executor(const EngineParts& parts) {
   EngineParts rest;
   rest.codec = parts.codec;
   rest.end_tokens = parts.end_tokens;
+  rest.rules = parts.rules;
   rest.num_tokens = parts.num_tokens;
   rest.max_seq_len = parts.max_seq_len;
   rest.residency = parts.residency;
