@@ -23,7 +23,7 @@ Json modules(const std::vector<std::string>& types) {
   return list;
 }
 
-EmbeddingConfig read(const Json& modules, const Json& pooling) {
+EmbeddingConfig declared_by(const Json& modules, const Json& pooling) {
   MemoryFileSystem files;
   files.write("m/modules.json", modules.dump());
   files.write("m/1_Pooling/config.json", pooling.dump());
@@ -34,17 +34,19 @@ const std::vector<std::string> kUsual = {"Transformer", "Pooling", "Normalize"};
 
 TEST(EmbeddingConfig, ReadsThePoolingThatIsDeclared) {
   EXPECT_EQ(
-      read(modules(kUsual), {{"pooling_mode_lasttoken", true}, {"pooling_mode_mean_tokens", false}}).pooling,
+      declared_by(modules(kUsual), {{"pooling_mode_lasttoken", true}, {"pooling_mode_mean_tokens", false}})
+          .pooling,
       DeclaredPooling::last);
-  EXPECT_EQ(read(modules(kUsual), {{"pooling_mode_mean_tokens", true}}).pooling, DeclaredPooling::mean);
-  EXPECT_EQ(read(modules(kUsual), {{"pooling_mode", "lasttoken"}}).pooling, DeclaredPooling::last);
-  EXPECT_EQ(read(modules({"Transformer"}), {}).pooling, DeclaredPooling::none);
+  EXPECT_EQ(declared_by(modules(kUsual), {{"pooling_mode_mean_tokens", true}}).pooling,
+            DeclaredPooling::mean);
+  EXPECT_EQ(declared_by(modules(kUsual), {{"pooling_mode", "lasttoken"}}).pooling, DeclaredPooling::last);
+  EXPECT_EQ(declared_by(modules({"Transformer"}), {}).pooling, DeclaredPooling::none);
   EXPECT_EQ(read_embedding_config(MemoryFileSystem(), "m").pooling, DeclaredPooling::none);
 }
 
 TEST(EmbeddingConfig, NamesWhatIsNotSupported) {
   const auto unsupported = [](const Json& modules, const Json& pooling) {
-    return read(modules, pooling).unsupported;
+    return declared_by(modules, pooling).unsupported;
   };
   EXPECT_EQ(unsupported(modules(kUsual), {{"pooling_mode_lasttoken", true}}), "");
   EXPECT_EQ(unsupported(modules(kUsual), {{"pooling_mode_cls_token", true}}),
@@ -60,10 +62,10 @@ TEST(EmbeddingConfig, NamesWhatIsNotSupported) {
 TEST(EmbeddingConfig, MalformedFilesAreRefusedByName) {
   Json outside = modules(kUsual);
   outside[1]["path"] = "../other";
-  expect_error(ErrorCode::format, {"m/modules.json[1].path"}, [&] { read(outside, {}); });
-  expect_error(ErrorCode::format, {"m/modules.json"}, [&] { read(Json::object(), {}); });
+  expect_error(ErrorCode::format, {"m/modules.json[1].path"}, [&] { declared_by(outside, {}); });
+  expect_error(ErrorCode::format, {"m/modules.json"}, [&] { declared_by(Json::object(), {}); });
   expect_error(ErrorCode::format, {"m/1_Pooling/config.json.pooling_mode_lasttoken"}, [&] {
-    read(modules(kUsual), {{"pooling_mode_lasttoken", 1}});
+    declared_by(modules(kUsual), {{"pooling_mode_lasttoken", 1}});
   });
 }
 

@@ -176,7 +176,7 @@ TEST(PublishedLayouts, AHeadMayBeAbsentIfTheClassHasNone) {
 TEST(PublishedLayouts, TensorsOfOtherPartsAreIgnored) {
   const StoredModel original = read_stored_model(committed("llama3"));
   StoredModel respelled = original;
-  StoredTensor extra = original.tensor("model.norm.weight");
+  StoredTensor extra = respelled.tensor("model.norm.weight");
   for (const char* name : {"model.layers.0.self_attn.rotary_emb.inv_freq", "visual.blocks.0.norm1.weight",
                            "model.layers.0.self_attn.bias", "model.layers.99.input_layernorm.weight"}) {
     extra.name = name;
