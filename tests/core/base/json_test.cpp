@@ -1,5 +1,7 @@
 #include "core/base/json.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"

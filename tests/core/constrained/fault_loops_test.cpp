@@ -113,7 +113,7 @@ TEST(ConstraintFaults, ATextAndItsNeighbourSurviveEveryFailedAllocation) {
           SCOPED_TRACE(::testing::Message() << source.source << ": " << point);
           return run_with_fault(source, point, expected);
         },
-        11);
+        23);
     EXPECT_GT(num_points, 20) << source.source;
     if (HasFailure()) return;
   }
@@ -153,7 +153,7 @@ TEST(ConstraintFaults, AMoveToOtherStatesSurvivesEveryFailedAllocation) {
     EXPECT_EQ(seen, expected);
     return failed && !HasFailure();
   };
-  EXPECT_GT(for_each_fault(read_with_fault, 37), 20);
+  EXPECT_GT(for_each_fault(read_with_fault, 61), 20);
 }
 
 TEST(ConstraintFaults, CompilingSurvivesEveryFailedAllocation) {

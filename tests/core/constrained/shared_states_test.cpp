@@ -65,7 +65,7 @@ ConstraintLimits tighter(ConstraintLimits limits) {
 
 TEST(SharedStates, ATextWithinItsLimitsDoesNotEndBecauseOfOthers) {
   ConstraintLimits few_states;
-  few_states.max_states = 1200;
+  few_states.max_states = 800;
   ConstraintLimits few_items;
   few_items.max_items = 300;
   for (const ConstraintLimits& limits : {few_states, few_items}) {
