@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/response/white_space.h"
 
@@ -94,10 +95,21 @@ void ResponseParser::follow(std::string_view prompt) {
 }
 
 void ResponseParser::feed(std::string_view bytes) {
+  begin_change();
   for (const char byte : bytes) {
     input_.pending += byte;
     run();
   }
+  input_.is_changing = false;
+}
+
+// A step that throws leaves the parser in the middle of a change.
+void ResponseParser::begin_change() {
+  if (input_.is_changing)
+    throw Error(
+        ErrorCode::out_of_memory,
+        "response parser: an earlier call ran out of memory; parse the answer again with a new parser");
+  input_.is_changing = true;
 }
 
 void ResponseParser::run() {
@@ -164,6 +176,7 @@ bool ResponseParser::ends_in_closing_mark() const {
 }
 
 void ResponseParser::finish() {
+  begin_change();
   if (ends_in_closing_mark()) {
     const bool in_value = mode_ == Mode::value && !object_.streaming;
     consume(pending().size());
@@ -172,6 +185,7 @@ void ResponseParser::finish() {
   input_.more = MoreToCome::no;
   run();
   finish_held();
+  input_.is_changing = false;
 }
 
 // Begins a call whose name is complete, even if its arguments are missing.

@@ -35,6 +35,7 @@ class ResponseParser {
   // Takes over the state at the end of the prompt, which may have begun reasoning or a message. Call it
   // before feed().
   void follow(std::string_view prompt);
+  // If this or finish() throws, later calls of them throw ErrorCode::out_of_memory.
   void feed(std::string_view bytes);
   // Ends the answer. A call that was cut off gets no end event; an incomplete closing mark becomes markup.
   void finish();
@@ -108,6 +109,7 @@ class ResponseParser {
     size_t num_read = 0;
     std::string raw;  // bytes read that are not part of an event yet
     MoreToCome more = MoreToCome::yes;
+    bool is_changing = false;  // also true after a call that failed
   };
   // State of the current message of the answer.
   struct Message {
@@ -159,6 +161,7 @@ class ResponseParser {
 
   // Processes some input in the current mode; returns false if it needs more. There is one function for each
   // mode.
+  void begin_change();
   bool step();
   void run();
   bool step_text();

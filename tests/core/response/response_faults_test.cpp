@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
 #include "core/response/response_grammar.h"
 #include "tests/core/response/response_fixture.h"
 #include "tests/support/fault_loop.h"
@@ -124,9 +125,13 @@ TEST(ResponseFaults, AParserAndItsCopySurviveEveryFailedAllocation) {
               }
               EXPECT_EQ(failed, fault.num_failed() > 0);
             }
-            // The bytes of the failed call may be lost, but the parser can be used.
-            parser.feed(rest);
-            parser.finish();
+            // A parser that failed in the middle of a change stays unusable.
+            try {
+              parser.feed(rest);
+              parser.finish();
+            } catch (const Error& error) {
+              EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+            }
             (void)parser.take();
             EXPECT_EQ(read_rest(before, rest), expected);
             return failed && !::testing::Test::HasFailure();
