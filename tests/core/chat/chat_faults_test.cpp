@@ -92,8 +92,8 @@ TEST(ChatFaults, RenderingSurvivesEveryFailedAllocation) {
 TEST(ChatFaults, LoadingTheTemplatesOfAModelSurvivesEveryFailedAllocation) {
   ChatFiles files;
   files.tokenizer_config_json = R"({"bos_token": "<a beginning of the text>", "chat_template": [
-    {"name": "default", "source": "{{ messages[0].content }}{{ bos_token }}"},
-    {"name": "tool_use", "source": "{% for tool in tools %}{{ tool.name }}{% endfor %}"}]})";
+    {"name": "default", "template": "{{ messages[0].content }}{{ bos_token }}"},
+    {"name": "tool_use", "template": "{% for tool in tools %}{{ tool.name }}{% endfor %}"}]})";
   files.special_tokens_map_json = R"({"eos_token": {"content": "<an end of the text>"}})";
   const auto load = [&] { (void)TemplateSet::load(files, "model"); };
   load();
