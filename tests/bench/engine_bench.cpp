@@ -7,6 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "core/base/file_system.h"
+#include "core/engine/engine.h"
 #include "core/engine/loop/engine_thread.h"
 #include "core/engine/model/tokenizer_codec.h"
 

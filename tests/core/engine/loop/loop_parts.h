@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include <gtest/gtest.h>
+
 #include "core/engine/loop/batch_builder.h"
 #include "core/engine/loop/commit.h"
 #include "core/engine/loop/look_ahead.h"
