@@ -128,7 +128,7 @@ TEST(ModelLoad, NamesTheMissingPath) {
   Report report;
   EXPECT_EQ(quire_model_load(runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()),
             nullptr);
-  EXPECT_EQ(report.message(), "path: not set");
+  EXPECT_EQ(report.message(), "path: not set; give the directory of a model");
   const std::string path = "/nonexistent/model";
   quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
   EXPECT_EQ(quire_model_load(runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()),

@@ -140,7 +140,7 @@ TEST(Split, WithTooFewBytesIsOutOfMemory) {
     std::string message;
     const Choice choice{.device = device, .split = device == std::string("cpu") ? "1M" : "1M,2M"};
     EXPECT_EQ(code_of_load(runtime.get(), choice, &message), QUIRE_ERROR_OUT_OF_MEMORY) << message;
-    EXPECT_NE(message.find("1048576 to be used"), std::string::npos) << message;
+    EXPECT_NE(message.find("at most 1048576 may be used"), std::string::npos) << message;
   }
   EXPECT_FALSE(story_on(runtime.get(), {.split = "1G"}).empty());
 }

@@ -202,7 +202,7 @@ const std::vector<BadFile>& bad_files() {
          j["model"]["vocab"][std::string(70000, 'a')] = 300;
          j["decoder"] = {{"type", "ByteFallback"}};
        },
-       kUnsupported, "too much text of token 300"},
+       kUnsupported, "expands token 300 to too much text"},
       {"cls_without_id",
        [](Json& j) {
          j["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"h", 104}}, {"cls", {"h"}}};

@@ -1,4 +1,4 @@
-// When a step may begin, and when it is given up.
+// When a step may begin, and when it is aborted.
 #include "core/engine/loop/step_timing.h"
 
 #include "tests/core/engine/loop/loop_parts.h"
@@ -22,7 +22,7 @@ TEST_F(StepTimingTest, WithoutStretchAStepHasAllTokensOfTheDevice) {
   EXPECT_EQ(parts.timing.step_tokens(4, 1), parts.jobs.context().policy.max_step_tokens);
 }
 
-TEST_F(StepTimingTest, AStepIsGivenUpWhenMostOfItsTokensAreCancelled) {
+TEST_F(StepTimingTest, AStepIsAbortedWhenMostOfItsTokensAreCancelled) {
   const auto large = parts.submit(greedy({1, 2, 3, 4, 5, 6}, 4));
   const auto small = parts.submit(greedy({1}, 4));
   ASSERT_TRUE(parts.planning.plan(parts.plan));
@@ -32,14 +32,14 @@ TEST_F(StepTimingTest, AStepIsGivenUpWhenMostOfItsTokensAreCancelled) {
   parts.timing.pause_or_cancel();
   EXPECT_FALSE(parts.timing.was_aborted());
   large->cancel();
-  expect_error(ErrorCode::cancelled, {"given up"}, [&] { parts.timing.pause_or_cancel(); });
+  expect_error(ErrorCode::cancelled, {"aborted"}, [&] { parts.timing.pause_or_cancel(); });
   EXPECT_TRUE(parts.timing.was_aborted());
   parts.timing.end();
   parts.timing.begin(parts.clock.now(), {});
   EXPECT_FALSE(parts.timing.was_aborted()) << "the next step is another one";
 }
 
-TEST_F(StepTimingTest, AStepIsGivenUpWhenTheEngineCloses) {
+TEST_F(StepTimingTest, AStepIsAbortedWhenTheEngineCloses) {
   const auto job = parts.submit(greedy({1, 2}, 4));
   ASSERT_TRUE(parts.planning.plan(parts.plan));
   parts.timing.begin(parts.clock.now(), {});

@@ -72,7 +72,7 @@ TEST_F(Conversation, ErrorsNameTheField) {
   expect_error(ErrorCode::invalid_argument, {"messages[1]: "},
                [] { parse_messages(R"([{"role": "user"}, {"content": "Hi"}])"); });
   expect_error(ErrorCode::invalid_argument, {"messages: neither"}, [] { parse_messages("5"); });
-  expect_error(ErrorCode::invalid_argument, {"tools: no JSON list"}, [] { parse_tools("{}"); });
+  expect_error(ErrorCode::invalid_argument, {"tools: not a JSON list"}, [] { parse_tools("{}"); });
   expect_error(ErrorCode::invalid_argument, {"tools[1]: "}, [] { parse_tools("[{}, 5]"); });
   expect_error(ErrorCode::invalid_argument, {"prompt: it has no messages"},
                [&] { render(greedy("Once", 1)); });
@@ -81,9 +81,9 @@ TEST_F(Conversation, ErrorsNameTheField) {
 TEST_F(Conversation, RefusedArgumentsChangeNothing) {
   ConversationSettings settings;
   set_template_arguments(settings, R"({"mood": "calm"})");
-  expect_error(ErrorCode::invalid_argument, {"template_arguments: no JSON object"},
+  expect_error(ErrorCode::invalid_argument, {"template_arguments: not a JSON object"},
                [&] { set_template_arguments(settings, "[]"); });
-  expect_error(ErrorCode::invalid_argument, {"template_arguments: tools has a setter of its own"},
+  expect_error(ErrorCode::invalid_argument, {"template_arguments: tools is not allowed here"},
                [&] { set_template_arguments(settings, R"({"tools": []})"); });
   EXPECT_EQ(settings.arguments, R"("mood": "calm")");
   EXPECT_TRUE(settings.adds_generation_prompt);

@@ -90,7 +90,7 @@ TEST_F(PromptBuilder, ErrorsNameTheField) {
 
 TEST_F(PromptBuilder, MessagesAreOneConversation) {
   const PromptPart message = parse_messages(R"({"role": "user", "content": "Hi"})");
-  expect_error(ErrorCode::invalid_argument, {"prompt: its messages have other parts between them"}, [&] {
+  expect_error(ErrorCode::invalid_argument, {"prompt: there are other parts between its messages"}, [&] {
     prompt_of({message, text_part("a"), message});
   });
 }
