@@ -61,7 +61,7 @@ class Plan(command.CommandTest):
     def test_a_split_by_bytes_assigns_layers(self):
         plan = self.json_of("plan", "--device", "cpu,cpu", "--split", "1G,1G", "--context", 512)
         self.assertEqual([device["num_layers"] for device in plan["devices"]], [0, 8])
-        self.fail_with(3, ["needs", "1048576 to be used"], "plan", "--context", 512, "--device", "cpu,cpu",
+        self.fail_with(3, ["needs", "at most 1048576 may be used"], "plan", "--context", 512, "--device", "cpu,cpu",
                        "--split", "1M,1M")
         self.fail_with(2, ["split"], "plan", "--device", "cpu,cpu", "--split", "1G,4")
 

@@ -122,7 +122,7 @@ class Score(command.CommandTest):
                 path = self.directory / "ids.json"
                 path.write_text(content)
                 self.fail_with(command.FAILED, ["ids.json"], "score", "--ids", path)
-        self.fail_with(command.FAILED, ["2 or more"], "score", "--ids", self.write_ids([5]))
+        self.fail_with(command.FAILED, ["at least 2"], "score", "--ids", self.write_ids([5]))
         result = command.run("score", "--ids", self.write_ids([5, 6, 10**6]))
         self.assertIn(result.returncode, (command.USAGE, command.FAILED))
         self.assertIn("1000000", result.stderr)

@@ -1,4 +1,6 @@
-/* Report about this machine and what the library found on it. Attach it to bug reports. */
+/*
+ * Report about this machine and what the library found on it. Attach it to bug reports.
+ */
 #ifndef QUIRE_DIAGNOSE_H
 #define QUIRE_DIAGNOSE_H
 

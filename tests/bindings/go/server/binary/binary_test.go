@@ -205,13 +205,13 @@ func TestTheCommandLineReportsMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for expected, args := range map[string][]string{
-		"name a configuration": {},
+		"give a configuration": {},
 		"NAME=DIR":             {"--model", "story"},
 		"exclude each other":   {"--model", "a=b", "--config", file},
 		"limitz":               {"--config", file, "--check"},
 		"no such file":         {"--config", "/nowhere"},
 		"not defined":          {"--modell", "a=b"},
-		"is no option":         {"serve"},
+		"is not an option":     {"serve"},
 	} {
 		if text, status := output(t, args...); status != 2 || !strings.Contains(text, expected) {
 			t.Errorf("%v: %d %s", args, status, text)

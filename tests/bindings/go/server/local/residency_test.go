@@ -158,7 +158,7 @@ func TestModelsThatDoNotFitTogetherTakeTurns(t *testing.T) {
 			f.post("/v1/completions", `{"model":"`+name+`","prompt":"a","max_tokens":4}`, &got)
 		}
 	}
-	if turns := strings.Count(f.log.String(), "given up for another"); turns != 5 {
+	if turns := strings.Count(f.log.String(), "unloaded to free memory for another"); turns != 5 {
 		t.Errorf("%d turns:\n%s", turns, f.log.String())
 	}
 }
