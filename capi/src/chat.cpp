@@ -6,6 +6,7 @@
 #include "capi/src/chat_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
+#include "capi/src/request_object.h"
 #include "core/base/file_system.h"
 #include "core/base/utf8.h"
 #include "core/chat/segments.h"

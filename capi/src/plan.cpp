@@ -8,6 +8,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/model_settings.h"
 #include "capi/src/plan_object.h"
+#include "capi/src/runtime_object.h"
 
 using namespace quire::capi;
 

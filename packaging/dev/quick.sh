@@ -24,7 +24,7 @@ for test in json.load(sys.stdin)["tests"]:
 
 # folders_of_tests: reads changed files and prints the folders of their tests; tests mirror the source.
 folders_of_tests() {
-  sed -nE 's#^(core/[^/]+|capi/src|kernels/(cpu|interface|cuda/plan))/.*#tests/\1#p; s#^(tests/.+)/[^/]+$#\1#p' |
+  sed -nE 's#^(core/[^/]+|capi/src|kernels/(cpu|interface|cuda/plan))/.*#tests/\1#p; t; s#^(tests/.+)/[^/]+$#\1#p' |
     sed -E 's#^tests/capi/src#tests/capi#; s#^tests/(support|golden)(/.*)?$#tests/core#' | sort -u
 }
 
