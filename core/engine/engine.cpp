@@ -24,7 +24,7 @@ void fill_lane(Lane& lane, TokenIds prompt, int32_t num_new_tokens) {
   lane.tokens.reserve(lane.tokens.size() + static_cast<size_t>(num_new_tokens) + 1);
 }
 
-TextOutput make_text_output(const EngineParts& parts, const JobRequest& request) {
+TextOutput make_text_output(const ModelParts& parts, const JobRequest& request) {
   const bool emit_special = request.emit_special_tokens || request.response != nullptr;
   std::unique_ptr<TextStream> stream = parts.codec->open(emit_special);
   if (request.healed_token >= 0) stream = without_text_of(std::move(stream), request.healed_token);
@@ -37,13 +37,13 @@ TextOutput make_text_output(const EngineParts& parts, const JobRequest& request)
 void fill_lanes(JobRecord& record, const EngineThread& core) {
   JobRequest& request = record.request;
   Lane& lane = record.lane;
-  lane.num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
-  record.result.prompt_tokens = lane.num_prompt_tokens;
+  const auto num_prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  record.result.prompt_tokens = num_prompt_tokens;
   const bool generates = request.kind == JobKind::generate;
-  const JobSize size{lane.num_prompt_tokens, static_cast<int32_t>(request.negative_prompt.size()),
+  const JobSize size{num_prompt_tokens, static_cast<int32_t>(request.negative_prompt.size()),
                      generates ? request.max_new_tokens : 0};
   const int32_t num_new_tokens = new_tokens_within(core.max_seq_len(), size);
-  record.max_tokens = lane.num_prompt_tokens + num_new_tokens;
+  record.max_tokens = num_prompt_tokens + num_new_tokens;
   fill_lane(lane, std::move(request.prompt), num_new_tokens);
   if (size.guide_tokens > 0)
     fill_lane(record.guide.emplace(&record), std::move(request.negative_prompt), num_new_tokens);
@@ -101,7 +101,7 @@ void open_channel(JobRecord& record, EngineThread& core) {
 
 // Creates everything that a job needs until its first step, on the caller's thread.
 std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
-  const EngineParts& parts = core.parts();
+  const ModelParts& parts = core.parts();
   SamplerState sampler(request.sampling, parts.num_tokens);
   TextOutput text = make_text_output(parts, request);
   auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
@@ -117,7 +117,7 @@ std::unique_ptr<JobRecord> make_record(EngineThread& core, JobRequest request) {
 
 // Applies the rules of the model: refuses jobs that need logits of a model without a head, bans its tokens,
 // and replaces Pooling::model by the pooling that it declares.
-void apply_model(const EngineParts& parts, JobRequest& request) {
+void apply_model(const ModelParts& parts, JobRequest& request) {
   if (!parts.rules.has_head && (request.kind == JobKind::generate || request.kind == JobKind::score)) {
     throw Error(ErrorCode::unsupported,
                 "kind: the files of the model have no vocabulary matrix, so it computes embeddings alone")

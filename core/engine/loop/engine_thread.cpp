@@ -71,26 +71,12 @@ EngineOptions with_quotas(EngineOptions options) {
   return options;
 }
 
-EngineParts without_executor(const EngineParts& parts) {
-  EngineParts rest;
-  rest.codec = parts.codec;
-  rest.end_tokens = parts.end_tokens;
-  rest.rules = parts.rules;
-  rest.num_tokens = parts.num_tokens;
-  rest.max_seq_len = parts.max_seq_len;
-  rest.residency = parts.residency;
-  rest.page_memory = parts.page_memory;
-  rest.shard_bytes = parts.shard_bytes;
-  rest.model = parts.model;
-  return rest;
-}
-
 }  // namespace
 
 EngineThread::EngineThread(std::shared_ptr<Runtime> runtime, EngineParts parts, const EngineOptions& options)
     : runtime_(std::move(runtime)),
       options_(with_quotas(options)),
-      parts_(without_executor(parts)),
+      parts_(static_cast<const ModelParts&>(parts)),
       limits_(parts.executor->limits()),
       max_seq_len_(resolve_max_seq_len(parts, options, limits_)),
       queue_(options_, std::make_shared<EngineSignal>()),

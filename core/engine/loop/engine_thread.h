@@ -44,7 +44,7 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
 
   JobQueue& queue() { return queue_; }
   const EngineOptions& options() const { return options_; }
-  const EngineParts& parts() const { return parts_; }
+  const ModelParts& parts() const { return parts_; }
   const ExecutorLimits& limits() const { return limits_; }
   const Runtime& runtime() const { return *runtime_; }
   int32_t max_seq_len() const { return max_seq_len_; }
@@ -89,7 +89,7 @@ class EngineThread : public std::enable_shared_from_this<EngineThread>, public M
 
   const std::shared_ptr<Runtime> runtime_;
   const EngineOptions options_;
-  EngineParts parts_;  // without the executor, which the loop owns
+  const ModelParts parts_;
   const ExecutorLimits limits_;
   const int32_t max_seq_len_;
   JobQueue queue_;

@@ -14,9 +14,8 @@
 
 namespace quire {
 
-struct EngineParts {
-  std::unique_ptr<Executor> executor;
-  std::vector<std::string> devices;  // names of the devices that the executor computes on
+// Parts that can be copied. An engine keeps them all.
+struct ModelParts {
   std::shared_ptr<const TextCodec> codec;
   std::vector<TokenId> end_tokens;  // end-of-sequence tokens, which every job stops at
   ModelRules rules;
@@ -26,6 +25,11 @@ struct EngineParts {
   PageMemory page_memory;             // of an elastic cache; null: its pages count in no memory budget
   std::vector<uint64_t> shard_bytes;  // device memory on each shard; for an elastic cache its initial memory
   std::shared_ptr<const void> model;  // kept alive as long as the engine
+};
+
+struct EngineParts : ModelParts {
+  std::unique_ptr<Executor> executor;
+  std::vector<std::string> devices;  // names of the devices that the executor computes on
 };
 
 }  // namespace quire
