@@ -31,10 +31,6 @@ void require_messages(const JsonValue::Array& messages) {
   }
 }
 
-bool is_messages(const PromptPart& part) {
-  return part.kind == PromptPart::Kind::messages;
-}
-
 }  // namespace
 
 PromptPart parse_messages(std::string_view json) {
@@ -89,6 +85,7 @@ void set_template_arguments(ConversationSettings& conversation, std::string_view
 }
 
 gsl::span<const PromptPart> messages_of(const std::vector<PromptPart>& parts) {
+  const auto is_messages = [](const PromptPart& part) { return part.is_messages(); };
   const auto first = std::find_if(parts.begin(), parts.end(), is_messages);
   const auto last = std::find_if_not(first, parts.end(), is_messages);
   if (std::any_of(last, parts.end(), is_messages)) {

@@ -101,10 +101,6 @@ TokenIds encode_parts(const std::vector<PromptPart>& parts, const RequestSpec& s
   return prompt;
 }
 
-bool is_messages(const PromptPart& part) {
-  return part.kind == PromptPart::Kind::messages;
-}
-
 std::string words_of_template(const chat::RenderedChat& rendered) {
   std::string words;
   size_t begin = 0;
@@ -129,7 +125,7 @@ TokenIds encode_any_prompt(const RequestSpec& spec, const LoadedModel& model, st
   TokenIds prompt;
   for (const PromptPart& part : spec.prompt) {
     TokenIds tokens;
-    if (!is_messages(part)) {
+    if (!part.is_messages()) {
       tokens = encode_named(fmt::format("prompt: part {}", &part - spec.prompt.data()),
                             [&] { return encode_part(*model.model, part, spec.parse_special); });
       if (words != nullptr) *words += tokenizer.decode(tokens, false);

@@ -21,6 +21,8 @@ struct PromptPart {
   Kind kind = Kind::text;
   std::string text;  // spelling of a special token; messages are JSON objects separated by commas
   TokenIds tokens;
+
+  bool is_messages() const { return kind == Kind::messages; }
 };
 
 // Settings for the messages of a prompt; conversation_input.h parses the texts.
