@@ -75,12 +75,13 @@ std::optional<int32_t> TensorNames::outputs_of(const std::string& key) const {
 }
 
 LinearRequest TensorNames::with_fused_source(LinearRequest request) const {
-  if (request.part.num_experts > 0 || !request.is_whole() || holds(request.key)) return request;
+  if (request.part.num_experts > 0 || !request.is_whole()) return request;
   for (const FusedMatrix& fused : kFused) {
     const auto* const slice =
         std::find_if(fused.slices.begin(), fused.slices.end(),
                      [&](std::string_view name) { return has_ending(request.key, name); });
     if (slice == fused.slices.end()) continue;
+    if (holds(request.key)) return request;
     const std::string key = stored(with_ending(request.key, *slice, fused.name));
     const auto outputs = outputs_of(key);
     const bool is_first = slice == fused.slices.begin();
@@ -96,9 +97,9 @@ LinearRequest TensorNames::with_fused_source(LinearRequest request) const {
 }
 
 std::vector<MatrixSlice> TensorNames::slices_of(const std::string& key) const {
-  if (holds(stored(key))) return {};
   for (const FusedMatrix& fused : kFused) {
     if (!has_ending(key, fused.name)) continue;
+    if (holds(stored(key))) return {};
     std::vector<MatrixSlice> slices;
     for (const std::string_view name : fused.slices) {
       if (name.empty()) continue;
