@@ -40,8 +40,10 @@ run_quick() {
   fi
   ((${#names[@]} > 0)) || fail "quick: no tests belong to the changed files; name one: ./dev quick PATTERN"
   say "tests: ${names[*]}"
+  # Some tests are scripts and have nothing to build.
   local targets
-  mapfile -t targets < <(printf '%s\n' "${names[@]}" | grep -vE '^guard_' || true)
+  mapfile -t targets < <(grep -xFf <(printf '%s\n' "${names[@]}") \
+    <(ninja -C build/debug -t targets all | sed -n 's/^\([^:/]*\): phony$/\1/p') || true)
   ((${#targets[@]} == 0)) || build debug "${targets[@]}"
   run_tests debug --tests-regex "^($(IFS='|'; printf '%s' "${names[*]}"))\$"
   say "quick took $((SECONDS - start)) s"
