@@ -1,4 +1,4 @@
-// Where a transformer's weights come from: the files of a directory, or made up for benchmarks.
+// Source of a transformer's weights: the files of a directory, or synthetic weights for benchmarks.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace quire {
 
-// What is missing or unsound is an Error that names it.
+// Reads weights. Throws an Error that names a weight that is missing or malformed.
 class WeightProvider {
  public:
   virtual ~WeightProvider() = default;
-  // Whether several threads may ask at the same time, in any order.
+  // Returns whether several threads may read at the same time, in any order.
   virtual bool is_concurrent() const = 0;
   // Returns the name under which the other functions find a tensor or a matrix of the model.
   virtual std::string stored_name(const std::string& name) const { return name; }

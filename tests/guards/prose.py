@@ -41,7 +41,7 @@ def comments(text):
         own = OWN_LINE.match(line) if line.lstrip().startswith(("//", "/*", "* ", "*/")) else None
         if own:
             yield number, own.group(1), not was_comment
-            was_comment = True
+            was_comment = was_comment or own.group(1) != ""  # a comment begins with its first words
             continue
         was_comment = False
         after = AFTER_CODE.match(line) if "//" in line else None
@@ -104,6 +104,7 @@ def check(tree):
 SELF_TESTS = [
     ("plain", {"core/a.h": "// Number of pages, or of slots; nothing else.\nint x;  // where they lie\n"}, 0),
     ("begins with Of", {"core/a.h": "// O" "f a page.\nint x;  // O" "f all.\n"}, 2),
+    ("begins with Of after its mark", {"capi/a.h": "/**\n * O" "f a page.\n */\n"}, 1),
     ("goes on with of", {"core/a.h": "// The number\n// O" "f Mice and Men\n"}, 0),
     ("a person", {"core/a.h": "// For who" "ever waits.\n", "docs/a.md": "No" "body waits.\n"}, 2),
     ("speech", {"core/a.h": "int x;  // the header sa" "ys how many\n"}, 1),

@@ -33,7 +33,7 @@ KERNELS = "kernels/cuda/"
 C_NAME = re.compile(r"quire_\w+$")
 C_SECONDS = re.compile(r"\b(\w+_(len|capacity|size)|num_\w+|size|quire_cancel\s*\*\s*cancel|quire_error\s*\*\*\s*error)$")
 
-# of a function, a pointer to one, a lambda
+# The name of a function, a pointer to a function, or the brackets of a lambda, before its parameters.
 NAME = re.compile(r"(\b[A-Za-z_]\w*|\(\s*\*\s*\w+\s*\)|\])(?=\s*\()")
 TYPED = re.compile(r"^(?:const\s+)?[\w:]+(?:\s*<.*>)?(?:\s+\w+)*?(?:::\w+)*[\s*&]+(?:const\s+|restrict\s+)?\w+"
                    r"(?:\[\w*\])*(?:\s*=.*)?$|^[\w:\s]+\(\s*\*\s*\w*\s*\)\s*\(.*\)$", re.S)

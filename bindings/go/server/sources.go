@@ -76,8 +76,8 @@ func (s *Server) pageSources(w http.ResponseWriter, r *http.Request) {
 	_ = answer(w, map[string]pageSourceBody{"0": body})
 }
 
-// endpoint returns an address in ZeroMQ's format. A socket on all interfaces gets the host *, which routers
-// replace by the host of the server.
+// endpoint returns an address in ZeroMQ's format. If the socket listens on all interfaces, the host is "*", and
+// routers put the server's host in its place.
 func endpoint(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {

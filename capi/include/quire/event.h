@@ -280,9 +280,10 @@ QUIRE_API int32_t quire_event_error_code(quire_event* event, quire_error** error
 QUIRE_API const char* quire_event_error_message(quire_event* event, size_t* out_len, quire_error** error);
 
 /**
- * Of an ERROR event: the parameter of the request at fault, named as by quire_error_parameter; empty if the
- * error is not about one, and for other events. *out_len, if out_len is not NULL, receives its length in
- * bytes; zero-terminated too. Borrowed until the event is freed. NULL on failure.
+ * Returns the parameter of the request that an ERROR event is about, named as by quire_error_parameter;
+ * empty if the error is not about one, and for other events. If out_len is not NULL, *out_len receives the
+ * length in bytes. The text is also zero-terminated, and borrowed until the event is freed. Returns NULL on
+ * failure.
  */
 QUIRE_API const char* quire_event_error_parameter(quire_event* event, size_t* out_len, quire_error** error);
 

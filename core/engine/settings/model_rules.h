@@ -1,4 +1,4 @@
-// What a model's files require of its jobs, besides its end tokens.
+// Rules of a model's files for its jobs, besides the end tokens.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ TokenBits mask_of(const Matcher& matcher) {
   return mask;
 }
 
-// What a text has at one position.
+// Results of a matcher at one position of its text.
 struct Sight {
   TokenBits mask;
   std::string forced;
