@@ -7,12 +7,11 @@
 #include "core/base/error.h"
 #include "tests/core/models/golden_families.h"
 #include "tests/core/models/golden_file.h"
+#include "tests/core/models/greedy_continuation.h"
 #include "tests/core/models/transformer_runner.h"
 
 namespace quire::testing {
 namespace {
-
-constexpr int32_t kPromptTokens = 24;
 
 class FamilyTest : public ::testing::TestWithParam<Family> {
  protected:
@@ -82,22 +81,11 @@ TEST_P(FamilyTest, ReleasingPagesBeforeAWindowChangesNothing) {
 }
 
 TEST_P(FamilyTest, GreedyContinuationAgreesUpToTheFirstNearTie) {
-  TokenIds ids = read_ids(golden(), "input_ids");
-  ids.resize(kPromptTokens);
-  const TokenIds expected = read_ids(golden(), "greedy24");
-  const std::vector<float> gap = read_floats(golden(), "greedy24_gap");
   RunnerOptions options;
   options.page_tokens = 16;
   options.num_pages = options.max_sequences * GetParam().greedy_context / options.page_tokens;
   TransformerRunner runner(model_, options);
-  const int32_t vocab = runner.vocab_size();
-  std::vector<float> rows = runner.logits(ids, 512);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const TokenId token = arg_max(rows.data() + rows.size() - static_cast<size_t>(vocab), vocab);
-    if (gap[i] < tolerance(0.01, 0.05) && token != expected[i]) return;
-    ASSERT_EQ(token, expected[i]) << "token " << i << ", gap " << gap[i];
-    rows = runner.step({{0, kPromptTokens + static_cast<int32_t>(i), {token}}});
-  }
+  expect_greedy_continuation(runner, golden());
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, FamilyTest, ::testing::ValuesIn(kFamilies),

@@ -2,16 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "tests/core/models/golden_file.h"
+#include "tests/core/models/greedy_continuation.h"
 #include "tests/core/models/transformer_runner.h"
 
 namespace quire::testing {
 namespace {
-
-// Returns the gap between first and second logit below which either token is accepted.
-double near_tie() {
-  return tolerance(0.01, 0.05);
-}
-constexpr int32_t kPromptTokens = 24;
 
 class GoldenArchitecture : public ::testing::TestWithParam<const char*> {
  protected:
@@ -54,21 +49,8 @@ TEST_P(GoldenArchitecture, StatesAreTheInputOfTheHead) {
 }
 
 TEST_P(GoldenArchitecture, GreedyContinuationAgreesUpToTheFirstNearTie) {
-  const std::string golden = directory() + "/golden.safetensors";
-  TokenIds ids = read_ids(golden, "input_ids");
-  ids.resize(kPromptTokens);
-  const TokenIds expected = read_ids(golden, "greedy24");
-  const std::vector<float> gap = read_floats(golden, "greedy24_gap");
   TransformerRunner runner(load_model(directory()), {});
-  const int32_t vocab = runner.vocab_size();
-  const double tie = near_tie();
-  std::vector<float> rows = runner.logits(ids, 512);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const TokenId token = arg_max(rows.data() + rows.size() - static_cast<size_t>(vocab), vocab);
-    if (gap[i] < tie && token != expected[i]) return;
-    ASSERT_EQ(token, expected[i]) << "token " << i << ", gap " << gap[i];
-    rows = runner.step({{0, kPromptTokens + static_cast<int32_t>(i), {token}}});
-  }
+  expect_greedy_continuation(runner, directory() + "/golden.safetensors");
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenArchitecture,

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/models/golden_file.h"
+#include "tests/core/models/greedy_continuation.h"
 #include "tests/core/models/stored_model.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/expect_error.h"
@@ -38,22 +39,10 @@ TEST_P(PublishedTest, LogitsAgree) {
 }
 
 TEST_P(PublishedTest, GreedyTokensAgreeUpToTheFirstNearTie) {
-  constexpr int32_t kPromptTokens = 24;
-  TokenIds ids = read_ids(golden(), "input_ids");
-  ids.resize(kPromptTokens);
-  const TokenIds expected = read_ids(golden(), "greedy24");
-  const std::vector<float> gap = read_floats(golden(), "greedy24_gap");
   RunnerOptions options;
   options.max_seq_len = GetParam().greedy_context;
   TransformerRunner runner(load_model(directory_), options);
-  const int32_t vocab = runner.vocab_size();
-  std::vector<float> rows = runner.logits(ids, 512);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const TokenId token = arg_max(rows.data() + rows.size() - static_cast<size_t>(vocab), vocab);
-    if (gap[i] < tolerance(0.01, 0.05) && token != expected[i]) return;
-    ASSERT_EQ(token, expected[i]) << "token " << i << ", gap " << gap[i];
-    rows = runner.step({{0, kPromptTokens + static_cast<int32_t>(i), {token}}});
-  }
+  expect_greedy_continuation(runner, golden());
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, PublishedTest,
