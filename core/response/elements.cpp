@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/base/white_space.h"
 #include "core/response/json_span.h"
 #include "core/response/value_types.h"
 
@@ -15,12 +16,6 @@ struct Element {
   std::string_view name;
   std::string_view text;
 };
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \n\t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
-}
 
 // Returns where the element at the beginning of `text` ends; elements of the same name may be nested in it.
 // Returns npos if it does not end.

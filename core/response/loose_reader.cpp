@@ -6,8 +6,8 @@
 
 #include "core/base/hex.h"
 #include "core/base/utf8.h"
+#include "core/base/white_space.h"
 #include "core/response/json_span.h"
-#include "core/response/white_space.h"
 
 namespace quire {
 namespace {

@@ -2,8 +2,8 @@
 #include <initializer_list>
 
 #include "core/base/error.h"
+#include "core/base/white_space.h"
 #include "core/response/response_parser.h"
-#include "core/response/white_space.h"
 
 namespace quire {
 namespace {

@@ -1,8 +1,8 @@
 // Parses the parts of an answer in which tool calls may begin.
 #include <algorithm>
 
+#include "core/base/white_space.h"
 #include "core/response/response_parser.h"
-#include "core/response/white_space.h"
 
 namespace quire {
 namespace {

@@ -1,8 +1,8 @@
 // Parses tool calls whose name and arguments are between marks, and Python calls.
 #include <algorithm>
 
+#include "core/base/white_space.h"
 #include "core/response/response_parser.h"
-#include "core/response/white_space.h"
 
 namespace quire {
 namespace {

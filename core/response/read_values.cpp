@@ -1,9 +1,9 @@
 // Parses the arguments of tool calls that have a mark for each argument.
 #include <algorithm>
 
+#include "core/base/white_space.h"
 #include "core/response/elements.h"
 #include "core/response/response_parser.h"
-#include "core/response/white_space.h"
 
 namespace quire {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
-#include "core/response/white_space.h"
+#include "core/base/white_space.h"
 
 namespace quire {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/white_space.h"
 #include "core/response/json_span.h"
 #include "core/response/loose_reader.h"
-#include "core/response/white_space.h"
 
 namespace quire {
 namespace {

@@ -5,16 +5,10 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/white_space.h"
 
 namespace quire {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
 
 // Returns the text between the outer brackets or braces.
 std::string inside(std::string_view text) {

@@ -1,4 +1,4 @@
-// White space in answers.
+// White space of JSON, which answers of models use too.
 #pragma once
 
 #include <string_view>
