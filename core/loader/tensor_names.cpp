@@ -85,7 +85,7 @@ LinearRequest TensorNames::with_fused_source(LinearRequest request) const {
     const std::string key = stored(with_ending(request.key, *slice, fused.name));
     const auto outputs = outputs_of(key);
     const bool is_first = slice == fused.slices.begin();
-    const bool is_key = fused.slices.back() != "" && slice == fused.slices.begin() + 1;
+    const bool is_key = !fused.slices.back().empty() && slice == fused.slices.begin() + 1;
     const int64_t after = is_key ? 2 * int64_t{request.num_out} : request.num_out;
     if (!outputs || *outputs < after) return request;
     request.key = key;

@@ -165,7 +165,7 @@ std::string json_of_plain(std::string_view text, const PlainValue& value) {
   const bool fits = value.types.has(type) && type != ValueTypes::kString;
   if (type != 0 && (value.is_json || fits)) return std::string(inner);
   if (value.python || (value.types.known && !value.types.has(ValueTypes::kString))) {
-    const std::string json = json_of_python(inner);
+    std::string json = json_of_python(inner);
     const uint8_t python_type = type_of_json(json);
     if (python_type != ValueTypes::kString && value.types.has(python_type)) return json;
   }
