@@ -14,17 +14,37 @@ namespace {
 using namespace families;
 
 const ArchitectureSpec* const kRows[] = {
-    &kLlama,      &kMistral,     &kQwen2,      &kQwen3,        &kQwen2Moe,    &kQwen3Moe,  &kMixtral,
-    &kMinistral,  &kMinistral3,  &kGemma,      &kGemma2,       &kGemma3,      &kGemma3n,   &kGemma4,
-    &kVaultGemma, &kGemmoe,      &kPhi,        &kPhi3,         &kPhiMoe,      &kOlmo,      &kOlmo2,
-    &kOlmo3,      &kOlmoe,       &kFlexOlmo,   &kCohere,       &kCohere2,     &kGlm,       &kGlm4,
-    &kGlm4Moe,    &kGlm4MoeLite, &kGlmMoeDsa,  &kGranite,      &kGraniteMoe,  &kGpt2,      &kGptBigCode,
-    &kGptNeoX,    &kGptOss,      &kStarcoder2, &kStableLm,     &kNemotron,    &kOrion,     &kInternLm2,
-    &kMiniCpm,    &kErnie45,     &kErnie45Moe, &kHunYuanDense, &kHunYuanMoe,  &kExaone4,   &kExaoneMoe,
-    &kApertus,    &kBitNet,      &kNanoChat,   &kDiffLlama,    &kJetMoe,      &kDbrx,      &kDeepseekV2,
-    &kDeepseekV3, &kDeepseekV32, &kDots1,      &kSolarOpen,    &kMiMoV2Flash, &kMiniMaxM2, &kLlama4,
-    &kChatGlm,    &kQwen1,       &kYi,         &kIndex,        &kCwm,         &kHelium,    &kArcee,
-    &kSeedOss,    &kSmolLm3,
+    &kLlama,        &kMistral,       &kQwen2,
+    &kQwen3,        &kQwen2Moe,      &kQwen3Moe,
+    &kMixtral,      &kMinistral,     &kMinistral3,
+    &kGemma,        &kGemma2,        &kGemma3,
+    &kGemma3n,      &kGemma4,        &kVaultGemma,
+    &kGemmoe,       &kPhi,           &kPhi3,
+    &kPhiMoe,       &kOlmo,          &kOlmo2,
+    &kOlmo3,        &kOlmoe,         &kFlexOlmo,
+    &kCohere,       &kCohere2,       &kGlm,
+    &kGlm4,         &kGlm4Moe,       &kGlm4MoeLite,
+    &kGlmMoeDsa,    &kGranite,       &kGraniteMoe,
+    &kGpt2,         &kGptBigCode,    &kGptNeoX,
+    &kGptOss,       &kStarcoder2,    &kStableLm,
+    &kNemotron,     &kOrion,         &kInternLm2,
+    &kMiniCpm,      &kErnie45,       &kErnie45Moe,
+    &kHunYuanDense, &kHunYuanMoe,    &kExaone4,
+    &kExaoneMoe,    &kApertus,       &kBitNet,
+    &kNanoChat,     &kDiffLlama,     &kJetMoe,
+    &kDbrx,         &kDeepseekV2,    &kDeepseekV3,
+    &kDeepseekV32,  &kDots1,         &kSolarOpen,
+    &kMiMoV2Flash,  &kMiniMaxM2,     &kLlama4,
+    &kChatGlm,      &kQwen1,         &kYi,
+    &kIndex,        &kCwm,           &kHelium,
+    &kArcee,        &kSeedOss,       &kSmolLm3,
+    &kQwen2Vl,      &kQwen25Vl,      &kQwen3Vl,
+    &kQwen3VlMoe,   &kMistral4,      &kGemma4Unified,
+    &kGlm4v,        &kGlm4vMoe,      &kGraniteMoeShared,
+    &kGraniteSwa,   &kGraniteMoeSwa, &kHyperClovaX,
+    &kMiniCpm3,     &kHyV3,          &kAxK1,
+    &kYoutu,        &kApertus1p5,    &kCohere2Moe,
+    &kAfmoe,        &kMuseGlimmer,
 };
 
 // Families with recurrent state in their layers; recognized, but not supported yet.
@@ -58,11 +78,10 @@ struct Alias {
   const ArchitectureSpec* spec;
 };
 const Alias kAliases[] = {
-    {"Qwen2VLForConditionalGeneration", "qwen2_vl", &kQwen2},
-    {"", "qwen2_vl_text", &kQwen2},
-    {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", &kQwen2},
-    {"", "qwen2_5_vl_text", &kQwen2},
-    {"", "qwen3_vl_text", &kQwen3},
+    {"", "qwen2_vl", &kQwen2Vl},
+    {"", "qwen2_5_vl", &kQwen25Vl},
+    {"KimiK25ForConditionalGeneration", "kimi_k25", &kDeepseekV3},
+    {"Kimi_K25ForConditionalGeneration", "", &kDeepseekV3},
     {"", "kimi_k2", &kDeepseekV3},
     {"ChatGLMForConditionalGeneration", "", &kChatGlm},
 };
@@ -135,23 +154,26 @@ size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Returns the row whose family name begins like this one for at least four characters, or is spelled like it
-// but for one or two characters; nullptr if there is none. Of several, the last one of least edit distance.
-const ArchitectureSpec* nearest_row(std::string_view name) {
+// Returns the class whose family name begins like this one for at least four characters, or is spelled like
+// it but for one or two characters; empty if there is none. Of several, the last one of least edit distance.
+std::string_view nearest_class(std::string_view name) {
   constexpr size_t kLeastStart = 4;
   constexpr size_t kTypos = 2;
   const std::string family = family_of(name.substr(0, 128));
-  const ArchitectureSpec* nearest = nullptr;
+  std::string_view nearest;
   size_t least = SIZE_MAX;
-  for (const ArchitectureSpec* row : kRows) {
-    const std::string other = family_of(row->name);
+  const auto compare = [&](std::string_view candidate) {
+    const std::string other = family_of(candidate);
     const size_t apart = distance(family, other);
     const size_t needed = std::min({kLeastStart, family.size(), other.size()});
     const bool is_near = common_start(family, other) >= needed || (apart <= kTypos && family.size() > kTypos);
-    if (!is_near || apart > least) continue;
-    nearest = row;
+    if (!is_near || apart > least) return;
+    nearest = candidate;
     least = apart;
-  }
+  };
+  for (const Alias& alias : kAliases)
+    if (!alias.name.empty()) compare(alias.name);
+  for (const ArchitectureSpec* row : kRows) compare(row->name);
   return nearest;
 }
 
@@ -198,9 +220,8 @@ std::string describe_unsupported(std::string_view name) {
                                    [&](const KindByEnding& row) { return name.ends_with(row.ending); });
     if (kind != kKinds.end()) text = kind->kind;
   }
-  if (const ArchitectureSpec* nearest = nearest_row(name))
-    text +=
-        fmt::format("{}the nearest supported architecture is {}", text.empty() ? "" : "; ", nearest->name);
+  if (const std::string_view nearest = nearest_class(name); !nearest.empty())
+    text += fmt::format("{}the nearest supported architecture is {}", text.empty() ? "" : "; ", nearest);
   return text;
 }
 

@@ -50,6 +50,8 @@ enum class WindowRule : uint8_t {
   every_layer,      // if sliding_window is a number
   by_layer_switch,  // only with use_sliding_window, on the layers given by layer_types or max_window_layers
   by_layer_type,    // by layer_types; if absent, all except every n-th, n = sliding_window_pattern
+  by_layer_type_from_first,  // the same, but the exceptions are counted from the first layer on
+  by_layer_type_from_last,   // the same, but the exceptions are counted back from the last layer
 };
 
 // Properties of a model family.

@@ -14,8 +14,8 @@ struct ClassSizes {
   std::string_view model_type;
   std::array<int32_t, kSizes.size()> sizes;  // 0: the class has no fixed default
 };
-// Source: transformers 5.0.0.
-constexpr std::array<ClassSizes, 41> kClasses = {{
+// Source: transformers 5.0.0; for classes that it lacks, 5.24.0.
+constexpr std::array<ClassSizes, 48> kClasses = {{
     {"llama", {32, 4096, 11008, 32, 0, 32000}},
     {"mistral", {32, 4096, 14336, 32, 8, 32000}},
     {"ministral", {32, 4096, 14336, 32, 8, 32000}},
@@ -57,6 +57,13 @@ constexpr std::array<ClassSizes, 41> kClasses = {{
     {"llama4_text", {48, 5120, 8192, 40, 8, 202048}},
     {"helium", {24, 2560, 7040, 20, 20, 48000}},
     {"smollm3", {36, 2048, 11008, 16, 4, 128256}},
+    {"qwen3_vl_moe_text", {24, 2048, 5632, 16, 16, 151936}},
+    {"glm4v_text", {40, 4096, 13696, 32, 2, 151552}},
+    {"glm4v_moe_text", {46, 4096, 10944, 96, 8, 151424}},
+    {"mistral4", {36, 4096, 12288, 32, 32, 131072}},
+    {"gemma4_unified_text", {30, 2304, 9216, 8, 4, 262144}},
+    {"muse_glimmer_text", {52, 6656, 19968, 32, 2, 202048}},
+    {"apertus1p5_text", {32, 4096, 14336, 32, 0, 266752}},
 }};
 
 struct ClassField {
@@ -64,7 +71,7 @@ struct ClassField {
   std::string_view field;
   int32_t value;
 };
-constexpr std::array<ClassField, 16> kFields = {{
+constexpr std::array<ClassField, 41> kFields = {{
     {"llama4_text", "intermediate_size_mlp", 16384},
     {"llama4_text", "num_experts", 16},
     {"llama4_text", "num_experts_per_tok", 1},
@@ -81,6 +88,31 @@ constexpr std::array<ClassField, 16> kFields = {{
     {"gemma3n_text", "hidden_size_per_layer_input", 256},
     {"gemma3n_text", "num_kv_shared_layers", 15},
     {"gemma3n_text", "vocab_size_per_layer_input", 262144},
+    {"gemma4_unified_text", "global_head_dim", 512},
+    {"qwen3_vl_moe_text", "num_experts", 60},
+    {"qwen3_vl_moe_text", "num_experts_per_tok", 4},
+    {"qwen3_vl_moe_text", "moe_intermediate_size", 1408},
+    {"glm4v_moe_text", "num_experts", 128},
+    {"glm4v_moe_text", "num_experts_per_tok", 8},
+    {"glm4v_moe_text", "moe_intermediate_size", 1408},
+    {"glm4v_moe_text", "n_shared_experts", 1},
+    {"glm4v_moe_text", "first_k_dense_replace", 1},
+    {"mistral4", "num_experts", 128},
+    {"mistral4", "num_experts_per_tok", 4},
+    {"mistral4", "moe_intermediate_size", 2048},
+    {"mistral4", "n_shared_experts", 1},
+    {"deepseek_v3", "num_experts", 256},
+    {"deepseek_v3", "num_experts_per_tok", 8},
+    {"deepseek_v3", "moe_intermediate_size", 2048},
+    {"deepseek_v3", "n_shared_experts", 1},
+    {"deepseek_v3", "first_k_dense_replace", 3},
+    {"deepseek_v3", "n_group", 8},
+    {"deepseek_v3", "topk_group", 4},
+    {"deepseek_v3", "q_lora_rank", 1536},
+    {"deepseek_v3", "kv_lora_rank", 512},
+    {"deepseek_v3", "qk_nope_head_dim", 128},
+    {"deepseek_v3", "qk_rope_head_dim", 64},
+    {"deepseek_v3", "v_head_dim", 128},
 }};
 
 }  // namespace

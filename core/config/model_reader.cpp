@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -24,7 +25,8 @@ constexpr IntField kMaxPositionsField = {{"max_position_embeddings", "max_sequen
                                          1,
                                          kMaxPositions};
 constexpr IntField kSlidingWindow = {{"sliding_window", "sliding_window_size"}, 1, kMaxPositions};
-constexpr IntField kWindowPattern = {{"sliding_window_pattern", "_sliding_window_pattern"}, 1, 1024};
+constexpr IntField kWindowPattern = {
+    {"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers"}, 1, 1024};
 constexpr IntField kMaxWindowLayers = {{"max_window_layers"}, 0, 1024};
 
 struct ActivationName {
@@ -66,6 +68,13 @@ LayerType layer_type_named(const JsonView& word) {
               "{}: \"{}\" is not supported; supported are full_attention, sliding_attention and "
               "chunked_attention",
               word.where(), printable(name, 32));
+}
+
+// Returns whether a layer has a window if there are no `layer_types`: all except every `pattern`-th have one.
+bool is_windowed(WindowRule rule, size_t layer, size_t num_layers, size_t pattern) {
+  if (rule == WindowRule::by_layer_type_from_first) return layer % pattern != 0;
+  if (rule == WindowRule::by_layer_type_from_last) return (num_layers - 1 - layer) % pattern != 0;
+  return (layer + 1) % pattern != 0;
 }
 
 JsonView layer_list(const JsonView& list, size_t num_layers) {
@@ -167,10 +176,10 @@ void ModelReader::read_layer_types() {
   } else if (by_switch) {
     const auto first = static_cast<size_t>(fields_.int_or(kMaxWindowLayers, 28));
     for (size_t i = first; i < num_layers; ++i) layer_types_[i] = LayerType::sliding;
-  } else if (row_.window == WindowRule::by_layer_type) {
+  } else if (row_.window >= WindowRule::by_layer_type) {
     const auto pattern = static_cast<size_t>(fields_.int_or(kWindowPattern, row_.window_pattern));
     for (size_t i = 0; i < num_layers; ++i)
-      if ((i + 1) % pattern != 0) layer_types_[i] = LayerType::sliding;
+      if (is_windowed(row_.window, i, num_layers, pattern)) layer_types_[i] = LayerType::sliding;
   }
 }
 
@@ -197,6 +206,20 @@ void ModelReader::set_rope(LayerSpec& layer, const RopeSpec& rope) {
   if (found == model_.ropes.end()) model_.ropes.push_back(own);
   part.rope = row_.rope_style;
   part.rotary_dim = own.rotary_dim;
+}
+
+void ModelReader::set_bases(const std::vector<double>& bases) {
+  const std::vector<RopeSpec> ropes = std::exchange(model_.ropes, {});
+  for (size_t i = 0; i < model_.layers.size(); ++i) {
+    LayerSpec& layer = model_.layers[i];
+    RopeSpec rope = ropes[static_cast<size_t>(layer.attention().rope_idx)];
+    rope.config.theta = bases[i];
+    if (bases[i] > 0.0) {
+      set_rope(layer, rope);
+    } else {
+      drop_rope(layer);
+    }
+  }
 }
 
 void ModelReader::drop_rope(LayerSpec& layer) {
@@ -278,12 +301,21 @@ float ModelReader::number_or(std::string_view name, double fallback, double min,
   return static_cast<float>(fields_.number_or({name}, fallback, min, max));
 }
 
-std::vector<int64_t> ModelReader::layer_numbers(std::string_view name) const {
+std::vector<int64_t> ModelReader::layer_numbers(std::string_view name, int64_t min, int64_t max) const {
   const auto list = fields_.find(name);
   if (!list) return {};
   std::vector<int64_t> out;
   const JsonView checked = layer_list(*list, layer_types_.size());
-  for (const JsonView& entry : checked.items()) out.push_back(entry.as_int(0, 1 << 20));
+  for (const JsonView& entry : checked.items()) out.push_back(entry.as_int(min, max));
+  return out;
+}
+
+std::vector<double> ModelReader::layer_reals(std::string_view name, double min, double max) const {
+  const auto list = fields_.find(name);
+  if (!list) return {};
+  std::vector<double> out;
+  const JsonView checked = layer_list(*list, layer_types_.size());
+  for (const JsonView& entry : checked.items()) out.push_back(entry.as_number(min, max));
   return out;
 }
 
@@ -397,7 +429,13 @@ void ModelReader::norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm wh
 
 void ModelReader::scale_blocks(float factor) {
   for (LayerSpec& layer : model_.layers) {
-    layer.attention().output.prescale *= factor;
+    float& of_attention = layer.attention_post_norm ? layer.attention_post_norm->weight.scale
+                                                    : layer.attention().output.prescale;
+    of_attention *= factor;
+    if (layer.feed_forward_post_norm) {
+      layer.feed_forward_post_norm->weight.scale *= factor;
+      continue;
+    }
     if (MlpPart* const dense = layer.dense()) dense->down.prescale *= factor;
     ExpertsPart* const experts = layer.experts();
     if (experts == nullptr) continue;

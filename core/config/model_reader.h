@@ -51,8 +51,9 @@ class ModelReader {
   int32_t int_or(std::string_view name, int64_t fallback, int64_t min, int64_t max) const;
   float number_or(std::string_view name, double fallback, double min, double max) const;
   bool flag(std::string_view name, bool fallback = false) const { return fields_.bool_or(name, fallback); }
-  // Returns a list with one number per layer; empty if the field is absent.
-  std::vector<int64_t> layer_numbers(std::string_view name) const;
+  // Return a list with one number per layer; empty if the field is absent.
+  std::vector<int64_t> layer_numbers(std::string_view name, int64_t min = 0, int64_t max = 1 << 20) const;
+  std::vector<double> layer_reals(std::string_view name, double min, double max) const;
   // Returns whether the list entry of a layer is `yes` or `no`; nothing if the field is absent.
   std::optional<bool> layer_is(std::string_view name, int32_t layer, std::string_view yes,
                                std::string_view no) const;
@@ -79,12 +80,14 @@ class ModelReader {
   // Sets or removes the RoPE of a layer.
   void set_rope(LayerSpec& layer, const RopeSpec& rope);
   static void drop_rope(LayerSpec& layer);
+  // Sets the base of each layer's RoPE; 0: the layer has no RoPE.
+  void set_bases(const std::vector<double>& bases);
   // Returns whether a layer uses RoPE, for models with layers that do not: by a list of ones and zeros,
   // otherwise all layers except every n-th.
   bool has_rope(int32_t layer) const;
   // Sets the head counts and sizes of one layer and resizes its matrices.
   void set_heads(LayerSpec& layer, int32_t index, const kernels::HeadShape& heads);
-  // Scales the outputs of attention and MLP blocks.
+  // Scales the outputs of attention and MLP blocks, after their norms if they have any.
   void scale_blocks(float factor);
   // Replaces the dense MLP by experts.
   static void set_experts(LayerSpec& layer, ExpertsPart experts);

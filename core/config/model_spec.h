@@ -44,6 +44,7 @@ struct VectorPart {
   float offset = 0.0f;          // added to each element; 1 for Gemma
   float scale = 1.0f;           // multiplies each element after the offset
   ColumnOrder order = nullptr;  // selected elements; nullptr: all
+  bool may_be_absent = false;   // the files may lack it: then there is no vector
 };
 
 struct NormPart : kernels::NormSpec {
@@ -108,6 +109,11 @@ struct DifferentialPart {
   float epsilon = 1e-5f;
 };
 
+// Gate of attention's result, before its output matrix: sigmoid(projection(input)), one for each element.
+struct OutputGatePart {
+  MatrixPart projection;
+};
+
 // Attention of one layer.
 // Wide type: the optional parts of attention in all families.
 struct AttentionPart : kernels::AttentionSpec {
@@ -125,6 +131,7 @@ struct AttentionPart : kernels::AttentionSpec {
   int32_t selection_source = -1;  // the layer whose chosen keys it uses; -1: its own, if any
   std::optional<HeadExpertsPart> head_experts;
   std::optional<DifferentialPart> differential;
+  std::optional<OutputGatePart> gate;
   ShardColumns results;  // columns that the output matrix reads; see AttentionBlockParams
   ShardColumns outputs;  // columns that the output matrix writes
 };
@@ -225,6 +232,7 @@ struct LayerInputsPart {
 
 struct EmbeddingPart {
   std::string key;
+  int32_t num_rows = 0;  // 0: as many as the vocabulary; more if the head has no logits for the last ones
   float scale = 1.0f;
   std::optional<NormPart> norm;
   // Learned positions: a tensor [rows, hidden] that is added to the embedding. The row is the position plus

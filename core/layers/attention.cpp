@@ -81,7 +81,8 @@ void build(const AttentionPart& part, LayerBuilder& builder, AttentionLayer& lay
   if (part.indexer) build(*part.indexer, builder, layer.indexer.emplace());
   if (part.head_experts) build(*part.head_experts, builder, layer.head_experts.emplace());
   if (part.differential)
-    build(*part.differential, value_dim(part.heads), builder, layer.differential.emplace());
+    build(*part.differential, value_dim(part.heads), builder, layer.change.emplace<DifferentialLayer>());
+  if (part.gate) build(*part.gate, builder, layer.change.emplace<OutputGateLayer>());
 }
 
 void cut(AttentionPart& part, bool cuts_heads, ShardCut& shard) {
@@ -110,6 +111,7 @@ void needs(const AttentionPart& part, Needs& all) {
   if (part.indexer) needs(*part.indexer, all);
   if (part.differential) needs(*part.differential, results, all);
   if (part.head_experts) needs(*part.head_experts, part, all);
+  if (part.gate) needs(*part.gate, all);
 }
 
 void each_weight(const AttentionLayer& layer, WeightVisitor& visitor) {
@@ -120,6 +122,7 @@ void each_weight(const AttentionLayer& layer, WeightVisitor& visitor) {
   if (layer.latent) each_weight(*layer.latent, visitor);
   if (layer.indexer) each_weight(*layer.indexer, visitor);
   if (layer.head_experts) each_weight(*layer.head_experts, visitor);
+  if (const auto* gate = std::get_if<OutputGateLayer>(&layer.change)) each_weight(*gate, visitor);
 }
 
 uint64_t mechanisms(const AttentionPart& part) {
@@ -182,18 +185,34 @@ void AttentionLayer::forward(const ForwardPass& pass, const LayerCache& cache, c
   all.input = block.input;
   if (block.post_norm) all.post_norm = &of_result;
   if (sub_norm) all.sub_norm = &within;
+  const auto* const gate = std::get_if<OutputGateLayer>(&change);
+  const auto* const differential = std::get_if<DifferentialLayer>(&change);
+  if (latent || gate != nullptr) all.input = block.input_rows(pass);
+  if (gate != nullptr) gate->project(pass, all.input);
   if (latent) {
-    const void* rows = block.input_rows(pass);
-    latent->forward(pass, *this, rows);
-    if (indexer) indexer->forward(pass, cache, pass.ropes[static_cast<size_t>(rope_idx)], rows);
+    latent->forward(pass, *this, all.input);
+    if (indexer) indexer->forward(pass, cache, pass.ropes[static_cast<size_t>(rope_idx)], all.input);
   } else {
     all.qkv = qkv.get();
   }
-  if (!differential) all.output = output.get();
+  if (gate == nullptr && differential == nullptr) all.output = output.get();
   run(pass, all);
-  if (!differential) return;
-  const void* difference = differential->forward(pass, columns.results.total(result_columns(*this)));
-  multiply_rows_onto(pass, output, difference, pass.workspace.hidden, pass.num_tokens(), columns.outputs);
+  const int32_t num_results = columns.results.total(result_columns(*this));
+  if (gate != nullptr) {
+    gate->apply(pass, num_results);
+    add_results(pass, pass.workspace.attention, block);
+  } else if (differential != nullptr) {
+    add_results(pass, differential->forward(pass, num_results), block);
+  }
+}
+
+void AttentionLayer::add_results(const ForwardPass& pass, const void* results, const Block& block) const {
+  const int32_t tokens = pass.num_tokens();
+  if (!block.post_norm)
+    return multiply_rows_onto(pass, output, results, pass.workspace.hidden, tokens, columns.outputs);
+  float* given = pass.workspace.at(Scratch::projected);
+  multiply_rows(pass, output, results, given, tokens, columns.outputs);
+  block.add_result(pass, given);
 }
 
 // Computes the queries with the experts, then attention, then the outputs with the experts.

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <optional>
+#include <variant>
 
 #include "core/layers/differential.h"
 #include "core/layers/head_experts.h"
 #include "core/layers/indexer.h"
 #include "core/layers/latent.h"
+#include "core/layers/output_gate.h"
 #include "core/layers/shard_cut.h"
 
 namespace quire {
@@ -17,6 +19,9 @@ struct AttentionColumns {
   ShardColumns results;  // columns of attention's result, which the output matrix reads
   ShardColumns outputs;  // columns that the output matrix computes
 };
+
+// Change of attention's result before the output matrix.
+using ResultChange = std::variant<std::monostate, DifferentialLayer, OutputGateLayer>;
 
 // hidden += o(attention(rope(qkv(norm(hidden))))), with the variants that its spec and its optional parts
 // select.
@@ -31,7 +36,7 @@ struct AttentionLayer : kernels::AttentionSpec {
   std::optional<LatentLayer> latent;
   std::optional<IndexerLayer> indexer;
   std::optional<HeadExpertsLayer> head_experts;
-  std::optional<DifferentialLayer> differential;
+  ResultChange change;
   AttentionColumns columns;
 
   // Adds the result to the residual stream.
@@ -40,6 +45,8 @@ struct AttentionLayer : kernels::AttentionSpec {
  private:
   kernels::AttentionBlockParams params(const ForwardPass& pass, const LayerCache& cache) const;
   void run(const ForwardPass& pass, const kernels::AttentionBlockParams& params) const;
+  // Multiplies changed results of attention by the output matrix.
+  void add_results(const ForwardPass& pass, const void* results, const Block& block) const;
   void run_head_experts(const ForwardPass& pass, const LayerCache& cache, const Block& block) const;
 };
 

@@ -37,8 +37,9 @@ std::string embedding_name(const EmbeddingPart& part, const LayerBuilder& builde
 }
 
 HostTensor read_table(const EmbeddingPart& part, const LayerBuilder& builder) {
-  return builder.read_table(embedding_name(part, builder), builder.model().vocab_size,
-                            builder.model().hidden_size);
+  const ModelSpec& model = builder.model();
+  const int32_t rows = part.num_rows > 0 ? part.num_rows : model.vocab_size;
+  return builder.read_table(embedding_name(part, builder), rows, model.hidden_size);
 }
 
 void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& builder,

@@ -60,7 +60,8 @@ std::vector<float> LayerBuilder::host_vector(const VectorPart& part) const {
 }
 
 DeviceBuffer LayerBuilder::vector(const VectorPart& part) const {
-  return part.name.empty() ? DeviceBuffer() : floats(host_vector(part), part.name);
+  const bool is_absent = part.may_be_absent && !has_tensor(stored_name(part.name));
+  return part.name.empty() || is_absent ? DeviceBuffer() : floats(host_vector(part), part.name);
 }
 
 DeviceBuffer LayerBuilder::floats(const std::vector<float>& values, std::string_view what) const {

@@ -2,6 +2,7 @@
 // keys, residual streams, and small operations on rows. Plain loops, because the products around them
 // dominate the time.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -112,22 +113,29 @@ float index_score(const SelectKeysParams& p, size_t token, const uint16_t* store
   return score;
 }
 
-// If scores are equal, the earlier position wins.
-void select_for(const SelectKeysParams& p, size_t token, std::vector<float>& scores,
-                std::vector<int32_t>& order) {
+// Returns an integer that is larger for larger scores. -0 equals 0, as in select_keys.cu.
+uint32_t order_of(float score) {
+  const auto bits = std::bit_cast<uint32_t>(score + 0.0f);
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
+}
+
+// If scores are equal, the earlier position wins. A rank holds the order of a score, inverted, and the
+// position in its lower half, so no two ranks are equal and the best ones are the smallest.
+void select_for(const SelectKeysParams& p, size_t token, std::vector<uint64_t>& ranks) {
   uint32_t* selected = p.selected + token * size(p.selected_words);
   std::fill_n(selected, p.selected_words, 0U);
   const int32_t count = p.batch.positions[token] + 1;
   const int32_t sequence = p.batch.sequence_of_token[token];
   for (int32_t position = 0; position < count; ++position) {
-    scores[size(position)] = index_score(p, token, index_key(p, sequence, position));
-    order[size(position)] = position;
+    const uint32_t order = order_of(index_score(p, token, index_key(p, sequence, position)));
+    ranks[size(position)] = uint64_t{~order} << 32 | static_cast<uint32_t>(position);
   }
   const int32_t kept = std::min(count, p.num_selected);
-  std::partial_sort(order.begin(), order.begin() + kept, order.begin() + count, [&](int32_t a, int32_t b) {
-    return scores[size(a)] != scores[size(b)] ? scores[size(a)] > scores[size(b)] : a < b;
-  });
-  for (int32_t i = 0; i < kept; ++i) selected[order[size(i)] / 32] |= 1U << (order[size(i)] % 32);
+  if (kept < count) std::nth_element(ranks.begin(), ranks.begin() + kept, ranks.begin() + count);
+  for (int32_t i = 0; i < kept; ++i) {
+    const auto position = static_cast<uint32_t>(ranks[size(i)]);
+    selected[position / 32] |= 1U << (position % 32);
+  }
 }
 
 }  // namespace
@@ -179,12 +187,11 @@ Status select_keys(Context* context, const SelectKeysParams* params) {
   const int64_t work = int64_t{p.batch.max_kv_tokens} * p.num_heads * p.head_dim;
   return guarded(context->device, "select_keys", [&] {
     share_work(context, p.batch.num_tokens, work, [&](int32_t, int64_t first, int64_t last) {
-      std::vector<float> scores(size(p.batch.max_kv_tokens));
-      std::vector<int32_t> order(size(p.batch.max_kv_tokens));
+      std::vector<uint64_t> ranks(size(p.batch.max_kv_tokens));
       for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
         for (int32_t h = 0; h < p.num_heads; ++h)
           rotate(p.query + (t * size(p.num_heads) + size(h)) * size(p.head_dim), p, t);
-        select_for(p, t, scores, order);
+        select_for(p, t, ranks);
       }
     });
     return Status::ok;

@@ -1,4 +1,5 @@
-// Apertus: an ungated MLP with the xIELU activation, whose parameters are tensors.
+// Apertus: an ungated MLP with the xIELU activation, whose parameters are tensors. In Apertus 1.5 the head
+// may lack the last tokens, which are parts of images and sound.
 #include "core/config/families/families.h"
 
 namespace quire::families {
@@ -19,18 +20,38 @@ void apertus(ModelReader& reader) {
   });
 }
 
+void apertus1p5(ModelReader& reader) {
+  apertus(reader);
+  ModelSpec& model = reader.model();
+  const int32_t num_logits = reader.int_or("output_vocab_size", model.vocab_size, 1, model.vocab_size);
+  if (num_logits == model.vocab_size) return;
+  model.embedding.num_rows = model.vocab_size;
+  model.vocab_size = num_logits;
+  model.head.projection.num_out = num_logits;
+  model.head.tied = false;
+}
+
+constexpr ArchitectureSpec kApertusRow = {.name = "ApertusForCausalLM",
+                                          .model_type = "apertus",
+                                          .keys = apertus_keys(),
+                                          .gated_mlp = false,
+                                          .qkv_bias = by_flag("attention_bias"),
+                                          .attention_output_bias = by_flag("attention_bias"),
+                                          .default_activation = "xielu",
+                                          .default_norm_epsilon = 1e-5,
+                                          .default_rope_theta = 12000000.0,
+                                          .default_max_positions = 65536,
+                                          .refine = apertus};
+
+constexpr ArchitectureSpec apertus1p5_row() {
+  ArchitectureSpec row = renamed(kApertusRow, "Apertus1p5TextForCausalLM", "apertus1p5_text");
+  row.refine = apertus1p5;
+  return row;
+}
+
 }  // namespace
 
-const ArchitectureSpec kApertus = {.name = "ApertusForCausalLM",
-                                   .model_type = "apertus",
-                                   .keys = apertus_keys(),
-                                   .gated_mlp = false,
-                                   .qkv_bias = by_flag("attention_bias"),
-                                   .attention_output_bias = by_flag("attention_bias"),
-                                   .default_activation = "xielu",
-                                   .default_norm_epsilon = 1e-5,
-                                   .default_rope_theta = 12000000.0,
-                                   .default_max_positions = 65536,
-                                   .refine = apertus};
+const ArchitectureSpec kApertus = kApertusRow;
+const ArchitectureSpec kApertus1p5 = apertus1p5_row();
 
 }  // namespace quire::families

@@ -1,4 +1,5 @@
-// DeepSeek V2, V3 and V3.2: multi-head latent attention (MLA), MoE and sparse attention by an indexer.
+// DeepSeek V2, V3 and V3.2: multi-head latent attention (MLA), MoE and sparse attention by an indexer; and
+// families that differ from V3 by a switch: A.X K1 and Youtu-LLM.
 #include "core/config/families/deepseek.h"
 
 #include <cmath>
@@ -19,21 +20,17 @@ ColumnOrder rotary_first(int32_t heads, int32_t rest, int32_t rotary) {
   return order;
 }
 
-struct LatentSizes {
-  int32_t query_rank;  // 0: queries are computed by one matrix
-  int32_t rank;
-  int32_t rest;
-  int32_t rotary;
-  int32_t value;
-};
-
-LatentSizes read_sizes(const ModelReader& reader) {
-  LatentSizes sizes = {};
-  sizes.query_rank = reader.int_or("q_lora_rank", 0, 1, 65536);
-  sizes.rank = reader.require("kv_lora_rank", 1, 65536);
-  sizes.rest = reader.require("qk_nope_head_dim", 1, 1024);
-  sizes.rotary = reader.require("qk_rope_head_dim", 2, 1024);
-  sizes.value = reader.require("v_head_dim", 1, 1024);
+LatentSizes read_sizes(const ModelReader& reader, const LatentSizes& defaults) {
+  const auto read = [&](std::string_view name, int32_t fallback, int64_t min, int64_t max) {
+    return fallback > 0 ? reader.int_or(name, fallback, min, max) : reader.require(name, min, max);
+  };
+  const bool has_one_matrix = reader.fields().is_null("q_lora_rank");
+  LatentSizes sizes;
+  sizes.query_rank = reader.int_or("q_lora_rank", has_one_matrix ? 0 : defaults.query_rank, 1, 65536);
+  sizes.rank = read("kv_lora_rank", defaults.rank, 1, 65536);
+  sizes.rest = read("qk_nope_head_dim", defaults.rest, 1, 1024);
+  sizes.rotary = read("qk_rope_head_dim", defaults.rotary, 2, 1024);
+  sizes.value = read("v_head_dim", defaults.value, 1, 1024);
   return sizes;
 }
 
@@ -114,6 +111,23 @@ void deepseek_v32(ModelReader& reader) {
   });
 }
 
+// A.X K1 has a norm after the experts. Published files may lack the bias for choosing them.
+void axk1(ModelReader& reader) {
+  make_latent(reader);
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (!is_sparse_layer(reader, i, 1)) return;
+    ExpertsPart experts = deepseek_experts(reader, i);
+    experts.choice_bias.may_be_absent = true;
+    ModelReader::set_experts(layer, std::move(experts));
+    layer.feed_forward_post_norm = reader.layer_norm(i, "post_mlp_layernorm");
+  });
+}
+
+// Youtu-LLM has no experts.
+void youtu(ModelReader& reader) {
+  make_latent(reader, {.query_rank = 1536, .rank = 512, .rest = 128, .rotary = 64, .value = 128});
+}
+
 constexpr ArchitectureSpec kDeepseekRow = {.name = "DeepseekV3ForCausalLM",
                                            .model_type = "deepseek_v3",
                                            .rope_style = kernels::RopeStyle::gptj_pairs,
@@ -127,10 +141,23 @@ constexpr ArchitectureSpec refined(std::string_view name, std::string_view type,
   return row;
 }
 
+constexpr ArchitectureSpec axk1_row() {
+  ArchitectureSpec row = refined("AXK1ForCausalLM", "axk1", axk1);
+  row.default_max_positions = 32768;
+  return row;
+}
+
+constexpr ArchitectureSpec youtu_row() {
+  ArchitectureSpec row = refined("YoutuForCausalLM", "youtu", youtu);
+  row.tied_by_default = true;
+  row.default_max_positions = 131072;
+  return row;
+}
+
 }  // namespace
 
-void make_latent(ModelReader& reader) {
-  const LatentSizes sizes = read_sizes(reader);
+void make_latent(ModelReader& reader, const LatentSizes& defaults) {
+  const LatentSizes sizes = read_sizes(reader, defaults);
   const int32_t heads = reader.heads().num_heads;
   const ColumnOrder order = rotary_first(heads, sizes.rest, sizes.rotary);
   const bool in_pairs = reader.flag("rope_interleave", true);
@@ -181,5 +208,7 @@ void add_indexer(ModelReader& reader, LayerSpec& layer, int32_t index, kernels::
 const ArchitectureSpec kDeepseekV2 = refined("DeepseekV2ForCausalLM", "deepseek_v2", deepseek_v2);
 const ArchitectureSpec kDeepseekV3 = kDeepseekRow;
 const ArchitectureSpec kDeepseekV32 = refined("DeepseekV32ForCausalLM", "deepseek_v32", deepseek_v32);
+const ArchitectureSpec kAxK1 = axk1_row();
+const ArchitectureSpec kYoutu = youtu_row();
 
 }  // namespace quire::families

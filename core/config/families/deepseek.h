@@ -6,9 +6,19 @@
 
 namespace quire::families {
 
+// Sizes of MLA that a family's class defaults to; 0: the field is required, or for query_rank: queries are
+// computed by one matrix.
+struct LatentSizes {
+  int32_t query_rank = 0;
+  int32_t rank = 0;
+  int32_t rest = 0;    // elements of a query or key head that are not rotated
+  int32_t rotary = 0;  // elements that are
+  int32_t value = 0;
+};
+
 // Turns attention of all layers into MLA: low-rank keys and values, and low-rank queries if q_lora_rank is
 // set.
-void make_latent(ModelReader& reader);
+void make_latent(ModelReader& reader, const LatentSizes& defaults = {});
 
 // Returns experts routed by sigmoid scores with a bias for the choice, and a shared expert.
 ExpertsPart deepseek_experts(ModelReader& reader, int32_t layer);

@@ -49,10 +49,10 @@ void route_by_sigmoid(ModelReader& reader, ExpertsPart& experts, const std::stri
   experts.scale = reader.number_or("routed_scaling_factor", 1.0, 1e-6, 1e6);
 }
 
-bool is_sparse_layer(const ModelReader& reader, int32_t layer) {
+bool is_sparse_layer(const ModelReader& reader, int32_t layer, int32_t num_dense) {
   if (const auto sparse = reader.layer_is("mlp_layer_types", layer, "sparse", "dense")) return *sparse;
   const int32_t frequency = reader.int_or("moe_layer_freq", 1, 1, 1024);
-  return layer >= reader.int_or("first_k_dense_replace", 0, 0, 1024) && layer % frequency == 0;
+  return layer >= reader.int_or("first_k_dense_replace", num_dense, 0, 1024) && layer % frequency == 0;
 }
 
 void add_shared(ModelReader& reader, int32_t layer, const std::string& prefix, int32_t width,

@@ -32,8 +32,8 @@ MlpPart stacked_expert(const ModelReader& reader, int32_t layer, const StackKeys
 void route_by_sigmoid(ModelReader& reader, ExpertsPart& experts, const std::string& bias_name);
 
 // Returns whether the layer has experts: from layer first_k_dense_replace on, or if mlp_layer_types is
-// "sparse".
-bool is_sparse_layer(const ModelReader& reader, int32_t layer);
+// "sparse". `num_dense` is the default of first_k_dense_replace.
+bool is_sparse_layer(const ModelReader& reader, int32_t layer, int32_t num_dense = 0);
 
 // Adds a shared expert of the given width, which processes every token.
 void add_shared(ModelReader& reader, int32_t layer, const std::string& prefix, int32_t width,

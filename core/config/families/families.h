@@ -22,19 +22,23 @@ constexpr ArchitectureSpec renamed(ArchitectureSpec row, std::string_view name, 
 }
 
 extern const ArchitectureSpec kLlama, kYi, kIndex, kCwm, kHelium, kArcee, kSeedOss, kSmolLm3;
-extern const ArchitectureSpec kMistral, kMinistral, kMinistral3, kMixtral;
+extern const ArchitectureSpec kMistral, kMinistral, kMinistral3, kMixtral, kMistral4;
 extern const ArchitectureSpec kQwen1, kQwen2, kQwen3, kQwen2Moe, kQwen3Moe;
+extern const ArchitectureSpec kQwen2Vl, kQwen25Vl, kQwen3Vl, kQwen3VlMoe;
 extern const ArchitectureSpec kGemma, kGemma2, kGemma3, kVaultGemma, kGemmoe, kGemma3n, kGemma4;
+extern const ArchitectureSpec kGemma4Unified;
 extern const ArchitectureSpec kPhi, kPhi3, kPhiMoe;
 extern const ArchitectureSpec kOlmo, kOlmo2, kOlmo3, kOlmoe, kFlexOlmo;
-extern const ArchitectureSpec kCohere, kCohere2;
-extern const ArchitectureSpec kGlm, kChatGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kGlmMoeDsa;
-extern const ArchitectureSpec kGranite, kGraniteMoe;
+extern const ArchitectureSpec kCohere, kCohere2, kCohere2Moe;
+extern const ArchitectureSpec kGlm, kChatGlm, kGlm4, kGlm4v, kGlm4Moe, kGlm4vMoe, kGlm4MoeLite, kGlmMoeDsa;
+extern const ArchitectureSpec kGranite, kGraniteMoe, kGraniteMoeShared, kGraniteSwa, kGraniteMoeSwa;
+extern const ArchitectureSpec kHyperClovaX;
 extern const ArchitectureSpec kGpt2, kGptBigCode, kGptNeoX, kGptOss, kStarcoder2;
-extern const ArchitectureSpec kStableLm, kNemotron, kOrion, kInternLm2, kMiniCpm;
-extern const ArchitectureSpec kErnie45, kErnie45Moe, kHunYuanDense, kHunYuanMoe, kExaone4, kExaoneMoe;
-extern const ArchitectureSpec kApertus, kBitNet, kNanoChat, kDiffLlama, kJetMoe, kDbrx;
-extern const ArchitectureSpec kDeepseekV2, kDeepseekV3, kDeepseekV32;
+extern const ArchitectureSpec kStableLm, kNemotron, kOrion, kInternLm2, kMiniCpm, kMiniCpm3;
+extern const ArchitectureSpec kErnie45, kErnie45Moe, kHunYuanDense, kHunYuanMoe, kHyV3, kExaone4, kExaoneMoe;
+extern const ArchitectureSpec kApertus, kApertus1p5, kBitNet, kNanoChat, kDiffLlama, kJetMoe, kDbrx;
+extern const ArchitectureSpec kDeepseekV2, kDeepseekV3, kDeepseekV32, kAxK1, kYoutu;
+extern const ArchitectureSpec kAfmoe, kMuseGlimmer;
 extern const ArchitectureSpec kDots1, kSolarOpen, kMiMoV2Flash, kMiniMaxM2, kLlama4;
 
 }  // namespace quire::families

@@ -190,6 +190,14 @@ constexpr ArchitectureSpec kGemma3nRow = {.name = "Gemma3nForCausalLM",
                                           .default_head_dim = 256,
                                           .refine = gemma3n};
 
+// The text part of Gemma 4 in a checkpoint that embeds images and sound without towers.
+constexpr ArchitectureSpec unified(ArchitectureSpec row) {
+  row = renamed(row, "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text");
+  row.default_max_positions = 262144;
+  row.default_sliding_window = 1024;
+  return row;
+}
+
 constexpr ArchitectureSpec gemma4_row() {
   ArchitectureSpec row = renamed(kGemma3nRow, "Gemma4ForCausalLM", "gemma4_text");
   row.window_pattern = 6;
@@ -248,5 +256,6 @@ void add_layer_inputs(ModelReader& reader) {
 
 const ArchitectureSpec kGemma3n = kGemma3nRow;
 const ArchitectureSpec kGemma4 = gemma4_row();
+const ArchitectureSpec kGemma4Unified = unified(gemma4_row());
 
 }  // namespace quire::families

@@ -117,20 +117,42 @@ constexpr ArchitectureSpec glm4_row() {
   return row;
 }
 
+// Text parts of checkpoints with a vision tower.
+constexpr ArchitectureSpec glm4v_row() {
+  ArchitectureSpec row = renamed(glm4_row(), "Glm4vForConditionalGeneration", "glm4v_text");
+  row.qkv_bias = kAlways;
+  row.default_norm_epsilon = 1e-5;
+  row.default_partial_rotary = 1.0;
+  row.default_max_positions = 32768;
+  row.default_head_dim = 0;
+  return row;
+}
+
+constexpr ArchitectureSpec kGlm4MoeRow = {.name = "Glm4MoeForCausalLM",
+                                          .model_type = "glm4_moe",
+                                          .qkv_bias = by_flag("attention_bias"),
+                                          .default_norm_epsilon = 1e-5,
+                                          .default_partial_rotary = 0.5,
+                                          .default_max_positions = 131072,
+                                          .default_head_dim = 128,
+                                          .refine = glm4_moe};
+
+constexpr ArchitectureSpec glm4v_moe_row() {
+  ArchitectureSpec row = renamed(kGlm4MoeRow, "Glm4vMoeForConditionalGeneration", "glm4v_moe_text");
+  row.qkv_bias = by_flag("attention_bias", true);
+  row.default_max_positions = 65536;
+  return row;
+}
+
 }  // namespace
 
 const ArchitectureSpec kGlm = kGlmRow;
 const ArchitectureSpec kChatGlm = chat_glm_row();
 const ArchitectureSpec kGlm4 = glm4_row();
 
-const ArchitectureSpec kGlm4Moe = {.name = "Glm4MoeForCausalLM",
-                                   .model_type = "glm4_moe",
-                                   .qkv_bias = by_flag("attention_bias"),
-                                   .default_norm_epsilon = 1e-5,
-                                   .default_partial_rotary = 0.5,
-                                   .default_max_positions = 131072,
-                                   .default_head_dim = 128,
-                                   .refine = glm4_moe};
+const ArchitectureSpec kGlm4v = glm4v_row();
+const ArchitectureSpec kGlm4Moe = kGlm4MoeRow;
+const ArchitectureSpec kGlm4vMoe = glm4v_moe_row();
 
 const ArchitectureSpec kGlm4MoeLite = {.name = "Glm4MoeLiteForCausalLM",
                                        .model_type = "glm4_moe_lite",

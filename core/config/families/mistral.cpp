@@ -1,4 +1,5 @@
-// The Mistral families, including Mixtral (MoE).
+// The Mistral families, including Mixtral (MoE) and Mistral 4, the block of DeepSeek V3 with softmax routing.
+#include "core/config/families/deepseek.h"
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 
@@ -60,11 +61,31 @@ constexpr ArchitectureSpec mixtral_row() {
   return row;
 }
 
+void mistral4(ModelReader& reader) {
+  make_latent(reader, {.query_rank = 1024, .rank = 256, .rest = 64, .rotary = 64, .value = 128});
+  scale_queries(reader);
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (!is_sparse_layer(reader, i)) return;
+    ExpertsPart experts = deepseek_experts(reader, i);
+    experts.score = kernels::RouterScore::softmax;
+    experts.choice_bias = {};
+    experts.expert = stacked_expert(reader, i, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"},
+                                    experts.num_experts, expert_width(reader));
+    ModelReader::set_experts(layer, std::move(experts));
+  });
+}
+
 }  // namespace
 
 const ArchitectureSpec kMistral = kMistralRow;
 const ArchitectureSpec kMinistral = ministral_row();
 const ArchitectureSpec kMinistral3 = ministral3_row();
 const ArchitectureSpec kMixtral = mixtral_row();
+
+const ArchitectureSpec kMistral4 = {.name = "Mistral4ForCausalLM",
+                                    .model_type = "mistral4",
+                                    .rope_style = kernels::RopeStyle::gptj_pairs,
+                                    .default_max_positions = 1048576,
+                                    .refine = mistral4};
 
 }  // namespace quire::families

@@ -44,6 +44,19 @@ void qwen3_moe(ModelReader& reader) {
   add_experts(reader);
 }
 
+// Qwen3-VL stacks experts as [experts, inputs, outputs], and its chosen weights always sum to one.
+void qwen3_vl_moe(ModelReader& reader) {
+  norm_heads(reader);
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (!has_experts(reader, i)) return;
+    ExpertsPart experts = routed(reader, i, {"mlp.gate", "mlp.experts."});
+    experts.expert = stacked_expert(reader, i, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj", true},
+                                    experts.num_experts, expert_width(reader));
+    experts.normalised = true;
+    ModelReader::set_experts(layer, std::move(experts));
+  });
+}
+
 constexpr TensorKeys qwen1_keys() {
   TensorKeys keys;
   keys.embedding = "transformer.wte";
@@ -101,6 +114,29 @@ constexpr ArchitectureSpec qwen3_moe_row() {
   return row;
 }
 
+// Text parts of checkpoints with a vision tower.
+constexpr ArchitectureSpec qwen2_vl_row(std::string_view name, std::string_view model_type) {
+  ArchitectureSpec row = renamed(kQwen2Row, name, model_type);
+  row.default_norm_epsilon = 1e-5;
+  row.default_rope_theta = 1000000.0;
+  return row;
+}
+
+constexpr ArchitectureSpec qwen3_vl_row() {
+  ArchitectureSpec row = renamed(qwen3_row(), "Qwen3VLForConditionalGeneration", "qwen3_vl_text");
+  row.window = WindowRule::no_layer;
+  row.default_rope_theta = 500000.0;
+  row.default_max_positions = 128000;
+  return row;
+}
+
+constexpr ArchitectureSpec qwen3_vl_moe_row() {
+  ArchitectureSpec row = renamed(qwen3_vl_row(), "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text");
+  row.default_head_dim = 0;
+  row.refine = qwen3_vl_moe;
+  return row;
+}
+
 }  // namespace
 
 const ArchitectureSpec kQwen1 = qwen1_row();
@@ -108,5 +144,9 @@ const ArchitectureSpec kQwen2 = kQwen2Row;
 const ArchitectureSpec kQwen3 = qwen3_row();
 const ArchitectureSpec kQwen2Moe = qwen2_moe_row();
 const ArchitectureSpec kQwen3Moe = qwen3_moe_row();
+const ArchitectureSpec kQwen2Vl = qwen2_vl_row("Qwen2VLForConditionalGeneration", "qwen2_vl_text");
+const ArchitectureSpec kQwen25Vl = qwen2_vl_row("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text");
+const ArchitectureSpec kQwen3Vl = qwen3_vl_row();
+const ArchitectureSpec kQwen3VlMoe = qwen3_vl_moe_row();
 
 }  // namespace quire::families

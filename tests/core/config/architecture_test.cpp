@@ -60,6 +60,10 @@ TEST(Architecture, UnsupportedOnesAreDescribedByKindAndNearestFamily) {
   EXPECT_EQ(describe_unsupported("Qwen2ForRewardModel"), "a reward model; " + nearest("Qwen2ForCausalLM"));
   EXPECT_EQ(describe_unsupported("LamaForCausalLM"), nearest("LlamaForCausalLM"));
   EXPECT_EQ(describe_unsupported("DeepseekV4ForCausalLM"), nearest("DeepseekV3ForCausalLM"));
+  EXPECT_EQ(describe_unsupported("KimiK27ForConditionalGeneration"),
+            "a model with an encoder or with several kinds of input; " +
+                nearest("KimiK25ForConditionalGeneration"));
+  EXPECT_EQ(describe_unsupported("HYV4ForCausalLM"), nearest("HYV3ForCausalLM"));
   EXPECT_EQ(describe_unsupported("WhisperForConditionalGeneration"),
             "a model with an encoder or with several kinds of input");
   EXPECT_EQ(describe_unsupported("BertForMaskedLM"), "an encoder");
@@ -69,8 +73,11 @@ TEST(Architecture, UnsupportedOnesAreDescribedByKindAndNearestFamily) {
 }
 
 TEST(Architecture, OtherNamesLeadToTheRow) {
-  EXPECT_EQ(find_architecture("Qwen2_5_VLForConditionalGeneration"), find_architecture("Qwen2ForCausalLM"));
-  EXPECT_EQ(find_architecture_by_model_type("qwen2_5_vl_text"), find_architecture("Qwen2ForCausalLM"));
+  const ArchitectureSpec* const qwen = find_architecture("Qwen2_5_VLForConditionalGeneration");
+  EXPECT_EQ(find_architecture_by_model_type("qwen2_5_vl"), qwen);
+  EXPECT_EQ(find_architecture_by_model_type("qwen2_5_vl_text"), qwen);
+  for (const char* name : {"KimiK25ForConditionalGeneration", "Kimi_K25ForConditionalGeneration"})
+    EXPECT_EQ(find_architecture(name), find_architecture("DeepseekV3ForCausalLM")) << name;
   EXPECT_EQ(find_architecture_by_model_type("kimi_k2"), find_architecture("DeepseekV3ForCausalLM"));
 }
 

@@ -65,6 +65,9 @@ const std::set<std::string> kIrrelevant = {"add_cross_attention",
                                            "transformers_version",
                                            "use_cache"};
 
+// Parts of a checkpoint that are not read.
+const std::set<std::string> kOtherParts = {"audio_config", "vision_config"};
+
 // FAMILY/FIELD for fields that another field overrides or disables.
 const std::set<std::string> kOverriddenFields = {"cwm/mlp_bias",
                                                  "dbrx/hidden_size",
@@ -107,8 +110,9 @@ const std::set<std::string> kOverriddenFields = {"cwm/mlp_bias",
 std::vector<Family> families() {
   std::vector<Family> found;
   const FileSystem& files = posix_file_system();
-  for (const std::string& root : {std::string(QUIRE_TEST_DATA), std::string(QUIRE_SHARED_DIR) + "/golden"}) {
-    const std::string folder = root + "/architectures/";
+  const std::string shared = std::string(QUIRE_SHARED_DIR) + "/golden";
+  for (const std::string& folder : {std::string(QUIRE_TEST_DATA) + "/architectures/",
+                                    shared + "/architectures/", shared + "/architectures3/"}) {
     if (!files.is_directory(folder)) continue;
     for (const std::string& name : files.list(folder)) {
       if (!files.is_file(folder + name + "/config.json")) continue;
@@ -131,6 +135,7 @@ bool is_index(const std::string& name) {
 void add_places(const Json& value, const Place& place, std::vector<Place>& places) {
   if (!value.is_structured()) return places.push_back(place);
   for (const auto& [key, item] : value.items()) {
+    if (kOtherParts.count(key) > 0) continue;
     const bool in_list = value.is_array();
     add_places(item,
                {in_list ? place.at / std::stoul(key) : place.at / key, is_index(key) ? place.field : key},

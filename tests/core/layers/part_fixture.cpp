@@ -109,6 +109,19 @@ AttentionPart differential_attention() {
   return part;
 }
 
+AttentionPart gated_attention() {
+  AttentionPart part = attention();
+  part.gate = OutputGatePart{matrix("o_gate", kHidden, kHeads * kHeadDim)};
+  return part;
+}
+
+// Returns a model whose gated attention has a norm after it.
+ModelSpec model_with_gate() {
+  ModelSpec model = model_of(gated_attention(), mlp(""));
+  model.layers.front().attention_post_norm = norm("post_norm");
+  return model;
+}
+
 ExpertsPart experts_with_all() {
   ExpertsPart part = experts();
   part.router_norm = norm("router_norm");
@@ -163,6 +176,8 @@ std::vector<PartCase> part_cases() {
       {"latent", model_of(latent_attention(), mlp("")), "latent attention, a selection of keys"},
       {"head_experts", model_of(expert_attention(), mlp("")), "experts of attention heads"},
       {"differential", model_of(differential_attention(), mlp("")), "differential attention"},
+      {"gated", model_of(gated_attention(), mlp("")), ""},
+      {"gated_and_normed", model_with_gate(), "norms after a block"},
       {"experts", model_of(attention(), experts_with_all()), "experts"},
       {"mlp_and_experts", model_of(attention(), both), "experts"},
       {"streams", model_with_streams(),

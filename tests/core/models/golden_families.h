@@ -85,12 +85,34 @@ inline constexpr Family kFamilies[] = {
     {"stablelm"},
     {"starcoder2"},
     {"vaultgemma"},
+    {"afmoe"},
+    {"apertus1p5"},
+    {"axk1"},
+    {"cohere2_moe"},
+    {"gemma4_unified"},
+    {"glm4v"},
+    {"glm4v_moe"},
+    {"granite_swa"},
+    {"granitemoe_swa"},
+    {"granitemoeshared"},
+    {"hy_v3"},
+    {"hyperclovax"},
+    {"kimi_k25"},
+    {"minicpm3"},
+    {"mistral4"},
+    {"muse_glimmer"},
+    {"qwen2_5_vl"},
+    {"qwen2_vl"},
+    {"qwen3_vl"},
+    {"qwen3_vl_moe"},
+    {"youtu"},
 };
 
 // Returns its directory, in the project or in the shared folder; empty if neither has it.
 inline std::string family_directory(const Family& family) {
   for (const std::string& root : {std::string(QUIRE_TEST_DATA) + "/architectures/",
-                                  std::string(QUIRE_SHARED_DIR) + "/golden/architectures/"}) {
+                                  std::string(QUIRE_SHARED_DIR) + "/golden/architectures/",
+                                  std::string(QUIRE_SHARED_DIR) + "/golden/architectures3/"}) {
     if (std::filesystem::is_directory(root + family.name)) return root + family.name;
   }
   return "";

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/core/models/golden_families.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/greedy_continuation.h"
 #include "tests/core/models/stored_model.h"
@@ -172,6 +173,18 @@ TEST(PublishedLayouts, TensorsOfOtherPartsAreIgnored) {
     respelled.tensors.push_back(extra);
   }
   expect_same(respelled, original);
+}
+
+TEST(PublishedLayouts, ABiasForChoosingExpertsMayBeAbsent) {
+  const std::string directory = family_directory({"axk1"});
+  if (directory.empty()) GTEST_SKIP() << "axk1 is absent";
+  const std::string name = "model.layers.1.mlp.gate.e_score_correction_bias";
+  StoredModel zero = read_stored_model(directory);
+  std::string& bytes = zero.tensor(name).bytes;
+  bytes.assign(bytes.size(), '\0');
+  StoredModel absent = zero;
+  std::erase_if(absent.tensors, [&](const StoredTensor& tensor) { return tensor.name == name; });
+  expect_same(absent, zero);
 }
 
 TEST(LongRope, FactorsAreChosenByTheLongestSequenceAllowed) {

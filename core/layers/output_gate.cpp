@@ -1,0 +1,37 @@
+#include "core/layers/output_gate.h"
+
+#include "core/layers/layer_builder.h"
+#include "core/layers/rows.h"
+
+namespace quire {
+
+using kernels::Scratch;
+
+void build(const OutputGatePart& part, LayerBuilder& builder, OutputGateLayer& layer) {
+  builder.request(layer.projection, {part.projection});
+}
+
+void needs(const OutputGatePart& part, Needs& all) {
+  all.matrix(part.projection);
+  all.scratch(Scratch::other, part.projection.num_out);
+}
+
+void each_weight(const OutputGateLayer& layer, WeightVisitor& visitor) {
+  visitor.matrix(layer.projection, 1.0);
+}
+
+void OutputGateLayer::project(const ForwardPass& pass, const void* input) const {
+  multiply_rows(pass, projection, input, pass.workspace.at(Scratch::other), pass.num_tokens());
+}
+
+void OutputGateLayer::apply(const ForwardPass& pass, int32_t columns) const {
+  kernels::RowOpParams params;
+  params.op = kernels::RowOp::sigmoid_multiply;
+  params.target = pass.workspace.attention;
+  params.target_is_activation = true;
+  params.a = pass.workspace.at(Scratch::other);
+  params.columns = columns;
+  run_row_op(pass, params);
+}
+
+}  // namespace quire
