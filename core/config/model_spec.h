@@ -45,11 +45,15 @@ struct VectorPart {
   float scale = 1.0f;           // multiplies each element after the offset
   ColumnOrder order = nullptr;  // selected elements; nullptr: all
   bool may_be_absent = false;   // the files may lack it: then there is no vector
+  int32_t num_tensors = 1;      // equal parts in tensors of their own, whose numbers replace "{}" in the name
 };
 
 struct NormPart : kernels::NormSpec {
   VectorPart weight;
   VectorPart bias;
+  // For norms after a block. True: the norm reads the sum of the block's result and the residual stream, and
+  // replaces the stream (post-LN). False: it reads the result, which is then added.
+  bool of_sum = false;
 };
 
 // A dense feed-forward part (MLP): down(act(gate) * up).
@@ -124,7 +128,10 @@ struct AttentionPart : kernels::AttentionSpec {
   MatrixPart output;
   VectorPart q_norm;
   VectorPart k_norm;
+  VectorPart q_norm_bias;
+  VectorPart k_norm_bias;
   VectorPart sinks;
+  std::vector<float> slopes;  // ALiBi: one for each query head; empty: none
   std::optional<NormPart> sub_norm;
   std::optional<LatentPart> latent;
   std::optional<IndexerPart> indexer;
@@ -233,6 +240,7 @@ struct LayerInputsPart {
 struct EmbeddingPart {
   std::string key;
   int32_t num_rows = 0;  // 0: as many as the vocabulary; more if the head has no logits for the last ones
+  std::optional<MatrixPart> projection;  // from the width of the table to that of the residual stream
   float scale = 1.0f;
   std::optional<NormPart> norm;
   // Learned positions: a tensor [rows, hidden] that is added to the embedding. The row is the position plus
@@ -246,6 +254,7 @@ struct EmbeddingPart {
 
 struct HeadPart {
   NormPart norm;
+  std::optional<MatrixPart> narrowing;  // from the normalized stream to the narrower input of `projection`
   MatrixPart projection;
   bool tied = false;           // the head uses the embedding table, unless the files have a separate head
   bool may_be_absent = false;  // the files may have no head: an embedding model

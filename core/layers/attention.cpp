@@ -41,6 +41,15 @@ void cut_vectors(AttentionPart& part, const std::vector<int32_t>& queries, const
   if (!part.qk_weight_per_head) return;
   elements(part.q_norm, queries, part.heads.head_dim);
   elements(part.k_norm, keys, part.heads.head_dim);
+  elements(part.q_norm_bias, queries, part.heads.head_dim);
+  elements(part.k_norm_bias, keys, part.heads.head_dim);
+}
+
+void cut_slopes(AttentionPart& part, const std::vector<int32_t>& queries) {
+  if (part.slopes.empty()) return;
+  std::vector<float> own;
+  for (const int32_t head : queries) own.push_back(part.slopes[static_cast<size_t>(head)]);
+  part.slopes = std::move(own);
 }
 
 void cut_heads(AttentionPart& part, const ShardCut& shard) {
@@ -56,6 +65,7 @@ void cut_heads(AttentionPart& part, const ShardCut& shard) {
     part.qkv = selected_outputs(part.qkv, qkv_columns_of(whole, queries, keys));
   }
   cut_vectors(part, queries, keys);
+  cut_slopes(part, queries);
   // With heads_apart the results of a token are gathered as several rows, each with one query head per KV
   // head.
   const int32_t per_key = whole.heads.num_heads / whole.heads.num_kv_heads;
@@ -72,9 +82,10 @@ void build(const AttentionPart& part, LayerBuilder& builder, AttentionLayer& lay
   layer.columns.results = part.results;
   layer.columns.outputs = part.outputs;
   if (part.sub_norm) build(*part.sub_norm, builder, layer.sub_norm.emplace());
-  layer.q_norm = builder.vector(part.q_norm);
-  layer.k_norm = builder.vector(part.k_norm);
+  layer.norms = {builder.vector(part.q_norm), builder.vector(part.k_norm), builder.vector(part.q_norm_bias),
+                 builder.vector(part.k_norm_bias)};
   layer.sinks = builder.vector(part.sinks);
+  if (!part.slopes.empty()) layer.slopes = builder.floats(part.slopes, "slopes of ALiBi");
   if (!part.qkv.empty()) builder.request(layer.qkv, part.qkv);
   if (!part.output.key.empty()) builder.request(layer.output, {part.output});
   if (part.latent) build(*part.latent, builder, layer.latent.emplace());
@@ -118,7 +129,9 @@ void each_weight(const AttentionLayer& layer, WeightVisitor& visitor) {
   visitor.matrix(layer.qkv, 1.0);
   visitor.matrix(layer.output, 1.0);
   if (layer.sub_norm) each_weight(*layer.sub_norm, visitor);
-  for (const DeviceBuffer* vector : {&layer.q_norm, &layer.k_norm, &layer.sinks}) visitor.vector(*vector);
+  for (const DeviceBuffer* vector : {&layer.norms.q, &layer.norms.k, &layer.norms.q_bias, &layer.norms.k_bias,
+                                     &layer.sinks, &layer.slopes})
+    visitor.vector(*vector);
   if (layer.latent) each_weight(*layer.latent, visitor);
   if (layer.indexer) each_weight(*layer.indexer, visitor);
   if (layer.head_experts) each_weight(*layer.head_experts, visitor);
@@ -152,9 +165,12 @@ int32_t first_source(const AttentionPart& part, int32_t layer) {
 kernels::AttentionBlockParams AttentionLayer::params(const ForwardPass& pass, const LayerCache& cache) const {
   kernels::AttentionBlockParams out;
   static_cast<kernels::AttentionSpec&>(out) = static_cast<const kernels::AttentionSpec&>(*this);
-  out.q_norm = q_norm.as<float>();
-  out.k_norm = k_norm.as<float>();
+  out.q_norm = norms.q.as<float>();
+  out.k_norm = norms.k.as<float>();
+  out.q_norm_bias = norms.q_bias.as<float>();
+  out.k_norm_bias = norms.k_bias.as<float>();
   out.sinks = sinks.as<float>();
+  out.slopes = slopes.as<float>();
   out.results = columns.results.split();
   out.outputs = columns.outputs.split();
   out.batch = kernels::with_page_table(pass.batch, cache.table);

@@ -22,6 +22,11 @@ struct AttentionColumns {
 
 // Change of attention's result before the output matrix.
 using ResultChange = std::variant<std::monostate, DifferentialLayer, OutputGateLayer>;
+// Parameters of the norms of q and k. An empty buffer means that the norm has none.
+struct HeadNorms {
+  DeviceBuffer q, k;  // weights
+  DeviceBuffer q_bias, k_bias;
+};
 
 // hidden += o(attention(rope(qkv(norm(hidden))))), with the variants that its spec and its optional parts
 // select.
@@ -29,9 +34,9 @@ struct AttentionLayer : kernels::AttentionSpec {
   std::optional<NormLayer> sub_norm;
   PreparedWeight qkv;  // parts q, k, v
   PreparedWeight output;
-  DeviceBuffer q_norm;  // empty: the norm has no weights
-  DeviceBuffer k_norm;
+  HeadNorms norms;
   DeviceBuffer sinks;
+  DeviceBuffer slopes;
   int32_t rope_idx = -1;
   std::optional<LatentLayer> latent;
   std::optional<IndexerLayer> indexer;

@@ -9,8 +9,8 @@ namespace quire {
 // Norms and input of a part. Borrowed for the duration of one call.
 struct Block {
   const NormLayer& norm;
-  const std::optional<NormLayer>& post_norm;
-  const void* input = nullptr;  // rows that are already normalized; nullptr: compute norm(hidden)
+  const NormLayer* post_norm = nullptr;  // norm of the part's result; nullptr: none
+  const void* input = nullptr;           // rows that are already normalized; nullptr: compute norm(hidden)
 
   int32_t hidden() const { return norm.columns; }
   // Returns the rows that the part reads: `input`, or norm(hidden), which it writes to workspace.normed.

@@ -19,15 +19,28 @@ void build_inputs(const LayerInputsPart& part, LayerBuilder& builder, LayerInput
   builder.request(layer.projection, {part.projection});
 }
 
-void embed(const ForwardPass& pass, const PreparedWeight& table, const int32_t* ids, float scale,
-           float* target) {
+// Rows of a table that a step reads.
+struct TableRows {
+  const PreparedWeight& table;
+  const int32_t* ids;
+  float scale = 1.0f;
+  int32_t first_row = 0;
+};
+
+void embed(const ForwardPass& pass, const TableRows& rows, float* target) {
   kernels::EmbedParams params;
-  params.table = table.get();
-  params.scale = scale;
-  params.token_ids = ids;
+  params.table = rows.table.get();
+  params.scale = rows.scale;
+  params.token_ids = rows.ids;
+  params.first_row = rows.first_row;
   params.num_tokens = pass.num_tokens();
   params.hidden = target;
   pass.context.check(pass.context.table().embed(pass.context.handle(), &params), "embedding");
+}
+
+// Returns the columns of the table.
+int32_t width_of(const EmbeddingPart& part, int32_t hidden) {
+  return part.projection ? part.projection->num_in : hidden;
 }
 
 }  // namespace
@@ -39,7 +52,7 @@ std::string embedding_name(const EmbeddingPart& part, const LayerBuilder& builde
 HostTensor read_table(const EmbeddingPart& part, const LayerBuilder& builder) {
   const ModelSpec& model = builder.model();
   const int32_t rows = part.num_rows > 0 ? part.num_rows : model.vocab_size;
-  return builder.read_table(embedding_name(part, builder), rows, model.hidden_size);
+  return builder.read_table(embedding_name(part, builder), rows, width_of(part, model.hidden_size));
 }
 
 void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& builder,
@@ -47,6 +60,9 @@ void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& bu
   layer.table = builder.prepare_table(stored, embedding_name(part, builder));
   layer.scale = part.scale;
   layer.hidden = builder.model().hidden_size;
+  layer.table_columns = width_of(part, layer.hidden);
+  layer.position_offset = part.position_offset;
+  if (part.projection) builder.request(layer.projection, {*part.projection});
   if (part.norm) build(*part.norm, builder, layer.norm.emplace());
   if (!part.positions_key.empty())
     layer.positions = builder.table(part.positions_key, part.num_positions, layer.hidden);
@@ -57,6 +73,11 @@ void build(const EmbeddingPart& part, const HostTensor& stored, LayerBuilder& bu
 }
 
 void needs(const EmbeddingPart& part, Needs& all) {
+  if (part.projection) {
+    all.scratch(Scratch::projected, part.projection->num_in);
+    all.scratch(Scratch::rounded, part.projection->num_in);
+    all.matrix(*part.projection);
+  }
   if (!part.positions_key.empty()) all.scratch(Scratch::projected, all.hidden());
   if (!part.layer_inputs) return;
   const int32_t columns = part.layer_inputs->projection.num_out;
@@ -69,6 +90,7 @@ void needs(const EmbeddingPart& part, Needs& all) {
 void each_weight(const EmbeddingLayer& layer, WeightVisitor& visitor) {
   visitor.table(layer.table);
   visitor.table(layer.positions);
+  visitor.matrix(layer.projection, 1.0);
   if (layer.layer_inputs) visitor.table(layer.layer_inputs->table);
   for (const PreparedWeight& matrix : layer.stream_projections) visitor.matrix(matrix, 1.0);
   if (layer.norm) each_weight(*layer.norm, visitor);
@@ -89,17 +111,26 @@ void LayerInputsLayer::forward(const ForwardPass& pass, int32_t hidden) const {
   const int32_t columns = num_layers * norm.columns;
   float* inputs = space.at(Scratch::layer_input);
   float* projected = space.at(Scratch::other);
-  embed(pass, table, pass.batch.token_ids, table_scale, inputs);
+  embed(pass, {table, pass.batch.token_ids, table_scale}, inputs);
   multiply_rows(pass, projection, rounded_rows(pass, space.hidden, hidden), projected, pass.num_tokens());
   norm_rows_onto(pass, norm, projected, inputs, pass.num_tokens() * num_layers);
   scale_rows(pass, inputs, columns, sum_scale);
 }
 
+void EmbeddingLayer::look_up(const ForwardPass& pass) const {
+  const kernels::Workspace& space = pass.workspace;
+  const TableRows rows = {table, pass.batch.token_ids, scale};
+  if (projection.get() == nullptr) return embed(pass, rows, space.hidden);
+  float* narrow = space.at(Scratch::projected);
+  embed(pass, rows, narrow);
+  multiply_rows(pass, projection, rounded_rows(pass, narrow, table_columns), space.hidden, pass.num_tokens());
+}
+
 void EmbeddingLayer::forward(const ForwardPass& pass) const {
   const kernels::Workspace& space = pass.workspace;
-  embed(pass, table, pass.batch.token_ids, scale, space.hidden);
+  look_up(pass);
   if (positions.get() != nullptr) {
-    embed(pass, positions, pass.batch.positions, 1.0f, space.at(Scratch::projected));
+    embed(pass, {positions, pass.batch.positions, 1.0f, position_offset}, space.at(Scratch::projected));
     add_rows(pass, space.hidden, space.at(Scratch::projected), hidden);
   }
   if (norm) norm_rows_f32(pass, *norm, space.hidden, space.hidden, pass.num_tokens());

@@ -24,15 +24,22 @@ struct LayerInputsLayer {
 };
 
 struct EmbeddingLayer {
-  PreparedWeight table;  // [vocabulary, hidden]
+  PreparedWeight table;       // [vocabulary, hidden], or the width that the projection reads
+  PreparedWeight projection;  // empty: none
   float scale = 1.0f;
   int32_t hidden = 0;
+  int32_t table_columns = 0;
   std::optional<NormLayer> norm;
-  PreparedWeight positions;  // learned positions, one row each; empty: none
+  PreparedWeight positions;     // learned positions, one row each; empty: none
+  int32_t position_offset = 0;  // row of position 0
   std::optional<LayerInputsLayer> layer_inputs;
   std::vector<PreparedWeight> stream_projections;  // of the residual streams after the first
 
   void forward(const ForwardPass& pass) const;
+
+ private:
+  // Writes the table rows of the tokens, projected if there is a projection, to the residual stream.
+  void look_up(const ForwardPass& pass) const;
 };
 
 // Returns the name of the table's tensor in the model files.

@@ -13,7 +13,7 @@ WeightSource tied_source(const HeadPart& part, const HostTensor& table, const Mo
   WeightSource source;
   source.unread = bytes_of(table.unread());
   source.format = kernels::WeightFormat::dense;
-  source.num_in = model.hidden_size;
+  source.num_in = part.projection.num_in;
   source.num_out = model.vocab_size;
   source.padded_out = model.vocab_size;
   source.dense = {table.dtype(), table.data()};
@@ -31,6 +31,8 @@ void build_around(const HeadPart& part, const WeightSource& projection, const st
   layer.logit_scale = part.scale;
   layer.softcap = part.softcap;
   layer.vocabulary = part.vocabulary;
+  if (part.narrowing) builder.request(layer.narrowing, {*part.narrowing});
+  layer.input_columns = part.projection.num_in;
   builder.request(layer.projection, projection, key);
   layer.stream_projections.resize(part.stream_projections.size());
   for (size_t s = 0; s < layer.stream_projections.size(); ++s)
@@ -66,6 +68,10 @@ void cut(HeadPart& part, const ShardCut& shard) {
 }
 
 void needs(const HeadPart& part, Needs& all) {
+  if (part.narrowing) {
+    all.scratch(kernels::Scratch::projected, part.narrowing->num_out);
+    all.matrix(*part.narrowing);
+  }
   WorkspaceColumns& columns = all.shape().columns;
   columns.logits = part.vocabulary.rank == 0 ? all.model().vocab_size : 0;
   if (part.vocabulary.is_split()) columns.own_logits = part.vocabulary.split().own();
@@ -73,6 +79,7 @@ void needs(const HeadPart& part, Needs& all) {
 
 void each_weight(const HeadLayer& layer, WeightVisitor& visitor) {
   visitor.matrix(layer.projection, 1.0);
+  visitor.matrix(layer.narrowing, 1.0);
   for (const PreparedWeight& matrix : layer.stream_projections) visitor.matrix(matrix, 1.0);
   each_weight(layer.norm, visitor);
 }
@@ -92,7 +99,21 @@ void HeadLayer::forward(const ForwardPass& pass) const {
   params.vocabulary = vocabulary.split();
   params.batch = pass.batch;
   params.workspace = pass.workspace;
+  if (narrowing.get() != nullptr) {
+    params.workspace.hidden = narrow(pass);
+    params.norm = kernels::NormParams();
+    params.norm.kind = kernels::NormKind::none;
+    params.norm.columns = input_columns;
+  }
   pass.context.check(pass.context.table().head(pass.context.handle(), &params), "vocabulary projection");
+}
+
+float* HeadLayer::narrow(const ForwardPass& pass) const {
+  const kernels::Workspace& space = pass.workspace;
+  float* narrowed = space.at(kernels::Scratch::projected);
+  norm_rows(pass, norm, space.hidden, space.normed, pass.num_tokens());
+  multiply_rows(pass, narrowing, space.normed, narrowed, pass.num_tokens());
+  return narrowed;
 }
 
 void HeadLayer::join_streams(const ForwardPass& pass) const {

@@ -12,7 +12,9 @@ namespace quire {
 
 struct HeadLayer {
   NormLayer norm;
+  PreparedWeight narrowing;   // from the normalized stream to the input of `projection`; empty: none
   PreparedWeight projection;  // [hidden, vocabulary]
+  int32_t input_columns = 0;  // columns that `projection` reads
   int32_t vocab_size = 0;
   float logit_scale = 1.0f;
   float softcap = 0.0f;
@@ -25,6 +27,8 @@ struct HeadLayer {
   void forward(const ForwardPass& pass) const;
 
  private:
+  // Normalizes and narrows the residual stream of all tokens. Returns the rows, f32.
+  float* narrow(const ForwardPass& pass) const;
   // Projects the other streams, scales each to the magnitude of the first, and replaces the residual stream
   // by the mean of all streams.
   void join_streams(const ForwardPass& pass) const;

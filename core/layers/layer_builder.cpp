@@ -49,7 +49,12 @@ MatrixParts LayerBuilder::as_stored(const MatrixParts& parts) const {
 }
 
 std::vector<float> LayerBuilder::host_vector(const VectorPart& part) const {
-  std::vector<float> values = weights_.vector(stored_name(part.name), part.count);
+  std::vector<float> values;
+  for (int32_t i = 0; i < part.num_tensors; ++i) {
+    const std::vector<float> own =
+        weights_.vector(stored_name(with_number(part.name, i)), part.count / part.num_tensors);
+    values.insert(values.end(), own.begin(), own.end());
+  }
   if (part.offset != 0.0f || part.scale != 1.0f) {
     for (float& value : values) value = (value + part.offset) * part.scale;
   }

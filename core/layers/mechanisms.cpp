@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, kernels::kNumMechanisms> kNames = {
     "a scale at the end of a layer",
     "activations of 8 bits",
     "FP8 activations",
+    "scores that fall with the distance of keys (ALiBi)",
 };
 
 }  // namespace

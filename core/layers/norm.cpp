@@ -24,6 +24,7 @@ void build(const NormPart& part, LayerBuilder& builder, NormLayer& layer) {
   static_cast<kernels::NormSpec&>(layer) = static_cast<const kernels::NormSpec&>(part);
   layer.weight = builder.vector(part.weight);
   layer.bias = builder.vector(part.bias);
+  layer.of_sum = part.of_sum;
 }
 
 void each_weight(const NormLayer& layer, WeightVisitor& visitor) {

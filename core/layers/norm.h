@@ -19,6 +19,7 @@ DeviceBuffer upload_floats(const std::shared_ptr<Device>& device, const std::vec
 struct NormLayer : kernels::NormSpec {
   DeviceBuffer weight;  // [columns] f32, or empty
   DeviceBuffer bias;    // [columns] f32, or empty
+  bool of_sum = false;  // see NormPart
 
   // Returns all parameters except input, rows and output.
   kernels::NormParams params() const;

@@ -29,6 +29,21 @@ void build(const std::optional<NormPart>& part, LayerBuilder& builder, std::opti
   if (part) build(*part, builder, layer.emplace());
 }
 
+bool reads_result(const std::optional<NormPart>& post_norm) {
+  return post_norm && !post_norm->of_sum;
+}
+
+// Returns the norm of a block's result; nullptr if there is none, or if the norm reads the sum.
+const NormLayer* norm_of_result(const std::optional<NormLayer>& post_norm) {
+  return post_norm && !post_norm->of_sum ? &*post_norm : nullptr;
+}
+
+// Replaces the residual stream by its norm, if that norm comes after the block.
+void norm_sum(const ForwardPass& pass, const std::optional<NormLayer>& post_norm) {
+  float* const hidden = pass.workspace.hidden;
+  if (post_norm && post_norm->of_sum) norm_rows_f32(pass, *post_norm, hidden, hidden, pass.num_tokens());
+}
+
 uint64_t vector_bytes(const TransformerLayer& layer) {
   WeightBytes bytes;
   each_weight(layer, bytes);
@@ -82,7 +97,7 @@ void needs(const LayerSpec& spec, Needs& all) {
   std::visit([&](const auto& part) { needs(part, all); }, spec.mixer);
   std::visit([&](const auto& part) { needs(part, all); }, spec.feed_forward);
   const int32_t hidden = all.hidden();
-  if (spec.attention_post_norm || spec.feed_forward_post_norm)
+  if (reads_result(spec.attention_post_norm) || reads_result(spec.feed_forward_post_norm))
     all.scratch(kernels::Scratch::projected, hidden);
   if (spec.parallel && !spec.shares_norm) all.scratch(kernels::Scratch::normed, hidden);
   if (spec.laurel) needs(*spec.laurel, all);
@@ -174,12 +189,15 @@ void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache)
   if (streams) streams->predict(pass);
   const Inputs inputs = normalise_input(pass);
   if (laurel) laurel->forward(pass, pass.workspace.normed);
-  const Block of_mixer = {mixer_norm, mixer_post_norm, inputs.of_mixer};
+  const Block of_mixer = {mixer_norm, norm_of_result(mixer_post_norm), inputs.of_mixer};
   std::visit([&](const auto& part) { part.forward(pass, cache, of_mixer); }, mixer);
   pass.pause_or_cancel();
   if (laurel) laurel->join(pass);
-  const Block of_feed_forward = {feed_forward_norm, feed_forward_post_norm, inputs.of_feed_forward};
+  norm_sum(pass, mixer_post_norm);
+  const Block of_feed_forward = {feed_forward_norm, norm_of_result(feed_forward_post_norm),
+                                 inputs.of_feed_forward};
   std::visit([&](const auto& part) { part.forward(pass, of_feed_forward); }, feed_forward);
+  norm_sum(pass, feed_forward_post_norm);
   if (streams) streams->correct(pass);
   if (layer_input) layer_input->forward(pass, streams ? &*streams : nullptr);
   if (output_scale != 1.0f) scale_rows(pass, pass.workspace.hidden, mixer_norm.columns, output_scale);

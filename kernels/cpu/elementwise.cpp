@@ -20,15 +20,16 @@ Status embed(Context* context, const EmbedParams* params) {
   }
   for (int32_t t = 0; t < params->num_tokens; ++t) {
     const int32_t id = params->token_ids[t];
-    if (id >= 0 && id < table.table_rows) continue;
-    return failed(Status::invalid_argument, "embed: token id %d of a vocabulary of %d", id, table.table_rows);
+    if (id >= 0 && id < table.table_rows - params->first_row) continue;
+    return failed(Status::invalid_argument, "embed: token id %d of a vocabulary of %d", id,
+                  table.table_rows - params->first_row);
   }
   const size_t row_bytes = at(table.num_out, static_cast<int32_t>(dtype_bytes(table.table_dtype)));
   const auto* data = table.table_data.as<uint8_t>();
   share_work(context, params->num_tokens, table.num_out, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
-      const auto id = static_cast<size_t>(params->token_ids[t]);
-      context->device->isa.embed_row(table.table_dtype, data + id * row_bytes, table.num_out, params->scale,
+      const auto row = static_cast<size_t>(params->token_ids[t] + params->first_row);
+      context->device->isa.embed_row(table.table_dtype, data + row * row_bytes, table.num_out, params->scale,
                                      params->hidden + at(t, table.num_out));
     }
   });

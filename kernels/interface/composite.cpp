@@ -91,6 +91,8 @@ AppendKvParams append_params(const AttentionBlockParams& params) {
   append.qkv = params.workspace.qkv;
   append.q_norm = params.q_norm;
   append.k_norm = params.k_norm;
+  append.q_norm_bias = params.q_norm_bias;
+  append.k_norm_bias = params.k_norm_bias;
   append.cos = params.workspace.rope_cos;
   append.sin = params.workspace.rope_sin;
   append.batch = params.batch;
@@ -104,6 +106,7 @@ AttentionParams attention_params(const AttentionBlockParams& params) {
   static_cast<AttentionSpec&>(attention) = params;
   attention.qkv = params.workspace.qkv;
   attention.sinks = params.sinks;
+  attention.slopes = params.slopes;
   attention.selected = params.selected;
   attention.selected_words = params.selected_words;
   attention.batch = params.batch;

@@ -109,7 +109,8 @@ struct KvLayer {
 struct EmbedParams {
   const Weight* table = nullptr;       // prepared by prepare_table, [V, H]
   float scale = 1.0f;                  // embedding multiplier
-  const int32_t* token_ids = nullptr;  // [T], each in 0..V-1
+  const int32_t* token_ids = nullptr;  // [T], each in 0..V-1 after first_row is added
+  int32_t first_row = 0;               // row of id 0
   int32_t num_tokens = 0;
   float* hidden = nullptr;  // out [T, H]; the residual stream is always f32
 };
@@ -156,6 +157,8 @@ struct AppendKvParams : AttentionSpec {
   void* qkv = nullptr;            // in/out [T, qkv_columns(spec)] activation dtype: q, k, v
   const float* q_norm = nullptr;  // weights of qk_norm: [head_dim], [heads, head_dim] or [heads * head_dim]
   const float* k_norm = nullptr;
+  const float* q_norm_bias = nullptr;  // biases of qk_norm, shaped like its weights, or nullptr
+  const float* k_norm_bias = nullptr;
   const float* cos = nullptr;  // [T, rotary_dim / 2]
   const float* sin = nullptr;
   BatchView batch;
@@ -165,8 +168,11 @@ struct AppendKvParams : AttentionSpec {
 
 // Causal attention of the step's queries over the paged KV cache.
 struct AttentionParams : AttentionSpec {
-  const void* qkv = nullptr;           // output of AppendKv; only q is read
-  const float* sinks = nullptr;        // [num_heads], if has_sinks
+  const void* qkv = nullptr;     // output of AppendKv; only q is read
+  const float* sinks = nullptr;  // [num_heads], if has_sinks
+  // [num_heads], if has_slopes: the score of a key is lowered by its distance from the token times the slope,
+  // after scale and softcap.
+  const float* slopes = nullptr;
   const uint32_t* selected = nullptr;  // [T, selected_words], if selects_keys: bit p of a row is position p
   int32_t selected_words = 0;
   BatchView batch;
@@ -380,7 +386,10 @@ struct AttentionBlockParams : AttentionSpec {
   const Weight* output = nullptr;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
+  const float* q_norm_bias = nullptr;
+  const float* k_norm_bias = nullptr;
   const float* sinks = nullptr;
+  const float* slopes = nullptr;
   const uint32_t* selected = nullptr;
   int32_t selected_words = 0;
   const NormParams* sub_norm = nullptr;   // norm of attention's result, or nullptr

@@ -55,6 +55,7 @@ struct AttentionSpec {
   bool reads_cache_only = false;  // the row has q only: keys and values are another layer's
   bool heads_apart = false;       // q heads of one KV head lie num_kv_heads apart, not side by side
   bool has_sinks = false;         // each head has an additional logit of a key without a value
+  bool has_slopes = false;        // ALiBi: scores fall with the distance of the key, by a slope for each head
   bool selects_keys = false;      // a token attends to the positions that are set in its row of a bit mask
   float clip = 0.0f;              // q, k and v are clamped to -clip..clip; 0: off
   // q is multiplied by 1 + beta * ln(1 + floor((position + offset) / floor)); beta 0: off.
@@ -170,7 +171,8 @@ enum Mechanism : uint64_t {
   kMechanismLayerScale = 1U << 22,
   kMechanismByteActivations = 1U << 23,    // ActivationDtype::i8
   kMechanismFloat8Activations = 1U << 24,  // ActivationDtype::f8
-  kNumMechanisms = 25,
+  kMechanismSlopes = 1U << 25,             // ALiBi
+  kNumMechanisms = 26,
 };
 
 constexpr uint64_t mechanisms_of(ActivationDtype activations) {
@@ -194,7 +196,7 @@ constexpr uint64_t mechanisms_of(const AttentionSpec& spec) {
          flag(value_dim(spec.heads) != spec.heads.head_dim || spec.heads_apart, kMechanismValueDim) |
          flag(spec.values_are_keys || spec.reads_cache_only, kMechanismSharedKv) |
          flag(spec.clip != 0.0f || spec.temperature_beta != 0.0f, kMechanismQueryScaling) |
-         flag(spec.selects_keys, kMechanismKeySelection);
+         flag(spec.selects_keys, kMechanismKeySelection) | flag(spec.has_slopes, kMechanismSlopes);
 }
 
 constexpr uint64_t mechanisms_of(const MlpSpec& spec) {

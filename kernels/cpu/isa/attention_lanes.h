@@ -331,6 +331,15 @@ inline F32 hide_unselected(const AttentionTile& tile, int32_t r, int32_t positio
   return load(kept);
 }
 
+// Lowers the scores of the keys from `position` on by their distance from the row's token (ALiBi).
+inline F32 lower_by_distance(const AttentionTile& tile, int32_t r, int32_t position, F32 scores) {
+  const QueryRow row = query_row(tile, r);
+  float distances[16];
+  for (int32_t i = 0; i < kBlockKeys; ++i)
+    distances[i] = static_cast<float>(row.last_position - position - i);
+  return sub(scores, mul(load(distances), splat(tile.params->slopes[row.head])));
+}
+
 // Converts scores to weights exp(score - maximum); updates the maximum and the denominator, and computes the
 // factors of the sums so far.
 inline void apply_softmax(const AttentionTile& tile, int32_t position, const VisibleLanes& lanes,
@@ -341,6 +350,7 @@ inline void apply_softmax(const AttentionTile& tile, int32_t position, const Vis
     if (lanes.first[r] > lanes.last[r]) continue;
     float* weights = tile.weights + static_cast<size_t>(r) * kBlockKeys;
     F32 scores = finish_scores(*tile.params, load(weights), lanes.first[r], lanes.last[r]);
+    if (tile.params->has_slopes) scores = lower_by_distance(tile, r, position, scores);
     if (tile.params->selects_keys) scores = hide_unselected(tile, r, position, scores);
     const float block_max = max_lanes(scores);
     if (tile.params->selects_keys && block_max == -__builtin_inff()) {

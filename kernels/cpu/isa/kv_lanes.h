@@ -182,11 +182,22 @@ inline size_t row_columns(const AttentionSpec& spec) {
   return static_cast<size_t>(columns);
 }
 
-inline void norm_in_place(const AttentionSpec& spec, NormKind kind, const float* weight, int32_t columns,
+// Parameters of a norm of q or k; nullptr: ones, or zeros.
+struct HeadNorm {
+  const float* weight;
+  const float* bias;
+
+  HeadNorm from(int32_t element) const {
+    return {weight != nullptr ? weight + element : nullptr, bias != nullptr ? bias + element : nullptr};
+  }
+};
+
+inline void norm_in_place(const AttentionSpec& spec, NormKind kind, const HeadNorm& of, int32_t columns,
                           float* x) {
   NormRow norm;
   norm.kind = kind;
-  norm.weight = weight;
+  norm.weight = of.weight;
+  norm.bias = of.bias;
   norm.epsilon = spec.qk_norm_epsilon;
   norm.columns = columns;
   norm_row(norm, x, x);
@@ -204,15 +215,15 @@ inline void rotate_head(const AppendKvParams& params, int32_t token, float* head
 }
 
 // Normalises and rotates all heads of q, or of k, in place.
-inline void rotate_heads(const AppendKvParams& params, const float* weight, int32_t token, float* heads,
+inline void rotate_heads(const AppendKvParams& params, const HeadNorm& norm, int32_t token, float* heads,
                          int32_t num_heads) {
   const int32_t dim = params.heads.head_dim;
   if (params.qk_norm == QkNorm::all_heads) {
-    norm_in_place(params, params.qk_norm_kind, weight, num_heads * dim, heads);
+    norm_in_place(params, params.qk_norm_kind, norm, num_heads * dim, heads);
   }
   for (int32_t h = 0; h < num_heads; ++h) {
     float* head = heads + static_cast<size_t>(h) * static_cast<size_t>(dim);
-    const float* own = params.qk_weight_per_head && weight != nullptr ? weight + h * dim : weight;
+    const HeadNorm own = params.qk_weight_per_head ? norm.from(h * dim) : norm;
     const bool normed = params.qk_norm == QkNorm::each_head;
     if (normed && !params.norm_after_rope) norm_in_place(params, params.qk_norm_kind, own, dim, head);
     rotate_head(params, token, head);
@@ -253,7 +264,7 @@ inline void append_values(const AppendKvParams& params, TokenPlace at, float* va
     float normed[kMaxHeadDim];
     if (params.value_norm) {
       __builtin_memcpy(normed, value, static_cast<size_t>(shape.head_dim) * sizeof(float));
-      norm_in_place(params, NormKind::rms, nullptr, shape.head_dim, normed);
+      norm_in_place(params, NormKind::rms, {nullptr, nullptr}, shape.head_dim, normed);
       value = normed;
     }
     encode_row(value, shape.value_format, shape.head_dim,
@@ -280,10 +291,10 @@ void append_token(const AppendToken& work) {
   if (!params.reads_cache_only) {
     append_values(params, at, params.values_are_keys ? keys : head_at(num_heads + num_kv_heads));
   }
-  rotate_heads(params, params.q_norm, work.token, row, num_heads);
+  rotate_heads(params, {params.q_norm, params.q_norm_bias}, work.token, row, num_heads);
   if (work.query_factor != 1.0f) scale_row(row, num_heads * head_dim, work.query_factor);
   if (params.reads_cache_only) return;
-  rotate_heads(params, params.k_norm, work.token, keys, num_kv_heads);
+  rotate_heads(params, {params.k_norm, params.k_norm_bias}, work.token, keys, num_kv_heads);
   for (int32_t h = 0; h < num_kv_heads; ++h) {
     encode_row(
         head_at(num_heads + h), shape.key_format, head_dim,

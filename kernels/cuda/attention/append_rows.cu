@@ -19,9 +19,19 @@ __device__ __forceinline__ float warp_sum(float v) {
   return v;
 }
 
-// x = norm(x) * weight, computed by one warp. Lanes determine the order of the sums.
+// Parameters of a norm of q or k; nullptr: ones, or zeros.
+struct HeadNorm {
+  const float* weight;
+  const float* bias;
+
+  __device__ __forceinline__ HeadNorm from(int element) const {
+    return {weight != nullptr ? weight + element : nullptr, bias != nullptr ? bias + element : nullptr};
+  }
+};
+
+// x = norm(x) * weight + bias, computed by one warp. Lanes determine the order of the sums.
 __device__ __forceinline__ void norm_row(float* x, int columns, NormKind kind, float epsilon,
-                                         const float* weight, int lane) {
+                                         const HeadNorm& norm, int lane) {
   if (kind == NormKind::none) return;
   const auto count = static_cast<float>(columns);
   float mean = 0.0f;
@@ -33,7 +43,9 @@ __device__ __forceinline__ void norm_row(float* x, int columns, NormKind kind, f
   for (int c = lane; c < columns; c += 32) squares = __fmaf_rn(x[c] - mean, x[c] - mean, squares);
   const float factor = rsqrtf(__fadd_rn(warp_sum(squares) / count, epsilon));
   for (int c = lane; c < columns; c += 32)
-    x[c] = (x[c] - mean) * factor * (weight != nullptr ? weight[c] : 1.0f);
+    x[c] = (x[c] - mean) * factor * (norm.weight != nullptr ? norm.weight[c] : 1.0f);
+  if (norm.bias != nullptr)
+    for (int c = lane; c < columns; c += 32) x[c] += norm.bias[c];
   __syncwarp();
 }
 
@@ -41,7 +53,7 @@ __device__ __forceinline__ void norm_row(float* x, int columns, NormKind kind, f
 struct Heads {
   float* rows;
   int count;
-  const float* weight;  // weights of their norm
+  HeadNorm norm;
 };
 
 // Normalises and rotates the heads with all warps of the block.
@@ -50,7 +62,7 @@ __device__ __forceinline__ void rotate_heads(const AppendKvParams& p, int token,
   const int dim = p.heads.head_dim;
   if (p.qk_norm == QkNorm::all_heads) {
     if (warp == 0)
-      norm_row(heads.rows, heads.count * dim, p.qk_norm_kind, p.qk_norm_epsilon, heads.weight, lane);
+      norm_row(heads.rows, heads.count * dim, p.qk_norm_kind, p.qk_norm_epsilon, heads.norm, lane);
     __syncthreads();
   }
   const bool turns = rotates(p);
@@ -60,8 +72,7 @@ __device__ __forceinline__ void rotate_heads(const AppendKvParams& p, int token,
 #pragma unroll 1
   for (int h = warp; h < heads.count; h += kWarps) {
     float* head = heads.rows + h * dim;
-    const float* own =
-        p.qk_weight_per_head && heads.weight != nullptr ? heads.weight + h * dim : heads.weight;
+    const HeadNorm own = p.qk_weight_per_head ? heads.norm.from(h * dim) : heads.norm;
     if (normed && !p.norm_after_rope) norm_row(head, dim, p.qk_norm_kind, p.qk_norm_epsilon, own, lane);
     if (turns) angles.rotate(p, head, lane);
     if (normed && p.norm_after_rope) norm_row(head, dim, p.qk_norm_kind, p.qk_norm_epsilon, own, lane);
@@ -102,18 +113,18 @@ __global__ void __launch_bounds__(kThreads)
     for (int h = warp; h < kv_heads; h += kWarps) {
       for (int d = lane; d < values; d += 32) own[d] = from[h * values + d];
       __syncwarp();
-      if (p.value_norm) norm_row(own, values, NormKind::rms, p.qk_norm_epsilon, nullptr, lane);
+      if (p.value_norm) norm_row(own, values, NormKind::rms, p.qk_norm_epsilon, {nullptr, nullptr}, lane);
       store_row(own, values, p.kv_shape.value_format, lane, value_row(p, values, pages.row(h)));
       __syncwarp();
     }
     __syncthreads();
   }
-  rotate_heads(p, token, {row, p.heads.num_heads, p.q_norm}, warp, lane);
+  rotate_heads(p, token, {row, p.heads.num_heads, {p.q_norm, p.q_norm_bias}}, warp, lane);
   __syncthreads();
   const float factor = query_factor(p, p.batch.positions[token]);
   for (int c = threadIdx.x; c < of_query; c += kThreads) stored[c] = __float2half_rn(row[c] * factor);
   if (p.reads_cache_only) return;
-  rotate_heads(p, token, {keys, kv_heads, p.k_norm}, warp, lane);
+  rotate_heads(p, token, {keys, kv_heads, {p.k_norm, p.k_norm_bias}}, warp, lane);
   __syncthreads();
   for (int h = warp; h < kv_heads; h += kWarps)
     store_row(keys + h * dim, dim, p.kv_shape.key_format, lane, key_row(p, pages.row(h)));

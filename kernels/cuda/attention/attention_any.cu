@@ -1,7 +1,7 @@
-// Attention with features that few model families use: sinks, chunks of positions, selected positions, values
-// with another dimension than keys, heads that are not adjacent, rows of queries only. One block per (token,
-// head); each warp processes one key at a time. Exact, with its own order of sums, and far below the card's
-// peak rates.
+// Attention with features that few model families use: sinks, slopes (ALiBi), chunks of positions, selected
+// positions, values with another dimension than keys, heads that are not adjacent, rows of queries only. One
+// block per (token, head); each warp processes one key at a time. Exact, with its own order of sums, and far
+// below the card's peak rates.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
@@ -106,6 +106,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int d = 16; d > 0; d >>= 1) score += __shfl_xor_sync(kAll, score, d);
     if (p.softcap != 0.0f) score = p.softcap * tanhf(score / p.softcap);
+    if (p.has_slopes) score -= static_cast<float>(last - position) * p.slopes[head];
     const float maximum = fmaxf(part.maximum, score);
     const float kept = __expf(part.maximum - maximum), weight = __expf(score - maximum);
     part = {maximum, __fmaf_rn(part.sum, kept, weight)};
@@ -142,8 +143,8 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 bool uses_attention_any(const AttentionSpec& p) {
-  constexpr uint64_t kOthers =
-      kMechanismChunks | kMechanismSinks | kMechanismValueDim | kMechanismSharedKv | kMechanismKeySelection;
+  constexpr uint64_t kOthers = kMechanismChunks | kMechanismSinks | kMechanismSlopes | kMechanismValueDim |
+                               kMechanismSharedKv | kMechanismKeySelection;
   return (mechanisms_of(p) & kOthers) != 0;
 }
 

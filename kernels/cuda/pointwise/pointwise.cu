@@ -316,8 +316,10 @@ dim3 row_grid(int columns, int rows) {
 }  // namespace
 
 cudaError_t launch_embed(const EmbedParams& p, const void* table, DType dtype, int columns, Launch l) {
+  const size_t skipped = static_cast<size_t>(p.first_row) * static_cast<size_t>(columns) * dtype_bytes(dtype);
+  const void* first = static_cast<const uint8_t*>(table) + skipped;
   return launch_kernel(embed_kernel, row_grid(columns, p.num_tokens), dim3(kThreads), 0, l.stream,
-                       l.dependent, table, dtype, p.token_ids, columns, p.scale, p.hidden);
+                       l.dependent, first, dtype, p.token_ids, columns, p.scale, p.hidden);
 }
 
 cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {

@@ -122,6 +122,37 @@ ModelSpec model_with_gate() {
   return model;
 }
 
+// Returns attention with slopes and with layer norms of heads, whose parameters lie in a tensor for each
+// head.
+AttentionPart sloped_attention() {
+  AttentionPart part = attention();
+  part.has_slopes = true;
+  part.slopes = {0.5f, 0.25f, 0.125f, 0.0625f};
+  part.qk_norm = kernels::QkNorm::each_head;
+  part.qk_norm_kind = kernels::NormKind::layer;
+  part.qk_weight_per_head = true;
+  for (VectorPart* vector : {&part.q_norm, &part.k_norm, &part.q_norm_bias, &part.k_norm_bias}) {
+    *vector = {"norms.{}", kHeads * kHeadDim};
+    vector->num_tensors = kHeads;
+  }
+  return part;
+}
+
+// Returns a model whose norms come after the residual sums.
+ModelSpec model_with_sum_norms() {
+  ModelSpec model = model_of(attention(), mlp(""));
+  LayerSpec& layer = model.layers.front();
+  layer.attention_post_norm = layer.attention_norm;
+  layer.feed_forward_post_norm = layer.feed_forward_norm;
+  layer.attention_post_norm->of_sum = layer.feed_forward_post_norm->of_sum = true;
+  for (NormPart* part : {&layer.attention_norm, &layer.feed_forward_norm}) {
+    *part = {};
+    part->kind = kernels::NormKind::none;
+    part->columns = kHidden;
+  }
+  return model;
+}
+
 ExpertsPart experts_with_all() {
   ExpertsPart part = experts();
   part.router_norm = norm("router_norm");
@@ -175,6 +206,9 @@ std::vector<PartCase> part_cases() {
        "norms within a block, the activation of the feed-forward part"},
       {"latent", model_of(latent_attention(), mlp("")), "latent attention, a selection of keys"},
       {"head_experts", model_of(expert_attention(), mlp("")), "experts of attention heads"},
+      {"slopes", model_of(sloped_attention(), mlp("")),
+       "norms over all query or key heads, scores that fall with the distance of keys (ALiBi)"},
+      {"sum_norms", model_with_sum_norms(), "norms without weights, norms after a block"},
       {"differential", model_of(differential_attention(), mlp("")), "differential attention"},
       {"gated", model_of(gated_attention(), mlp("")), ""},
       {"gated_and_normed", model_with_gate(), "norms after a block"},

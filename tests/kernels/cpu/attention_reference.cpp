@@ -171,6 +171,7 @@ std::vector<double> attention_reference(const AttentionParams& params, const Pag
             static_cast<double>(params.scale) * std::inner_product(key.begin(), key.end(), query, 0.0);
         const double cap = params.softcap;
         if (cap != 0.0) score = cap * std::tanh(score / cap);
+        if (params.has_slopes) score -= static_cast<double>(params.slopes[h]) * (last - p);
         weights.push_back(score);
         maximum = std::max(maximum, score);
       }

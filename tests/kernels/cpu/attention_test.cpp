@@ -24,6 +24,7 @@ struct Options {
   int32_t page_tokens = 16;
   float softcap = 0.0f;
   int32_t sliding_window = 0;
+  std::vector<float> slopes;  // one for each head; empty: none
 };
 
 kernels::KvShape shape_of(const Options& options, const std::vector<StepBatch::Sequence>& sequences) {
@@ -51,6 +52,8 @@ AttentionParams attention_params(const Options& options, const StepBatch& batch,
   params.scale = 1.0f / std::sqrt(static_cast<float>(options.heads.head_dim));
   params.softcap = options.softcap;
   params.sliding_window = options.sliding_window;
+  params.has_slopes = !options.slopes.empty();
+  params.slopes = options.slopes.data();
   params.batch = batch.view();
   params.kv_shape = cache.shape();
   params.kv = cache.layer();
@@ -148,6 +151,18 @@ TEST_P(AttentionTest, EqualsDoublePrecisionWithSoftcapAndWindow) {
     Options options;
     options.sliding_window = window;
     options.softcap = window == 5 ? 1.5f : 0.0f;
+    check(device, random, options, {{1, 1}, {90, 1}, {75, 40}, {17, 17}});
+  }
+}
+
+TEST_P(AttentionTest, EqualsDoublePrecisionWithSlopes) {
+  Random random(fresh_seed());
+  CpuDevice device(GetParam());
+  for (const int32_t window : {0, 40}) {
+    Options options;
+    options.heads = {6, 2, 32};
+    options.sliding_window = window;
+    options.slopes = {0.5f, 0.25f, 0.125f, 0.0625f, 0.7f, 0.01f};
     check(device, random, options, {{1, 1}, {90, 1}, {75, 40}, {17, 17}});
   }
 }

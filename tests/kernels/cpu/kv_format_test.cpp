@@ -218,6 +218,46 @@ TEST_P(KvFormatTest, NormsAndRotatesBeforeItWrites) {
   }
 }
 
+// Layer norms whose weights and biases are shared by the heads, or each head's own.
+TEST_P(KvFormatTest, NormsOfHeadsHaveBiases) {
+  Random random(fresh_seed());
+  CpuDevice device(GetParam());
+  constexpr size_t kDim = 24, kHeads = 3;
+  for (const bool is_per_head : {false, true}) {
+    PagedCache cache(one_head(KvFormat::f16, kDim));
+    StepBatch batch({{1, 1}}, cache.shape(), random);
+    const auto before = random_floats(random, (kHeads + 2) * kDim);
+    const auto weights = random_floats(random, kHeads * kDim);
+    const auto biases = random_floats(random, kHeads * kDim);
+    std::vector<float> qkv = before;
+    AppendKvParams params;
+    params.heads = {kHeads, 1, kDim};
+    params.qkv = qkv.data();
+    params.qk_norm = kernels::QkNorm::each_head;
+    params.qk_norm_kind = kernels::NormKind::layer;
+    params.qk_weight_per_head = is_per_head;
+    params.q_norm = params.k_norm = weights.data();
+    params.q_norm_bias = params.k_norm_bias = biases.data();
+    params.rope = RopeStyle::none;
+    params.batch = batch.view();
+    params.kv_shape = cache.shape();
+    params.kv = cache.layer();
+    ASSERT_EQ(device.table().append_kv(device.context(), &params), Status::ok);
+    for (size_t h = 0; h < kHeads; ++h) {
+      const float* head = before.data() + h * kDim;
+      const double mean = std::accumulate(head, head + kDim, 0.0) / kDim;
+      double squares = 0.0;
+      for (size_t d = 0; d < kDim; ++d) squares += (head[d] - mean) * (head[d] - mean);
+      const double factor = 1.0 / std::sqrt(squares / kDim + 1e-6);
+      for (size_t d = 0; d < kDim; ++d) {
+        const size_t at = is_per_head ? h * kDim + d : d;
+        const double expected = (head[d] - mean) * factor * weights[at] + biases[at];
+        EXPECT_NEAR(qkv[h * kDim + d], expected, 1e-5);
+      }
+    }
+  }
+}
+
 TEST_P(KvFormatTest, CopiesTheFirstTokensOfAPage) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());

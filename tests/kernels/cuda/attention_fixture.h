@@ -18,6 +18,7 @@ struct AttentionCase {
   int32_t window = 0;
   float softcap = 0.0f;
   RopeStyle rope = RopeStyle::neox_halves;
+  float slope = 0.0f;  // ALiBi, the same for all heads; 0: none
 };
 
 inline void transform(std::vector<double>& row) {
@@ -156,6 +157,8 @@ class AttentionTest : public CudaTest {
     attention.scale = 1.0f / std::sqrt(static_cast<float>(c.heads.head_dim));
     attention.softcap = c.softcap;
     attention.sliding_window = c.window;
+    attention.has_slopes = c.slope != 0.0f;
+    attention.slopes = to_device(std::vector<float>(static_cast<size_t>(c.heads.num_heads), c.slope));
     attention.batch = step.batch;
     attention.kv_shape = cache.shape;
     attention.kv = cache.layer;
@@ -223,6 +226,7 @@ class AttentionTest : public CudaTest {
       dot /= std::sqrt(static_cast<double>(dim));
       if (c.softcap > 0)
         dot = static_cast<double>(c.softcap) * std::tanh(dot / static_cast<double>(c.softcap));
+      dot -= static_cast<double>(c.slope) * static_cast<double>(end - 1 - p);
       weights.push_back(dot);
       largest = std::max(largest, dot);
     }

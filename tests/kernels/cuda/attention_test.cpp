@@ -32,6 +32,11 @@ TEST_F(AttentionTest, SupportsSmallPagesWindowsAndSoftcaps) {
   check({.heads = {32, 1, 64}, .lengths = {60, 140}, .queries = {1, 1}}, 2e-3, 0.0);
 }
 
+TEST_F(AttentionTest, SupportsSlopes) {
+  check({.lengths = {150, 260, 3}, .queries = {90, 1, 2}, .rope = RopeStyle::none, .slope = 0.125f}, 2e-3,
+        0.0);
+}
+
 TEST_F(AttentionTest, CopiedPagesAreIdentical) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::q4}) {
     const AttentionCase c{.heads = {4, 2, 64},

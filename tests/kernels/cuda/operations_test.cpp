@@ -71,6 +71,11 @@ TEST_F(OperationsTest, EmbeddingsAreRowsOfTheTable) {
   ASSERT_EQ(table_->embed(context_, &p), Status::ok);
   const auto out = from_device(p.hidden, 3 * 37);
   for (size_t c = 0; c < 37; ++c) EXPECT_EQ(out[37 * 2 + c], 2.0f * half_to_float(values[4 * 37 + c]));
+  p.token_ids = to_device(std::vector<int32_t>{6, 0, 1});
+  p.first_row = 3;
+  ASSERT_EQ(table_->embed(context_, &p), Status::ok);
+  const auto later = from_device(p.hidden, 3 * 37);
+  for (size_t c = 0; c < 37; ++c) EXPECT_EQ(later[37 * 2 + c], out[37 * 2 + c]);
 }
 
 TEST_F(OperationsTest, ActivationsMatch) {
