@@ -44,7 +44,10 @@ const ArchitectureSpec* const kRows[] = {
     &kGraniteSwa,   &kGraniteMoeSwa, &kHyperClovaX,
     &kMiniCpm3,     &kHyV3,          &kAxK1,
     &kYoutu,        &kApertus1p5,    &kCohere2Moe,
-    &kAfmoe,        &kMuseGlimmer,
+    &kAfmoe,        &kMuseGlimmer,   &kGptJ,
+    &kGptNeo,       &kOpt,           &kFalcon,
+    &kBloom,        &kMpt,           &kPersimmon,
+    &kInternLm3,    &kJais2,         &kExaone,
 };
 
 // Families with recurrent state in their layers; recognized, but not supported yet.
@@ -84,6 +87,9 @@ const Alias kAliases[] = {
     {"Kimi_K25ForConditionalGeneration", "", &kDeepseekV3},
     {"", "kimi_k2", &kDeepseekV3},
     {"ChatGLMForConditionalGeneration", "", &kChatGlm},
+    {"RWForCausalLM", "RefinedWebModel", &kFalcon},
+    {"", "RefinedWeb", &kFalcon},
+    {"MPTForCausalLM", "", &kMpt},
 };
 
 // Kinds of models that are no generators of text, by the end of the class name.

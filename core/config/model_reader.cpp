@@ -14,10 +14,12 @@ namespace {
 constexpr int64_t kMaxPositions = 1 << 30;
 
 constexpr IntField kNumLayers = {{"num_hidden_layers", "n_layers", "n_layer", "num_layers"}, 1, 1024};
-constexpr IntField kHiddenSize = {{"hidden_size", "d_model", "n_embd"}, 1, 65536};
-constexpr IntField kIntermediateSize = {{"intermediate_size", "n_inner", "ffn_hidden_size"}, 1, 1 << 20};
-constexpr IntField kNumHeads = {{"num_attention_heads", "n_heads", "n_head"}, 1, 1024};
-constexpr IntField kNumKvHeads = {{"num_key_value_heads", "kv_n_heads", "multi_query_group_num"}, 1, 1024};
+constexpr IntField kHiddenSize = {{"hidden_size", "d_model", "n_embd", "n_embed"}, 1, 65536};
+constexpr IntField kIntermediateSize = {
+    {"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim"}, 1, 1 << 20};
+constexpr IntField kNumHeads = {{"num_attention_heads", "n_heads", "n_head", "num_heads"}, 1, 1024};
+constexpr IntField kNumKvHeads = {
+    {"num_key_value_heads", "kv_n_heads", "multi_query_group_num", "num_kv_heads", "n_head_kv"}, 1, 1024};
 constexpr IntField kHeadDim = {{"head_dim", "kv_channels"}, 1, 1024};
 constexpr IntField kVocabSize = {{"vocab_size", "padded_vocab_size"}, 1, 1 << 22};
 constexpr IntField kMaxPositionsField = {{"max_position_embeddings", "max_sequence_length",
@@ -229,6 +231,14 @@ void ModelReader::drop_rope(LayerSpec& layer) {
   part.rotary_dim = 0;
 }
 
+void ModelReader::use_learned_positions(std::string_view key, int32_t offset) {
+  model_.embedding.positions_key = key;
+  model_.embedding.num_positions = max_positions_ + offset;
+  model_.embedding.position_offset = offset;
+  model_.ropes.clear();
+  for (LayerSpec& layer : model_.layers) drop_rope(layer);
+}
+
 bool ModelReader::has_rope(int32_t layer) const {
   const std::vector<int64_t> listed = layer_numbers("no_rope_layers");
   const int32_t interval = int_or("no_rope_layer_interval", 4, 1, 1024);
@@ -339,7 +349,8 @@ void ModelReader::require_causal() const {
 
 // Reads the activation: a string, or an object with a `name`.
 kernels::Activation ModelReader::read_activation() const {
-  auto value = fields_.find({"hidden_activation", "hidden_act", "activation_function", "ffn_act_fn"});
+  auto value =
+      fields_.find({"hidden_activation", "hidden_act", "activation_function", "ffn_act_fn", "activation"});
   if (value && value->is_object()) value = value->at("name");
   const std::string name = value ? value->as_string() : std::string(row_.default_activation);
   std::string names;
@@ -425,6 +436,19 @@ void ModelReader::norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm wh
   const int32_t of_key = is_whole ? part.heads.num_kv_heads * part.heads.head_dim : part.heads.head_dim;
   part.q_norm = {key(index, row_.keys.q_norm) + ".weight", of_query, row_.norm_offset};
   part.k_norm = {key(index, row_.keys.k_norm) + ".weight", of_key, row_.norm_offset};
+}
+
+void ModelReader::bias_head_norms(LayerSpec& layer) {
+  constexpr size_t kEnding = std::string_view("weight").size();
+  AttentionPart& part = layer.attention();
+  const auto bias_of = [](const VectorPart& weight) {
+    VectorPart bias = weight;
+    bias.name.replace(bias.name.size() - kEnding, kEnding, "bias");
+    bias.offset = 0.0f;
+    return bias;
+  };
+  part.q_norm_bias = bias_of(part.q_norm);
+  part.k_norm_bias = bias_of(part.k_norm);
 }
 
 void ModelReader::scale_blocks(float factor) {

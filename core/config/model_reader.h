@@ -75,6 +75,8 @@ class ModelReader {
   void each_layer(const std::function<void(LayerSpec&, int32_t)>& change);
   // Adds q and k norms with the weights named by the row.
   void norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm what);
+  // Adds biases, named after the weights, to the q and k norms.
+  static void bias_head_norms(LayerSpec& layer);
   // Limits the context to fewer tokens than the configuration allows.
   void limit_positions(int32_t tokens) { max_positions_ = std::min(max_positions_, tokens); }
   // Sets or removes the RoPE of a layer.
@@ -82,6 +84,8 @@ class ModelReader {
   static void drop_rope(LayerSpec& layer);
   // Sets the base of each layer's RoPE; 0: the layer has no RoPE.
   void set_bases(const std::vector<double>& bases);
+  // Replaces RoPE by learned positions: a tensor whose row `offset` is position 0.
+  void use_learned_positions(std::string_view key, int32_t offset = 0);
   // Returns whether a layer uses RoPE, for models with layers that do not: by a list of ones and zeros,
   // otherwise all layers except every n-th.
   bool has_rope(int32_t layer) const;

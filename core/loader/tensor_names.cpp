@@ -32,6 +32,16 @@ bool has_ending(std::string_view key, std::string_view ending) {
          key[key.size() - ending.size() - 1] == '.';
 }
 
+// Returns a base prefix and what remains of it without its first parts: "model.decoder.", "decoder.", "".
+std::vector<std::string> ends_of_base(std::string base) {
+  std::vector<std::string> ends = {base};
+  while (!base.empty()) {
+    base.erase(0, base.find('.') + 1);
+    ends.push_back(base);
+  }
+  return ends;
+}
+
 }  // namespace
 
 TensorNames::TensorNames(const WeightDirectory& directory, const TensorKeys& keys)
@@ -41,7 +51,7 @@ TensorNames::TensorNames(const WeightDirectory& directory, const TensorKeys& key
       stored_prefix_(base_) {
   const std::string embedding = std::string(keys.embedding.substr(base_.size())) + ".weight";
   for (const std::string_view wrapper : kWrappers) {
-    for (const std::string& base : {base_, std::string()}) {
+    for (const std::string& base : ends_of_base(base_)) {
       const std::string prefix = std::string(wrapper) + base;
       if (!directory_.has(prefix + embedding)) continue;
       stored_prefix_ = prefix;

@@ -19,8 +19,9 @@ struct MatrixSlice {
 };
 
 // Translates names of a family's row to the names of a directory. Published files may lack the base prefix of
-// the row ("h.0" for "transformer.h.0"), or have the text part within another model ("language_model."). The
-// name of the embedding decides the prefix for all tensors. Immutable; borrows the directory.
+// the row ("h.0" for "transformer.h.0") or its beginning ("decoder." for "model.decoder."), or have the text
+// part within another model ("language_model."). The name of the embedding decides the prefix for all
+// tensors. Immutable; borrows the directory.
 class TensorNames {
  public:
   TensorNames(const WeightDirectory& directory, const TensorKeys& keys);

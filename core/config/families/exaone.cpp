@@ -1,9 +1,27 @@
-// EXAONE 4: norms after the blocks; layers with full attention have no RoPE.
+// EXAONE 3, which is Llama under the names of GPT-2; EXAONE 4: norms after the blocks, layers with full
+// attention have no RoPE.
 #include "core/config/families/experts.h"
 #include "core/config/families/families.h"
 
 namespace quire::families {
 namespace {
+
+constexpr TensorKeys exaone_keys() {
+  TensorKeys keys;
+  keys.embedding = "transformer.wte";
+  keys.layers = "transformer.h.";
+  keys.attention_norm = "ln_1";
+  keys.query = "attn.attention.q_proj";
+  keys.key = "attn.attention.k_proj";
+  keys.value = "attn.attention.v_proj";
+  keys.attention_output = "attn.attention.out_proj";
+  keys.mlp_norm = "ln_2";
+  keys.gate = "mlp.c_fc_0";
+  keys.up = "mlp.c_fc_1";
+  keys.down = "mlp.c_proj";
+  keys.final_norm = "transformer.ln_f";
+  return keys;
+}
 
 void norm_heads(ModelReader& reader) {
   const bool has_windows = !reader.fields().is_null("sliding_window");
@@ -36,23 +54,33 @@ void exaone_moe(ModelReader& reader) {
   });
 }
 
-constexpr ArchitectureSpec kExaoneRow = {.name = "Exaone4ForCausalLM",
-                                         .model_type = "exaone4",
-                                         .window = WindowRule::by_layer_type,
-                                         .window_pattern = 4,
-                                         .default_norm_epsilon = 1e-5,
-                                         .default_sliding_window = 4096,
-                                         .refine = exaone4};
+constexpr ArchitectureSpec kExaone4Row = {.name = "Exaone4ForCausalLM",
+                                          .model_type = "exaone4",
+                                          .window = WindowRule::by_layer_type,
+                                          .window_pattern = 4,
+                                          .default_norm_epsilon = 1e-5,
+                                          .default_sliding_window = 4096,
+                                          .refine = exaone4};
 
 constexpr ArchitectureSpec exaone_moe_row() {
-  ArchitectureSpec row = renamed(kExaoneRow, "ExaoneMoeForCausalLM", "exaone_moe");
+  ArchitectureSpec row = renamed(kExaone4Row, "ExaoneMoeForCausalLM", "exaone_moe");
   row.refine = exaone_moe;
   return row;
 }
 
 }  // namespace
 
-const ArchitectureSpec kExaone4 = kExaoneRow;
+const ArchitectureSpec kExaone = {.name = "ExaoneForCausalLM",
+                                  .model_type = "exaone",
+                                  .keys = exaone_keys(),
+                                  .default_intermediate_ratio = 4,
+                                  .qkv_bias = by_flag("attention_bias"),
+                                  .attention_output_bias = by_flag("attention_bias"),
+                                  .mlp_bias = by_flag("mlp_bias"),
+                                  .tied_by_default = true,
+                                  .default_norm_epsilon = 1e-5};
+
+const ArchitectureSpec kExaone4 = kExaone4Row;
 const ArchitectureSpec kExaoneMoe = exaone_moe_row();
 
 }  // namespace quire::families

@@ -34,8 +34,10 @@ extern const ArchitectureSpec kGlm, kChatGlm, kGlm4, kGlm4v, kGlm4Moe, kGlm4vMoe
 extern const ArchitectureSpec kGranite, kGraniteMoe, kGraniteMoeShared, kGraniteSwa, kGraniteMoeSwa;
 extern const ArchitectureSpec kHyperClovaX;
 extern const ArchitectureSpec kGpt2, kGptBigCode, kGptNeoX, kGptOss, kStarcoder2;
-extern const ArchitectureSpec kStableLm, kNemotron, kOrion, kInternLm2, kMiniCpm, kMiniCpm3;
-extern const ArchitectureSpec kErnie45, kErnie45Moe, kHunYuanDense, kHunYuanMoe, kHyV3, kExaone4, kExaoneMoe;
+extern const ArchitectureSpec kGptJ, kGptNeo, kOpt, kFalcon, kBloom, kMpt, kPersimmon;
+extern const ArchitectureSpec kStableLm, kNemotron, kOrion, kInternLm2, kInternLm3, kMiniCpm, kMiniCpm3, kJais2;
+extern const ArchitectureSpec kErnie45, kErnie45Moe, kHunYuanDense, kHunYuanMoe, kHyV3;
+extern const ArchitectureSpec kExaone, kExaone4, kExaoneMoe;
 extern const ArchitectureSpec kApertus, kApertus1p5, kBitNet, kNanoChat, kDiffLlama, kJetMoe, kDbrx;
 extern const ArchitectureSpec kDeepseekV2, kDeepseekV3, kDeepseekV32, kAxK1, kYoutu;
 extern const ArchitectureSpec kAfmoe, kMuseGlimmer;

@@ -19,14 +19,6 @@ constexpr TensorKeys gpt2_keys() {
   return keys;
 }
 
-// Replaces RoPE by learned position embeddings.
-void learned_positions(ModelReader& reader) {
-  reader.model().embedding.positions_key = "transformer.wpe";
-  reader.model().embedding.num_positions = reader.max_positions();
-  reader.model().ropes.clear();
-  reader.each_layer([](LayerSpec& layer, int32_t) { ModelReader::drop_rope(layer); });
-}
-
 // Removes the division of attention scores by sqrt(head_dim) if scale_attn_weights is false.
 void scale_attention(ModelReader& reader) {
   if (reader.flag("scale_attn_weights", true)) return;
@@ -35,7 +27,7 @@ void scale_attention(ModelReader& reader) {
 
 // Its matrices are stored transposed.
 void gpt2(ModelReader& reader) {
-  learned_positions(reader);
+  reader.use_learned_positions("transformer.wpe");
   scale_attention(reader);
   const bool by_layer = reader.flag("scale_attn_by_inverse_layer_idx");
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
@@ -49,7 +41,7 @@ void gpt2(ModelReader& reader) {
 
 // Multi-query attention (one KV head); otherwise q, k and v are interleaved per head.
 void gpt_bigcode(ModelReader& reader) {
-  learned_positions(reader);
+  reader.use_learned_positions("transformer.wpe");
   const bool is_shared = reader.flag("multi_query", true);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     kernels::HeadShape heads = reader.heads();

@@ -19,12 +19,14 @@ constexpr TensorKeys phi_keys() {
 
 // Parallel attention and MLP share one norm.
 void phi(ModelReader& reader) {
-  if (reader.flag("qk_layernorm")) {
-    throw Error(ErrorCode::unsupported, "{}.qk_layernorm: norms of heads with biases are not supported",
-                reader.fields().where());
-  }
   reader.model().head.projection.bias = BiasRule::required;
-  reader.each_layer([](LayerSpec& layer, int32_t) { layer.parallel = layer.shares_norm = true; });
+  const bool has_norms = reader.flag("qk_layernorm");
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    layer.parallel = layer.shares_norm = true;
+    if (!has_norms) return;
+    reader.norm_heads(layer, i, kernels::QkNorm::each_head);
+    ModelReader::bias_head_norms(layer);
+  });
 }
 
 constexpr TensorKeys phi3_keys() {

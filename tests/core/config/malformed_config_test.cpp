@@ -26,37 +26,59 @@ struct Place {
 
 // Fields that do not affect the model's output: training, implementation choices, and settings that the
 // engine determines itself.
-const std::set<std::string> kIrrelevant = {"add_cross_attention",
+const std::set<std::string> kIrrelevant = {"LABEL_0",
+                                           "LABEL_1",
+                                           "_name_or_path",
+                                           "add_cross_attention",
                                            "altup_coef_clip",
                                            "attention_dropout",
                                            "attention_softmax_in_fp32",
+                                           "attn_impl",
                                            "attn_pdrop",
                                            "aux_loss_coef",
+                                           "chunk_size_feed_forward",
                                            "classifier_dropout",
+                                           "dropout",
                                            "dtype",
                                            "emb_pdrop",
                                            "embd_pdrop",
+                                           "embed_dropout",
                                            "embedding_dropout",
+                                           "embedding_fraction",
                                            "eod_token_id",
+                                           "expansion_ratio",
                                            "hidden_dropout",
+                                           "id2label",
+                                           "init_device",
+                                           "init_std",
                                            "initializer_range",
                                            "input_jitter_noise",
                                            "is_decoder",
+                                           "is_encoder_decoder",
+                                           "label2id",
                                            "lambda_std_dev",
+                                           "layerdrop",
+                                           "learned_pos_emb",
                                            "model_type",
                                            "moe_jitter_eps",
                                            "moe_loss_weight",
                                            "num_nextn_predict_layers",
+                                           "output_attentions",
+                                           "output_hidden_states",
                                            "output_router_logits",
                                            "pretraining_tp",
+                                           "problem_type",
                                            "qk_head_dim",
                                            "reorder_and_upcast_attn",
+                                           "resid_dropout",
                                            "resid_pdrop",
                                            "residual_dropout",
+                                           "return_dict",
                                            "router_aux_loss_coef",
                                            "router_jitter_noise",
                                            "scale_attention_softmax_in_fp32",
                                            "sep_token_id",
+                                           "slow_but_exact",
                                            "summary_activation",
                                            "summary_first_dropout",
                                            "summary_proj_to_labels",
@@ -86,6 +108,7 @@ const std::set<std::string> kOverriddenFields = {"cwm/mlp_bias",
                                                  "gemma4_e/top_k_experts",
                                                  "gemma4_moe/vocab_size_per_layer_input",
                                                  "glm_moe_dsa/first_k_dense_replace",
+                                                 "gpt_neo/attention_layers",
                                                  "glm_moe_dsa/mlp_bias",
                                                  "hunyuan_v1_moe/beta_fast",
                                                  "hunyuan_v1_moe/beta_slow",
@@ -94,6 +117,7 @@ const std::set<std::string> kOverriddenFields = {"cwm/mlp_bias",
                                                  "hunyuan_v1_moe/mscale_all_dim",
                                                  "llama4/interleave_moe_layer_step",
                                                  "ministral3/max_position_embeddings",
+                                                 "mpt/architectures",
                                                  "qwen2/max_window_layers",
                                                  "qwen2/sliding_window",
                                                  "qwen2_moe/max_window_layers",
@@ -105,25 +129,29 @@ const std::set<std::string> kOverriddenFields = {"cwm/mlp_bias",
                                                  "qwen3_moe/sliding_window",
                                                  "smollm3/sliding_window"};
 
-// Returns the families committed with the tests, plus those of the shared directory if it exists. Families
-// that the engine does not support are left out.
-std::vector<Family> families() {
+// Returns the configurations of a folder that the engine supports.
+std::vector<Family> families_in(const std::string& folder) {
   std::vector<Family> found;
   const FileSystem& files = posix_file_system();
-  const std::string shared = std::string(QUIRE_SHARED_DIR) + "/golden";
-  for (const std::string& folder : {std::string(QUIRE_TEST_DATA) + "/architectures/",
-                                    shared + "/architectures/", shared + "/architectures3/"}) {
-    if (!files.is_directory(folder)) continue;
-    for (const std::string& name : files.list(folder)) {
-      if (!files.is_file(folder + name + "/config.json")) continue;
-      const std::string text = files.read_text(folder + name + "/config.json", 1 << 20);
-      try {
-        parse_model_config(text);
-        found.push_back({name, Json::parse(text)});
-      } catch (const Error&) {
-      }
+  if (!files.is_directory(folder)) return found;
+  for (const std::string& name : files.list(folder)) {
+    if (!files.is_file(folder + name + "/config.json")) continue;
+    const std::string text = files.read_text(folder + name + "/config.json", 1 << 20);
+    try {
+      parse_model_config(text);
+      found.push_back({name, Json::parse(text)});
+    } catch (const Error&) {
     }
   }
+  return found;
+}
+
+// Returns the families committed with the tests, plus those of the shared directory if it exists.
+std::vector<Family> families() {
+  const std::string shared = std::string(QUIRE_SHARED_DIR) + "/golden/";
+  std::vector<Family> found = families_in(std::string(QUIRE_TEST_DATA) + "/architectures/");
+  for (Family& family : families_in(shared + "architectures/")) found.push_back(std::move(family));
+  for (Family& family : families_in(shared + "architectures3/")) found.push_back(std::move(family));
   return found;
 }
 

@@ -139,6 +139,40 @@ const ConfigChange kConfigChanges[] = {
     {"eos_long", "eos_token_id has more than 1024",
      [](Json& j) { j["eos_token_id"] = std::vector<int>(1025, 1); }},
     {"bos_beyond_vocabulary", "bos_token_id must be", [](Json& j) { j["bos_token_id"] = 5000; }},
+    {"gpt_neo_layers_short", "attention_types must name 2 layers",
+     [](Json& j) {
+       j["architectures"] = {"GPTNeoForCausalLM"};
+       j["attention_types"] = Json::parse(R"([[["global", "local", "local"], 1024]])");
+     }},
+    {"gpt_neo_pair_flat", "attention_types[0] must be a list of kinds and a number",
+     [](Json& j) {
+       j["architectures"] = {"GPTNeoForCausalLM"};
+       j["attention_types"] = Json::parse(R"([["global", 2]])");
+     }},
+    {"gpt_neo_kind_unknown", "\"sparse\" is not supported; supported are global and local",
+     [](Json& j) {
+       j["architectures"] = {"GPTNeoForCausalLM"};
+       j["attention_types"] = Json::parse(R"([[["sparse"], 2]])");
+     },
+     ErrorCode::unsupported},
+    {"bloom_residual_of_norm", "apply_residual_connection_post_layernorm: true",
+     [](Json& j) {
+       j["architectures"] = {"BloomForCausalLM"};
+       j["apply_residual_connection_post_layernorm"] = true;
+     },
+     ErrorCode::unsupported},
+    {"mpt_without_alibi", "alibi: false is not supported",
+     [](Json& j) {
+       j["architectures"] = {"MptForCausalLM"};
+       j["attn_config"] = {{"alibi", false}};
+     },
+     ErrorCode::unsupported},
+    {"mpt_scaled_logits", "logit_scale: only null is supported",
+     [](Json& j) {
+       j["architectures"] = {"MptForCausalLM"};
+       j["logit_scale"] = "inv_sqrt_d_model";
+     },
+     ErrorCode::unsupported},
     {"pad_far_below", "pad_token_id must be", [](Json& j) { j["pad_token_id"] = -2; }},
 };
 

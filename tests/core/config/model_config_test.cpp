@@ -138,6 +138,58 @@ TEST(ModelConfig, Qwen2AppliesItsWindowOnlyWhenSwitchedOn) {
   EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0, 0}));
 }
 
+TEST(ModelConfig, GptNeoNamesTheLayersWithAWindow) {
+  Json json = small_config("GPTNeoForCausalLM");
+  json["num_hidden_layers"] = 4;
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 256, 0, 256}));
+  json["window_size"] = 16;
+  json["attention_layers"] = {"local", "global", "global", "local"};
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{16, 0, 0, 16}));
+  json["attention_types"] = Json::parse(R"([[["global"], 2], [["local"], 2]])");
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0, 16, 16}));
+  EXPECT_EQ(attention_of(parse(json)).scale, 1.0f);
+}
+
+TEST(ModelConfig, NormsOfHeadsMayHaveBiasesOrTensorsOfTheirOwn) {
+  Json json = small_config("PhiForCausalLM");
+  EXPECT_TRUE(attention_of(parse(json)).q_norm.name.empty());
+  json["qk_layernorm"] = true;
+  EXPECT_EQ(attention_of(parse(json)).k_norm_bias.name, "model.layers.0.self_attn.k_layernorm.bias");
+  json = small_config("StableLmForCausalLM");
+  json["qk_layernorm"] = true;
+  json["num_key_value_heads"] = 2;
+  const AttentionPart part = attention_of(parse(json));
+  EXPECT_TRUE(part.q_norm_bias.name.empty());
+  EXPECT_EQ(part.q_norm.num_tensors, 4);
+  EXPECT_EQ(part.k_norm.num_tensors, 2);
+  EXPECT_EQ(part.k_norm.count, 2 * part.heads.head_dim);
+}
+
+TEST(ModelConfig, InternLm3HasBiasesUnderEitherName) {
+  Json json = small_config("InternLM3ForCausalLM");
+  EXPECT_FALSE(has_qkv_bias(parse(json)) || has_output_bias(parse(json)) || has_mlp_bias(parse(json)));
+  json["qkv_bias"] = true;
+  EXPECT_TRUE(has_qkv_bias(parse(json)) && !has_output_bias(parse(json)) && !has_mlp_bias(parse(json)));
+  json["bias"] = true;
+  EXPECT_TRUE(has_output_bias(parse(json)) && has_mlp_bias(parse(json)));
+  json = small_config("InternLM3ForCausalLM");
+  json["attention_bias"] = json["mlp_bias"] = true;
+  EXPECT_TRUE(has_qkv_bias(parse(json)) && has_output_bias(parse(json)) && has_mlp_bias(parse(json)));
+}
+
+// The slopes of 4 heads, and those of further heads between them, as the paper gives them.
+TEST(ModelConfig, SlopesOfAlibiAreAGeometricSeries) {
+  Json json = small_config("BloomForCausalLM");
+  EXPECT_EQ(attention_of(parse(json)).slopes, (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f}));
+  json["num_attention_heads"] = 6;
+  json["hidden_size"] = 96;
+  EXPECT_EQ(attention_of(parse(json)).slopes,
+            (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f}));
+  json = small_config("MptForCausalLM");
+  json["attn_config"] = {{"alibi_bias_max", 4}};
+  EXPECT_EQ(attention_of(parse(json)).slopes, (std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f}));
+}
+
 TEST(ModelConfig, TakesTokenIdsFromGenerationConfigFirst) {
   Json json = small_config();
   json["eos_token_id"] = 2;

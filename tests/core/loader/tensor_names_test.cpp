@@ -56,6 +56,15 @@ TEST(TensorNames, OtherFamiliesHaveOtherBases) {
   EXPECT_EQ(names.stored("embed_out"), "embed_out");
 }
 
+TEST(TensorNames, ABaseOfSeveralPartsMayLackTheFirst) {
+  for (const char* base : {"model.decoder.", "decoder.", ""}) {
+    const WeightDirectory directory =
+        directory_of({{base + std::string("embed_tokens")}, {base + std::string("layers.0.fc1")}});
+    EXPECT_EQ(TensorNames(directory, keys_of("OPTForCausalLM")).stored("model.decoder.layers.0.fc1"),
+              base + std::string("layers.0.fc1"));
+  }
+}
+
 TEST(TensorNames, TheHeadMayBeInsideTheWrapper) {
   for (const char* head : {"lm_head", "language_model.lm_head", "model.lm_head"}) {
     const WeightDirectory directory = directory_of({{"language_model.model.embed_tokens"}, {head}});

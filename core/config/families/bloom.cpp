@@ -1,0 +1,48 @@
+// BLOOM: ALiBi, layer norms with one after the embedding, q, k and v interleaved per head.
+#include "core/config/families/alibi.h"
+#include "core/config/families/families.h"
+
+namespace quire::families {
+namespace {
+
+constexpr TensorKeys bloom_keys() {
+  TensorKeys keys;
+  keys.embedding = "transformer.word_embeddings";
+  keys.layers = "transformer.h.";
+  keys.qkv = "self_attention.query_key_value";
+  keys.attention_output = "self_attention.dense";
+  keys.up = "mlp.dense_h_to_4h";
+  keys.down = "mlp.dense_4h_to_h";
+  keys.final_norm = "transformer.ln_f";
+  return keys;
+}
+
+void bloom(ModelReader& reader) {
+  if (reader.flag("apply_residual_connection_post_layernorm")) {
+    throw Error(ErrorCode::unsupported, "{}.apply_residual_connection_post_layernorm: true is not supported",
+                reader.fields().where());
+  }
+  use_alibi(reader);
+  reader.model().embedding.norm = reader.norm("transformer.word_embeddings_layernorm", reader.hidden());
+  const int32_t dim = reader.heads().head_dim;
+  const ColumnOrder order = order_of_blocks(reader.heads().num_heads, {dim, dim, dim});
+  reader.each_layer([&](LayerSpec& layer, int32_t) { layer.attention().qkv.front().order = order; });
+}
+
+}  // namespace
+
+const ArchitectureSpec kBloom = {.name = "BloomForCausalLM",
+                                 .model_type = "bloom",
+                                 .keys = bloom_keys(),
+                                 .norm = kernels::NormKind::layer,
+                                 .gated_mlp = false,
+                                 .default_intermediate_ratio = 4,
+                                 .qkv_bias = kAlways,
+                                 .attention_output_bias = kAlways,
+                                 .mlp_bias = kAlways,
+                                 .tied_by_default = true,
+                                 .default_activation = "gelu_pytorch_tanh",
+                                 .default_norm_epsilon = 1e-5,
+                                 .refine = bloom};
+
+}  // namespace quire::families
