@@ -4,14 +4,17 @@
 #include "core/config/model_config.h"
 #include "tests/core/config/config_text.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/json_text.h"
 
 namespace quire {
 namespace {
 
 using testing::attention_of;
+using testing::expect_error;
 using testing::has_mlp_bias;
 using testing::has_output_bias;
 using testing::has_qkv_bias;
+using testing::Json;
 using testing::rope_of;
 using testing::windows_of;
 
@@ -66,40 +69,36 @@ TEST(GoldenConfig, Qwen2) {
   EXPECT_EQ(windows_of(config), (std::vector<int32_t>{0, 0}));
 }
 
-TEST(GoldenConfig, StoryModels) {
-  const std::string models = std::string(QUIRE_SHARED_DIR) + "/models/";
-  if (!posix_file_system().is_directory(models)) GTEST_SKIP() << models << " is absent";
-  const auto& files = posix_file_system();
-  EXPECT_EQ(read_model_config(files, models + "story-15m").quantization.method,
-            QuantizationConfig::Method::none);
-  const ModelConfig exl2 = read_model_config(files, models + "story-3m-exl2-5.0bpw");
+TEST(GoldenConfig, EmbeddedModel) {
+  const ModelConfig exl2 = read_model_config(posix_file_system(), QUIRE_EMBEDDED_MODEL);
   EXPECT_EQ(exl2.quantization.method, QuantizationConfig::Method::exl2);
-  EXPECT_EQ(exl2.quantization.bits, 5.0);
+  EXPECT_EQ(exl2.quantization.bits, 4.0);
   EXPECT_TRUE(exl2.spec.head.tied);
   EXPECT_EQ(exl2.eos_ids, TokenIds{1});
   EXPECT_EQ(exl2.bos_id, 0);
-  const ModelConfig gptq = read_model_config(files, models + "story-3m-gptq-g64-act");
+}
+
+// The part of an AutoGPTQ config that its converter writes.
+TEST(GoldenConfig, GptqWithActOrder) {
+  const std::string llama = posix_file_system().read_text(golden("llama3") + "/config.json", 1 << 20);
+  const ModelConfig gptq = parse_model_config(
+      R"({"quantization_config": {"bits": 4, "desc_act": true, "group_size": 64, "quant_method": "gptq", "checkpoint_format": "gptq",
+          "sym": false},)" +
+      llama.substr(llama.find('{') + 1));
   EXPECT_EQ(gptq.quantization.scheme.group_size, 64);
   EXPECT_TRUE(gptq.quantization.gptq_act_order);
   EXPECT_FALSE(gptq.quantization.gptq_v2);
 }
 
-// Families with recurrent layers are refused with a message that names the reason. No other family is
-// refused.
+// Families with recurrent layers are refused with a message that names the reason.
 TEST(GoldenConfig, RecurrentFamiliesAreRefusedByName) {
-  const std::string families = std::string(QUIRE_SHARED_DIR) + "/golden/architectures";
-  if (!posix_file_system().is_directory(families)) GTEST_SKIP() << families << " is absent";
-  int refused = 0;
-  for (const std::string& name : posix_file_system().list(families)) {
-    try {
-      read_model_config(posix_file_system(), families + "/" + name);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unsupported) << name << ": " << error.what();
-      EXPECT_NE(std::string(error.what()).find("recurrent"), std::string::npos) << error.what();
-      ++refused;
-    }
+  const Json configs = Json::parse(
+      posix_file_system().read_text(std::string(QUIRE_TEST_DATA) + "/configs/recurrent.json", 1 << 20));
+  EXPECT_EQ(configs.size(), 16U);
+  for (const auto& item : configs.items()) {
+    SCOPED_TRACE(item.key());
+    expect_error(ErrorCode::unsupported, {"recurrent"}, [&] { parse_model_config(item.value().dump()); });
   }
-  EXPECT_EQ(refused, 16);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/config/model_config.h"
+#include "tests/support/golden_families.h"
 #include "tests/support/json_text.h"
 
 namespace quire {
@@ -129,29 +130,10 @@ const std::set<std::string> kOverriddenFields = {"cwm/mlp_bias",
                                                  "qwen3_moe/sliding_window",
                                                  "smollm3/sliding_window"};
 
-// Returns the configurations of a folder that the engine supports.
-std::vector<Family> families_in(const std::string& folder) {
-  std::vector<Family> found;
-  const FileSystem& files = posix_file_system();
-  if (!files.is_directory(folder)) return found;
-  for (const std::string& name : files.list(folder)) {
-    if (!files.is_file(folder + name + "/config.json")) continue;
-    const std::string text = files.read_text(folder + name + "/config.json", 1 << 20);
-    try {
-      parse_model_config(text);
-      found.push_back({name, Json::parse(text)});
-    } catch (const Error&) {
-    }
-  }
-  return found;
-}
-
-// Returns the families committed with the tests, plus those of the shared directory if it exists.
 std::vector<Family> families() {
-  const std::string shared = std::string(QUIRE_SHARED_DIR) + "/golden/";
-  std::vector<Family> found = families_in(std::string(QUIRE_TEST_DATA) + "/architectures/");
-  for (Family& family : families_in(shared + "architectures/")) found.push_back(std::move(family));
-  for (Family& family : families_in(shared + "architectures3/")) found.push_back(std::move(family));
+  std::vector<Family> found;
+  for (const std::string& name : testing::golden_families())
+    found.push_back({name, Json::parse(testing::golden_family_config(name))});
   return found;
 }
 

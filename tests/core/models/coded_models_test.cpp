@@ -11,11 +11,11 @@
 
 #include "core/loader/safetensors_file.h"
 #include "kernels/interface/half.h"
-#include "tests/core/models/golden_families.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/dequantize_reference.h"
 #include "tests/support/file_text.h"
+#include "tests/support/golden_families.h"
 #include "tests/support/quantized_fixture.h"
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/temp_directory.h"
@@ -374,13 +374,13 @@ double distance(const std::vector<float>& values, const std::vector<float>& refe
   return std::sqrt(std::reduce(errors.begin(), errors.end()) / std::reduce(sizes.begin(), sizes.end()));
 }
 
-class CodedModels : public ::testing::TestWithParam<Family> {};
+class CodedModels : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
-  const std::string source = family_directory(GetParam());
-  if (source.empty()) GTEST_SKIP() << GetParam().name << " is absent";
+  const FamilyDirectory family(GetParam());
+  const std::string& source = family.path();
   if (const std::string refusal = refusal_of(source); !refusal.empty()) GTEST_SKIP() << refusal;
-  const TokenIds ids = read_ids(source + "/golden.safetensors", "input_ids");
+  const TokenIds ids = read_ids(family.golden(), "input_ids");
   const TokenIds few(ids.begin(), ids.begin() + 6);
   const bool is_mixture = file_text(source + "/config.json").find("experts") != std::string::npos;
   for (const Scheme& scheme : schemes()) {
@@ -412,8 +412,8 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, CodedModels, ::testing::ValuesIn(kFamilies),
-                         [](const auto& family) { return std::string(family.param.name); });
+INSTANTIATE_TEST_SUITE_P(Families, CodedModels, ::testing::ValuesIn(golden_families()),
+                         [](const auto& family) { return family.param; });
 
 }  // namespace
 }  // namespace quire::testing

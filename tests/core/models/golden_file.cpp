@@ -102,4 +102,16 @@ double relative_rms(const std::vector<float>& values, const std::vector<float>& 
   return std::sqrt(error / norm);
 }
 
+double golden_error(const std::vector<float>& logits, const std::string& path) {
+  const std::vector<float> expected = read_floats(path, "logits");
+  const TokenIds positions = read_ids(path, "positions");
+  const size_t vocab = expected.size() / positions.size();
+  std::vector<float> rows;
+  for (const TokenId position : positions) {
+    const auto row = logits.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(position) * vocab);
+    rows.insert(rows.end(), row, row + static_cast<ptrdiff_t>(vocab));
+  }
+  return relative_rms(rows, expected);
+}
+
 }  // namespace quire::testing

@@ -41,4 +41,8 @@ bool exists(const std::string& path);
 // Returns sqrt(sum (a - b)^2 / sum b^2).
 double relative_rms(const std::vector<float>& values, const std::vector<float>& reference);
 
+// Returns the relative_rms of the logits of all `input_ids` at the `positions` of a golden file, compared
+// with its `logits`.
+double golden_error(const std::vector<float>& logits, const std::string& path);
+
 }  // namespace quire::testing

@@ -3,7 +3,6 @@
 #include "core/models/memory_plan.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -11,8 +10,8 @@
 #include "core/base/error.h"
 #include "core/engine/model/model_plan.h"
 #include "core/models/transformer_shape.h"
-#include "tests/core/models/golden_families.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/golden_families.h"
 
 namespace quire::testing {
 namespace {
@@ -43,14 +42,6 @@ std::shared_ptr<const Model> load(const ModelPlanOptions& options, const Placeme
   model.placement = placement;
   model.num_shards = options.num_shards;
   return Model::load(model);
-}
-
-std::vector<std::string> small_models() {
-  std::vector<std::string> paths = {QUIRE_EMBEDDED_MODEL};
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(QUIRE_TEST_DATA) + "/architectures"))
-    if (entry.is_directory()) paths.push_back(entry.path().string());
-  return paths;
 }
 
 uint64_t bytes_of_groups(const MemoryPlan& plan) {
@@ -85,10 +76,17 @@ void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
   }
 }
 
-TEST(MemoryPlan, EqualsTheMemoryOfEveryArchitecture) {
-  for (const std::string& path : small_models()) {
-    SCOPED_TRACE(path);
-    const ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
+TEST(MemoryPlan, EqualsTheMemoryOfTheEmbeddedModel) {
+  const ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
+  expect_as_planned(options, plan_model(options));
+}
+
+TEST(MemoryPlan, EqualsTheMemoryOfEveryFamily) {
+  for (const std::string& name : golden_families()) {
+    SCOPED_TRACE(name);
+    const FamilyDirectory family(name);
+    if (!refusal_of(family.path()).empty()) continue;  // this card does not run it
+    const ModelPlanOptions options = plan_options(family.path(), {device_with_limit(0)});
     expect_as_planned(options, plan_model(options));
   }
 }
@@ -96,10 +94,11 @@ TEST(MemoryPlan, EqualsTheMemoryOfEveryArchitecture) {
 TEST(MemoryPlan, EqualsTheMemoryOfShards) {
   if (!device_with_limit(0)->has(kernels::kCapabilityShards))
     GTEST_SKIP() << "this device does not split layers";
-  for (const std::string& path : small_models()) {
+  for (const std::string& name : golden_families()) {
+    const FamilyDirectory family(name);
     for (const int32_t num_shards : {2, 3}) {
-      SCOPED_TRACE(path + ", shards: " + std::to_string(num_shards));
-      ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
+      SCOPED_TRACE(name + ", shards: " + std::to_string(num_shards));
+      ModelPlanOptions options = plan_options(family.path(), {device_with_limit(0)});
       options.num_shards = num_shards;
       expect_as_planned(options, plan_model(options));
     }
@@ -128,9 +127,8 @@ void expect_group(const CacheGroupPlan& group, const ModelPlanOptions& options, 
 }
 
 TEST(MemoryPlan, ListsTheBytesOfEachCacheGroup) {
-  const std::string path = family_directory({"gemma3"});
-  if (path.empty()) GTEST_SKIP() << "gemma3 is absent";
-  ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
+  const FamilyDirectory family("gemma3");
+  ModelPlanOptions options = plan_options(family.path(), {device_with_limit(0)});
   options.cache->max_tokens = 4096;
   options.cache->page_tokens = 4;
   options.cache->max_batch_size = 2;

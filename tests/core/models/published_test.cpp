@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "tests/core/models/golden_families.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/greedy_continuation.h"
 #include "tests/core/models/stored_model.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/golden_families.h"
 
 namespace quire::testing {
 namespace {
@@ -20,11 +20,14 @@ struct Published {
   int32_t greedy_context = 512;  // long rope depends on it
 };
 
+const std::string kPublished = std::string(QUIRE_SHARED_DIR) + "/golden/published/";
+
+// Without the shared folder no test is registered; the tests below and converted_families_test.cpp cover
+// names and layouts.
 class PublishedTest : public ::testing::TestWithParam<Published> {
  protected:
   void SetUp() override {
-    directory_ = std::string(QUIRE_SHARED_DIR) + "/golden/published/" + GetParam().name;
-    if (!std::filesystem::is_directory(directory_)) GTEST_SKIP() << directory_ << " is absent";
+    directory_ = kPublished + GetParam().name;
     const std::string refusal = refusal_of(directory_);
     if (!refusal.empty()) GTEST_SKIP() << refusal;
   }
@@ -46,14 +49,29 @@ TEST_P(PublishedTest, GreedyTokensAgreeUpToTheFirstNearTie) {
   expect_greedy_continuation(runner, golden());
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, PublishedTest,
-                         ::testing::Values(Published{"gpt2"}, Published{"pythia"},
-                                           Published{"qwen3_embedding"}, Published{"llama_2023"},
-                                           Published{"phi3_128k", 64}, Published{"gemma3_4b"},
-                                           Published{"qwen2_5_vl"}, Published{"mistral_small_3_1"},
-                                           Published{"ministral_3_fp8"}, Published{"deepseek_v3_fp8"},
-                                           Published{"chatglm_glm4_9b"}, Published{"qwen1"},
-                                           Published{"kimi_k2_5_int4"}, Published{"gemma4_31b_nvfp4"}),
+std::vector<Published> published_directories() {
+  std::vector<Published> found = {{"gpt2"},
+                                  {"pythia"},
+                                  {"qwen3_embedding"},
+                                  {"llama_2023"},
+                                  {"phi3_128k", 64},
+                                  {"gemma3_4b"},
+                                  {"qwen2_5_vl"},
+                                  {"mistral_small_3_1"},
+                                  {"ministral_3_fp8"},
+                                  {"deepseek_v3_fp8"},
+                                  {"chatglm_glm4_9b"},
+                                  {"qwen1"},
+                                  {"kimi_k2_5_int4"},
+                                  {"gemma4_31b_nvfp4"}};
+  std::erase_if(found, [](const Published& published) {
+    return !std::filesystem::is_directory(kPublished + published.name);
+  });
+  return found;
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PublishedTest);
+INSTANTIATE_TEST_SUITE_P(Golden, PublishedTest, ::testing::ValuesIn(published_directories()),
                          [](const auto& published) { return std::string(published.param.name); });
 
 std::string committed(const std::string& name) {
@@ -96,25 +114,6 @@ INSTANTIATE_TEST_SUITE_P(Spellings, TensorNamesTest,
                                            Spelling{"model.language_model.", "lm_head"},
                                            Spelling{"model.text_model.", "lm_head"},
                                            Spelling{"model.text_model.", "model.lm_head"}));
-
-// Concatenates matrices of each layer, one below the other.
-void fuse(StoredModel& model, const std::vector<std::string>& parts, const std::string& fused) {
-  for (int layer = 0; layer < model.config["num_hidden_layers"].get<int>(); ++layer) {
-    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-    StoredTensor whole = model.tensor(prefix + parts.front() + ".weight");
-    whole.name = prefix + fused + ".weight";
-    for (size_t i = 1; i < parts.size(); ++i) {
-      const StoredTensor& part = model.tensor(prefix + parts[i] + ".weight");
-      whole.shape[0] += part.shape[0];
-      whole.bytes += part.bytes;
-    }
-    std::erase_if(model.tensors, [&](const StoredTensor& tensor) {
-      return std::any_of(parts.begin(), parts.end(),
-                         [&](const std::string& part) { return tensor.name == prefix + part + ".weight"; });
-    });
-    model.tensors.push_back(std::move(whole));
-  }
-}
 
 void fuse_all(StoredModel& model) {
   fuse(model, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}, "self_attn.qkv_proj");
@@ -176,10 +175,8 @@ TEST(PublishedLayouts, TensorsOfOtherPartsAreIgnored) {
 }
 
 TEST(PublishedLayouts, ABiasForChoosingExpertsMayBeAbsent) {
-  const std::string directory = family_directory({"axk1"});
-  if (directory.empty()) GTEST_SKIP() << "axk1 is absent";
   const std::string name = "model.layers.1.mlp.gate.e_score_correction_bias";
-  StoredModel zero = read_stored_model(directory);
+  StoredModel zero = read_stored_model(FamilyDirectory("axk1").path());
   std::string& bytes = zero.tensor(name).bytes;
   bytes.assign(bytes.size(), '\0');
   StoredModel absent = zero;

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/core/models/golden_families.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/stored_model.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/golden_families.h"
 
 namespace quire::testing {
 namespace {
@@ -119,10 +119,9 @@ const Respelling kRespellings[] = {
 class RespelledFamily : public ::testing::TestWithParam<Respelling> {};
 
 TEST_P(RespelledFamily, GivesTheSameLogits) {
-  const std::string directory = family_directory({GetParam().family});
-  if (directory.empty()) GTEST_SKIP() << GetParam().family << " is absent";
-  const TokenIds ids = read_ids(directory + "/golden.safetensors", "input_ids");
-  StoredModel model = read_stored_model(directory);
+  const FamilyDirectory directory(GetParam().family);
+  const TokenIds ids = read_ids(directory.golden(), "input_ids");
+  StoredModel model = read_stored_model(directory.path());
   const std::vector<float> expected = logits_of(model, ids);
   GetParam().apply(model);
   EXPECT_EQ(logits_of(model, ids), expected);
@@ -134,12 +133,10 @@ INSTANTIATE_TEST_SUITE_P(Families, RespelledFamily, ::testing::ValuesIn(kRespell
 // Two forms of one model: the switch changes nothing if the tensors that it removes have no effect.
 class FamilySwitch : public ::testing::Test {
  protected:
-  bool open(const char* family) {
-    const std::string directory = family_directory({family});
-    if (directory.empty()) return false;
-    model_ = read_stored_model(directory);
-    ids_ = read_ids(directory + "/golden.safetensors", "input_ids");
-    return true;
+  void open(const char* family) {
+    const FamilyDirectory directory(family);
+    model_ = read_stored_model(directory.path());
+    ids_ = read_ids(directory.golden(), "input_ids");
   }
 
   StoredModel model_;
@@ -152,7 +149,7 @@ bool has_ending(const StoredTensor& tensor, const char* ending) {
 
 // Falcon 2 has the blocks of Falcon 40B, with one norm for both.
 TEST_F(FamilySwitch, FalconBlocksMayShareTheirNorm) {
-  if (!open("falcon_40b")) GTEST_SKIP() << "falcon_40b is absent";
+  open("falcon_40b");
   StoredModel shared = model_;
   for (const char* layer : {"transformer.h.0.", "transformer.h.1."}) {
     for (const char* part : {".weight", ".bias"}) {
@@ -171,7 +168,7 @@ TEST_F(FamilySwitch, FalconBlocksMayShareTheirNorm) {
 // Galactica is OPT without biases. Norms without weights are those whose weights are one.
 TEST_F(FamilySwitch, OptMayHaveNeitherBiasesNorWeightsOfNorms) {
   for (const char* family : {"opt", "opt_350m"}) {
-    if (!open(family)) GTEST_SKIP() << family << " is absent";
+    open(family);
     StoredModel bare = model_;
     for (StoredTensor& tensor : model_.tensors) {
       if (has_ending(tensor, ".bias")) tensor.bytes.assign(tensor.bytes.size(), '\0');
@@ -189,7 +186,7 @@ TEST_F(FamilySwitch, OptMayHaveNeitherBiasesNorWeightsOfNorms) {
 
 // The head then reads the residual stream itself.
 TEST_F(FamilySwitch, OptMayLackItsLastNorm) {
-  if (!open("opt")) GTEST_SKIP() << "opt is absent";
+  open("opt");
   const std::vector<float> expected = logits_of(model_, ids_);
   std::erase_if(model_.tensors,
                 [](const auto& tensor) { return tensor.name.starts_with("model.decoder.final_layer_norm"); });

@@ -6,25 +6,24 @@
 
 #include "core/base/error.h"
 #include "core/models/shard_spec.h"
-#include "tests/core/models/golden_families.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/golden_families.h"
 
 namespace quire::testing {
 namespace {
 
-class ShardedFamilies : public ::testing::TestWithParam<Family> {
+class ShardedFamilies : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (!open_test_device()->has(kernels::kCapabilityShards))
       GTEST_SKIP() << "this device does not split layers";
-    directory_ = family_directory(GetParam());
-    if (directory_.empty()) GTEST_SKIP() << GetParam().name << " is absent";
-    ids_ = read_ids(directory_ + "/golden.safetensors", "input_ids");
+    ids_ = read_ids(family_.golden(), "input_ids");
     whole_ = TransformerRunner(load_model(directory_), {}).logits(ids_, 512);
   }
 
-  std::string directory_;
+  const FamilyDirectory family_{GetParam()};
+  const std::string& directory_ = family_.path();
   TokenIds ids_;
   std::vector<float> whole_;
 };
@@ -35,8 +34,7 @@ TEST_P(ShardedFamilies, EqualOneShard) {
     TransformerRunner shards(load_shards(directory_, num_shards), {});
     EXPECT_TRUE(shards.logits(ids_, 512) == whole_);
   }
-  const std::vector<float> expected = read_floats(directory_ + "/golden.safetensors", "logits");
-  EXPECT_LE(relative_rms(whole_, expected), 2e-3);
+  EXPECT_LE(golden_error(whole_, family_.golden()), 2e-3);
 }
 
 // Each shard quantizes the whole input row of a matrix, so its blocks have the same scales as with one shard.
@@ -64,8 +62,8 @@ TEST_P(ShardedFamilies, ChunksPagesAndOtherSequencesChangeNothing) {
   EXPECT_TRUE(std::equal(whole_.begin(), whole_.end(), middle));
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ShardedFamilies, ::testing::ValuesIn(kFamilies),
-                         [](const auto& family) { return std::string(family.param.name); });
+INSTANTIATE_TEST_SUITE_P(Golden, ShardedFamilies, ::testing::ValuesIn(golden_families()),
+                         [](const auto& family) { return family.param; });
 
 class Shards : public ::testing::Test {
  protected:

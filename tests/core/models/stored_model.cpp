@@ -33,6 +33,36 @@ StoredTensor& StoredModel::tensor(const std::string& name) {
                        [&](const auto& tensor) { return tensor.name == name; });
 }
 
+StoredTensor StoredModel::take(const std::string& name) {
+  StoredTensor& place = tensor(name);
+  StoredTensor taken = std::move(place);
+  tensors.erase(tensors.begin() + (&place - tensors.data()));
+  return taken;
+}
+
+std::string layer_name(int layer, const std::string& part) {
+  return "model.layers." + std::to_string(layer) + "." + part;
+}
+
+void fuse(StoredModel& model, const std::vector<std::string>& parts, const std::string& fused) {
+  for (int layer = 0; layer < model.num_layers(); ++layer) {
+    for (const char* ending : {".weight", ".bias"}) {
+      const std::string first = layer_name(layer, parts.front() + ending);
+      if (std::none_of(model.tensors.begin(), model.tensors.end(),
+                       [&](const StoredTensor& tensor) { return tensor.name == first; }))
+        continue;
+      StoredTensor whole = model.take(first);
+      whole.name = layer_name(layer, fused + ending);
+      for (size_t i = 1; i < parts.size(); ++i) {
+        const StoredTensor part = model.take(layer_name(layer, parts[i] + ending));
+        whole.shape[0] += part.shape[0];
+        whole.bytes += part.bytes;
+      }
+      model.tensors.push_back(std::move(whole));
+    }
+  }
+}
+
 StoredModel read_stored_model(const std::string& directory) {
   return {Json::parse(posix_file_system().read_text(directory + "/config.json", 1 << 20)),
           read_tensors(directory + "/model.safetensors")};
