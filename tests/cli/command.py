@@ -11,6 +11,7 @@ import unittest
 ROOT = pathlib.Path(os.environ["QUIRE_TEST_ROOT"])
 COMMAND = os.environ["QUIRE_COMMAND"]
 EMBEDDED = ROOT / "packaging/model/story-15m-exl2-4.0bpw"
+GOLDEN = ROOT / "tests/golden"
 SHARED = ROOT.parent / "shared"
 PROMPT = "Once upon a time there was a"
 

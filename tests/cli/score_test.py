@@ -129,9 +129,8 @@ class Score(command.CommandTest):
 
 
 class Golden(command.CommandTest):
-    @command.needs(command.SHARED / "models/eval_ids.json")
     def test_perplexity_of_the_embedded_model(self):
-        result = self.json_of("score", "--ids", command.SHARED / "models/eval_ids.json", "--limit", "2048",
+        result = self.json_of("score", "--ids", command.GOLDEN / "models/eval_ids.json", "--limit", "2048",
                               "--window", "512", "--summary")
         self.assertEqual(result["num_predictions"], 4 * 511)
         self.assertGreater(result["perplexity"], 20)

@@ -86,11 +86,10 @@ class Tokenize(command.CommandTest):
 class Golden(command.CommandTest):
     """Compares every id and every decoded text with the `tokenizers` library."""
 
-    @command.needs(command.SHARED / "golden/tokenizers")
     def test_byte_level_kinds(self):
         for kind in ("gpt2", "llama3", "qwen2", "o200k", "deepseek", "digits"):
             with self.subTest(kind=kind):
-                directory = command.SHARED / "golden/tokenizers" / kind
+                directory = command.GOLDEN / "tokenizers" / kind
                 golden = json.loads((directory / "golden.json").read_text(encoding="utf-8"))
                 model = ("--model", directory / "tokenizer.json")
                 ids = self.succeed("tokenize", "--no-special", *model, stdin=lines(c["text"] for c in golden)).stdout

@@ -8,7 +8,7 @@
 #                                 WORDS=…/tekken_240911.json (from mistral-common) adds a vocabulary and schemas.
 #                                 OLDER=DIR adds another build's bin/quire and lib (libquire.so*, libquire_cuda.so),
 #                                 for engine.sh compare
-#   tests/gpu/collect.sh families like built, with the tiny models of all families instead of the trained ones
+#   tests/gpu/collect.sh families like built, with the stored weights of tiny models instead of the trained models
 #   tests/gpu/collect.sh kernels NAME=BUILD...  .carry-engine: the CUDA backend of several builds of tests/gpu, each with its
 #                                 own benchmark, and the tests of build/gpu, for kernels.sh
 set -eu
@@ -123,7 +123,7 @@ collect_kernels() {
 }
 
 collect_models() {
-  tar -C "$root/../shared" -cJf "$carry/models.tar.xz" models/eval_ids.json models/story-15m \
+  tar -C "$root/../shared" -cJf "$carry/models.tar.xz" models/story-15m \
     models/story-3m-exl2-5.0bpw models/story-3m-gptq-g64-act
   du -sh "$carry"
 }

@@ -23,9 +23,6 @@ programs=(core_models_test model_families_test device_draws_test device_jobs_tes
 
 build_all() {
   { unpack prefix && unpack models && unpack families && unpack words && unpack older; } || return 1
-  # The embedded model is one of the trained ones; its references are stored with the other fixtures.
-  local embedded=$carry/models/story-15m-exl2-4.0bpw
-  mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"
   [ -d "$carry/built" ] && return
   # Tools that only other tests need are replaced by a program that does nothing.
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQUIRE_CUDA=ON -DQUIRE_BUILD_BENCH=OFF \

@@ -6,6 +6,7 @@
 
 #include "core/base/file_system.h"
 #include "tests/core/chat/chat_fixture.h"
+#include "tests/support/golden_folders.h"
 
 namespace quire::chat {
 namespace {
@@ -36,18 +37,14 @@ Count expect_folder(const std::string& folder) {
   return count;
 }
 
-TEST(GoldenTemplates, CommittedSelectionIsRenderedByteForByte) {
-  const Count count = expect_folder(std::string(QUIRE_TEST_DATA) + "/templates");
-  EXPECT_GE(count.num_templates, 10U);
-  EXPECT_GE(count.num_cases, 200U);
-}
-
-TEST(GoldenTemplates, AllAreRenderedByteForByte) {
-  const std::string folder = std::string(QUIRE_SHARED_DIR) + "/golden/templates";
-  if (!posix_file_system().is_directory(folder)) GTEST_SKIP() << folder << " is not on this machine";
-  const Count count = expect_folder(folder);
-  EXPECT_GE(count.num_templates, 165U);
-  EXPECT_GE(count.num_cases, 4184U);
+TEST(GoldenTemplates, AreRenderedByteForByte) {
+  const std::vector<std::string> folders = testing::golden_folders("templates");
+  for (const std::string& folder : folders) {
+    const Count count = expect_folder(folder);
+    const bool is_whole = folder != folders.front();
+    EXPECT_GE(count.num_templates, is_whole ? 165U : 10U);
+    EXPECT_GE(count.num_cases, is_whole ? 4184U : 200U);
+  }
 }
 
 void expect_units(const std::string& path, size_t min_cases) {

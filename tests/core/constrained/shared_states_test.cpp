@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "tests/core/constrained/constraint_fixture.h"
+#include "tests/support/golden_folders.h"
 
 namespace quire {
 namespace {
@@ -210,15 +211,15 @@ TEST(SharedStates, SixtyFourTextsHaveTheMasksOfEachAlone) {
 }
 
 TEST(SharedStates, TextsOfRealSchemasHaveTheMasksOfEachAlone) {
-  const std::string folder = std::string(QUIRE_SHARED_DIR) + "/golden/json_schema/real";
-  if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is absent";
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  for (size_t i = 0; i < files.size(); i += 25) {
-    const std::string schema = read_json_file(files[i])["schema"].dump();
-    if (schema.size() > 6000) continue;
-    ASSERT_NO_FATAL_FAILURE(expect_texts_as_alone(schema, files[i]));
+  for (const std::string& folder : testing::golden_folders("json_schema")) {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder + "/real")) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    for (size_t i = 0; i < files.size(); i += 25) {
+      const std::string schema = read_json_file(files[i])["schema"].dump();
+      if (schema.size() > 6000) continue;
+      ASSERT_NO_FATAL_FAILURE(expect_texts_as_alone(schema, files[i]));
+    }
   }
 }
 

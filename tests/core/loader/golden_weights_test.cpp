@@ -15,15 +15,34 @@ namespace {
 
 using testing::dequantize_reference;
 
-class GoldenWeights : public ::testing::TestWithParam<const char*> {
+// Directory of a model, and of the outputs of ExLlamaV2.
+struct QuantizedModel {
+  std::string name;
+  std::string path;
+  std::string golden;
+};
+
+// Returns the committed model, and those of the shared folder if they exist.
+std::vector<QuantizedModel> models() {
+  const std::string embedded = "story-15m-exl2-4.0bpw";
+  std::vector<QuantizedModel> found = {
+      {embedded, QUIRE_EMBEDDED_MODEL, std::string(QUIRE_TEST_DATA) + "/models/" + embedded}};
+  for (const char* name : {"story-3m-exl2-5.0bpw", "story-3m-gptq-g128", "story-3m-gptq-g64-act"}) {
+    const std::string path = std::string(QUIRE_SHARED_DIR) + "/models/" + name;
+    if (posix_file_system().is_directory(path)) found.push_back({name, path, path});
+  }
+  return found;
+}
+
+class GoldenWeights : public ::testing::TestWithParam<QuantizedModel> {
  protected:
   void SetUp() override {
-    const std::string path = std::string(QUIRE_SHARED_DIR) + "/models/" + GetParam();
-    if (!posix_file_system().is_directory(path)) GTEST_SKIP() << path << " is absent";
+    const std::string& path = GetParam().path;
     directory_.emplace(WeightDirectory::open(posix_file_system(), path));
     reader_.emplace(*directory_);
-    golden_files_.write("golden/golden.safetensors",
-                        posix_file_system().read_text(path + "/golden_exl2.safetensors", 256 << 20));
+    golden_files_.write(
+        "golden/golden.safetensors",
+        posix_file_system().read_text(GetParam().golden + "/golden_exl2.safetensors", 256 << 20));
     golden_directory_.emplace(WeightDirectory::open(golden_files_, "golden"));
     golden_.emplace(*golden_directory_);
   }
@@ -73,14 +92,11 @@ TEST_P(GoldenWeights, SecondDownProjectionInStoredOrder) {
   EXPECT_EQ(count_differences(key, dequantize_reference(weight.source())), 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenWeights,
-                         ::testing::Values("story-15m-exl2-4.0bpw", "story-3m-exl2-5.0bpw",
-                                           "story-3m-gptq-g128", "story-3m-gptq-g64-act"),
-                         [](const auto& param) {
-                           std::string name = param.param;
-                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, GoldenWeights, ::testing::ValuesIn(models()), [](const auto& model) {
+  std::string name = model.param.name;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+});
 
 }  // namespace
 }  // namespace quire

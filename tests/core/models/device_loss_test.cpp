@@ -47,7 +47,7 @@ void expect_lost(const std::string& message) {
 TEST(DeviceLoss, EndsAllJobsWithTheErrorByName) {
   const auto model = load_model(QUIRE_EMBEDDED_MODEL);
   const std::shared_ptr<Device>& device = model->transformer()->stages.front().device;
-  if (device->backend_name() != "cuda") GTEST_SKIP() << "no memory of a card can be missed here";
+  if (device->backend_name() != "cuda") GTEST_SKIP() << "QUIRE_TEST_DEVICE names no card";
   const auto busy = make_cache(model);
   const auto idle = make_cache(model);
   std::vector<std::shared_ptr<Job>> jobs;

@@ -102,7 +102,7 @@ class Filler {
 class FullGpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (device_->is_host()) GTEST_SKIP() << "the memory of a card is filled, and this is none";
+    if (device_->is_host()) GTEST_SKIP() << "QUIRE_TEST_DEVICE names no card";
   }
 
   std::shared_ptr<const ResidentModel> load() const {

@@ -192,9 +192,19 @@ TEST(Fp8Model, IsDescribedWithItsScales) {
   EXPECT_EQ(static_cast<uint64_t>(bytes), pair.num_codes() + pair.scale_bytes());
 }
 
-TEST(Fp8Story, EqualsTheModelOfItsWeights) {
-  const std::string source = std::string(QUIRE_SHARED_DIR) + "/models/story-15m";
-  if (!exists(source + "/config.json")) GTEST_SKIP() << source << " is absent";
+const std::string kStory = std::string(QUIRE_SHARED_DIR) + "/models/story-15m";
+
+// A trained model in floats, which only the shared folder has. Without it, no test is registered.
+class Fp8Story : public ::testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Fp8Story);
+INSTANTIATE_TEST_SUITE_P(Models, Fp8Story,
+                         ::testing::ValuesIn(exists(kStory + "/config.json")
+                                                 ? std::vector<std::string>{kStory}
+                                                 : std::vector<std::string>{}),
+                         [](const auto&) { return std::string("story_15m"); });
+
+TEST_P(Fp8Story, EqualsTheModelOfItsWeights) {
+  const std::string& source = GetParam();
   const GoldenPrompt prompt = read_golden_prompts(source + "/golden.json").front();
   const std::vector<float> reference = read_floats(source + "/golden_logits.safetensors", "logits0");
   for (const Scheme& scheme : {kSchemes[1], kSchemes[2]}) {
@@ -220,14 +230,12 @@ void expect_independence(const std::shared_ptr<const Model>& model, const TokenI
   EXPECT_EQ(std::vector<float>(both.begin() + static_cast<ptrdiff_t>(150 * vocab), both.end()), alone);
 }
 
-TEST(Fp8Story, FloatActivationsCostLittleAndDependOnNothing) {
+TEST_P(Fp8Story, FloatActivationsCostLittleAndDependOnNothing) {
   using kernels::ActivationDtype;
-  const std::string models = std::string(QUIRE_SHARED_DIR) + "/models";
   if (!runs_activations(ActivationDtype::f8)) GTEST_SKIP() << "the device has no FP8 activations";
-  if (!exists(models + "/story-15m/config.json")) GTEST_SKIP() << models << "/story-15m is absent";
-  const TokenIds ids = read_json_ids(models + "/eval_ids.json");
+  const TokenIds ids = read_json_ids(std::string(QUIRE_TEST_DATA) + "/models/eval_ids.json");
   for (const Scheme& scheme : {kSchemes[0], kSchemes[1], kSchemes[2]}) {
-    const Fp8Pair pair(models + "/story-15m", scheme);
+    const Fp8Pair pair(GetParam(), scheme);
     const auto rounded = load_model(pair.fp8_path(), ActivationDtype::f8);
     const double full = perplexity(load_model(pair.fp8_path()), ids, 80),
                  cost = perplexity(rounded, ids, 80) / full - 1.0;

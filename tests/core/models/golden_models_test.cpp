@@ -1,4 +1,5 @@
-// Trained models compared with the outputs of transformers (fp32) and ExLlamaV2 (fp16 on a GPU).
+// Trained models compared with the outputs of transformers (fp32) and ExLlamaV2 (fp16 on a GPU): the embedded
+// one, and those of the shared folder if they exist.
 #include <gtest/gtest.h>
 
 #include "tests/core/models/golden_file.h"
@@ -12,51 +13,44 @@ double near_tie() {
 }
 
 struct GoldenCase {
-  const char* name;
-  const char* file;  // has the reference logits
+  std::string model;    // its directory
+  std::string outputs;  // directory of the reference
+  const char* file;     // has the reference logits
   double max_relative_rms;
 };
 
-class GoldenModel : public ::testing::TestWithParam<GoldenCase> {
- protected:
-  void SetUp() override {
-    directory_ = std::string(QUIRE_SHARED_DIR) + "/models/" + GetParam().name;
-    if (!exists(directory_ + "/config.json")) GTEST_SKIP() << directory_ << " is absent";
+const std::string kModels = std::string(QUIRE_SHARED_DIR) + "/models/";
+
+std::vector<GoldenCase> golden_cases() {
+  const std::string committed = std::string(QUIRE_TEST_DATA) + "/models/story-15m-exl2-4.0bpw";
+  std::vector<GoldenCase> cases = {{QUIRE_EMBEDDED_MODEL, committed, "golden_exl2.safetensors", 1e-2}};
+  for (const char* name : {"story-15m", "story-3m"}) {
+    const std::string path = kModels + name;
+    if (exists(path + "/config.json")) cases.push_back({path, path, "golden_logits.safetensors", 2e-3});
   }
-  std::string directory_;
-};
+  for (const char* name : {"story-3m-exl2-5.0bpw", "story-3m-gptq-g128", "story-3m-gptq-g64-act"}) {
+    const std::string path = kModels + name;
+    if (exists(path + "/config.json")) cases.push_back({path, path, "golden_exl2.safetensors", 1e-2});
+  }
+  return cases;
+}
+
+class GoldenModel : public ::testing::TestWithParam<GoldenCase> {};
 
 TEST_P(GoldenModel, PromptLogitsAgree) {
-  const std::vector<GoldenPrompt> prompts = read_golden_prompts(directory_ + "/golden.json");
-  TransformerRunner runner(load_model(directory_), {});
+  const std::string& outputs = GetParam().outputs;
+  const std::vector<GoldenPrompt> prompts = read_golden_prompts(outputs + "/golden.json");
+  TransformerRunner runner(load_model(GetParam().model), {});
   ASSERT_EQ(prompts.size(), 3U);
   for (size_t i = 0; i < prompts.size(); ++i) {
-    const auto expected = read_floats(directory_ + "/" + GetParam().file, "logits" + std::to_string(i));
+    const auto expected = read_floats(outputs + "/" + GetParam().file, "logits" + std::to_string(i));
     const double error = relative_rms(runner.logits(prompts[i].ids, 512), expected);
     RecordProperty("relative_rms_" + std::to_string(i), std::to_string(error));
     EXPECT_LE(error, tolerance(GetParam().max_relative_rms, 1e-2)) << prompts[i].prompt;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Stories, GoldenModel,
-    ::testing::Values(GoldenCase{"story-15m", "golden_logits.safetensors", 2e-3},
-                      GoldenCase{"story-3m", "golden_logits.safetensors", 2e-3},
-                      GoldenCase{"story-15m-exl2-4.0bpw", "golden_exl2.safetensors", 1e-2},
-                      GoldenCase{"story-3m-exl2-5.0bpw", "golden_exl2.safetensors", 1e-2},
-                      GoldenCase{"story-3m-gptq-g128", "golden_exl2.safetensors", 1e-2},
-                      GoldenCase{"story-3m-gptq-g64-act", "golden_exl2.safetensors", 1e-2}));
-
-// The model committed to the repository needs no shared folder.
-TEST(EmbeddedModel, PromptLogitsAgreeWithExLlamaV2) {
-  const std::string golden = std::string(QUIRE_TEST_DATA) + "/models/story-15m-exl2-4.0bpw";
-  const std::vector<GoldenPrompt> prompts = read_golden_prompts(golden + "/golden.json");
-  TransformerRunner runner(load_model(QUIRE_EMBEDDED_MODEL), {});
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const auto expected = read_floats(golden + "/golden_exl2.safetensors", "logits" + std::to_string(i));
-    EXPECT_LE(relative_rms(runner.logits(prompts[i].ids, 512), expected), 1e-2) << prompts[i].prompt;
-  }
-}
+INSTANTIATE_TEST_SUITE_P(Stories, GoldenModel, ::testing::ValuesIn(golden_cases()));
 
 // A trained model in floats, with greedy texts by transformers.
 struct GreedyCase {
@@ -66,12 +60,20 @@ struct GreedyCase {
   const char* under;  // member of `golden` with the prompts
 };
 
+// Returns the trained models in floats that exist. SmolLM2 is listed in any case, so that the reason is shown
+// if it is skipped.
+std::vector<GreedyCase> greedy_cases() {
+  std::vector<GreedyCase> cases = {{"smollm2_135m", smollm2_directory(),
+                                    std::string(QUIRE_TEST_DATA) + "/models/smollm2-135m.json", "prompts"}};
+  const std::string story = kModels + "story-15m";
+  if (exists(story + "/config.json")) cases.push_back({"story_15m", story, story + "/golden.json", ""});
+  return cases;
+}
+
 class GoldenGreedy : public ::testing::TestWithParam<GreedyCase> {
  protected:
   void SetUp() override {
-    if (!exists(GetParam().directory + "/config.json") || !exists(GetParam().golden)) {
-      GTEST_SKIP() << "no model for " << GetParam().name << ", or no " << GetParam().golden;
-    }
+    if (GetParam().directory.empty()) GTEST_SKIP() << "QUIRE_SMOLLM2_DIR names no SmolLM2-135M-Instruct";
   }
   static std::vector<GoldenPrompt> prompts() {
     return read_golden_prompts(GetParam().golden, GetParam().under);
@@ -109,13 +111,7 @@ TEST_P(GoldenGreedy, GeneratedTextIsEqualUpToTheFirstNearTie) {
   }
 }
 
-const std::string kStory = std::string(QUIRE_SHARED_DIR) + "/models/story-15m";
-INSTANTIATE_TEST_SUITE_P(Models, GoldenGreedy,
-                         ::testing::Values(GreedyCase{"story_15m", kStory, kStory + "/golden.json", ""},
-                                           GreedyCase{"smollm2_135m", smollm2_directory(),
-                                                      std::string(QUIRE_SHARED_DIR) +
-                                                          "/golden/real/smollm2-135m.json",
-                                                      "prompts"}),
+INSTANTIATE_TEST_SUITE_P(Models, GoldenGreedy, ::testing::ValuesIn(greedy_cases()),
                          [](const auto& greedy) { return std::string(greedy.param.name); });
 
 }  // namespace

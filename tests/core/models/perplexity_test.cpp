@@ -28,38 +28,46 @@ struct PerplexityCase {
   ActivationDtype activations = ActivationDtype::full;
 };
 
+std::string directory_of(const PerplexityCase& model) {
+  if (std::string(model.model) == "embedded") return QUIRE_EMBEDDED_MODEL;
+  return std::string(QUIRE_SHARED_DIR) + "/models/" + model.model;
+}
+
+// Returns the embedded model, and those of the shared folder if they exist.
+std::vector<PerplexityCase> cases() {
+  std::vector<PerplexityCase> all = {
+      {"embedded", 43.764, 0.1},
+      {"story-15m", 43.232, 0.02},
+      {"story-3m-exl2-5.0bpw", 55.286, 0.1},
+      {"story-3m-gptq-g128", 56.444, 0.1},
+      {"story-3m-gptq-g64-act", 56.229, 0.1},
+      // Loss of quality by 8-bit activations, relative to the same references.
+      {"embedded", 43.764, 0.2, ActivationDtype::i8},
+      {"story-3m-exl2-5.0bpw", 55.286, 0.2, ActivationDtype::i8},
+      {"story-3m-gptq-g128", 56.444, 0.2, ActivationDtype::i8},
+  };
+  std::erase_if(all,
+                [](const PerplexityCase& model) { return !exists(directory_of(model) + "/config.json"); });
+  return all;
+}
+
 class Perplexity : public ::testing::TestWithParam<PerplexityCase> {};
 
 TEST_P(Perplexity, AgreesWithTheReference) {
-  const std::string models = std::string(QUIRE_SHARED_DIR) + "/models/";
-  const std::string directory = models + GetParam().model;
-  if (!exists(directory + "/config.json")) GTEST_SKIP() << directory << " is absent";
   if (!runs_activations(GetParam().activations)) GTEST_SKIP() << "the device has no such activations";
-  const TokenIds ids = read_json_ids(models + "eval_ids.json");
-  expect_perplexity(GetParam().model,
-                    perplexity(load_model(directory, GetParam().activations), ids, kNumWindows),
-                    GetParam().reference, tolerance(GetParam().max_difference, 0.1));
+  const TokenIds ids = read_json_ids(std::string(QUIRE_TEST_DATA) + "/models/eval_ids.json");
+  const auto model = load_model(directory_of(GetParam()), GetParam().activations);
+  expect_perplexity(GetParam().model, perplexity(model, ids, kNumWindows), GetParam().reference,
+                    tolerance(GetParam().max_difference, 0.1));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stories, Perplexity,
-                         ::testing::Values(PerplexityCase{"story-15m", 43.232, 0.02},
-                                           PerplexityCase{"story-15m-exl2-4.0bpw", 43.764, 0.1},
-                                           PerplexityCase{"story-3m-exl2-5.0bpw", 55.286, 0.1},
-                                           PerplexityCase{"story-3m-gptq-g128", 56.444, 0.1},
-                                           PerplexityCase{"story-3m-gptq-g64-act", 56.229, 0.1}));
-
-// Loss of quality by 8-bit activations, relative to the same references.
-INSTANTIATE_TEST_SUITE_P(
-    ByteActivations, Perplexity,
-    ::testing::Values(PerplexityCase{"story-15m-exl2-4.0bpw", 43.764, 0.2, ActivationDtype::i8},
-                      PerplexityCase{"story-3m-exl2-5.0bpw", 55.286, 0.2, ActivationDtype::i8},
-                      PerplexityCase{"story-3m-gptq-g128", 56.444, 0.2, ActivationDtype::i8}));
+INSTANTIATE_TEST_SUITE_P(Stories, Perplexity, ::testing::ValuesIn(cases()));
 
 // The first 16 windows, with the model's own tokenizer.
 TEST(RealModel, PerplexityOfSmolLm2AgreesWithTransformers) {
-  const std::string golden_path = std::string(QUIRE_SHARED_DIR) + "/golden/real/smollm2-135m.json";
+  const std::string golden_path = std::string(QUIRE_TEST_DATA) + "/models/smollm2-135m.json";
   const std::string directory = smollm2_directory();
-  if (directory.empty() || !exists(golden_path)) GTEST_SKIP() << "no SmolLM2, or no " << golden_path;
+  if (directory.empty()) GTEST_SKIP() << "QUIRE_SMOLLM2_DIR names no SmolLM2-135M-Instruct";
   const GoldenPerplexity golden = read_golden_perplexity(golden_path);
   const auto num_windows = static_cast<int32_t>(golden.ids.size()) / kPerplexityWindow;
   expect_perplexity("SmolLM2-135M-Instruct", perplexity(load_model(directory), golden.ids, num_windows),

@@ -157,7 +157,7 @@ TEST_F(ModelEvictionTest, AWakeWithoutMemoryLeavesItEvicted) {
 
 // The device has too little free memory, which the budget does not account for.
 TEST_F(ModelEvictionTest, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
-  if (!parks()) GTEST_SKIP() << "this device reloads weights from files";
+  if (!parks()) GTEST_SKIP() << "QUIRE_TEST_DEVICE names no card";
   kernels::DeviceOptions options;
   uint64_t whole = 0;
   {
@@ -185,7 +185,7 @@ TEST_F(ModelEvictionTest, AWakeThatFailsMidwayOnTheDeviceLeavesItEvicted) {
 }
 
 TEST_F(ModelEvictionTest, ACancelledWakeLeavesItEvicted) {
-  if (!parks()) GTEST_SKIP() << "this device reloads weights from files";
+  if (!parks()) GTEST_SKIP() << "QUIRE_TEST_DEVICE names no card";
   const auto home = load();
   ASSERT_EQ(home->residency().evict(ResidencyState::standing_by, kPatient), WaitEnd::ready);
   const uint64_t away = use().held_bytes;
@@ -200,7 +200,7 @@ TEST_F(ModelEvictionTest, ACancelledWakeLeavesItEvicted) {
 // remains.
 TEST_F(ModelEvictionTest, WithoutPinnedMemoryItIsReloadedFromItsFiles) {
   const auto refuse_pinned = emulated_function<void(int64_t)>("quire_emulated_refuse_pinned");
-  if (refuse_pinned == nullptr) GTEST_SKIP() << "only the emulated card refuses memory when it is told to";
+  if (refuse_pinned == nullptr) GTEST_SKIP() << "QUIRE_TEST_DEVICE names no emulated card";
   const auto home = load();
   const auto cache = open(home);
   const uint64_t staging = use().pinned_bytes;

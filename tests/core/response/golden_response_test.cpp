@@ -6,6 +6,7 @@
 
 #include "core/base/file_system.h"
 #include "tests/core/response/golden_cases.h"
+#include "tests/support/golden_folders.h"
 
 namespace quire {
 namespace {
@@ -48,14 +49,8 @@ std::vector<GoldenCase> all_cases(const std::string& folder) {
   return cases;
 }
 
-std::string shared_folder() {
-  return std::string(QUIRE_SHARED_DIR) + "/golden/tool_calls";
-}
-std::string committed_folder() {
-  return std::string(QUIRE_TEST_DATA) + "/responses";
-}
-bool has_shared() {
-  return posix_file_system().is_directory(shared_folder());
+std::vector<std::string> folders() {
+  return testing::golden_folders("responses", "tool_calls");
 }
 
 void expect_as_golden(const std::vector<GoldenCase>& cases) {
@@ -74,8 +69,8 @@ constexpr size_t kOneOf = 4;
 #else
 constexpr size_t kOneOf = 1;
 #endif
-std::vector<GoldenCase> shared_cases_to_cut() {
-  std::vector<GoldenCase> all = all_cases(shared_folder()), some;
+std::vector<GoldenCase> cases_to_cut(const std::string& folder) {
+  std::vector<GoldenCase> all = all_cases(folder), some;
   for (size_t i = 0; i < all.size(); i += kOneOf) some.push_back(std::move(all[i]));
   return some;
 }
@@ -99,44 +94,33 @@ void expect_whole_when_cut(const GoldenCase& golden) {
   }
 }
 
-TEST(GoldenResponses, CommittedSelectionIsReadAsExpected) {
-  const auto cases = all_cases(committed_folder());
-  EXPECT_GE(cases.size(), 250U);
-  expect_as_golden(cases);
+TEST(GoldenResponses, AreReadAsExpected) {
+  for (const std::string& folder : folders()) {
+    const auto cases = all_cases(folder);
+    EXPECT_GE(cases.size(), folder == folders().front() ? 250U : 970U);
+    expect_as_golden(cases);
+  }
 }
 
-TEST(GoldenResponses, CommittedSelectionIsReadTheSameInAnyPieces) {
-  for (const GoldenCase& golden : all_cases(committed_folder())) expect_same_in_pieces(golden);
+TEST(GoldenResponses, AreReadTheSameInAnyPieces) {
+  for (const std::string& folder : folders())
+    for (const GoldenCase& golden : cases_to_cut(folder)) expect_same_in_pieces(golden);
 }
 
-TEST(GoldenResponses, CommittedSelectionLosesNoByteIfCutOff) {
-  for (const GoldenCase& golden : all_cases(committed_folder())) expect_whole_when_cut(golden);
+TEST(GoldenResponses, LoseNoByteIfCutOff) {
+  for (const std::string& folder : folders())
+    for (const GoldenCase& golden : cases_to_cut(folder)) expect_whole_when_cut(golden);
 }
 
-TEST(GoldenResponses, AllAreReadAsExpected) {
-  if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
-  const auto cases = all_cases(shared_folder());
-  EXPECT_GE(cases.size(), 970U);
-  expect_as_golden(cases);
-}
-
-TEST(GoldenResponses, AllAreReadTheSameInAnyPieces) {
-  if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
-  for (const GoldenCase& golden : shared_cases_to_cut()) expect_same_in_pieces(golden);
-}
-
-TEST(GoldenResponses, AllLoseNoByteIfCutOff) {
-  if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
-  for (const GoldenCase& golden : shared_cases_to_cut()) expect_whole_when_cut(golden);
-}
-
-TEST(GoldenResponses, DetectedDialectsMatchTheCommittedSelection) {
-  if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
+// The dialect of a family is found in its template, or in its answers if the data has no template. So a
+// selection of the answers must lead to the same dialect as all of them.
+TEST(GoldenResponses, OfAFamilyHaveOneDialect) {
   std::map<std::string, std::string> dialects;
-  for (const GoldenCase& golden : all_cases(shared_folder()))
-    dialects[golden.family] = golden.answer.dialect->name;
-  for (const GoldenCase& golden : all_cases(committed_folder())) {
-    EXPECT_EQ(dialects[golden.family], golden.answer.dialect->name) << golden.name;
+  for (const std::string& folder : folders()) {
+    for (const GoldenCase& golden : all_cases(folder)) {
+      const auto [first, is_new] = dialects.emplace(golden.family, golden.answer.dialect->name);
+      EXPECT_EQ(first->second, golden.answer.dialect->name) << golden.name;
+    }
   }
 }
 

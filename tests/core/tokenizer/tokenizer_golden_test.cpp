@@ -93,9 +93,9 @@ TEST(GoldenParts, EveryIdAndTextMatches) {
 }
 
 TEST(GoldenModel, StoryPromptsMatch) {
-  const std::string folder = std::string(QUIRE_SHARED_DIR) + "/models/story-15m/";
+  const std::string folder = std::string(QUIRE_EMBEDDED_MODEL) + "/";
+  const std::string golden_folder = std::string(QUIRE_TEST_DATA) + "/models/story-15m-exl2-4.0bpw/";
   const FileSystem& files = posix_file_system();
-  if (!files.is_file(folder + "tokenizer.json")) GTEST_SKIP() << "no " << folder;
   const std::string tokenizer_json = files.read_text(folder + "tokenizer.json", 64U << 20);
   const std::string config = files.read_text(folder + "tokenizer_config.json", 1U << 20);
   const auto tokenizer = Tokenizer::load({tokenizer_json, config, {}, {}});
@@ -103,7 +103,7 @@ TEST(GoldenModel, StoryPromptsMatch) {
   EXPECT_EQ(tokenizer->bos_id(), 0);
   EXPECT_EQ(tokenizer->eos_id(), 1);
   EXPECT_EQ(tokenizer->pad_id(), 2);
-  const Json golden = Json::parse(files.read_text(folder + "golden.json", 16U << 20));
+  const Json golden = Json::parse(files.read_text(golden_folder + "golden.json", 16U << 20));
   size_t num_prompts = 0;
   for (const auto& item : golden.items()) {
     if (!item.value().is_object()) continue;  // the model's perplexity
@@ -122,10 +122,9 @@ TEST(GoldenModel, SmolLm2PromptsMatch) {
   const FileSystem& files = posix_file_system();
   const char* const named = std::getenv("QUIRE_SMOLLM2_DIR");
   const std::string folder = named != nullptr ? named : std::string(QUIRE_SHARED_DIR) + "/models/smollm2";
-  const std::string golden_path = std::string(QUIRE_SHARED_DIR) + "/golden/real/smollm2-135m.json";
-  if (!files.is_file(folder + "/tokenizer.json") || !files.is_file(golden_path)) {
-    GTEST_SKIP() << "no " << folder << " (QUIRE_SMOLLM2_DIR) or no " << golden_path;
-  }
+  const std::string golden_path = std::string(QUIRE_TEST_DATA) + "/models/smollm2-135m.json";
+  if (!files.is_file(folder + "/tokenizer.json"))
+    GTEST_SKIP() << "QUIRE_SMOLLM2_DIR names no SmolLM2-135M-Instruct";
   const std::string tokenizer_json = files.read_text(folder + "/tokenizer.json", 64U << 20);
   const std::string config = files.read_text(folder + "/tokenizer_config.json", 1U << 20);
   const auto tokenizer = Tokenizer::load({tokenizer_json, config, {}, {}});

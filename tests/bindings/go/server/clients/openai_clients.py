@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Drives a server with the official Python clients of OpenAI and Anthropic, and checks its answers against the
-schemas of both. usage: openai_clients.py BASE_URL SHARED_DIR. The server answers as scripted in
+schemas of both. usage: openai_clients.py BASE_URL. The server answers as scripted in
 tests/bindings/go/server/fake."""
 import json
 import sys
@@ -10,14 +10,14 @@ import openai
 
 from schemas import Checker
 
-base, shared = sys.argv[1:]
+base = sys.argv[1]
 client = openai.OpenAI(base_url=base + "/v1", api_key="k")
 claude = anthropic.Anthropic(base_url=base, api_key="k", max_retries=0)
 user = lambda text: [{"role": "user", "content": text}]
 
 
 def schemas():
-    checker = Checker(base, shared)
+    checker = Checker(base)
     for text in ["hello there", "call f {\"a\": 1}", "think a|b"]:
         checker.chat({"model": "m", "messages": user(text), "logprobs": True, "top_logprobs": 2})
         checker.response({"model": "m", "input": text})

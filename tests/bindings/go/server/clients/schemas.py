@@ -5,6 +5,8 @@ from pathlib import Path
 
 import jsonschema
 
+GOLDEN = Path(__file__).resolve().parents[4] / "golden"
+
 
 def nullable(node):
     """Translates OpenAPI's `nullable`, which JSON Schema does not have."""
@@ -17,10 +19,10 @@ def nullable(node):
 
 
 class Checker:
-    """Sends requests to a server and checks its answers against the schemas in SHARED/golden."""
+    """Sends requests to a server and checks its answers against the schemas in tests/golden."""
 
-    def __init__(self, base, shared):
-        self.base, self.golden = base, Path(shared) / "golden"
+    def __init__(self, base):
+        self.base = base
 
     def get(self, path):
         with urllib.request.urlopen(self.base + path) as response:
@@ -37,7 +39,7 @@ class Checker:
         return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
 
     def check(self, kind, name, value):
-        schema = nullable(json.loads((self.golden / kind / f"{name}.json").read_text()))
+        schema = nullable(json.loads((GOLDEN / kind / f"{name}.json").read_text()))
         jsonschema.Draft202012Validator(schema).validate(value)
 
     def chat(self, body):
