@@ -88,20 +88,22 @@ Owned<pcre2_code, pcre2_code_free> compile(const std::string& pattern, uint32_t 
 
 }  // namespace
 
-Regex::Regex(std::string_view oniguruma_pattern, std::string where) : where_(std::move(where)) {
-  if (oniguruma_pattern.size() > kMaxPatternBytes) {
+Regex::Regex(std::string_view pattern, std::string where, RegexDialect dialect) : where_(std::move(where)) {
+  if (pattern.size() > kMaxPatternBytes) {
     throw Error(ErrorCode::unsupported, "{}: the regular expression has {} bytes, more than {}", where_,
-                oniguruma_pattern.size(), kMaxPatternBytes);
+                pattern.size(), kMaxPatternBytes);
   }
-  const std::string pattern = oniguruma_to_pcre2(oniguruma_pattern, where_);
-  const auto make = [&](uint32_t options) {
+  const auto make = [&](const std::string& translated, uint32_t options) {
     auto code = std::make_unique<Code>();
-    code->code = compile(pattern, options, where_);
+    code->code = compile(translated, options, where_);
     code->jit = pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE) == 0;
     return code;
   };
-  unanchored_ = make(0);
-  anchored_ = make(PCRE2_ANCHORED);
+  const std::string first = to_pcre2(pattern, where_, {dialect, true});
+  const std::string later = to_pcre2(pattern, where_, {dialect, false});
+  unanchored_ = make(first, 0);
+  anchored_ = make(first, PCRE2_ANCHORED);
+  if (later != first) continued_ = make(later, PCRE2_ANCHORED);
 }
 
 Regex::~Regex() = default;
@@ -114,6 +116,7 @@ bool Regex::is_compiled_to_machine_code() const {
 void Regex::use_interpreter() {
   unanchored_->jit = false;
   anchored_->jit = false;
+  if (continued_) continued_->jit = false;
 }
 
 std::optional<RegexMatch> Regex::find(std::string_view text, size_t from, RegexScratch& scratch) const {
@@ -135,14 +138,15 @@ std::optional<RegexMatch> Regex::find(std::string_view text, size_t from, RegexS
 std::optional<RegexMatch> Regex::find_by_position(std::string_view text, size_t from,
                                                   RegexScratch& scratch) const {
   for (size_t pos = from; pos <= text.size();) {
+    const Code& code = pos > from && continued_ ? *continued_ : *anchored_;
     uint32_t limit = RegexScratch::kFreeSteps;
     RegexMatch match;
-    Attempt result = attempt(*anchored_, text, pos, limit, scratch, match);
+    Attempt result = attempt(code, text, pos, limit, scratch, match);
     while (result == Attempt::out_of_steps) {
       limit *= kStepGrowth;
       scratch.num_steps_ += limit;
       if (scratch.num_steps_ > scratch.max_steps_ || limit > UINT32_MAX / kStepGrowth) refuse_text();
-      result = attempt(*anchored_, text, pos, limit, scratch, match);
+      result = attempt(code, text, pos, limit, scratch, match);
     }
     if (result == Attempt::match) return match;
     pos += pos < text.size() ? decode_utf8(text, pos).length : 1;

@@ -1,5 +1,6 @@
 // Compiled regular expressions of tokenizers, with limited work. PCRE2 runs them as machine code (JIT) if the
-// system allows it, otherwise interpreted. Matches are the same as those of Oniguruma.
+// system allows it, otherwise interpreted. Matches are the same as those of the library that a pattern is
+// written for.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "core/tokenizer/regex_properties.h"
 
 namespace quire {
 
@@ -44,11 +47,12 @@ class RegexScratch {
 class Regex {
  public:
   // `where` names the pattern in messages. Throws ErrorCode::unsupported if a construct is not supported.
-  Regex(std::string_view oniguruma_pattern, std::string where);
+  Regex(std::string_view pattern, std::string where, RegexDialect dialect = RegexDialect::oniguruma);
   ~Regex();
   Regex(Regex&&) noexcept;
 
-  // Returns the first match that begins at `from` or later; lookbehind can see the text before. `text` is
+  // Returns the first match that begins at `from` or later; lookbehind can see the text before, and \G is
+  // `from`. `text` is
   // valid UTF-8, and `from` is the start of a character or the end. Throws ErrorCode::unsupported if the
   // pattern exceeds its budget of steps or memory.
   std::optional<RegexMatch> find(std::string_view text, size_t from, RegexScratch& scratch) const;
@@ -68,7 +72,8 @@ class Regex {
 
   std::string where_;
   std::unique_ptr<Code> unanchored_;  // finds the next match
-  std::unique_ptr<Code> anchored_;    // matches at one position only
+  std::unique_ptr<Code> anchored_;    // matches at one position only, the start of the search
+  std::unique_ptr<Code> continued_;   // matches at one later position only; null if it is the same code
 };
 
 // Iterator over all matches in a text, in order and disjoint. It skips an empty match directly after another

@@ -70,9 +70,11 @@ std::string_view non_space_items() {
          "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
 }
 
-std::string word_items() {
-  return "\\p{Alphabetic}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}" + *property_items("L") + *property_items("M") +
-         *property_items("Nd") + *property_items("Pc");
+std::string word_items(RegexDialect dialect) {
+  const std::string_view own =
+      dialect == RegexDialect::oniguruma ? "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}" : "\\x{200c}\\x{200d}";
+  return fmt::format("\\p{{Alphabetic}}{}{}{}{}{}", own, *property_items("L"), *property_items("M"),
+                     *property_items("Nd"), *property_items("Pc"));
 }
 
 bool is_case_closed(std::string_view name) {

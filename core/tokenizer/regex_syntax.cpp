@@ -10,6 +10,7 @@
 #include "core/base/hex.h"
 #include "core/base/utf8.h"
 #include "core/tokenizer/regex_properties.h"
+#include "core/tokenizer/regex_set.h"
 
 namespace quire {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 constexpr size_t kMaxGroupDepth = 32;
 constexpr size_t kMaxClassDepth = 8;
 constexpr uint32_t kMaxRepeat = 1000;
+constexpr size_t kMaxTranslatedBytes = 1U << 20;
+constexpr size_t kMaxSetBytes = 65536;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -39,11 +42,15 @@ std::string literal(uint32_t code_point) {
 // group, like "x(?i:ab|cd)", and is written that way.
 class Translator {
  public:
-  Translator(std::string_view pattern, std::string_view where) : pattern_(pattern), where_(where) {}
+  Translator(std::string_view pattern, std::string_view where, const RegexTranslation& translation)
+      : pattern_(pattern), where_(where), translation_(translation) {}
 
   std::string run() {
     groups_.push_back({});
-    while (!at_end()) translate_next();
+    while (!at_end()) {
+      translate_next();
+      if (out_.size() > kMaxTranslatedBytes) refuse("too many classes and word boundaries");
+    }
     if (groups_.size() != 1) refuse("an open group");
     close_switches();
     return std::move(out_);
@@ -55,14 +62,19 @@ class Translator {
     size_t num_switches = 0;   // "(?i)" groups opened inside; they are closed with the group
     bool ignore_case = false;  // current value inside the group
     bool repeatable = true;    // false for lookarounds
+    bool looks_behind = false;
   };
   // A member of a character class: a code point, which may start a range, or a set.
   struct ClassMember {
     std::optional<uint32_t> code_point;
-    std::string items;
+    RegexSet set;
+
+    RegexSet as_set() const { return code_point ? RegexSet(literal(*code_point)) : set; }
   };
+  enum class SetOperator { none, intersection, difference, symmetric_difference };
   enum class Place { pattern, char_class };
 
+  bool is_rust() const { return translation_.dialect == RegexDialect::rust; }
   bool at_end() const { return pos_ >= pattern_.size(); }
   char peek(size_t ahead = 0) const { return pos_ + ahead < pattern_.size() ? pattern_[pos_ + ahead] : '\0'; }
   bool starts_with(std::string_view text) const { return pattern_.substr(pos_).starts_with(text); }
@@ -82,7 +94,7 @@ class Translator {
       case '\\':
         return translate_escape();
       case '[':
-        return atom(translate_class(0));
+        return atom(translate_class(0).pattern());
       case '(':
         return open_group();
       case ')':
@@ -94,10 +106,10 @@ class Translator {
         return atom(".");
       case '^':
         ++pos_;
-        return assertion("(?m:^)");
+        return assertion(is_rust() ? "\\A" : "(?m:^)");
       case '$':
         ++pos_;
-        return assertion("(?m:$)");
+        return assertion(is_rust() ? "\\z" : "(?m:$)");
       case '*':
       case '+':
       case '?':
@@ -156,7 +168,7 @@ class Translator {
 
   void open_group() {
     if (groups_.size() >= kMaxGroupDepth) refuse("groups nested too deep");
-    Group group{out_.size(), 0, groups_.back().ignore_case, true};
+    Group group{out_.size(), 0, groups_.back().ignore_case, true, groups_.back().looks_behind};
     if (take("(?i)")) return open_switch(true);
     if (take("(?-i)")) return open_switch(false);
     if (take("(?i:")) {
@@ -168,6 +180,7 @@ class Translator {
     } else if (starts_with("(?=") || starts_with("(?!") || starts_with("(?<=") || starts_with("(?<!")) {
       const size_t length = peek(2) == '<' ? 4 : 3;
       group.repeatable = false;
+      group.looks_behind = group.looks_behind || length == 4;
       const std::string opening(pattern_.substr(pos_, length));
       pos_ += length;
       return push_group(group, opening);
@@ -240,7 +253,7 @@ class Translator {
     if (!atom_start_) refuse("a quantifier with nothing to repeat");
     if (!comma && peek() == '?') refuse("a lazy exact repeat");
     const uint32_t fewest = least.value_or(0);
-    if (peek() == '+') return repeat_interval(fewest, most);
+    if (peek() == '+' && !is_rust()) return repeat_interval(fewest, most);
     std::string text = fmt::format("{{{}", fewest);
     if (comma) text += most ? fmt::format(",{}", *most) : ",";
     quantify(text + "}");
@@ -279,7 +292,10 @@ class Translator {
   void translate_escape() {
     if (take("\\A")) return assertion("\\A");
     if (take("\\z")) return assertion("\\z");
-    if (take("\\Z")) return assertion("\\Z");
+    if (!is_rust() && take("\\Z")) return assertion("\\Z");
+    if (take("\\b")) return assertion(word_boundary(true));
+    if (take("\\B")) return assertion(word_boundary(false));
+    if (take("\\G")) return translate_start_of_search();
     if (starts_with("\\P") || starts_with("\\p{^"))
       return atom("[^" + property(take_negated_property()) + "]");
     if (take("\\S")) return atom(fmt::format("[^{}]", space_items()));
@@ -287,7 +303,23 @@ class Translator {
     if (take("\\W")) return atom("[^" + words() + "]");
     const ClassMember member = take_escaped(Place::pattern);
     if (member.code_point) return literal_atom(*member.code_point);
-    atom("[" + member.items + "]");
+    atom(member.set.pattern());
+  }
+
+  // Returns an assertion that exactly one of the characters beside a place is a word character, or that both
+  // or none are.
+  std::string word_boundary(bool is_boundary) const {
+    const std::string word = fmt::format("[{}]", word_items(translation_.dialect));
+    const std::string_view after_word = is_boundary ? "!" : "=";
+    const std::string_view after_other = is_boundary ? "=" : "!";
+    return fmt::format("(?-i:(?<={0})(?{1}{0})|(?<!{0})(?{2}{0}))", word, after_word, after_other);
+  }
+
+  // PCRE2 compares \G with the place where an attempt may begin, which is not the start of a search that goes
+  // on from another place. In a lookbehind it could be true there nevertheless.
+  void translate_start_of_search() {
+    if (groups_.back().looks_behind) refuse("\\G in a lookbehind");
+    assertion(translation_.begins_at_search_start ? "\\G" : "(?!)");
   }
 
   // Reads "{Name}" after a "\p" or "\P".
@@ -321,21 +353,24 @@ class Translator {
 
   std::string words() const {
     if (groups_.back().ignore_case) refuse("a word class that ignores case");
-    return word_items();
+    return word_items(translation_.dialect);
   }
 
   // Reads an escape that is valid inside and outside of classes: one code point or a set.
   ClassMember take_escaped(Place place) {
     const bool in_class = place == Place::char_class;
+    const auto set = [](std::string items) { return ClassMember{std::nullopt, RegexSet(std::move(items))}; };
     if (in_class && (starts_with("\\P") || starts_with("\\p{^"))) {
-      return {std::nullopt, negated_property(take_negated_property())};
+      return set(negated_property(take_negated_property()));
     }
-    if (take("\\p")) return {std::nullopt, property(take_property_name())};
-    if (take("\\s")) return {std::nullopt, std::string(space_items())};
-    if (take("\\d")) return {std::nullopt, property("Nd")};
-    if (take("\\w")) return {std::nullopt, words()};
-    if (in_class && take("\\S")) return {std::nullopt, std::string(non_space_items())};
-    if (in_class && take("\\D")) return {std::nullopt, negated_property("Nd")};
+    if (take("\\p")) return set(property(take_property_name()));
+    if (take("\\s")) return set(std::string(space_items()));
+    if (take("\\d")) return set(property("Nd"));
+    if (take("\\w")) return set(words());
+    if (in_class && take("\\S")) return set(std::string(non_space_items()));
+    if (in_class && take("\\D")) return set(negated_property("Nd"));
+    if (in_class && take("\\W")) return {std::nullopt, RegexSet(words()).complement()};
+    if (in_class && !is_rust() && take("\\b")) return {uint32_t{'\b'}, {}};
     return {take_escaped_code_point(), {}};
   }
 
@@ -374,37 +409,63 @@ class Translator {
     return value;
   }
 
-  // Translates "[...]"; pos_ is at the '['. A positive class inside a class adds its members.
-  std::string translate_class(size_t depth) {
+  // Reads "[...]"; pos_ is at the '['. Intersections and differences bind weaker than unions, and '^' negates
+  // the result.
+  RegexSet translate_class(size_t depth) {
     if (depth >= kMaxClassDepth) refuse("character classes nested too deep");
+    const bool ignore_case = groups_.back().ignore_case;
     ++pos_;
-    std::string items;
     const bool negated = take("^");
-    if (negated && depth > 0) refuse("a negated character class inside another");
+    if (negated && depth > 0 && ignore_case) refuse("a nested negated class that ignores case");
     if (peek() == ']') refuse("a ']' first in a character class");
-    while (peek() != ']' || at_end()) {
-      if (at_end()) refuse("an open character class");
-      items += translate_member(depth);
+    RegexSet result = translate_union(depth);
+    while (peek() != ']') {
+      const SetOperator combined = set_operator();
+      pos_ += 2;
+      if (ignore_case) refuse("an operation on character classes that ignores case");
+      const RegexSet right = translate_union(depth);
+      result = combined == SetOperator::intersection ? result.intersection(right)
+               : combined == SetOperator::difference ? result.difference(right)
+                                                     : result.symmetric_difference(right);
+      if (result.num_bytes() > kMaxSetBytes) refuse("a character class that is too large");
     }
     ++pos_;
-    if (depth > 0) return items;
-    return fmt::format("[{}{}]", negated ? "^" : "", items);
+    return negated ? result.complement() : result;
   }
 
-  std::string translate_member(size_t depth) {
-    if (starts_with("&&")) refuse("an intersection of character classes");
+  SetOperator set_operator() const {
+    if (starts_with("&&")) return SetOperator::intersection;
+    if (is_rust() && starts_with("--")) return SetOperator::difference;
+    if (is_rust() && starts_with("~~")) return SetOperator::symmetric_difference;
+    return SetOperator::none;
+  }
+
+  // Reads the members up to an operator or the end of their class.
+  RegexSet translate_union(size_t depth) {
+    RegexSet members;
+    if (peek() == ']' || set_operator() != SetOperator::none)
+      refuse("an operation without a character class");
+    while (at_end() || (peek() != ']' && set_operator() == SetOperator::none)) {
+      if (at_end()) refuse("an open character class");
+      members.add(translate_member(depth));
+    }
+    return members;
+  }
+
+  RegexSet translate_member(size_t depth) {
     if (starts_with("[:")) refuse("a POSIX bracket");
     if (peek() == '[') return translate_class(depth + 1);
     const ClassMember first = take_member();
-    const bool range = peek() == '-' && peek(1) != ']' && pos_ + 1 < pattern_.size();
-    if (!range) return first.code_point ? literal(*first.code_point) : first.items;
+    const bool is_range =
+        peek() == '-' && peek(1) != ']' && pos_ + 1 < pattern_.size() && set_operator() == SetOperator::none;
+    if (!is_range) return first.as_set();
     ++pos_;
-    if (peek() == '[' || starts_with("&&")) refuse("an unusual range");
+    if (peek() == '[' || set_operator() != SetOperator::none) refuse("an unusual range");
     const ClassMember last = take_member();
     if (!first.code_point || !last.code_point || *first.code_point > *last.code_point) {
       refuse("a malformed range");
     }
-    return literal(*first.code_point) + "-" + literal(*last.code_point);
+    return RegexSet(literal(*first.code_point) + "-" + literal(*last.code_point));
   }
 
   ClassMember take_member() {
@@ -418,6 +479,7 @@ class Translator {
 
   std::string_view pattern_;
   std::string_view where_;
+  const RegexTranslation& translation_;
   size_t pos_ = 0;
   std::string out_;
   std::vector<Group> groups_;         // the first is the whole pattern
@@ -428,9 +490,9 @@ class Translator {
 
 }  // namespace
 
-std::string oniguruma_to_pcre2(std::string_view pattern, std::string_view where) {
+std::string to_pcre2(std::string_view pattern, std::string_view where, const RegexTranslation& translation) {
   require_utf8(pattern, where);
-  return Translator(pattern, where).run();
+  return Translator(pattern, where, translation).run();
 }
 
 }  // namespace quire

@@ -38,8 +38,12 @@ constexpr std::string_view kOneDigit =
 constexpr std::string_view kCases =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-const std::array<Family, 6>& families() {
-  static constexpr std::array<Family, 6> kFamilies = {{
+// Kimi's: runs of Han are pieces of their own.
+constexpr std::string_view kCasesWithoutHan =
+    R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+const std::array<Family, 7>& families() {
+  static constexpr std::array<Family, 7> kFamilies = {{
       {"r50k_base", "GPT2Tokenizer", 50256, "", {{{"<|endoftext|>", 50256}}}},
       {"cl100k_base",
        "GPT4Tokenizer",
@@ -80,6 +84,15 @@ const std::array<Family, 6>& families() {
          {"<|end_header_id|>", 128007},
          {"<|eom_id|>", 128008},
          {"<|eot_id|>", 128009}}}},
+      {"kimi",
+       "TikTokenTokenizer",
+       163584,
+       kCasesWithoutHan,
+       {{{"[BOS]", 163584},
+         {"[EOS]", 163585},
+         {"<|im_end|>", 163586},
+         {"<|im_user|>", 163587},
+         {"<|im_assistant|>", 163588}}}},
   }};
   return kFamilies;
 }
@@ -164,8 +177,8 @@ std::unique_ptr<const TokenizerParts> load_tiktoken_parts(const TokenizerFiles& 
   const std::vector<AddedToken> added = added_tokens_of(family, json, entries);
   parts->vocabulary = make_vocabulary(entries, added, where);
   const std::string_view pattern = family.pattern.empty() ? byte_level_pattern() : family.pattern;
-  parts->pre_tokenizer =
-      std::make_unique<SplitPreTokenizer>(Regex(pattern, where), SplitBehavior::isolated, false);
+  parts->pre_tokenizer = std::make_unique<SplitPreTokenizer>(Regex(pattern, where, RegexDialect::rust),
+                                                             SplitBehavior::isolated, false);
   Bpe::Parts bpe;
   std::vector<RankedToken> tokens;
   for (const auto& entry : entries) tokens.push_back({entry.id, static_cast<uint32_t>(entry.id)});

@@ -65,7 +65,7 @@ std::vector<std::string> golden_patterns() {
     if (!pre_tokenizer.contains("pretokenizers")) continue;
     for (const Json& step : pre_tokenizer["pretokenizers"]) {
       if (step["type"] == "Split") {
-        patterns.push_back(oniguruma_to_pcre2(step["pattern"]["Regex"].get<std::string>(), "pattern"));
+        patterns.push_back(to_pcre2(step["pattern"]["Regex"].get<std::string>(), "pattern"));
       }
     }
   }
