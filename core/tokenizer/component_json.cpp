@@ -90,6 +90,7 @@ std::string decode_base64(std::string_view text, const std::string& where) {
     num_bits -= 8;
     bytes.push_back(static_cast<char>((bits >> num_bits) & 0xff));
   }
+  if (num_bits >= 6) throw Error(ErrorCode::format, "{} is not base64: it is cut", where);
   return bytes;
 }
 

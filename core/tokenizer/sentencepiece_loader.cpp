@@ -153,13 +153,7 @@ std::unique_ptr<Decoder> make_decoder(const SentencePieceFile& file, const Vocab
 PostProcessor make_post_processor(const TokenizerJson& json, const TokenizerParts& parts) {
   const std::string type = json.config ? json.config->string_or("tokenizer_class", "") : "";
   const bool ends = type.starts_with("T5") || type.starts_with("MT5");
-  const bool adds_bos = json.config ? json.config->bool_or("add_bos_token", !ends) : true;
-  const bool adds_eos = json.config ? json.config->bool_or("add_eos_token", ends) : false;
-  std::vector<PostProcessor::Piece> pieces;
-  if (adds_bos && parts.named.bos) pieces.push_back({false, {*parts.named.bos}});
-  pieces.push_back({true, {}});
-  if (adds_eos && parts.named.eos) pieces.push_back({false, {*parts.named.eos}});
-  return PostProcessor(std::move(pieces));
+  return around_text(json, {.adds_bos = !ends, .adds_eos = ends}, parts.named);
 }
 
 std::optional<TokenId> piece_id(int32_t id, const Vocabulary& vocabulary) {

@@ -1,5 +1,5 @@
 // The tokenizer: text to token ids and back, with the same ids as the Hugging Face `tokenizers` library,
-// SentencePiece or tiktoken for the files of a model.
+// SentencePiece, tiktoken or mistral-common for the files of a model.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct TokenizerFiles {
   std::string_view tokenizer_config_json;
   std::string_view special_tokens_map_json;
   std::string_view added_tokens_json;
-  std::string_view model{};       // SentencePiece's tokenizer.model, or tiktoken ranks
+  std::string_view model{};       // SentencePiece's tokenizer.model, tiktoken ranks or tekken.json
   std::string_view model_name{};  // file name of `model`
 };
 

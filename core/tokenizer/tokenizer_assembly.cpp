@@ -66,4 +66,25 @@ void finish_parts(const TokenizerJson& json, const std::vector<AddedToken>& adde
   parts.named.unk = find_named(json, "unk_token", parts.vocabulary);
 }
 
+void name_tokens(const NamedTexts& texts, TokenizerParts& parts) {
+  const auto name = [&](std::optional<TokenId>& token, std::string_view text) {
+    if (!token) token = parts.vocabulary.find(text);
+  };
+  name(parts.named.bos, texts.bos);
+  name(parts.named.eos, texts.eos);
+  name(parts.named.pad, texts.pad);
+  name(parts.named.unk, texts.unk);
+}
+
+PostProcessor around_text(const TokenizerJson& json, const AroundText& usual,
+                          const TokenizerParts::NamedTokens& named) {
+  const bool adds_bos = json.config ? json.config->bool_or("add_bos_token", usual.adds_bos) : usual.adds_bos;
+  const bool adds_eos = json.config ? json.config->bool_or("add_eos_token", usual.adds_eos) : usual.adds_eos;
+  std::vector<PostProcessor::Piece> pieces;
+  if (adds_bos && named.bos) pieces.push_back({false, {*named.bos}});
+  pieces.push_back({true, {}});
+  if (adds_eos && named.eos) pieces.push_back({false, {*named.eos}});
+  return PostProcessor(std::move(pieces));
+}
+
 }  // namespace quire

@@ -55,8 +55,27 @@ Vocabulary make_vocabulary(std::vector<Vocabulary::Entry> entries, const std::ve
 // matchers, and the ids of BOS, EOS and similar tokens.
 void finish_parts(const TokenizerJson& json, const std::vector<AddedToken>& added, TokenizerParts& parts);
 
-// Load a SentencePiece model, and a rank file of tiktoken.
+// Special tokens of a file format, by their use.
+struct NamedTexts {
+  std::string_view bos;
+  std::string_view eos;
+  std::string_view pad;
+  std::string_view unk;
+};
+// Names the tokens that the other files do not name, if they exist.
+void name_tokens(const NamedTexts& texts, TokenizerParts& parts);
+
+struct AroundText {
+  bool adds_bos = false;
+  bool adds_eos = false;
+};
+// Returns the post-processor of a format that has none: tokenizer_config.json decides, otherwise `usual`.
+PostProcessor around_text(const TokenizerJson& json, const AroundText& usual,
+                          const TokenizerParts::NamedTokens& named);
+
+// Load a SentencePiece model, a rank file of tiktoken, and a tekken.json.
 std::unique_ptr<const TokenizerParts> load_sentencepiece_parts(const TokenizerFiles& files);
 std::unique_ptr<const TokenizerParts> load_tiktoken_parts(const TokenizerFiles& files);
+std::unique_ptr<const TokenizerParts> load_tekken_parts(const TokenizerFiles& files);
 
 }  // namespace quire

@@ -68,9 +68,12 @@ std::unique_ptr<const TokenizerParts> load_tokenizer_json(const TokenizerFiles& 
 std::unique_ptr<const TokenizerParts> load_tokenizer_parts(const TokenizerFiles& files) {
   if (!files.tokenizer_json.empty()) return load_tokenizer_json(files);
   if (files.model.empty()) {
-    throw Error(ErrorCode::format, "the tokenizer is empty: give a tokenizer.json or a tokenizer.model");
+    throw Error(ErrorCode::format,
+                "the tokenizer is empty: give a tokenizer.json, a tokenizer.model or a tekken.json");
   }
-  // A SentencePiece model begins with the tag of its first piece, a line end; a Base64 line never does.
+  // A SentencePiece model begins with the tag of its first piece, a line end; neither JSON nor a Base64 line
+  // of tiktoken does.
+  if (files.model[0] == '{') return load_tekken_parts(files);
   return files.model[0] == '\n' ? load_sentencepiece_parts(files) : load_tiktoken_parts(files);
 }
 

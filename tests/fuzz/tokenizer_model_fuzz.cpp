@@ -1,4 +1,4 @@
-// Any bytes as tokenizer.model, of SentencePiece or tiktoken, and a text after the last 0xFF: a load fails
+// Any bytes as a file of SentencePiece, tiktoken or tekken, and a text after the last 0xFF: a load fails
 // with a one-line Error, or the tokenizer encodes and decodes.
 #include <cstdint>
 #include <cstdlib>
