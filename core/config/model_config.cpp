@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/config/config_fields.h"
+#include "core/config/mistral_params.h"
 #include "core/config/model_reader.h"
 
 namespace quire {
@@ -88,11 +89,8 @@ std::string path_in(const std::string& directory, std::string_view name) {
   return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
 }
 
-}  // namespace
-
-ModelConfig parse_model_config(std::string_view config_text, std::string_view generation_text,
-                               const std::string& directory) {
-  const std::string config_path = path_in(directory, "config.json");
+ModelConfig parse_config(std::string_view config_text, const std::string& config_path,
+                         std::string_view generation_text, const std::string& directory) {
   const std::string generation_path = path_in(directory, "generation_config.json");
   const JsonValue config_json = parse_json(config_text, config_path, kConfigLimits);
   const ConfigFields fields{JsonView(config_json, config_path)};
@@ -115,6 +113,20 @@ ModelConfig parse_model_config(std::string_view config_text, std::string_view ge
   read_special_tokens(fields, generation, config);
   if (generation) config.usage.generation = read_generation_rules(*generation, config.vocab_size);
   return config;
+}
+
+}  // namespace
+
+ModelConfig parse_model_config(std::string_view config_text, std::string_view generation_text,
+                               const std::string& directory) {
+  return parse_config(config_text, path_in(directory, "config.json"), generation_text, directory);
+}
+
+ModelConfig parse_mistral_params(std::string_view params_text, std::string_view generation_text,
+                                 const std::string& directory) {
+  const std::string path = path_in(directory, "params.json");
+  const std::string config_text = config_of_mistral_params(params_text, path);
+  return parse_config(config_text, path + " (by the names of config.json)", generation_text, directory);
 }
 
 void add_embedding_config(const FileSystem& file_system, const std::string& directory, ModelConfig& config) {

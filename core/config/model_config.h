@@ -51,6 +51,10 @@ struct ModelConfig {
 ModelConfig parse_model_config(std::string_view config_text, std::string_view generation_text = {},
                                const std::string& directory = {});
 
+// Does the same for params.json of a directory in Mistral's own layout.
+ModelConfig parse_mistral_params(std::string_view params_text, std::string_view generation_text = {},
+                                 const std::string& directory = {});
+
 // Reads what sentence-transformers adds to a model directory.
 void add_embedding_config(const FileSystem& file_system, const std::string& directory, ModelConfig& config);
 

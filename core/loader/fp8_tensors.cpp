@@ -15,8 +15,9 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// Both are factors of the codes; "inv" refers to the division by the quantizer.
-constexpr std::array<std::string_view, 2> kScaleSuffixes = {".weight_scale", ".weight_scale_inv"};
+// All are factors of the codes; "inv" refers to the division by the quantizer. The last one is Mistral's.
+constexpr std::array<std::string_view, 3> kScaleSuffixes = {".weight_scale", ".weight_scale_inv",
+                                                            ".qscale_weight"};
 
 const WeightDirectory::Entry& find_scales(const WeightDirectory& directory, const LinearRequest& request) {
   const WeightDirectory::Entry* found = nullptr;

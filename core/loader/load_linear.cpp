@@ -12,11 +12,11 @@ namespace quire {
 namespace {
 
 // Suffixes of tensors that describe the quantization of activations and caches. They do not affect weights.
-constexpr std::array<std::string_view, 10> kActivationSuffixes = {
+constexpr std::array<std::string_view, 11> kActivationSuffixes = {
     ".input_scale",      ".input_scale_ub",   ".input_global_scale",
     ".input_zero_point", ".activation_scale", ".output_scale",
     ".k_scale",          ".v_scale",          ".k_zero_point",
-    ".v_zero_point"};
+    ".v_zero_point",     ".qscale_act"};
 
 std::string name_of_bias(const WeightDirectory& directory, const LinearRequest& request) {
   std::string name = request.key + ".bias";

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/checked_math.h"
+#include "core/loader/mistral_names.h"
 #include "core/loader/weight_formats.h"
 
 namespace quire {
@@ -44,11 +45,16 @@ std::vector<std::string> ends_of_base(std::string base) {
 
 }  // namespace
 
-TensorNames::TensorNames(const WeightDirectory& directory, const TensorKeys& keys)
+TensorNames::TensorNames(const WeightDirectory& directory, const TensorKeys& keys, NamesOf names)
     : directory_(directory),
+      names_of_(names),
       base_(keys.embedding.substr(0, keys.embedding.rfind('.') + 1)),
       layers_(keys.layers.starts_with(base_) ? keys.layers.substr(base_.size()) : keys.layers),
       stored_prefix_(base_) {
+  if (names_of_ == NamesOf::mistral) {
+    stored_prefix_.clear();
+    return;
+  }
   const std::string embedding = std::string(keys.embedding.substr(base_.size())) + ".weight";
   for (const std::string_view wrapper : kWrappers) {
     for (const std::string& base : ends_of_base(base_)) {
@@ -62,6 +68,7 @@ TensorNames::TensorNames(const WeightDirectory& directory, const TensorKeys& key
 }
 
 std::string TensorNames::stored(const std::string& name) const {
+  if (names_of_ == NamesOf::mistral) return mistral_name(name);
   const bool is_in_base = name.starts_with(base_);
   const std::string inner = is_in_base ? name.substr(base_.size()) : name;
   for (const std::string& prefix : {is_in_base ? stored_prefix_ : std::string(), wrapper_, base_}) {

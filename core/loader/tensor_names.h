@@ -1,6 +1,7 @@
 // Names of tensors as a directory has them, where they differ from those that the family's row declares.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,12 @@
 #include "core/loader/weight_directory.h"
 
 namespace quire {
+
+// The program whose names a directory has.
+enum class NamesOf : uint8_t {
+  transformers,  // and its older versions and wrappers
+  mistral,       // Mistral's own files (mistral_names.h)
+};
 
 // A stored matrix that is a slice of the outputs of a matrix that the model reads as one.
 struct MatrixSlice {
@@ -24,11 +31,13 @@ struct MatrixSlice {
 // tensors. Immutable; borrows the directory.
 class TensorNames {
  public:
-  TensorNames(const WeightDirectory& directory, const TensorKeys& keys);
+  TensorNames(const WeightDirectory& directory, const TensorKeys& keys,
+              NamesOf names = NamesOf::transformers);
 
-  // Returns the stored name of a tensor, or the stored key of a matrix; `name` itself if the directory has
-  // neither.
+  // Returns the stored name of a tensor, or the stored key of a matrix; if the directory has neither, the
+  // name that it should have.
   std::string stored(const std::string& name) const;
+  const WeightDirectory& directory() const { return directory_; }
   // Returns the stored beginning of the keys of layers, such as "language_model.model.layers.".
   std::string layers() const { return stored_prefix_ + layers_; }
 
@@ -45,6 +54,7 @@ class TensorNames {
   std::optional<int32_t> outputs_of(const std::string& key) const;
 
   const WeightDirectory& directory_;
+  NamesOf names_of_;
   std::string base_;           // "model."
   std::string layers_;         // "layers."
   std::string stored_prefix_;  // in place of the base

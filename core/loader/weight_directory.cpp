@@ -29,9 +29,13 @@ bool is_weight_file(std::string_view name) {
   return name.size() > kExtension.size() && name.ends_with(kExtension);
 }
 
+bool is_consolidated(std::string_view name) {
+  return name.starts_with("consolidated");
+}
+
 // Returns whether the file holds the same tensors under other names, or corrections of them.
 bool is_other_checkpoint(std::string_view name) {
-  return name.starts_with("consolidated") || name == "adapter_model.safetensors";
+  return is_consolidated(name) || name == "adapter_model.safetensors";
 }
 
 FilesOfTensors read_index(const FileSystem& file_system, const std::string& path) {
@@ -99,6 +103,16 @@ std::string name_of(const SafetensorsFile& file) {
 }
 
 }  // namespace
+
+bool has_only_consolidated_files(const std::vector<std::string>& names) {
+  bool found = false;
+  for (const std::string& name : names) {
+    if (!is_weight_file(name)) continue;
+    if (!is_other_checkpoint(name)) return false;
+    found = found || is_consolidated(name);
+  }
+  return found;
+}
 
 WeightDirectory WeightDirectory::open(const FileSystem& file_system, const std::string& path) {
   WeightDirectory directory;

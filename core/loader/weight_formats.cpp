@@ -57,7 +57,7 @@ constexpr std::array<FormatRow, 10> kFormats = {{
      nullptr},
     {"bitnet", {".weight", ".weight_scale"}, is_bitnet, load_bitnet, describe_bitnet, nullptr},
     {"fp8",
-     {".weight", ".weight_scale", ".weight_scale_inv"},
+     {".weight", ".weight_scale", ".weight_scale_inv", ".qscale_weight"},
      is_fp8,
      load_fp8,
      describe_dense,

@@ -36,9 +36,9 @@ class WeightProvider {
 // The files of a model directory, which is borrowed.
 class StoredWeights final : public WeightProvider {
  public:
-  StoredWeights(const WeightDirectory& directory, const TensorKeys& keys,
-                const QuantizationConfig& quantization, const LoadMonitor& monitor, ReadScope scope)
-      : reader_(directory, monitor, scope), names_(directory, keys), quantization_(quantization) {}
+  StoredWeights(TensorNames names, const QuantizationConfig& quantization, const LoadMonitor& monitor,
+                ReadScope scope)
+      : reader_(names.directory(), monitor, scope), names_(std::move(names)), quantization_(quantization) {}
 
   bool is_concurrent() const override { return true; }
   std::string stored_name(const std::string& name) const override { return names_.stored(name); }

@@ -19,10 +19,23 @@ constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
 constexpr uint64_t kMaxTemplateBytes = uint64_t{4} << 20;
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
+constexpr const char* kConfigJson = "config.json";
+constexpr const char* kParamsJson = "params.json";
 
 // True if the name is that of a SentencePiece or tiktoken file.
 bool is_tokenizer_model(std::string_view name) {
   return name.ends_with(".model") || name.ends_with(".tiktoken");
+}
+// True for the names of Mistral's tokenizers: "tekken.json" or "tekken_240911.json", and
+// "tokenizer.model.v3".
+bool is_tekken(std::string_view name) {
+  return name.starts_with("tekken") && name.ends_with(".json");
+}
+bool is_versioned_sentencepiece(std::string_view name) {
+  return name.find(".model.v") != std::string_view::npos;
+}
+std::string_view last_name(std::string_view path) {
+  return path.substr(path.find_last_of('/') + 1);
 }
 
 class DirectorySource final : public ModelSource {
@@ -63,12 +76,11 @@ class DirectorySource final : public ModelSource {
   }
 
   std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) override {
-    return std::make_unique<StoredWeights>(directory(), config().architecture->keys, config().quantization,
-                                           monitor, scope);
+    return std::make_unique<StoredWeights>(tensor_names(), config().quantization, monitor, scope);
   }
 
   StoredTensors tensors() override {
-    const std::string layers = TensorNames(directory(), config().architecture->keys).layers();
+    const std::string layers = tensor_names().layers();
     StoredTensors out;
     out.list = describe_tensors(directory(), layers);
     out.bits_per_weight = summarize_weights(directory(), layers).total.bits_per_weight();
@@ -78,9 +90,12 @@ class DirectorySource final : public ModelSource {
 
  private:
   ModelConfig read_config() override {
-    if (!holds("config.json")) refuse_foreign_directory(files_, path());
-    const std::string text = files_.read_text(path_of("config.json"), kMaxConfigBytes);
-    ModelConfig config = parse_model_config(text, generation_config(), path());
+    const bool is_mistral = has_mistral_layout();
+    if (!is_mistral && !holds(kConfigJson)) refuse_foreign_directory(files_, path());
+    const char* const name = is_mistral ? kParamsJson : kConfigJson;
+    const std::string text = files_.read_text(path_of(name), kMaxConfigBytes);
+    ModelConfig config = is_mistral ? parse_mistral_params(text, generation_config(), path())
+                                    : parse_model_config(text, generation_config(), path());
     add_embedding_config(files_, path(), config);
     return config;
   }
@@ -101,10 +116,20 @@ class DirectorySource final : public ModelSource {
     return std::find(names().begin(), names().end(), name) != names().end();
   }
   bool holds_gpt2_files() { return holds("vocab.json") && holds("merges.txt"); }
-  // Returns the first file that may be a tokenizer model; empty if there is none.
+  // Returns the file that may be a tokenizer model; empty if there is none.
   std::string tokenizer_model_name() {
-    const auto it = std::find_if(names().begin(), names().end(), is_tokenizer_model);
-    return it != names().end() ? *it : std::string();
+    for (const auto& is_kind : {is_tekken, is_tokenizer_model, is_versioned_sentencepiece}) {
+      const auto it = std::find_if(names().begin(), names().end(), is_kind);
+      if (it != names().end()) return *it;
+    }
+    return {};
+  }
+  // Returns whether params.json describes the weights: they are Mistral's own files, which config.json does
+  // not describe even if it exists.
+  bool has_mistral_layout() { return holds(kParamsJson) && has_only_consolidated_files(names()); }
+  TensorNames tensor_names() {
+    return {directory(), config().architecture->keys,
+            has_mistral_layout() ? NamesOf::mistral : NamesOf::transformers};
   }
 
   const WeightDirectory& directory() {
@@ -126,9 +151,11 @@ class TokenizerFileSource final : public ModelSource {
   bool has_tokenizer() override { return true; }
   TokenizerTexts tokenizer() override {
     TokenizerTexts texts;
-    std::string& text = is_tokenizer_model(path()) ? texts.model : texts.tokenizer_json;
+    const std::string_view name = last_name(path());
+    const bool is_model = is_tekken(name) || is_tokenizer_model(name) || is_versioned_sentencepiece(name);
+    std::string& text = is_model ? texts.model : texts.tokenizer_json;
     text = files_.read_text(path(), kMaxTokenizerBytes);
-    texts.model_name = path().substr(path().find_last_of('/') + 1);
+    texts.model_name = name;
     return texts;
   }
   std::string chat_template() override { return {}; }

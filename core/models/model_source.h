@@ -23,7 +23,7 @@ struct TokenizerTexts {
   std::string tokenizer_config_json;
   std::string special_tokens_map_json;
   std::string added_tokens_json;
-  std::string model;  // SentencePiece or tiktoken file, if there is no tokenizer.json
+  std::string model;  // SentencePiece, tiktoken or tekken file, if there is no tokenizer.json
   std::string model_name;
 
   TokenizerFiles files() const {
@@ -72,7 +72,7 @@ class ModelSource {
   std::optional<ModelConfig> config_;
 };
 
-// Opens a directory, a bare tokenizer.json, *.model or *.tiktoken file, or "synthetic:..."
+// Opens a directory, a bare tokenizer.json, *.model, *.tiktoken or tekken.json file, or "synthetic:..."
 // (synthetic_model.h). Throws ErrorCode::not_found or ErrorCode::unsupported for any other path; the message
 // describes what was found and what can be loaded.
 std::shared_ptr<ModelSource> open_model_source(const FileSystem& files, const std::string& path);

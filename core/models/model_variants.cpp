@@ -19,12 +19,16 @@ auto shape_of(const ModelConfig& config) {
                     config.heads.num_heads, config.heads.num_kv_heads);
 }
 
+bool describes_model(const FileSystem& files, const std::string& path) {
+  return files.is_file(path + "/config.json") || files.is_file(path + "/params.json");
+}
+
 std::vector<std::string> directories_of_models(const FileSystem& files, const std::string& path) {
   std::vector<std::string> found;
   for (const std::string& name : files.list(path)) {
     std::string inner = path;
     inner.append("/").append(name);
-    if (files.is_directory(inner) && files.is_file(inner + "/config.json")) found.push_back(std::move(inner));
+    if (files.is_directory(inner) && describes_model(files, inner)) found.push_back(std::move(inner));
   }
   if (found.size() > kMaxVariants)
     throw Error(ErrorCode::unsupported,
@@ -36,7 +40,7 @@ std::vector<std::string> directories_of_models(const FileSystem& files, const st
 }  // namespace
 
 std::vector<std::string> model_variants(const FileSystem& files, const std::string& path) {
-  if (is_synthetic(path) || !files.is_directory(path) || files.is_file(path + "/config.json")) return {path};
+  if (is_synthetic(path) || !files.is_directory(path) || describes_model(files, path)) return {path};
   const std::vector<std::string> found = directories_of_models(files, path);
   if (found.empty()) return {path};
   std::vector<std::pair<uint64_t, std::string>> sized;

@@ -126,7 +126,7 @@ QUIRE_API int32_t quire_model_options_free(quire_model_options* handle, quire_er
  * planned cache; a lazy model decides by the memory that is free when quire_model_load is called. If none
  * fits, it takes the smallest and reports its failure. quire_model_path returns the chosen one.
  *
- * With QUIRE_MODEL_SCOPE_TOKENIZER the path may also name a tokenizer.json, *.model or *.tiktoken file.
+ * With QUIRE_MODEL_SCOPE_TOKENIZER it may be a tokenizer.json, *.model, *.tiktoken or tekken.json file.
  */
 QUIRE_API int32_t quire_model_options_set_path(quire_model_options* options, const char* text,
                                                size_t text_len, quire_error** error);

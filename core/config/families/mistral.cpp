@@ -6,11 +6,19 @@
 namespace quire::families {
 namespace {
 
+// Mistral's own files have the two elements that rotary embedding turns together side by side in each head.
+void pair_rotary(ModelReader& reader) {
+  if (!reader.flag("rope_interleave")) return;
+  reader.each_layer(
+      [](LayerSpec& layer, int32_t) { layer.attention().rope = kernels::RopeStyle::gptj_pairs; });
+}
+
 constexpr ArchitectureSpec kMistralRow = {.name = "MistralForCausalLM",
                                           .model_type = "mistral",
                                           .window = WindowRule::every_layer,
                                           .default_max_positions = 131072,
-                                          .default_sliding_window = 4096};
+                                          .default_sliding_window = 4096,
+                                          .refine = pair_rotary};
 
 constexpr ArchitectureSpec ministral_row() {
   ArchitectureSpec row = renamed(kMistralRow, "MinistralForCausalLM", "ministral");
@@ -21,6 +29,7 @@ constexpr ArchitectureSpec ministral_row() {
 
 // Scales queries by the logarithm of their position in units of the original context.
 void scale_queries(ModelReader& reader) {
+  pair_rotary(reader);
   const auto settings = reader.fields().find("rope_parameters");
   if (!settings || !settings->is_object()) return;
   const auto beta = settings->find("llama_4_scaling_beta");
@@ -44,6 +53,7 @@ constexpr ArchitectureSpec ministral3_row() {
 }
 
 void mixtral_experts(ModelReader& reader) {
+  pair_rotary(reader);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     ExpertsPart experts = routed(reader, i, {"block_sparse_moe.gate", "block_sparse_moe.experts.{}.", true});
     experts.score = kernels::RouterScore::softmax;

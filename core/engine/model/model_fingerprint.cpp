@@ -33,7 +33,8 @@ std::string files_of(const FileSystem& files, const std::string& path) {
   if (is_synthetic(path)) return path;
   std::string text;
   for (const std::string& name : files.list(path)) {
-    if (name.ends_with(".safetensors") || name == "model.safetensors.index.json" || name == "config.json")
+    if (name.ends_with(".safetensors") || name == "model.safetensors.index.json" || name == "config.json" ||
+        name == "params.json")
       text += fmt::format("{} {}\n", name, sums_of(*files.open(path + "/" + name)));
   }
   return text;

@@ -58,6 +58,7 @@ std::vector<Published> published_directories() {
                                   {"gemma3_4b"},
                                   {"qwen2_5_vl"},
                                   {"mistral_small_3_1"},
+                                  {"mistral_consolidated"},
                                   {"ministral_3_fp8"},
                                   {"deepseek_v3_fp8"},
                                   {"chatglm_glm4_9b"},
