@@ -84,6 +84,7 @@ std::string_view parameter_of(quire_error* error) noexcept {
 void set_error(quire_error** error, ErrorCode code, std::string_view message, std::string_view parameter,
                int64_t retry_after_ns) noexcept {
   if (error == nullptr) return;
+  if (message.empty()) message = error_code_name(code);  // of an exception without a text
   try {
     *error =
         make_handle<quire_error>(code, escape_unprintable(message), std::string(parameter), retry_after_ns);

@@ -87,7 +87,7 @@ void set_message(std::string& target, std::string_view message) noexcept {
   try {
     target = escape_unprintable(message);
   } catch (...) {
-    target.clear();
+    target = kNoMemoryForMessage;
   }
 }
 

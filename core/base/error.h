@@ -104,7 +104,7 @@ decltype(auto) replace_parameter(std::string_view parameter, Body&& body) {
 }
 
 // Sets the message of an error on paths that must not fail. If there is no memory for the text, the message
-// stays empty and the code has to suffice.
+// becomes kNoMemoryForMessage (message_text.h).
 void set_message(std::string& target, std::string_view message) noexcept;
 
 // Makes text from a file or a request fit for one line of a message: escapes control characters and invalid

@@ -38,4 +38,12 @@ std::string escape_unprintable(std::string_view text) {
   return out;
 }
 
+void set_text(std::string& target, std::string_view text) noexcept {
+  try {
+    target = text;
+  } catch (...) {
+    target.clear();
+  }
+}
+
 }  // namespace quire

@@ -13,4 +13,11 @@ bool is_unprintable(char32_t code_point) noexcept;
 // Returns `text` with unprintable code points and invalid UTF-8 escaped, as in "\x1b" and "\u{202e}".
 std::string escape_unprintable(std::string_view text);
 
+// Message of an error if there is no memory for its own. So short that no string needs memory for it.
+inline constexpr std::string_view kNoMemoryForMessage = "no memory left";
+
+// Sets a text that may be empty, such as the name of a parameter, on paths that must not fail. If there is no
+// memory for it, it becomes empty.
+void set_text(std::string& target, std::string_view text) noexcept;
+
 }  // namespace quire

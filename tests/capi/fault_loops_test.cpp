@@ -28,6 +28,7 @@ struct Scene {
   // Checks that a call fails only for lack of memory. Returns true if it succeeded.
   bool worked(bool success) {
     EXPECT_TRUE(success || report.code() == QUIRE_ERROR_OUT_OF_MEMORY) << report.message();
+    EXPECT_TRUE(success || !report.message().empty()) << "an error of code " << report.code();
     return success;
   }
   template <typename Handle>
@@ -315,6 +316,20 @@ TEST_F(CapiFaultLoops, EveryAllocationOfEveryCall) {
     if (HasFailure()) return;
   }
   std::cout << total << " faults in all\n";
+}
+
+// A job that the engine ends for lack of memory has a message too, although there is no memory for it.
+TEST_F(CapiFaultLoops, AScoreWhoseEngineFailsHasAMessage) {
+  for (int64_t nth = 1; nth <= 200; ++nth) {
+    Scene scene;
+    const AllocationFault fault(nth, FaultSpan::for_ever, FaultScope::all_threads);
+    const int32_t ids[] = {3, 14, 15, 92, 65};
+    const OwnedRequest scored(quire_job_request_create(scene.out()));
+    if (!scored || quire_job_request_set_prompt_tokens(scored.get(), ids, 5, scene.out()) == 0) continue;
+    const int64_t num_scores = quire_cache_score(scene.world.cache.get(), scored.get(), 0, kForEver, nullptr,
+                                                 scene.values.data(), scene.values.size(), scene.out());
+    EXPECT_TRUE(num_scores >= 0 || !scene.report.message().empty()) << nth;
+  }
 }
 
 }  // namespace

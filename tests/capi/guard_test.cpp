@@ -78,6 +78,11 @@ TEST_F(EntryHookTest, AnyOtherExceptionIsADefect) {
   EXPECT_EQ(report([] { throw 42; }).first, QUIRE_ERROR_INTERNAL);
 }
 
+TEST_F(EntryHookTest, AnExceptionWithoutATextIsNamedByItsCode) {
+  EXPECT_EQ(report([] { throw std::runtime_error(""); }).second, "internal");
+  EXPECT_EQ(report([] { throw Error(ErrorCode::device_lost, ""); }).second, "device_lost");
+}
+
 TEST(Errors, CanBeCreatedWithoutMemory) {
   quire_error* error = nullptr;
   no_memory = true;

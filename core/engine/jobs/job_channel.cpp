@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/message_text.h"
+
 namespace quire {
 
 namespace {
@@ -39,9 +41,9 @@ bool JobChannel::finish(JobResult&& result, EventBatch* batch) noexcept {
   terminal.reason = result.reason;
   terminal.error = result.error;
   set_message(terminal.message, result.message);
-  set_message(terminal.parameter, result.parameter);
+  set_text(terminal.parameter, result.parameter);
   terminal.stop_token = result.stop_token;
-  set_message(terminal.stop_string, result.stop_string);
+  set_text(terminal.stop_string, result.stop_string);
   terminal.usage = result;
   {
     const MutexLock lock(mutex_);
@@ -70,7 +72,7 @@ JobResult JobChannel::result() const {
   return result_so_far();
 }
 
-JobResult JobChannel::result_so_far() const {
+JobResult JobChannel::result_so_far() const noexcept {
   JobResult result;
   result.prompt_tokens = progress.prompt_tokens;
   result.cached_tokens = progress.cached_tokens;

@@ -83,6 +83,8 @@ class JobChannel {
 
   // Returns the counts and times so far if the job has not finished.
   JobResult result() const;
+  // Returns these counts and times also if the job has finished. Takes no memory.
+  JobResult result_so_far() const noexcept;
   WaitReason wait_reason() const;
   // Calls `read` with the output, without a copy. `read` must not block.
   template <typename Read>
@@ -92,8 +94,6 @@ class JobChannel {
   }
 
  private:
-  JobResult result_so_far() const;
-
   std::atomic<bool> over_{false};
   mutable Mutex mutex_;
   std::optional<JobResult> result_ QUIRE_GUARDED_BY(mutex_);

@@ -166,7 +166,7 @@ void JobQueue::end_all_jobs(ErrorCode code, std::string_view message) noexcept {
       channel = std::move(live_.begin()->second);
       live_.erase(live_.begin());
     }
-    JobResult result = channel->result();
+    JobResult result = channel->result_so_far();
     result.reason = FinishReason::failed;
     result.error = code;
     set_message(result.message, message);

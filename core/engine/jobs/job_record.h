@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/ids.h"
+#include "core/base/message_text.h"
 #include "core/engine/events/text_output.h"
 #include "core/engine/jobs/exclusions.h"
 #include "core/engine/jobs/job_channel.h"
@@ -51,7 +52,7 @@ struct JobStep {
   void fault(ErrorCode code, std::string_view what, std::string_view at_fault) noexcept {
     error = code;
     set_message(message, what);
-    set_message(parameter, at_fault);
+    set_text(parameter, at_fault);
   }
 };
 

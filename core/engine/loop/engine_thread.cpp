@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/contain.h"
+#include "core/base/message_text.h"
 #include "core/engine/jobs/namespace_quotas.h"
 
 namespace quire {
@@ -46,7 +47,7 @@ class ForkTask : public EngineTask {
     result.reason = FinishReason::failed;
     result.error = code;
     set_message(result.message, message);
-    set_message(result.parameter, parameter);
+    set_text(result.parameter, parameter);
     channel_->finish(std::move(result));
   }
 

@@ -13,6 +13,7 @@
 
 #include "core/base/deadline.h"
 #include "core/base/error.h"
+#include "core/base/message_text.h"
 #include "core/base/thread.h"
 #include "core/base/wait.h"
 #include "core/engine/jobs/job_queue.h"
@@ -118,7 +119,7 @@ class EngineCall {
     const MutexLock lock(mutex_);
     error_ = code;
     set_message(message_, message);
-    set_message(parameter_, parameter);
+    set_text(parameter_, parameter);
     condition_.notify_all();
   }
   T wait(const Clock& clock, const Wait& wait) {

@@ -7,6 +7,7 @@
 #include "core/base/contain.h"
 #include "core/base/deadline.h"
 #include "core/base/error.h"
+#include "core/base/message_text.h"
 
 namespace quire {
 
@@ -128,7 +129,7 @@ void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
   result.reason = reason;
   result.error = code;
   set_message(result.message, message);
-  set_message(result.parameter, parameter);
+  set_text(result.parameter, parameter);
   result.new_tokens = job.num_new_tokens();
   if (!job.started) result.time_queued = end_time - job.submitted;
   if (job.started) result.time_prefill = job.first_token.value_or(end_time) - *job.started;
@@ -294,7 +295,7 @@ std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<J
   child->request.index = 0;
   child->request.max_new_tokens = new_tokens_of_fork(parent, options);
   child->request.min_new_tokens = std::max(0, parent.request.min_new_tokens - parent.num_new_tokens());
-  child->sampler.reseed(options.seed);
+  child->sampler.reseed(child->channel->mark.seed);
   child->stop_tokens = parent.stop_tokens;
   if (parent.matcher != nullptr) child->matcher = parent.matcher->clone();
   child->max_tokens = parent.num_tokens() + num_new_tokens;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/contain.h"
+#include "core/base/message_text.h"
 #include "tests/support/allocation_faults.h"
 
 namespace quire {
@@ -93,6 +94,26 @@ TEST(Contain, PassesTheParameterToAReportThatTakesIt) {
   contain(
       "no memory", [] { throw out_of_range(); }, [&](ErrorCode, std::string_view what) { message = what; });
   EXPECT_EQ(message, "temperature is -1, must be 0 to 100");
+}
+
+TEST(Error, MessagesSetWithoutMemoryAreNeverEmpty) {
+  std::string message;
+  std::string parameter = "a parameter that is longer than a short string";
+  {
+    const testing::AllocationFault fault(1, testing::FaultSpan::for_ever);
+    set_message(message, "a message that is longer than a short string");
+    set_text(parameter, "another parameter that is much longer than the capacity of the first one");
+  }
+  EXPECT_EQ(message, kNoMemoryForMessage);
+  EXPECT_EQ(parameter, "");
+}
+
+TEST(Error, TextsAreSetAsTheyAre) {
+  std::string message;
+  set_message(message, "two\nlines");
+  EXPECT_EQ(message, "two\\x0alines");
+  set_text(message, "two\nlines");
+  EXPECT_EQ(message, "two\nlines");
 }
 
 }  // namespace
