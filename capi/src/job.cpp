@@ -165,7 +165,8 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
     }
     require_applicable(settings, Counts::fork, "a fork, which takes all other settings from its job");
     quire::ForkOptions options;
-    options.seed = settings.job.sampling.seed;
+    if (is_made(settings, "seed")) options.seed = settings.job.sampling.seed;
+    options.random_seed = settings.job.random_seed;
     options.tag = settings.job.tag;
     options.max_new_tokens = settings.max_new_tokens_set ? settings.job.max_new_tokens : 0;
     options.queue = settings.shared_queue.events;

@@ -1,5 +1,6 @@
 #include "capi/src/read_request.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -34,6 +35,11 @@ void require_applicable(const RequestSettings& settings, uint32_t applies_to, st
           .at(made.parameter);
     }
   }
+}
+
+bool is_made(const RequestSettings& settings, std::string_view name) {
+  return std::any_of(settings.made.begin(), settings.made.end(),
+                     [name](const Setting& made) { return made.name == name; });
 }
 
 JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t applies_to) {

@@ -13,6 +13,9 @@ namespace quire::capi {
 // not apply.
 JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t applies_to);
 
+// Returns whether the setting was made.
+bool is_made(const RequestSettings& settings, std::string_view name);
+
 // Throws ErrorCode::invalid_argument naming the first setting that does not apply to `what`.
 void require_applicable(const RequestSettings& settings, uint32_t applies_to, std::string_view what);
 

@@ -1,7 +1,6 @@
 #include "core/engine/engine.h"
 
 #include <algorithm>
-#include <unistd.h>
 #include <utility>
 
 #include "core/base/deadline.h"
@@ -10,6 +9,7 @@
 #include "core/engine/events/page_followers.h"
 #include "core/engine/events/skipping_stream.h"
 #include "core/engine/jobs/namespace_quotas.h"
+#include "core/engine/jobs/random_seed.h"
 #include "core/engine/jobs/request_check.h"
 #include "core/engine/loop/engine_thread.h"
 #include "core/engine/metrics/engine_metrics.h"
@@ -162,20 +162,8 @@ Engine::~Engine() {
   close();
 }
 
-namespace {
-
-// Returns a seed that differs with each call and needs no state of the process. Falls back to the clock if
-// the system has no random source.
-uint64_t random_seed() {
-  uint64_t seed = 0;
-  if (::getentropy(&seed, sizeof seed) == 0) return seed;
-  return static_cast<uint64_t>(steady_clock().now().time_since_epoch().count());
-}
-
-}  // namespace
-
 std::shared_ptr<Job> Engine::submit(JobRequest request) {
-  if (request.random_seed) request.sampling.seed = random_seed();
+  if (request.random_seed) request.sampling.seed = draw_seed();
   apply_model(thread_->parts(), request);
   check_request(request, request_limits(*thread_));
   auto record = make_record(*thread_, std::move(request));
@@ -193,7 +181,7 @@ std::vector<std::shared_ptr<Job>> Engine::submit_many(const JobRequest& request,
   JobRequest resolved = request;
   apply_model(thread_->parts(), resolved);
   check_request(resolved, request_limits(*thread_));
-  const uint64_t first_seed = request.random_seed ? random_seed() : request.sampling.seed;
+  const uint64_t first_seed = request.random_seed ? draw_seed() : request.sampling.seed;
   std::vector<std::unique_ptr<JobRecord>> records;
   std::vector<std::shared_ptr<Job>> jobs;
   for (int32_t i = 0; i < num_jobs; ++i) {

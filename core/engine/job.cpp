@@ -8,6 +8,7 @@
 #include "core/engine/events/event_queue.h"
 #include "core/engine/jobs/explain.h"
 #include "core/engine/jobs/job_channel.h"
+#include "core/engine/jobs/random_seed.h"
 #include "core/engine/jobs/request_check.h"
 #include "core/engine/loop/engine_thread.h"
 
@@ -104,7 +105,8 @@ std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
   EngineThread& core = cache_->thread();
   EventStreamOptions stream = channel_->stream->options();
   stream.queue = options.queue;
-  const JobMark mark{options.tag, 0, options.seed};
+  const uint64_t seed = options.random_seed ? draw_seed() : options.seed.value_or(channel_->mark.seed);
+  const JobMark mark{options.tag, 0, seed};
   auto channel = std::make_shared<JobChannel>(channel_->kind, mark, channel_->name_space, stream);
   auto child = std::make_shared<Job>(cache_, channel);
   core.queue().enter(channel);

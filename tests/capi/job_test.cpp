@@ -367,6 +367,7 @@ TEST_F(JobTest, AWarmPromptCanBePinned) {
 
 TEST_F(JobTest, AForkContinuesByItself) {
   const OwnedRequest request = make_request("Hello", 60);
+  quire_job_request_set_seed(request.get(), 5, nullptr);
   const Collected whole = run(request);
   const OwnedJob parent = submit(request);
   Collected collected;
@@ -380,6 +381,7 @@ TEST_F(JobTest, AForkContinuesByItself) {
   quire_job_request_set_user_data(settings.get(), 9, nullptr);
   const OwnedJob fork(quire_job_fork(parent.get(), settings.get(), report.out()));
   ASSERT_TRUE(fork) << report.message();
+  EXPECT_EQ(quire_job_seed(fork.get(), nullptr), quire_job_seed(parent.get(), nullptr));
   quire_job_resume(parent.get(), nullptr);
   const Collected rest = collect(parent.get());
   collected.tokens.insert(collected.tokens.end(), rest.tokens.begin(), rest.tokens.end());
@@ -392,6 +394,22 @@ TEST_F(JobTest, AForkContinuesByItself) {
   ASSERT_LE(forked.tokens.size(), whole.tokens.size());
   EXPECT_TRUE(std::equal(forked.tokens.rbegin(), forked.tokens.rend(), whole.tokens.rbegin()))
       << "greedy: the same end";
+}
+
+TEST_F(JobTest, AForkTakesASeedOfItsOwn) {
+  const OwnedRequest request = make_request("Hello", 60);
+  quire_job_request_set_seed(request.get(), 5, nullptr);
+  const OwnedJob parent = submit(request);
+  const auto seed_of_fork = [&](const OwnedRequest& settings) {
+    const OwnedJob fork(quire_job_fork(parent.get(), settings.get(), report.out()));
+    return quire_job_seed(fork.get(), report.out());
+  };
+  const OwnedRequest with_zero(quire_job_request_create(nullptr));
+  quire_job_request_set_seed(with_zero.get(), 0, nullptr);
+  EXPECT_EQ(seed_of_fork(with_zero), 0U);
+  const OwnedRequest by_chance(quire_job_request_create(nullptr));
+  quire_job_request_set_random_seed(by_chance.get(), 1, nullptr);
+  EXPECT_NE(seed_of_fork(by_chance), seed_of_fork(by_chance));
 }
 
 }  // namespace

@@ -106,8 +106,8 @@ QUIRE_API int32_t quire_job_rewind(quire_job* job, int32_t num_new_tokens, quire
 /**
  * Creates a second job that continues from the tokens of this one, between two steps. Both share everything
  * computed so far. `request` may set only the seed, the user data, the queue and max_new_tokens, counted
- * from the fork. Token positions in the events of the fork count from 0. The caller owns the new job.
- * Returns NULL on failure.
+ * from the fork. Without a seed the fork takes that of the job, and therefore draws the same tokens. Token
+ * positions in the events of the fork count from 0. The caller owns the new job. Returns NULL on failure.
  *
  * Fails like quire_job_submit. Also fails with QUIRE_ERROR_INVALID_ARGUMENT if another setting of the
  * request is set, or for a job that generates nothing. If this job has ended before the fork takes place,

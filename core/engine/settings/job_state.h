@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/error.h"
@@ -32,7 +33,8 @@ struct JobResult : JobUsage {
 };
 
 struct ForkOptions {
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;  // absent: that of the parent
+  bool random_seed = false;      // draws a seed instead
   uint64_t tag = 0;
   int32_t max_new_tokens = 0;         // counted from the fork; 0: as many as the parent has left
   std::shared_ptr<EventQueue> queue;  // may be null

@@ -302,6 +302,26 @@ TEST(GenerationTest, AForkContinuesFromTheTokensOfItsParent) {
   EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
 }
 
+TEST(GenerationTest, AForkWithoutASeedTakesThatOfItsParent) {
+  FakeEngine engine(threadless());
+  JobRequest request = greedy(counting(4, 9), 20);
+  request.sampling.temperature = 5.0F;
+  request.sampling.seed = 77;
+  const auto parent = engine.cache->submit(request);
+  for (int32_t i = 0; i < 6; ++i) engine.cache->thread().run_once();
+  const auto as_parent = parent->fork({});
+  const auto other = parent->fork({.seed = 0});
+  const auto by_chance = parent->fork({.random_seed = true});
+  engine.run_to_idle();
+  EXPECT_EQ(as_parent->seed(), 77U);
+  EXPECT_EQ(other->seed(), 0U);
+  EXPECT_NE(by_chance->seed(), parent->fork({.random_seed = true})->seed());
+  const TokenIds whole = read_all(*parent).tokens;
+  const TokenIds rest(whole.begin() + 6, whole.end());
+  EXPECT_EQ(read_all(*as_parent).tokens, rest);
+  EXPECT_NE(read_all(*other).tokens, rest);
+}
+
 TEST(GenerationTest, OnlyAGeneratingJobCanBeForked) {
   FakeEngineOptions options = threadless();
   options.cache.max_chunk_tokens = 4;
