@@ -10,7 +10,6 @@
 namespace quire::kernels {
 namespace {
 
-constexpr size_t kLargeBytes = size_t{1} << 20;
 // A weight is read from end to end for every token; with 4 KiB pages each page would cost a page-table walk.
 constexpr size_t kHugeBytes = size_t{4} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -48,12 +47,12 @@ void* map_huge(size_t bytes, Access access) noexcept {
 void* take_host_memory(size_t bytes) noexcept {
   if (bytes == 0 || bytes > std::numeric_limits<size_t>::max() / 2) return nullptr;
   if (bytes >= kHugeBytes) return map_huge(bytes, Access::full);
-  if (bytes >= kLargeBytes) return map(bytes, Access::full);
+  if (bytes >= kHostMappedBytes) return map(bytes, Access::full);
   return ::operator new (bytes, std::align_val_t{kHostAlignment}, std::nothrow);
 }
 
 void give_host_memory(void* memory, size_t bytes) noexcept {
-  if (memory != nullptr && bytes >= kLargeBytes) {
+  if (memory != nullptr && bytes >= kHostMappedBytes) {
     static_cast<void>(::munmap(memory, bytes));
     return;
   }

@@ -12,11 +12,13 @@ inline constexpr size_t kHostAlignment = 256;
 void* take_host_memory(size_t bytes) noexcept;
 // Frees memory. `bytes` is the size it was allocated with; a null pointer is a no-op.
 //
-// A large block is a mapping of its own, so that its pages return to the system at once. A heap would keep
-// them in its arenas: up to 0.8 GB of an unloaded model of 1.2 GB stayed allocated, and the peak was 2.2 GB
-// while the next one loaded. Arena memory also keeps its huge-page advice: small blocks allocated there later
-// took 2 MiB each, 45 MB after 24 models had been loaded and unloaded.
+// A block from kHostMappedBytes on is a mapping of its own, so that its pages return to the system at once. A
+// heap would keep them in its arenas: up to 0.8 GB of an unloaded model of 1.2 GB stayed allocated, and the
+// peak was 2.2 GB while the next one loaded. Arena memory also keeps its huge-page advice: small blocks
+// allocated there later took 2 MiB each, 45 MB after 24 models had been loaded and unloaded. A mapping is
+// rounded up to pages, at most 12 % of the smallest one; the system joins neighbouring mappings.
 void give_host_memory(void* memory, size_t bytes) noexcept;
+inline constexpr size_t kHostMappedBytes = size_t{32} << 10;
 
 // Reserves addresses without memory, to be mapped and unmapped in pieces; nullptr if there are none. All
 // sizes are multiples of kHostMapUnit. Newly mapped memory is zero.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <sys/mman.h>
 #include <thread>
 #include <vector>
@@ -42,7 +43,8 @@ TEST(HostMemory, IsAlignedAndRefusesImpossibleSizes) {
 // The heap never reuses the addresses of a large block, which has huge-page advice: small blocks would take 2
 // MiB each there.
 TEST(HostMemory, LargeBlocksAreNotReusedByTheHeap) {
-  for (const size_t bytes : {size_t{1} << 20, size_t{3000000}, (size_t{4} << 20) + 1, size_t{9} << 20}) {
+  for (const size_t bytes :
+       {kHostMappedBytes, size_t{1} << 20, size_t{3000000}, (size_t{4} << 20) + 1, size_t{9} << 20}) {
     auto* memory = static_cast<unsigned char*>(take_host_memory(bytes));
     ASSERT_NE(memory, nullptr);
     EXPECT_EQ(memory[0] | memory[bytes - 1], 0);  // zero, as from the system
@@ -64,38 +66,48 @@ TEST(HostMemory, HugeBlocksBeginAtAHugePage) {
 }
 
 // Allocates like the threads of a load: small blocks between large ones keep a heap from shrinking.
-TEST(HostMemory, LargeBlocksReturnToTheSystem) {
-  constexpr size_t kBytes = 3000000, kPieces = 16, kThreads = 3;
+class HostMemoryOfALoad : public ::testing::TestWithParam<size_t> {
+ protected:
+  static constexpr size_t kPieces = 16, kThreads = 3;
+
+  size_t num_resident_pages() const {
+    size_t count = 0;
+    for (const uintptr_t place : places_) count += num_resident(place, place + GetParam());
+    return count;
+  }
+  void take_pieces() {
+    std::mutex mutex;
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        for (size_t i = 0; i < kPieces; ++i) {
+          void* const piece = take_host_memory(GetParam());
+          std::memset(piece, 7, GetParam());
+          const std::lock_guard lock(mutex);
+          places_.push_back(reinterpret_cast<uintptr_t>(piece));
+          between_.push_back(std::make_unique<char[]>(1000));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  std::vector<uintptr_t> places_;
+  std::vector<std::unique_ptr<char[]>> between_;
+};
+
+TEST_P(HostMemoryOfALoad, ReturnsToTheSystem) {
   // After this, a heap serves smaller requests than this from its arenas.
   give_host_memory(take_host_memory(size_t{24} << 20), size_t{24} << 20);
-  std::vector<std::vector<void*>> pieces(kThreads);
-  std::vector<std::vector<std::unique_ptr<char[]>>> between(kThreads);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (size_t i = 0; i < kPieces; ++i) {
-        pieces[t].push_back(take_host_memory(kBytes));
-        std::memset(pieces[t].back(), 7, kBytes);
-        between[t].push_back(std::make_unique<char[]>(1000));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  size_t before = 0, after = 0;
-  for (const auto& of_thread : pieces)
-    for (void* piece : of_thread)
-      before += num_resident(reinterpret_cast<uintptr_t>(piece), reinterpret_cast<uintptr_t>(piece) + kBytes);
-  EXPECT_GE(before, kThreads * kPieces * (kBytes / kPage - 1));
-  std::vector<uintptr_t> places;
-  for (const auto& of_thread : pieces) {
-    for (void* piece : of_thread) {
-      places.push_back(reinterpret_cast<uintptr_t>(piece));
-      give_host_memory(piece, kBytes);
-    }
-  }
-  for (const uintptr_t place : places) after += num_resident(place, place + kBytes);
-  EXPECT_LE(after, before / 20);
+  take_pieces();
+  const size_t before = num_resident_pages();
+  EXPECT_GE(before, kThreads * kPieces * (GetParam() / kPage - 1));
+  for (const uintptr_t place : places_) give_host_memory(reinterpret_cast<void*>(place), GetParam());
+  EXPECT_LE(num_resident_pages(), before / 20);
 }
+
+INSTANTIATE_TEST_SUITE_P(Sizes, HostMemoryOfALoad,
+                         ::testing::Values(kHostMappedBytes, 200'000, 700'000, 3'000'000));
 
 }  // namespace
 }  // namespace quire::kernels
