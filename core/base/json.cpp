@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <unordered_set>
 
 #include <nlohmann/json.hpp>
@@ -191,6 +192,46 @@ JsonValue::Object copies_of(const JsonValue::Object& members, size_t capacity) {
 }
 
 }  // namespace
+
+// Returns the last value in this one; null if there is none.
+JsonValue* JsonValue::last() noexcept {
+  if (auto* const items = std::get_if<Array>(&value_)) return items->empty() ? nullptr : &items->back();
+  if (auto* const members = std::get_if<Object>(&value_))
+    return members->empty() ? nullptr : &members->back().value;
+  return nullptr;
+}
+
+void JsonValue::drop_last() noexcept {
+  if (auto* const items = std::get_if<Array>(&value_)) return items->pop_back();
+  std::get<Object>(value_).pop_back();
+}
+
+// Walks down along the last values and frees them on the way back. There may be no memory for a list of the
+// values above the current one, so each is kept in the place that the one below it had in it.
+void JsonValue::clear() noexcept {
+  static_assert(std::is_same_v<std::variant_alternative_t<kFirstContainer, decltype(value_)>, Array>);
+  if (last() == nullptr) return;
+  JsonValue at = std::move(*this);
+  JsonValue above;
+  for (;;) {
+    JsonValue* const below = at.last();
+    if (below == nullptr) {
+      at.value_ = std::monostate();
+      JsonValue* const place = above.last();
+      if (place == nullptr) return;
+      at = std::move(above);
+      above = std::move(*at.last());
+      at.drop_last();
+    } else if (below->last() == nullptr) {
+      at.drop_last();
+    } else {
+      JsonValue next = std::move(*below);
+      *below = std::move(above);
+      above = std::move(at);
+      at = std::move(next);
+    }
+  }
+}
 
 // Builds each alternative before a variant takes it over, which cannot fail.
 JsonValue JsonValue::copy() const {

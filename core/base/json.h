@@ -29,7 +29,8 @@ class JsonValue {
   JsonValue& operator=(const JsonValue&) = delete;
   JsonValue(JsonValue&&) noexcept = default;
   JsonValue& operator=(JsonValue&&) noexcept = default;
-  ~JsonValue() = default;
+  // Uses no recursion, however deep the value is.
+  ~JsonValue();
   explicit JsonValue(bool value);
   explicit JsonValue(int64_t value);
   explicit JsonValue(double value);
@@ -56,6 +57,12 @@ class JsonValue {
  private:
   friend class JsonBuilder;
 
+  static constexpr size_t kFirstContainer = 5;  // alternatives from here on have values in them
+
+  void clear() noexcept;
+  JsonValue* last() noexcept;
+  void drop_last() noexcept;
+
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
 
@@ -65,6 +72,9 @@ struct JsonMember {
 };
 
 // Defined here, where JsonMember is complete: clang needs its destructor.
+inline JsonValue::~JsonValue() {
+  if (value_.index() >= kFirstContainer) clear();
+}
 inline JsonValue::JsonValue(bool value) : value_(value) {}
 inline JsonValue::JsonValue(int64_t value) : value_(value) {}
 inline JsonValue::JsonValue(double value) : value_(value) {}

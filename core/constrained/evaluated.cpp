@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxCases = 64;
-constexpr int kMaxDepth = 50;  // nesting of schemas that apply to one value
+constexpr int kMaxDepth = 30;  // nesting of schemas that apply to one value
 
 using Cases = std::vector<Evaluated>;
 

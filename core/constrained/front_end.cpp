@@ -5,11 +5,12 @@
 #include "core/constrained/gbnf.h"
 #include "core/constrained/lark.h"
 #include "core/constrained/pattern.h"
+#include "core/constrained/schema_document.h"
 
 namespace quire {
 namespace {
 
-constexpr JsonLimits kSourceLimits{8U << 20, 200};
+constexpr JsonLimits kSourceLimits{8U << 20, kMaxSchemaDepth};
 
 Grammar json_grammar(JsonValue schema) {
   Grammar grammar;

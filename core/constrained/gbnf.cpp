@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxSourceBytes = 1U << 20;
 constexpr size_t kMaxRules = 2000;
-constexpr int kMaxNesting = 200;
+constexpr int kMaxNesting = 64;
 constexpr uint32_t kMaxRepeat = 1'000'000;
 
 bool is_name_char(char symbol) {

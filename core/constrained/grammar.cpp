@@ -1,7 +1,10 @@
 #include "core/constrained/grammar.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
+
+#include "core/base/error.h"
 
 namespace quire {
 namespace {
@@ -12,6 +15,20 @@ void append_moved(std::vector<T>& target, std::vector<T>&& more) {
 }
 
 }  // namespace
+
+ExpressionId Grammar::add(Expression expression) {
+  uint32_t height = expression.kind == Expression::Kind::repetition ? expressions[expression.a].height : 0;
+  for (const ExpressionId part : expression.parts) height = std::max(height, expressions[part].height);
+  expression.height = height + 1;
+  if (expression.height > kMaxHeight) {
+    throw Error(
+        ErrorCode::capacity,
+        "a grammar is nested deeper than {} groups and repetitions; give inner parts rules of their own",
+        kMaxHeight);
+  }
+  expressions.push_back(std::move(expression));
+  return static_cast<ExpressionId>(expressions.size() - 1);
+}
 
 ExpressionId Grammar::take_in(Grammar other) {
   const auto first = static_cast<ExpressionId>(expressions.size());

@@ -21,6 +21,7 @@ struct Expression {
   uint32_t min = 0;  // of a repetition
   uint32_t max = 0;
   std::vector<ExpressionId> parts;
+  uint32_t height = 1;  // levels of expressions down to the leaves; rules are leaves
 };
 
 // Tokens with these ids, or all others.
@@ -43,10 +44,11 @@ struct Grammar {
   std::vector<JsonValue> schemas;
   ExpressionId root = 0;
 
-  ExpressionId add(Expression expression) {
-    expressions.push_back(std::move(expression));
-    return static_cast<ExpressionId>(expressions.size() - 1);
-  }
+  // Maximum height of an expression: recursions over it fit into the smallest stack of a caller.
+  static constexpr uint32_t kMaxHeight = 150;
+
+  // Adds an expression, whose parts are in the grammar. Throws ErrorCode::capacity if it is too high.
+  ExpressionId add(Expression expression);
   ExpressionId add_language(LanguageId language) {
     Expression expression;
     expression.kind = Expression::Kind::language;

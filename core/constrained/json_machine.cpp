@@ -32,24 +32,65 @@ bool is_seen(const std::vector<uint64_t>& facts, uint32_t name) {
   return (facts[kSeen + name / 64] >> (name % 64) & 1) != 0;
 }
 
-// Returns a canonical form of a JSON value: equal values, and only those, have the same form.
-std::string canonical(const JsonValue& value) {
-  if (value.is_null()) return "null";
+std::string canonical_scalar(const JsonValue& value) {
   if (const bool* const flag = value.as_bool()) return *flag ? "true" : "false";
   if (const std::string* const text = value.as_string()) return json_quoted(*text);
   if (const int64_t* const whole = value.as_int()) return parse_decimal(fmt::format("{}", *whole)).text();
   if (const double* const number = value.as_double()) return to_decimal(*number).text();
-  std::string out;
-  if (const JsonValue::Array* const items = value.as_array()) {
-    for (const JsonValue& item : *items) out.append(out.empty() ? "" : ",").append(canonical(item));
-    return "[" + out + "]";
+  return "null";
+}
+
+// A list or an object, and the canonical forms of its first parts.
+class OpenForm {
+ public:
+  explicit OpenForm(const JsonValue& value) : items_(value.as_array()), members_(value.as_object()) {}
+
+  bool is_complete() const { return num_done_ == (items_ != nullptr ? items_->size() : members_->size()); }
+  const JsonValue& next() const {
+    return items_ != nullptr ? (*items_)[num_done_] : (*members_)[num_done_].value;
   }
-  std::map<std::string, std::string> members;
-  for (const JsonMember& member : *value.as_object())
-    members[json_quoted(member.key)] = canonical(member.value);
-  for (const auto& [key, text] : members)
-    out.append(out.empty() ? "" : ",").append(key).append(":").append(text);
-  return "{" + out + "}";
+  void take(std::string form) {
+    if (items_ != nullptr) {
+      text_.append(num_done_ == 0 ? "" : ",").append(form);
+    } else {
+      by_key_[json_quoted((*members_)[num_done_].key)] = std::move(form);
+    }
+    ++num_done_;
+  }
+  std::string close() {
+    for (const auto& [key, form] : by_key_)
+      text_.append(text_.empty() ? "" : ",").append(key).append(":").append(form);
+    return items_ != nullptr ? "[" + text_ + "]" : "{" + text_ + "}";
+  }
+
+ private:
+  const JsonValue::Array* items_;
+  const JsonValue::Object* members_;
+  size_t num_done_ = 0;
+  std::string text_;
+  std::map<std::string, std::string> by_key_;
+};
+
+// Returns a canonical form of a JSON value: equal values, and only those, have the same form. Uses no
+// recursion, because the value may be nested to the limit of a text.
+std::string canonical(const JsonValue& root) {
+  std::vector<OpenForm> open;
+  for (const JsonValue* value = &root;; value = &open.back().next()) {
+    std::string form;
+    if (value->as_array() != nullptr || value->as_object() != nullptr) {
+      open.emplace_back(*value);
+    } else {
+      form = canonical_scalar(*value);
+      if (open.empty()) return form;
+      open.back().take(std::move(form));
+    }
+    while (open.back().is_complete()) {
+      form = open.back().close();
+      open.pop_back();
+      if (open.empty()) return form;
+      open.back().take(std::move(form));
+    }
+  }
 }
 
 // Returns the canonical form of a value's text. Text with a duplicate key, which parse_json refuses, is its

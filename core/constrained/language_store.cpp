@@ -401,13 +401,48 @@ LanguageId LanguageStore::number_state(uint32_t test_idx, const NumberProgress& 
 }
 
 const LanguageEdges& LanguageStore::edges(LanguageId language) {
-  if (has_edges_[language] == 0) {
-    LanguageEdges found = derive(language);
-    held_bytes_ += found.capacity() * sizeof(LanguageEdge);
-    edges_[language] = std::move(found);
-    has_edges_[language] = 1;
-  }
+  if (has_edges_[language] == 0) derive_with_parts(language);
   return edges_[language];
+}
+
+// Derives the parts that the derivative needs first. The list replaces a recursion as deep as the language,
+// which would not fit into a small stack.
+void LanguageStore::derive_with_parts(LanguageId language) {
+  std::vector<LanguageId> todo = {language};
+  while (!todo.empty()) {
+    const LanguageId next = todo.back();
+    const size_t size = todo.size();
+    if (has_edges_[next] == 0) push_parts_to_derive(next, todo);
+    if (todo.size() > size) continue;
+    todo.pop_back();
+    if (has_edges_[next] != 0) continue;
+    LanguageEdges found = derive(next);
+    held_bytes_ += found.capacity() * sizeof(LanguageEdge);
+    edges_[next] = std::move(found);
+    has_edges_[next] = 1;
+  }
+}
+
+void LanguageStore::push_parts_to_derive(LanguageId language, std::vector<LanguageId>& todo) const {
+  const Term& term = terms_[language];
+  const auto push = [&](LanguageId part) {
+    if (has_edges_[part] == 0) todo.push_back(part);
+  };
+  switch (term.kind) {
+    case Kind::concat:
+      push(term.operands[0]);
+      if (terms_[term.operands[0]].nullable) push(term.operands[1]);
+      return;
+    case Kind::repeat:
+    case Kind::complement:
+      return push(term.operands[0]);
+    case Kind::any_of:
+    case Kind::all_of:
+      std::for_each(term.operands.begin(), term.operands.end(), push);
+      return;
+    default:
+      return;
+  }
 }
 
 LanguageEdges LanguageStore::derive(LanguageId language) {
@@ -554,11 +589,33 @@ bool LanguageStore::is_empty(LanguageId language) {
 }
 
 LanguageId LanguageStore::cut(LanguageId language, uint32_t horizon) {
+  Cuts cuts;
+  std::vector<LanguageId> todo = {language};
+  while (!todo.empty()) {
+    const LanguageId next = todo.back();
+    const size_t size = todo.size();
+    if (!cuts.contains(next)) push_parts_to_cut(next, cuts, horizon, todo);
+    if (todo.size() > size) continue;
+    todo.pop_back();
+    if (!cuts.contains(next)) cuts.emplace(next, cut_with_parts(next, cuts, horizon));
+  }
+  return cuts.at(language);
+}
+
+void LanguageStore::push_parts_to_cut(LanguageId language, const Cuts& cuts, uint32_t horizon,
+                                      std::vector<LanguageId>& todo) const {
+  const Term& term = terms_[language];
+  const bool has_parts = term.kind == Kind::concat || term.kind == Kind::any_of || term.kind == Kind::all_of;
+  if (term.most_counted <= horizon + 1 || !has_parts) return;
+  for (const LanguageId part : term.operands) {
+    if (!cuts.contains(part)) todo.push_back(part);
+  }
+}
+
+LanguageId LanguageStore::cut_with_parts(LanguageId language, const Cuts& cuts, uint32_t horizon) {
   if (terms_[language].most_counted <= horizon + 1) return language;
   const Term term = terms_[language];
-  if (term.kind == Kind::concat) {
-    return concat(cut(term.operands[0], horizon), cut(term.operands[1], horizon));
-  }
+  if (term.kind == Kind::concat) return concat(cuts.at(term.operands[0]), cuts.at(term.operands[1]));
   if (term.kind == Kind::repeat) {
     const uint32_t min = std::min(term.operands[1], horizon + 1);
     const uint32_t max = term.operands[2] > horizon + 1 ? kNoMaximum : term.operands[2];
@@ -566,7 +623,7 @@ LanguageId LanguageStore::cut(LanguageId language, uint32_t horizon) {
   }
   if (term.kind == Kind::any_of || term.kind == Kind::all_of) {
     std::vector<LanguageId> parts;
-    for (const LanguageId part : term.operands) parts.push_back(cut(part, horizon));
+    for (const LanguageId part : term.operands) parts.push_back(cuts.at(part));
     return term.kind == Kind::any_of ? any_of(std::move(parts)) : all_of(std::move(parts));
   }
   return language;

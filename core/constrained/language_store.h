@@ -76,7 +76,7 @@ class LanguageStore {
     Kind kind = Kind::nothing;
     bool nullable = false;
     bool may_be_empty = false;            // is_empty() must search
-    uint16_t depth = 0;                   // recursion depth of a derivative
+    uint16_t depth = 0;                   // nesting of the derivatives that a derivative needs
     uint32_t max_length = 0;              // of a text; an upper bound
     uint32_t cofinite_from = kNoMaximum;  // all texts with at least this many characters are in the language
     uint32_t free_length = 0;
@@ -97,11 +97,17 @@ class LanguageStore {
   void measure_all_of(Term& term) const;
   void measure_repeat(Term& term) const;
   LanguageId number_state(uint32_t test_idx, const NumberProgress& progress);
+  void derive_with_parts(LanguageId language);
+  void push_parts_to_derive(LanguageId language, std::vector<LanguageId>& todo) const;
   LanguageEdges derive(LanguageId language);
   LanguageEdges derive_concat(LanguageId first, LanguageId second);
   LanguageEdges derive_boolean(LanguageId language);
   LanguageEdges derive_complement(LanguageId operand);
   LanguageEdges derive_number(LanguageId language);
+  using Cuts = std::unordered_map<LanguageId, LanguageId>;
+  void push_parts_to_cut(LanguageId language, const Cuts& cuts, uint32_t horizon,
+                         std::vector<LanguageId>& todo) const;
+  LanguageId cut_with_parts(LanguageId language, const Cuts& cuts, uint32_t horizon);
   void flatten(Kind kind, std::vector<LanguageId>& parts) const;
   void join_char_sets(std::vector<LanguageId>& parts);
 

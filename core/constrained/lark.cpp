@@ -11,13 +11,14 @@
 #include "core/constrained/gbnf.h"
 #include "core/constrained/grammar_shape.h"
 #include "core/constrained/pattern.h"
+#include "core/constrained/schema_document.h"
 
 namespace quire {
 namespace {
 
 constexpr size_t kMaxSourceBytes = 1U << 20;
 constexpr size_t kMaxRules = 2000;
-constexpr int kMaxNesting = 200;
+constexpr int kMaxNesting = 64;
 constexpr uint32_t kMaxRepeat = 1'000'000;
 
 struct CommonTerminal {
@@ -416,7 +417,7 @@ class LarkReader {
 
   ExpressionId read_special() {
     if (take("%json")) {
-      grammar_.schemas.push_back(parse_json(read_braces(), "%json", {kMaxSourceBytes, 200}));
+      grammar_.schemas.push_back(parse_json(read_braces(), "%json", {kMaxSourceBytes, kMaxSchemaDepth}));
       Expression expression;
       expression.kind = Expression::Kind::json;
       expression.a = static_cast<uint32_t>(grammar_.schemas.size() - 1);

@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxPatternBytes = 64 << 10;
-constexpr int kMaxNesting = 200;
+constexpr int kMaxNesting = 64;
 constexpr uint32_t kMaxRepeat = 10'000'000;
 
 using NodeKind = PatternNode::Kind;

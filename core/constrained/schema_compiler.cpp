@@ -16,7 +16,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxNesting = 400;  // schemas that apply to one value
+constexpr size_t kMaxNesting = 64;  // schemas that apply to one value
 constexpr std::string_view kDigitsAlone = "-?(0|[1-9][0-9]*)";
 constexpr uint32_t kMaxCount = 1'000'000'000;
 

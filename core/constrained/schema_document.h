@@ -17,6 +17,9 @@ enum class SchemaDraft : uint8_t { draft4, draft6, draft7, draft2019, draft2020 
 
 using SchemaId = uint32_t;
 
+// Maximum nesting of the JSON of a schema: recursions over it fit into the smallest stack of a caller.
+inline constexpr size_t kMaxSchemaDepth = 100;
+
 struct SchemaNode {
   const JsonValue* value = nullptr;
   std::string base;  // URI of the resource that contains it

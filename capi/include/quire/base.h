@@ -41,6 +41,7 @@
  * two threads use one object. The library keeps no per-thread state. No call installs a signal handler,
  * prints, exits, aborts or throws. Threads started by the library block all signals. If a thread is
  * cancelled with pthread_cancel inside a call, the cancellation takes effect after the call has returned.
+ * A thread that calls the library needs a stack of 256 KiB, of which the host has used at most 32 KiB.
  *
  * fork. In a child of fork(), every call on objects of the parent fails with QUIRE_ERROR_FORKED, except
  * that freeing them does nothing and succeeds. A child may use the library if the parent had no live
