@@ -1,0 +1,220 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"quire.dev/quire/server"
+)
+
+// echoEngine answers every generation with a reasoning, a text and a call. It fails a test if the server
+// passes on what is not JSON.
+type echoEngine struct{ t *testing.T }
+
+func (e echoEngine) Open(context.Context, string) (server.Model, error) { return echoModel{e.t}, nil }
+
+type echoModel struct{ t *testing.T }
+
+func (m echoModel) check(p *server.Prompt) {
+	for name, text := range map[string]json.RawMessage{"messages": p.Messages, "tools": p.Tools, "arguments": p.TemplateArgs} {
+		if text != nil && !json.Valid(text) {
+			m.t.Errorf("the %s are not JSON: %q", name, text)
+		}
+	}
+}
+
+func (m echoModel) Submit(_ context.Context, g *server.Generation) (server.Stream, error) {
+	m.check(&g.Prompt)
+	if g.ResponseFormat != nil && !json.Valid(g.ResponseFormat) {
+		m.t.Errorf("the format is not JSON: %q", g.ResponseFormat)
+	}
+	token := server.TokenLogProb{Token: "a", Bytes: []byte("a"), Log: -1}
+	return &echoStream{pieces: []server.Piece{
+		{Kind: server.PieceReasoning, Text: "so"},
+		{Kind: server.PieceText, Text: "a", LogProbs: []server.TokenLogProb{token}},
+		{Kind: server.PieceCallBegun, CallID: "call_1", Name: "f"},
+		{Kind: server.PieceArguments, Text: "{}"},
+		{Kind: server.PieceCallEnded},
+	}}, nil
+}
+
+func (m echoModel) Embed(_ context.Context, p server.Prompt, _ server.Scheduling) (server.Embedding, error) {
+	m.check(&p)
+	return server.Embedding{Vector: []float32{1, 0.5}}, nil
+}
+
+func (m echoModel) Score(_ context.Context, p server.Prompt, _ server.Scheduling) (server.Scores, error) {
+	m.check(&p)
+	return server.Scores{Tokens: []int32{1, 2}, LogProbs: []float64{-1}}, nil
+}
+
+func (m echoModel) Tokenize(string, bool) ([]int32, error) { return []int32{1, 2}, nil }
+
+func (m echoModel) Detokenize([]int32) (string, error) { return "a", nil }
+
+func (m echoModel) PromptTokens(g *server.Generation) ([]int32, error) {
+	m.check(&g.Prompt)
+	return []int32{1, 2}, nil
+}
+
+func (m echoModel) Info() server.ModelInfo {
+	return server.ModelInfo{ContextTokens: 4096, VocabSize: 256, HasTemplate: true}
+}
+
+func (m echoModel) Close() {}
+
+type echoStream struct{ pieces []server.Piece }
+
+func (s *echoStream) Next(context.Context) (server.Piece, error) {
+	if len(s.pieces) == 0 {
+		return server.Piece{}, io.EOF
+	}
+	piece := s.pieces[0]
+	s.pieces = s.pieces[1:]
+	return piece, nil
+}
+
+func (s *echoStream) Result() server.Result { return server.Result{} }
+
+func (s *echoStream) Close() {}
+
+func fuzzConfig(t testing.TB) *server.Config {
+	config := &server.Config{Models: map[string]server.ModelConfig{"m": {Path: "x"}}}
+	if err := config.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// sendAny sends any body to a path. The server answers in JSON or with a stream, refuses with a message, and
+// never fails inside.
+func sendAny(t *testing.T, config *server.Config, path string, body []byte) *httptest.ResponseRecorder {
+	var log bytes.Buffer
+	s := server.New(echoEngine{t}, config, server.NewLogger(&log))
+	answer := httptest.NewRecorder()
+	s.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
+	text := answer.Body.Bytes()
+	if answer.Code >= 500 || strings.Contains(log.String(), "failed inside the server") {
+		t.Fatalf("%d %s\n%s", answer.Code, text, log.String())
+	}
+	if strings.HasPrefix(answer.Header().Get("Content-Type"), "text/event-stream") {
+		return answer
+	}
+	if !json.Valid(text) {
+		t.Fatalf("%d: the answer is not JSON: %q", answer.Code, text)
+	}
+	if answer.Code != http.StatusOK {
+		checkRefusal(t, answer.Code, text)
+	}
+	return answer
+}
+
+func fuzzRequests(f *testing.F, path string, bodies ...string) {
+	for _, body := range bodies {
+		f.Add([]byte(body))
+	}
+	config := fuzzConfig(f)
+	f.Fuzz(func(t *testing.T, body []byte) { sendAny(t, config, path, body) })
+}
+
+func checkRefusal(t *testing.T, status int, text []byte) {
+	var refusal struct {
+		Error struct {
+			Message string
+			Type    string
+		}
+	}
+	if err := json.Unmarshal(text, &refusal); err != nil || refusal.Error.Message == "" || refusal.Error.Type == "" {
+		t.Fatalf("%d without a message: %s", status, text)
+	}
+}
+
+const (
+	fuzzMessages = `"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+		{"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+		{"role": "tool", "tool_call_id": "c1", "content": "2"}]`
+	fuzzTools    = `"tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}}]`
+	fuzzSampling = `"temperature": 0.5, "top_p": 0.9, "top_k": 4, "min_p": 0.1, "seed": 7, "frequency_penalty": 0.1, "presence_penalty": -0.1,
+		"repetition_penalty": 1.1, "logit_bias": {"5": -100}, "stop": ["\n", "x"], "max_tokens": 3, "n": 2, "user": "u"`
+)
+
+func FuzzChatCompletions(f *testing.F) {
+	fuzzRequests(f, "/v1/chat/completions",
+		`{"model": "m", `+fuzzMessages+`}`,
+		`{"model": "m", "stream": true, "stream_options": {"include_usage": true}, `+fuzzMessages+`, `+fuzzTools+`, "tool_choice": "auto"}`,
+		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "logprobs": true, "top_logprobs": 2, `+fuzzSampling+`}`,
+		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
+			"reasoning_effort": "none", "chat_template_kwargs": {"a": 1}, "parallel_tool_calls": false}`,
+		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], `+fuzzTools+`, "tool_choice": {"type": "function", "function": {"name": "f"}}}`,
+		`{"model": "m", "messages": []}`)
+}
+
+func FuzzCompletions(f *testing.F) {
+	fuzzRequests(f, "/v1/completions",
+		`{"model": "m", "prompt": "hi", "stream": true}`,
+		`{"model": "m", "prompt": ["hi", "there"], "echo": true, "logprobs": 2, `+fuzzSampling+`}`,
+		`{"model": "m", "prompt": [1, 2, 3], "suffix": "x"}`,
+		`{"model": "m", "prompt": [[1, 2], [3]], "best_of": 1, "grammar": "root ::= \"a\""}`)
+}
+
+func FuzzEmbeddings(f *testing.F) {
+	fuzzRequests(f, "/v1/embeddings",
+		`{"model": "m", "input": "hi"}`,
+		`{"model": "m", "input": ["hi", "there"], "encoding_format": "base64", "dimensions": 2}`,
+		`{"model": "m", "input": [[1, 2], [3]]}`)
+}
+
+func FuzzResponses(f *testing.F) {
+	fuzzRequests(f, "/v1/responses",
+		`{"model": "m", "input": "hi", "instructions": "be brief", "store": true}`,
+		`{"model": "m", "stream": true, "input": [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+			{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+			{"type": "function_call_output", "call_id": "c1", "output": "2"}, {"type": "reasoning", "summary": []}],
+			"tools": [{"type": "function", "name": "f", "parameters": {}}], "reasoning": {"effort": "low"}}`,
+		`{"model": "m", "input": "hi", "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}}, "previous_response_id": "resp_1"}`)
+}
+
+func FuzzMessages(f *testing.F) {
+	fuzzRequests(f, "/v1/messages",
+		`{"model": "m", "max_tokens": 5, "system": "be brief", "messages": [{"role": "user", "content": "hi"}]}`,
+		`{"model": "m", "max_tokens": 5, "stream": true, "system": [{"type": "text", "text": "s"}], "messages": [
+			{"role": "user", "content": [{"type": "text", "text": "hi"}]},
+			{"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "s"}, {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}}]},
+			{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "2"}], "is_error": false}]}],
+			"tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "any", "disable_parallel_tool_use": true},
+			"thinking": {"type": "enabled", "budget_tokens": 1024}, "stop_sequences": ["x"], "temperature": 1, "top_k": 3, "metadata": {"user_id": "u"}}`)
+}
+
+func FuzzSmallRequests(f *testing.F) {
+	paths := []string{"/v1/tokenize", "/v1/detokenize", "/v1/score", "/v1/messages/count_tokens",
+		"/v1/chat/completions/render", "/v1/completions/render"}
+	for i := range paths {
+		for _, body := range []string{`{"model": "m", "prompt": "hi", "text": "hi", "tokens": [1, 2], "input": "hi", "add_special_tokens": true}`,
+			`{"model": "m", "max_tokens": 5, ` + fuzzMessages + `, ` + fuzzTools + `}`} {
+			f.Add(byte(i), []byte(body))
+		}
+	}
+	config := fuzzConfig(f)
+	f.Fuzz(func(t *testing.T, path byte, body []byte) { sendAny(t, config, paths[int(path)%len(paths)], body) })
+}
+
+// Mutations of refused bodies would reach little of the server.
+func TestTheServerAcceptsBodiesThatItsFuzzersBeginWith(t *testing.T) {
+	config := fuzzConfig(t)
+	for path, body := range map[string]string{
+		"/v1/chat/completions":      `{"model": "m", ` + fuzzMessages + `, ` + fuzzTools + `}`,
+		"/v1/completions":           `{"model": "m", "prompt": "hi", ` + strings.Replace(fuzzSampling, `"n": 2, `, "", 1) + `}`,
+		"/v1/messages/count_tokens": `{"model": "m", "messages": [{"role": "user", "content": "hi"}]}`,
+		"/v1/tokenize":              `{"model": "m", "prompt": "hi"}`,
+	} {
+		if answer := sendAny(t, config, path, []byte(body)); answer.Code != http.StatusOK {
+			t.Error(path, ": ", answer.Code, " ", answer.Body)
+		}
+	}
+}

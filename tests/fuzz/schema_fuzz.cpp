@@ -1,0 +1,11 @@
+// Any text as a JSON Schema: the result is an Error with a message, or a constraint whose masks agree with
+// its steps.
+#include <cstdint>
+
+#include "tests/fuzz/constraint_walk.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t num_bytes) {
+  quire::fuzz::walk_constraint(quire::ConstraintKind::json_schema,
+                               {reinterpret_cast<const char*>(data), num_bytes});
+  return 0;
+}
